@@ -1,0 +1,54 @@
+"""What can go wrong in a solver, by name. These errors know nothing of HTTP."""
+
+from __future__ import annotations
+
+
+class SolverError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class InvalidInput(SolverError, ValueError):
+    """An argument cannot be used; nothing was changed.
+
+    Parameters
+    ----------
+    reason : what is wrong, as a sentence fragment
+    field : the argument at fault, such as ``"X"``, ``"y"``, ``"keys"`` or ``"C"``
+    row, column : position of the offending entry, counted from 0, when there is one
+    """
+
+    def __init__(
+        self, reason: str, *, field: str | None = None, row: int | None = None, column: int | None = None
+    ) -> None:
+        self.reason = reason
+        self.field = field
+        self.row = row
+        self.column = column
+        where = [f"{field}"] if field is not None else []
+        where += [f"row {row}"] if row is not None else []
+        where += [f"column {column}"] if column is not None else []
+        super().__init__(f"{', '.join(where)}: {reason}" if where else reason)
+
+
+class DuplicateKey(InvalidInput):
+    """A key that is added is already in the window, or stands twice in the batch."""
+
+
+class UnknownKey(InvalidInput):
+    """A key that is to be removed is not in the window."""
+
+
+class NotPositiveSemidefinite(InvalidInput):
+    """The kernel matrix of the window has a negative eigenvalue: the problem is not convex."""
+
+
+class NotOptimal(SolverError):
+    """The path could not be followed to a certified optimum; the model is as it was before."""
+
+
+class MemoryLimit(SolverError):
+    """The request cannot fit into the memory it was given; nothing was changed."""
+
+
+class Cancelled(SolverError):
+    """The caller asked the solver to stop; the model is as it was before."""
