@@ -216,45 +216,42 @@ def gap(K: ArrayLike, losses: Losses, beta: ArrayLike, intercept: float) -> Gap:
 
 @dataclass(frozen=True)
 class Solution:
-    """What the QP solver found, and the objective as the QP solver itself counts it."""
+    """What the QP solver found, and the optimal value as the QP solver itself counts it, with our sign."""
 
     beta: Vector
     intercept: float
     objective: float
-    solved: bool
 
 
-def solve(K: ArrayLike, losses: Losses, *, accuracy: float = 1e-11) -> Solution:
+def solve(K: ArrayLike, losses: Losses) -> Solution:
     """Minimize the dual with PIQP's dense interior point method; one variable for each kink that is one.
 
-    Variables are measured in units of the mean width of a box. The objective returned is the solver's own
-    count of the optimal value, with this file's sign.
+    It runs until it cannot get better, which it may call a failure; `gap` says what its answer is worth.
+    Variables are measured in a unit between 1 and the mean width of a box, which measured best.
     """
     kernel = np.asarray(K, np.float64)
     rows, columns = np.nonzero(losses.jumps > 0)
-    start, kinks = losses.upper, losses.kinks[rows, columns]
-    unit = float(losses.jumps.sum()) / len(rows)
+    start = losses.upper
+    unit = float(np.sqrt(losses.jumps[rows, columns].mean()))
     solver = piqp.DenseSolver()
     settings = solver.settings
-    settings.eps_abs = settings.eps_duality_gap_abs = accuracy
-    settings.eps_rel = settings.eps_duality_gap_rel = accuracy
+    settings.eps_abs = settings.eps_rel = settings.eps_duality_gap_abs = settings.eps_duality_gap_rel = 1e-15
     settings.iterative_refinement_always_enabled = True
     equality: dict[str, Matrix | Vector] = {}
     if losses.total is not None:
         equality = {"A": np.ones((1, len(rows))), "b": np.array([(start.sum() - losses.total) / unit])}
     solver.setup(
         np.asfortranarray(unit * kernel[np.ix_(rows, rows)]),
-        kinks - (kernel @ start)[rows],
+        losses.kinks[rows, columns] - (kernel @ start)[rows],
         **equality,
         x_l=np.zeros(len(rows)),
         x_u=losses.jumps[rows, columns] / unit,
     )
-    status = solver.solve()
+    solver.solve()
     moved = unit * np.bincount(rows, weights=np.asarray(solver.result.x), minlength=len(start))
     constant = 0.5 * float(start @ kernel @ start) - float(losses._shift().sum())
     return Solution(
         beta=start - moved,
         intercept=0.0 if losses.total is None else -float(solver.result.y[0]),
         objective=-(unit * float(solver.result.info.primal_obj) + constant),
-        solved=status == piqp.PIQP_SOLVED,
     )

@@ -20,12 +20,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from multiprocessing.connection import Connection
 
-import numpy as np
-
 from solvers import IncrementalSVC, UpdateReport
-from tests.benchmarks.problems import FAMILIES, Batch, Problem, Rows, problem
 from tests.benchmarks.tables import machine, number, table
-from tests.oracle import Gap, gap, hinge, solve
+from tests.judge import apply, infeasibility, judge, window_problem
+from tests.oracle import Gap, gap, solve
+from tests.problems import FAMILIES, Batch, Problem, problem
 
 LARGE_C = 1e4
 NOT_COUNTS = frozenset({"n", "n_free", "n_bound"})
@@ -49,27 +48,6 @@ class Outcome:
     seconds: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
     failure: str = ""
-
-
-def apply(model: IncrementalSVC, given: Problem, batch: Batch) -> UpdateReport:
-    """Make one update of a problem; the keys are the rows."""
-    return model.update(
-        add=(given.X[batch.add], given.y[batch.add]) if len(batch.add) else None,
-        remove=batch.remove.tolist() or None,
-        keys=batch.add.tolist() if len(batch.add) else None,
-        sample_weight=given.weight[batch.add] if len(batch.add) else None,
-    )
-
-
-def judge(model: IncrementalSVC, given: Problem, window: Rows) -> Gap:
-    """Recompute the gap of the window from the data and what the model shows of itself."""
-    if [int(key) for key in model.keys_] != window.tolist():
-        raise AssertionError(f"keys_ is {list(model.keys_)}, the window is {window.tolist()}")
-    beta = np.zeros(len(window))
-    if len(window):
-        beta[model.support_] = model.dual_coef_[0]
-    losses = hinge(given.y[window], given.C, given.weight[window], fit_intercept=given.fit_intercept)
-    return gap(given.kernel(given.X[window], given.X[window]), losses, beta, float(model.intercept_[0]))
 
 
 def counts(report: UpdateReport) -> Counter[str]:
@@ -100,7 +78,7 @@ def run(given: Problem, watch: Watcher | None = None) -> Outcome:
         outcome.counts += counts(report)
         outcome.relative_gap = max(outcome.relative_gap, found.relative)
         outcome.kink_violation = max(outcome.kink_violation, found.kink_violation)
-        infeasible = max(found.box_violation, found.sum_violation) / given.C
+        infeasible = infeasibility(found, given)
         if not (found.relative <= allowed(given.C) and infeasible <= 1e-12 * max(len(window), 1)):
             outcome.failure = f"update {step}: relative gap {found.relative:.2e}, infeasible {infeasible:.1e}"
             return outcome
@@ -219,8 +197,7 @@ def show(given: Problem) -> Outcome:
         print(f"{step}: +{len(batch.add)} -{len(batch.remove)} -> {len(rows)}, {dict(counts(report))}")
         print(f"   free {report.n_free} bound {report.n_bound}, relative gap {found.relative:.2e}, {found}")
         if len(rows):
-            losses = hinge(given.y[rows], given.C, given.weight[rows], fit_intercept=given.fit_intercept)
-            K = given.kernel(given.X[rows], given.X[rows])
+            K, losses = window_problem(given, rows)
             other = solve(K, losses)
             theirs = gap(K, losses, other.beta, other.intercept)
             print(f"   PIQP: dual {theirs.dual:.12g}, its own relative gap {theirs.relative:.1e}")
