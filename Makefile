@@ -1,0 +1,70 @@
+# LiveSVM: `make demo` runs the main job, `make test` the tests; both from nothing but Python 3.11+ and make.
+#
+#   make install    create .venv and install the service
+#   make demo       forecast the Fisher River with the real service (KEEP=1 leaves the service up)
+#   make serve      start the service with the settings in the environment
+#   make test       run every test (ARGS="-k name" is handed to pytest)
+#   make check      ruff, mypy --strict, hadolint
+#   make bench      the benchmarks, in their short form
+#   make keys       write docker/.env and docker/secrets/: API keys for `make up`
+#   make up, down   the service and Prometheus and Grafana in containers (needs Docker)
+#   make clean      remove .venv and every cache
+#
+# PYTHON=/path/to/python chooses the interpreter of .venv.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+COMPOSE := docker compose --file docker/compose.yaml
+
+usable = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	if $$p -c '$(usable)' >/dev/null 2>&1; then echo $$p; break; fi; done)
+
+.PHONY: install demo serve test check bench keys up down clean
+
+$(VENV)/.created:
+	@if ! "$(PYTHON)" -c '$(usable)' >/dev/null 2>&1; then \
+		echo "LiveSVM needs Python 3.11 or newer with its venv module (on Debian and Ubuntu: apt install python3-venv)." >&2; \
+		echo "Found: $$(python3 --version 2>&1 || echo no python3). Choose another with: make PYTHON=/path/to/python3.11" >&2; \
+		exit 1; fi
+	@echo "creating $(VENV) with $$("$(PYTHON)" --version)"
+	@"$(PYTHON)" -m venv --clear $(VENV)
+	@touch $@
+
+# One stamp for what `make demo` needs, one for the tests, one for the checks: nothing is installed twice.
+$(VENV)/.installed: $(VENV)/.created pyproject.toml
+	@echo "installing LiveSVM"
+	@$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.created pyproject.toml
+	@echo "installing LiveSVM and what its tests need"
+	@$(PIP_INSTALL) --editable '.[test]'
+	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-dev: $(VENV)/.created pyproject.toml
+	@echo "installing LiveSVM and what its checks need"
+	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $(VENV)/.installed $(VENV)/.installed-test $@
+
+install: $(VENV)/.installed
+
+demo: $(VENV)/.installed
+	@$(PY) -m service.demo $(if $(filter-out 0,$(KEEP)),--keep)
+
+serve: $(VENV)/.installed
+	@$(PY) -m service
+
+test: $(VENV)/.installed-test
+	@$(PY) -m pytest $(ARGS)
+
+check: $(VENV)/.installed-dev
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(VENV)/bin/hadolint docker/Dockerfile
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .schemathesis
+	find solvers service tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,176 @@
+"""The demonstration: forecast the Fisher River with the real service, a month at a time.
+
+``python -m service.demo`` starts ``python -m service`` on a free loopback port with an empty data directory,
+and drives it through REST alone. The model knows the last two years. Every month it forecasts 30 days, is
+scored, and only then learns those 30 days and forgets the 30 oldest, in one update.
+
+``C`` and ``gamma`` are the cell of the grid C in 1e-1..1e5 by gamma in 1e-3..1 that forecast best inside the
+first two years (``python -m tests.benchmarks.river_choice`` prints it); the two years after had no say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import httpx
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.svm import SVC
+
+from service.data.fisher_river import Examples, examples, load, scale_by
+from service.demo_report import HEADER, Step, row, summary
+from service.demo_server import Server, ServerError
+
+C = 1e4
+GAMMA = 0.01
+WINDOW = 730
+MONTH = 30
+FITS = 3
+WORST_CERTIFICATE = 1e-8
+MODEL = "/models/fisher-river"
+
+
+class DemoError(Exception):
+    """A step of the demonstration did not do what it should."""
+
+
+def call(client: httpx.Client, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """One REST call; a refusal ends the demonstration with what the service said."""
+    response = client.request(method, path, json=body)
+    if response.is_error:
+        raise DemoError(f"{method} {path}: {response.status_code} {response.text}")
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def create(client: httpx.Client, n_features: int) -> None:
+    """Make an empty model."""
+    kernel = {"name": "rbf", "gamma": GAMMA}
+    spec = {"id": "fisher-river", "task": "svc", "kernel": kernel, "C": C, "n_features": n_features}
+    call(client, "POST", "/models", spec)
+
+
+def learn(client: httpx.Client, days: Examples, oldest: int) -> dict[str, Any]:
+    """Learn ``days``, each under its date, and forget as many of the ``oldest``: one update."""
+    body: dict[str, Any] = {"add": {"X": days.X.tolist(), "y": days.y.tolist(), "keys": list(days.dates)}}
+    if oldest:
+        body["remove"] = {"oldest": oldest}
+    answer = call(client, "POST", f"{MODEL}/update", body)
+    if answer["added"] != list(days.dates) or len(answer["removed"]) != oldest:
+        raise DemoError(f"the update of {days.dates[0]} answered with other keys than it was sent")
+    return answer
+
+
+def forecast(client: httpx.Client, days: Examples) -> NDArray[np.float64]:
+    """Rise (+1) or not (-1) for each of the days, from the features alone."""
+    return np.array(call(client, "POST", f"{MODEL}/predict", {"X": days.X.tolist()})["prediction"])
+
+
+def certify(client: httpx.Client) -> dict[str, Any]:
+    """The certificate, which the service recomputes from the window's data; a bad one is a failure."""
+    certificate = call(client, "GET", f"{MODEL}/certificate")
+    worst = max(certificate["relative_gap"], certificate["max_violation"])
+    if not worst <= WORST_CERTIFICATE:
+        raise DemoError(f"the certificate is worse than {WORST_CERTIFICATE:g}: {certificate}")
+    return certificate
+
+
+def train_from_nothing(window: Examples) -> float:
+    """Median time in seconds of scikit-learn's SVC on the same window, kernel and C, at tolerance 1e-3."""
+    seconds = []
+    for _ in range(FITS):
+        start = perf_counter()
+        SVC(C=C, kernel="rbf", gamma=GAMMA, tol=1e-3).fit(window.X, window.y)
+        seconds.append(perf_counter() - start)
+    return median(seconds)
+
+
+def slide(client: httpx.Client, known: Examples, days: Examples, window: Examples) -> Step:
+    """One month: forecast from what is ``known``, score, learn, certify; then SVC trains ``window``."""
+    right = int((forecast(client, days) == days.y).sum())
+    majority = 1.0 if known.y.sum() > 0 else -1.0
+    start = perf_counter()
+    update = learn(client, days, oldest=len(days))
+    rest_seconds = perf_counter() - start
+    return Step(
+        days=days,
+        window=window,
+        update=update,
+        certificate=certify(client),
+        rest_seconds=rest_seconds,
+        svc_seconds=train_from_nothing(window),
+        right=right,
+        majority_right=int((days.y == majority).sum()),
+    )
+
+
+def months(client: httpx.Client, days: Examples, limit: int | None) -> Iterator[Step]:
+    """Slide the window through the whole months after the first window, all of them or ``limit``."""
+    starts = range(WINDOW, len(days) - MONTH + 1, MONTH)
+    for start in starts[:limit]:
+        stop = start + MONTH
+        yield slide(client, days[start - WINDOW : start], days[start:stop], days[stop - WINDOW : stop])
+
+
+def introduce(server: Server, first: Examples) -> None:
+    """Say what is about to be shown."""
+    print(f"""\
+Fisher River, Manitoba, 1988 to 1991: will the flow rise tomorrow? A day without change counts as no rise.
+21 features: log flow, precipitation and temperature of the last 7 days, scaled by the first window's ranges.
+Live SVM: rbf kernel, gamma = {GAMMA:g}, C = {C:g}, the last {WINDOW} days.
+Each month: forecast {MONTH} days, score, learn them and forget the {MONTH} oldest in one update.
+SVC: scikit-learn trains the same window from nothing, tolerance 1e-3, median of {FITS}.
+
+service ready at {server.address} after {server.seconds:.1f} s
+first window {first.dates[0]}..{first.dates[-1]}""")
+
+
+def run(server: Server, limit: int | None) -> None:
+    """The demonstration itself, on a service that is up."""
+    raw = examples(load())
+    days = scale_by(raw[:WINDOW], raw)
+    introduce(server, days[:WINDOW])
+    steps: list[Step] = []
+    with httpx.Client(base_url=server.address, timeout=60) as client:
+        create(client, n_features=days.X.shape[1])
+        filled = learn(client, days[:WINDOW], oldest=0)
+        gap = certify(client)["relative_gap"]
+        print(f"filled: {filled['events']} events, {1e3 * filled['seconds']:.1f} ms, relative gap {gap:.1e}")
+        print(f"\n{HEADER}")
+        for step in months(client, days, limit):
+            steps.append(step)
+            print(row(steps), flush=True)
+    print(f"\n{summary(steps)}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demonstration; the exit status is 0 when every step did what it should."""
+    parser = argparse.ArgumentParser(prog="python -m service.demo", description="Forecast the Fisher River.")
+    parser.add_argument("--keep", action="store_true", help="leave the service up and say how to stop it")
+    parser.add_argument("--months", type=int, help="stop after so many months (default: all 24)")
+    options = parser.parse_args(arguments)
+    server = Server(Path(tempfile.mkdtemp(prefix="livesvm-demo-")))
+    done = False
+    try:
+        server.start()
+        run(server, options.months)
+        done = True
+    except (DemoError, ServerError, httpx.HTTPError) as error:
+        print(f"the demonstration failed: {error}\n{server.log_tail()}", file=sys.stderr)
+    finally:
+        if done and options.keep:
+            print(server.how_to_use())
+        else:
+            done = server.stop() == 0 and done
+    return 0 if done else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
