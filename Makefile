@@ -65,6 +65,17 @@ check: $(VENV)/.installed-dev
 	@$(PY) -m mypy
 	@$(VENV)/bin/hadolint docker/Dockerfile
 
+keys: docker/.env
+
+docker/.env: | $(VENV)/.installed
+	@$(PY) -m docker.make_keys
+
+up: docker/.env
+	$(COMPOSE) up --build --detach --wait
+
+down:
+	$(COMPOSE) down
+
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .schemathesis
 	find solvers service tests -name __pycache__ -type d -prune -exec rm -rf {} +
