@@ -1,0 +1,28 @@
+"""The answer to an update, as the bytes that are sent, remembered and sent again."""
+
+from __future__ import annotations
+
+from pydantic_core import to_json
+
+from service.commands import Command
+from service.model import Outcome
+from service.store.base import Durability
+
+
+def update_answer(version: int, command: Command, outcome: Outcome, durability: Durability) -> bytes:
+    """JSON of :class:`service.schemas.UpdateAnswer`."""
+    sizes = outcome.sizes
+    return to_json(
+        {
+            "version": version,
+            "added": command.added,
+            "removed": command.remove,
+            "events": outcome.events,
+            "n_examples": sizes.n_examples,
+            "n_free": sizes.n_free,
+            "n_bound": sizes.n_bound,
+            "seconds": outcome.seconds,
+            "max_violation": sizes.max_violation,
+            "durability": durability.value,
+        }
+    )

@@ -1,0 +1,186 @@
+"""Arrays from outside: JSON lists, ``.npy`` and ``.npz`` bytes, checked entry by entry. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from service.errors import BodyTooLarge, MalformedBody
+from solvers.errors import DuplicateKey, InvalidInput
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+Key = int | str
+
+MAX_KEY = 2**53
+"""Integer keys are below this, so that every JSON reader keeps them exactly."""
+MAX_KEY_LENGTH = 128
+MAX_MAGNITUDE = 1e150
+"""Entries are at most this large, so that squares of differences stay finite."""
+
+_NUMBERS = frozenset({int, float})
+
+
+def matrix(value: Any, field: str = "X") -> Matrix:
+    """A list of equally long lists of finite numbers as (n, d) float64; n and d are at least 1."""
+    if not isinstance(value, list):
+        raise InvalidInput("must be an array of rows", field=field)
+    if not value:
+        raise InvalidInput("must have at least one row", field=field)
+    for row, entries in enumerate(value):
+        _check_row(entries, row, len(value[0]) if isinstance(value[0], list) else 0, field)
+    return check_matrix(_to_float(value, field), field)
+
+
+def _check_row(entries: Any, row: int, width: int, field: str) -> None:
+    if not isinstance(entries, list):
+        raise InvalidInput("must be an array of numbers", field=field, row=row)
+    if not entries:
+        raise InvalidInput("must have at least one column", field=field, row=row)
+    if len(entries) != width:
+        raise InvalidInput(f"has {len(entries)} columns, row 0 has {width}", field=field, row=row)
+    if not set(map(type, entries)) <= _NUMBERS:
+        column = next(index for index, entry in enumerate(entries) if type(entry) not in _NUMBERS)
+        raise InvalidInput(f"must be a number, not {_named(entries[column])}", field=field, row=row, column=column)
+
+
+def vector(value: Any, field: str) -> Vector:
+    """A list of finite numbers as (n,) float64; n is at least 1."""
+    if not isinstance(value, list):
+        raise InvalidInput("must be an array of numbers", field=field)
+    for row, entry in enumerate(value):
+        if type(entry) not in _NUMBERS:
+            raise InvalidInput(f"must be a number, not {_named(entry)}", field=field, row=row)
+    return check_vector(_to_float(value, field), field)
+
+
+def keys(value: Any, field: str = "keys") -> list[Key]:
+    """A list of distinct keys: strings of 1 to 128 characters, or integers from 0 to 2**53 - 1."""
+    if not isinstance(value, list):
+        raise InvalidInput("must be an array of keys", field=field)
+    if not value:
+        raise InvalidInput("must have at least one key", field=field)
+    seen: set[Key] = set()
+    for row, key in enumerate(value):
+        _check_key(key, row, field)
+        if key in seen:
+            raise DuplicateKey(f"key {key!r} stands twice in the request", field=field, row=row)
+        seen.add(key)
+    return list(value)
+
+
+def _check_key(key: Any, row: int, field: str) -> None:
+    if type(key) is str:
+        if not 1 <= len(key) <= MAX_KEY_LENGTH:
+            raise InvalidInput(f"a key has 1 to {MAX_KEY_LENGTH} characters", field=field, row=row)
+    elif type(key) is not int:
+        raise InvalidInput(f"a key is a string or an integer, not {_named(key)}", field=field, row=row)
+    elif not 0 <= key < MAX_KEY:
+        raise InvalidInput("an integer key is at least 0 and below 2**53", field=field, row=row)
+
+
+def _named(value: Any) -> str:
+    names = {bool: "a boolean", str: "a string", type(None): "null", list: "an array", dict: "an object"}
+    return names.get(type(value), f"a {type(value).__name__}")
+
+
+def _to_float(value: list[Any], field: str) -> NDArray[np.float64]:
+    try:
+        return np.array(value, dtype=np.float64)
+    except OverflowError:
+        raise InvalidInput("holds an integer that is too large", field=field) from None
+
+
+def check_matrix(X: NDArray[Any], field: str = "X") -> Matrix:
+    """(n, d) numbers as finite C-ordered float64; n and d are at least 1."""
+    X = _numeric(X, field)
+    if X.ndim != 2:
+        raise InvalidInput(f"must have 2 dimensions, not {X.ndim}", field=field)
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise InvalidInput("must have at least one row and one column", field=field)
+    good = np.abs(X) <= MAX_MAGNITUDE
+    if not good.all():
+        row, column = (int(index) for index in np.argwhere(~good)[0])
+        raise InvalidInput(_unusable(X[row, column]), field=field, row=row, column=column)
+    return X
+
+
+def check_vector(v: NDArray[Any], field: str) -> Vector:
+    """(n,) numbers as finite float64; n is at least 1."""
+    v = _numeric(v, field)
+    if v.ndim != 1:
+        raise InvalidInput(f"must have 1 dimension, not {v.ndim}", field=field)
+    if v.size == 0:
+        raise InvalidInput("must have at least one entry", field=field)
+    good = np.abs(v) <= MAX_MAGNITUDE
+    if not good.all():
+        row = int(np.flatnonzero(~good)[0])
+        raise InvalidInput(_unusable(v[row]), field=field, row=row)
+    return v
+
+
+def _numeric(array: NDArray[Any], field: str) -> NDArray[np.float64]:
+    if array.dtype.kind not in "fiu":
+        raise InvalidInput(f"must hold numbers, not {array.dtype}", field=field)
+    return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+
+
+def _unusable(entry: float) -> str:
+    if math.isnan(entry):
+        return "is not a number (NaN)"
+    if math.isinf(entry):
+        return "is infinite"
+    return f"is larger than {MAX_MAGNITUDE:g}"
+
+
+def npy_array(data: bytes, name: str) -> NDArray[Any]:
+    """The array in the bytes of a ``.npy`` file; its size must be what its header says."""
+    stream = io.BytesIO(data)
+    try:
+        version = npy.read_magic(stream)
+        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
+        shape, fortran, dtype = read(stream)
+    except (ValueError, KeyError, SyntaxError, EOFError, MemoryError, RecursionError) as error:
+        raise MalformedBody(f"{name} is not an npy array of version 1 or 2") from error
+    if dtype.kind not in "fiuU" or dtype.itemsize == 0:
+        raise InvalidInput(f"must hold numbers or strings, not {dtype}", field=name)
+    raw = stream.read()
+    if any(side < 0 for side in shape) or len(raw) != math.prod(shape) * dtype.itemsize:
+        raise MalformedBody(f"{name} does not hold as many bytes as its shape {shape} asks for")
+    array = np.frombuffer(raw, dtype=dtype).reshape(shape, order="F" if fortran else "C")
+    return array.astype(array.dtype.newbyteorder("="))
+
+
+def npz_arrays(data: bytes, allowed: frozenset[str], limit: int) -> dict[str, NDArray[Any]]:
+    """The arrays in the bytes of an ``.npz`` file; unpacked they may have ``limit`` bytes together."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+            if sum(member.file_size for member in members) > limit:
+                raise BodyTooLarge(f"the arrays have more than {limit} bytes when unpacked")
+            names = [member.filename.removesuffix(".npy") for member in members]
+            _check_members(names, allowed)
+            return {name: npy_array(archive.read(m), name) for name, m in zip(names, members, strict=True)}
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError) as error:
+        raise MalformedBody(f"the body is not an npz file: {error}") from error
+
+
+def _check_members(names: list[str], allowed: frozenset[str]) -> None:
+    for name in names:
+        if name not in allowed:
+            raise InvalidInput(f"is not one of {', '.join(sorted(allowed))}", field=name[:64])
+        if names.count(name) > 1:
+            raise InvalidInput("stands twice in the file", field=name)
+
+
+def npy_keys(array: NDArray[Any], field: str) -> list[Key]:
+    """Keys from a one-dimensional array of strings or integers."""
+    if array.ndim != 1 or array.dtype.kind not in "iuU":
+        raise InvalidInput("must be a one-dimensional array of integers or strings", field=field)
+    return keys(array.tolist(), field)

@@ -1,0 +1,62 @@
+"""API keys: stored hashed, compared in constant time, each with a scope."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+
+SCOPES = ("read", "learn", "admin")
+"""From least to most; each includes the ones before it."""
+
+_ENTRY = re.compile(r"^(?P<label>[A-Za-z0-9_.-]{1,64}):(?P<scope>read|learn|admin):(?P<digest>[0-9a-f]{64})$")
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """One key that may call: who, how much, and the SHA-256 of the secret in hex."""
+
+    label: str
+    scope: str
+    digest: str
+
+
+def parse_keys(text: str) -> tuple[ApiKey, ...]:
+    """Read ``label:scope:sha256hex,...``; raises ValueError that names the bad entry by its position."""
+    keys = []
+    for number, entry in enumerate(filter(None, (part.strip() for part in text.split(","))), start=1):
+        match = _ENTRY.match(entry)
+        if match is None:
+            raise ValueError(f"entry {number} of the API keys is not label:scope:sha256hex")
+        keys.append(ApiKey(**match.groupdict()))
+    return tuple(keys)
+
+
+def digest(secret: str) -> str:
+    """SHA-256 of a secret, in hex (secrets are random and long: no salt or stretching is needed)."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def new_key(label: str, scope: str) -> tuple[str, str]:
+    """A new secret and the entry for ``LIVESVM_API_KEYS`` that admits it."""
+    secret = "lsk_" + secrets.token_urlsafe(32)
+    entry = f"{label}:{scope}:{digest(secret)}"
+    parse_keys(entry)
+    return secret, entry
+
+
+def scope_of(secret: str, keys: tuple[ApiKey, ...]) -> str | None:
+    """The scope that ``secret`` has, or None; takes as long whichever key matches."""
+    given = digest(secret)
+    found = None
+    for key in keys:
+        if hmac.compare_digest(given, key.digest):
+            found = key.scope
+    return found
+
+
+def allows(scope: str, needed: str) -> bool:
+    """Whether ``scope`` includes ``needed``."""
+    return SCOPES.index(scope) >= SCOPES.index(needed)

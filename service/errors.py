@@ -1,0 +1,162 @@
+"""What can go wrong, by name, and the one table that says how HTTP tells it (RFC 9457 problem documents)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from service.store.base import Fenced, ModelExists, StoreDamaged, StoreUnavailable
+from solvers.errors import (
+    DuplicateKey,
+    InvalidInput,
+    MemoryLimit,
+    NotOptimal,
+    NotPositiveSemidefinite,
+    UnknownKey,
+)
+
+MEDIA_TYPE = "application/problem+json"
+TYPE_PREFIX = "urn:livesvm:problem:"
+
+
+class ServiceError(Exception):
+    """Base of what the service raises on purpose; the message is for the caller."""
+
+
+class UnknownModel(ServiceError):
+    """No model has that id."""
+
+
+class TooManyModels(ServiceError):
+    """The quota of models is used up."""
+
+
+class EmptyModel(ServiceError):
+    """The model knows no example yet and cannot answer."""
+
+
+class ModelUnavailable(ServiceError):
+    """The model could not be restored or is being deleted."""
+
+
+class NotReady(ServiceError):
+    """The service is starting or stopping."""
+
+
+class QueueFull(ServiceError):
+    """Too many calls wait already."""
+
+
+class IdempotencyConflict(ServiceError):
+    """An Idempotency-Key came back with another request."""
+
+
+class BodyTooLarge(ServiceError):
+    """The request body is larger than the limit."""
+
+
+class BodyTimeout(ServiceError):
+    """The request body did not arrive in time."""
+
+
+class MalformedBody(ServiceError):
+    """The request body is not what its media type says."""
+
+
+class UnsupportedMedia(ServiceError):
+    """The request body has a media type or an encoding that this call does not read."""
+
+
+class Unauthorized(ServiceError):
+    """No valid API key came with the request."""
+
+
+class Forbidden(ServiceError):
+    """The API key may not do this."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How HTTP tells one error: its status, the stable end of its ``type``, its title."""
+
+    status: int
+    slug: str
+    title: str
+    retry_after: int | None = None
+
+
+INTERNAL = Kind(500, "internal", "The service failed")
+INVALID = Kind(422, "invalid-input", "The request cannot be used")
+
+KINDS: dict[type[Exception], Kind] = {
+    InvalidInput: INVALID,
+    ValidationError: INVALID,
+    DuplicateKey: Kind(422, "duplicate-key", "A key is there already"),
+    UnknownKey: Kind(422, "unknown-key", "A key is not there"),
+    NotPositiveSemidefinite: Kind(422, "not-positive-semidefinite", "The kernel is not positive semi-definite"),
+    NotOptimal: Kind(422, "not-optimal", "No certified optimum was reached; nothing was changed"),
+    MemoryLimit: Kind(422, "memory-limit", "The update does not fit into memory; nothing was changed"),
+    UnknownModel: Kind(404, "unknown-model", "There is no such model"),
+    ModelExists: Kind(409, "model-exists", "A model of that id exists"),
+    EmptyModel: Kind(409, "empty-model", "The model knows no example yet"),
+    IdempotencyConflict: Kind(409, "idempotency-conflict", "The Idempotency-Key was used for another request"),
+    TooManyModels: Kind(409, "too-many-models", "The quota of models is used up"),
+    BodyTimeout: Kind(408, "body-timeout", "The body did not arrive in time"),
+    BodyTooLarge: Kind(413, "body-too-large", "The body is too large"),
+    UnsupportedMedia: Kind(415, "unsupported-media-type", "The media type is not read here"),
+    MalformedBody: Kind(400, "malformed-body", "The body cannot be read"),
+    QueueFull: Kind(429, "too-busy", "Too many calls wait", retry_after=1),
+    Unauthorized: Kind(401, "unauthorized", "A valid API key is needed"),
+    Forbidden: Kind(403, "forbidden", "The API key may not do this"),
+    NotReady: Kind(503, "not-ready", "The service is not ready", retry_after=1),
+    ModelUnavailable: Kind(503, "model-unavailable", "The model is not available", retry_after=10),
+    StoreUnavailable: Kind(503, "store-unavailable", "The store is not available", retry_after=1),
+    StoreDamaged: Kind(503, "store-damaged", "The store is damaged", retry_after=60),
+    Fenced: Kind(503, "fenced", "Another writer has taken the model over", retry_after=10),
+}
+"""The table. An error that is not in it, nor any base of it, is the service's own failure."""
+
+
+def kind_of(error: Exception) -> Kind:
+    """The entry of the error's class or of its nearest base."""
+    return next((KINDS[base] for base in type(error).__mro__ if base in KINDS), INTERNAL)
+
+
+def problem(error: Exception) -> dict[str, Any]:
+    """The problem document of an error; positions count from 0."""
+    kind = kind_of(error)
+    document: dict[str, Any] = {"type": TYPE_PREFIX + kind.slug, "title": kind.title, "status": kind.status}
+    if isinstance(error, ValidationError):
+        return document | _validation(error)
+    if kind is INTERNAL:
+        return document | {"detail": "The service failed; its log says more."}
+    return document | {"detail": str(error)} | _position(error)
+
+
+def _position(error: BaseException | None) -> dict[str, Any]:
+    if not isinstance(error, InvalidInput):
+        return {}
+    found = {"field": error.field, "row": error.row, "column": error.column, "reason": error.reason}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _validation(error: ValidationError) -> dict[str, Any]:
+    """Every fault of a body; the first one's position stands at the top too."""
+    faults = [_fault(entry) for entry in error.errors(include_url=False, include_input=False)]
+    first = faults[0]
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return first | {"detail": f"{first['pointer']}: {first['reason']}{more}", "errors": faults}
+
+
+def _fault(entry: Any) -> dict[str, Any]:
+    """One of pydantic's errors as ``{"field", "row"?, "column"?, "pointer", "reason"}``."""
+    names = [part for part in entry["loc"] if isinstance(part, str)]
+    rows = [part for part in entry["loc"] if isinstance(part, int)]
+    fault: dict[str, Any] = {"field": names[-1] if names else "body", "reason": entry["msg"]}
+    fault |= dict(zip(("row", "column"), rows, strict=False))
+    fault |= _position(entry.get("ctx", {}).get("error"))
+    places = [str(part) for part in entry["loc"]]
+    places += [str(fault[name]) for name in ("row", "column") if name in fault and not rows]
+    return fault | {"pointer": "#/" + "/".join(places)}

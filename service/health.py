@@ -1,0 +1,79 @@
+"""Whether the service can do its work now: restored, warm, its store reachable, not stopping."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from service.metrics import Metrics
+from service.store.base import Store, StoreError, StoreUnavailable
+
+
+class Health:
+    """Facts that readiness is made of; each is set by whoever learns it first."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._lock = threading.Lock()
+        self._store_up = True
+        self._restored = False
+        self._stopping = False
+        self._show()
+
+    @property
+    def store_up(self) -> bool:
+        """Whether the store answered last time."""
+        return self._store_up
+
+    def reasons(self) -> list[str]:
+        """Why the service is not ready; empty when it is."""
+        found = {
+            "the store is not available": not self._store_up,
+            "models are being restored": not self._restored,
+            "the service is stopping": self._stopping,
+        }
+        return [reason for reason, holds in found.items() if holds]
+
+    def restored(self) -> None:
+        """Models are there and compiled code is warm."""
+        self._restored = True
+        self._show()
+
+    def stopping(self) -> None:
+        """No more work is taken."""
+        self._stopping = True
+        self._show()
+
+    @contextmanager
+    def store_call(self, operation: str) -> Iterator[None]:
+        """Time one call of the store and remember whether the store answered."""
+        try:
+            with self._metrics.store_call(operation):
+                yield
+        except StoreUnavailable:
+            self._set_store(up=False)
+            raise
+        self._set_store(up=True)
+
+    def ask_store(self, store: Store) -> None:
+        """Ask the store whether it could write."""
+        try:
+            with self.store_call("ping"):
+                store.ping()
+        except StoreError:
+            self._set_store(up=False)
+            return
+        level = store.durability()
+        for each in type(level):
+            self._metrics.durability.labels(each.value).set(each is level)
+
+    def _set_store(self, *, up: bool) -> None:
+        with self._lock:
+            if up != self._store_up:
+                self._store_up = up
+                self._show()
+
+    def _show(self) -> None:
+        self._metrics.store_up.set(self._store_up)
+        self._metrics.ready.set(not self.reasons())

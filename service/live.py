@@ -1,0 +1,309 @@
+"""One live model: a single writer, and an immutable snapshot that readers share.
+
+Everything that changes the model runs in its writer's thread, in the order it was asked for: log, then apply, then
+publish, then answer. Predictions take whatever was published last and never wait. Nothing above this module may
+assume that the model is in this process.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from service import crash
+from service.answers import update_answer
+from service.arrays import Matrix, Vector
+from service.commands import Update
+from service.errors import EmptyModel, IdempotencyConflict, ModelUnavailable
+from service.journal import Journal, Source
+from service.metrics import ModelSample
+from service.model import Outcome, Sizes
+from service.recovery import Recovered, recover
+from service.schemas import ModelSpec
+from service.settings import Settings
+from service.store.base import Durability, Idempotency, Lease, StoreError
+from service.tasks import task_of
+from service.window import Limits
+from service.writer import Writer
+from solvers.errors import InvalidInput, SolverError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Published:
+    """One version of a model, for readers; nothing in it ever changes."""
+
+    version: int
+    predictor: Any
+    sizes: Sizes
+    n_features: int | None
+    n_support: int
+    updated_at: float | None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Decision values (m,) and predictions (m,) of one version; ``stale`` if newer data may be unknown."""
+
+    version: int
+    decision: Vector
+    prediction: NDArray[Any]
+    stale: bool
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The bytes of an answer; ``replayed`` if the request had been answered before."""
+
+    body: bytes
+    replayed: bool = False
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the models of one service share."""
+
+    settings: Settings
+    source: Source
+    solves: threading.BoundedSemaphore
+
+
+class LiveModel:
+    """One model with its writer; made from what is stored."""
+
+    def __init__(self, spec: ModelSpec, lease: Lease, around: Surroundings) -> None:
+        """Restore the model and start its writer; raises StoreError if it cannot be restored."""
+        settings = around.settings
+        self.id = lease.model
+        self.spec = spec
+        self._around = around
+        self._metrics = around.source.metrics
+        self._task = task_of(spec)
+        window = spec.window
+        self._limits = Limits(
+            settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds
+        )
+        self._journal = Journal(around.source, lease, settings.idempotency_keep)
+        self._deleted = False
+        self.recovered = self._recover()
+        self._saved_version = self.recovered.snapshot_version
+        self._changed_since: float | None = time.monotonic() if self.recovered.replayed else None
+        self.published = self._snapshot_for_readers(None)
+        self._writer = Writer(self.id, settings.queue_size, self._rest, self._snapshot_deadline)
+        self._writer.start()
+
+    # What readers ask, from any thread.
+
+    def predict(self, X: Matrix) -> Prediction:
+        """Decide rows X (m, d) by the newest version; raises EmptyModel or InvalidInput."""
+        seen = self.published
+        if seen.predictor is None:
+            raise EmptyModel(f"model {self.id} knows no example yet")
+        limit = self._around.settings.max_predict_rows
+        if X.shape[0] > limit:
+            raise InvalidInput(f"has {X.shape[0]} rows, the limit is {limit}", field="X")
+        if X.shape[1] != seen.n_features:
+            reason = f"has {X.shape[1]} columns, this model has {seen.n_features} features"
+            raise InvalidInput(reason, field="X")
+        decision = seen.predictor.decision_function(X)
+        self._metrics.predictions.labels(self.spec.task).inc(len(decision))
+        return Prediction(seen.version, decision, self._task.predictions(decision), self.stale)
+
+    @property
+    def stale(self) -> bool:
+        """Whether updates are refused now, so that newer data may be unknown."""
+        return self._journal.fenced or not self._around.source.health.store_up
+
+    def sample(self) -> ModelSample:
+        """What the metrics and the description show."""
+        seen, sizes = self.published, self.published.sizes
+        return ModelSample(
+            id=self.id,
+            version=seen.version,
+            n_examples=sizes.n_examples,
+            n_free=sizes.n_free,
+            n_bound=sizes.n_bound,
+            max_violation=sizes.max_violation,
+            queue_depth=self._writer.depth(),
+            updated_at=seen.updated_at,
+        )
+
+    # What the writer is asked; each returns at once and raises QueueFull.
+
+    def update(self, update: Update, request: str | None) -> Future[Reply]:
+        """Apply an update; ``request`` is its Idempotency-Key."""
+        return self._writer.submit(lambda: self._update(update, request))
+
+    def certificate(self) -> Future[dict[str, Any]]:
+        """Recompute the certificate of the version that is newest when its turn comes."""
+        return self._writer.submit(self._certificate)
+
+    def checkpoint(self) -> Future[dict[str, Any]]:
+        """Write a snapshot."""
+        return self._writer.submit(self._checkpoint)
+
+    def delete(self) -> Future[None]:
+        """Remove the model from the store; every later command is refused."""
+        return self._writer.submit(self._delete)
+
+    def stop(self) -> None:
+        """Let the queue run empty, end the writer, and write a snapshot if anything changed."""
+        self._writer.stop()
+        if self._changed_since is not None:
+            self._save_quietly()
+
+    # The writer.
+
+    def _update(self, update: Update, request: str | None) -> Reply:
+        count, task = self._metrics.updates, self.spec.task
+        start = time.perf_counter()
+        try:
+            reply = self._apply(update, request)
+        except (SolverError, IdempotencyConflict):
+            count.labels(task, "refused").inc()
+            raise
+        except Exception:
+            count.labels(task, "failed").inc()
+            raise
+        count.labels(task, "replayed" if reply.replayed else "applied").inc()
+        self._metrics.update_seconds.labels(task).observe(time.perf_counter() - start)
+        crash.point("before-answer")
+        return reply
+
+    def _apply(self, update: Update, request: str | None) -> Reply:
+        """Log, then apply, then publish; all or nothing."""
+        self._check_open()
+        digest = update.digest() if request is not None else b""
+        if request is not None and (earlier := self._journal.recall(request, digest)) is not None:
+            return Reply(earlier, replayed=True)
+        if update.add is not None:
+            self._task.check_targets(update.add.y)
+        now = time.time()
+        command = self._state.window.plan(update, self._limits, now, request)
+        crash.point("before-log")
+        durability = self._append(command.encode(), None if request is None else Idempotency(request, digest))
+        crash.point("after-log")
+        outcome = self._solve(lambda: self._state.apply(command))
+        crash.point("before-publish")
+        self.published = self._snapshot_for_readers(now)
+        self._changed_since = self._changed_since or time.monotonic()
+        answer = update_answer(self._state.version, command, outcome, durability)
+        if request is not None:
+            self._journal.owe(lambda: self._journal.remember(request, answer))
+            with suppress(StoreError):  # it is in the log; the store is told before the next command
+                self._journal.settle()
+        return Reply(answer)
+
+    def _append(self, data: bytes, idempotency: Idempotency | None) -> Durability:
+        try:
+            return self._journal.append(self._state.sequence + 1, data, idempotency)
+        except StoreError:
+            self._journal.owe(self._take_back_unknown)  # it may have been written all the same
+            raise
+
+    def _take_back_unknown(self) -> None:
+        """Take back what was written by an append that seemed to fail."""
+        written = self._journal.last_sequence()
+        while self._state.sequence < written:
+            self._journal.abort(self._state.sequence + 1)
+            self._state.skip()
+
+    def _solve(self, apply: Any) -> Outcome:
+        """Follow the path; on failure take the record back, with the model as it was."""
+        sequence = self._state.sequence + 1
+        try:
+            with self._around.solves:
+                outcome: Outcome = apply()
+        except SolverError:
+            self._state.skip()
+            self._journal.owe(lambda: self._journal.abort(sequence))
+            self._journal.settle()
+            raise
+        except Exception:
+            log.exception("model %s: an update failed in an unforeseen way; the model is rebuilt", self.id)
+            self._journal.owe(lambda: self._rebuild(sequence))
+            raise
+        self._metrics.solve_seconds.labels(self.spec.task).observe(outcome.seconds)
+        self._metrics.update_events.labels(self.spec.task).observe(outcome.events)
+        return outcome
+
+    def _rebuild(self, aborted: int) -> None:
+        self._journal.abort(aborted)
+        self._recover()
+
+    def _certificate(self) -> dict[str, Any]:
+        self._check_open()
+        if self._state.sizes.n_examples == 0:
+            raise EmptyModel(f"model {self.id} knows no example yet")
+        with self._around.solves:
+            found = self._state.estimator.certificate()
+        names = ("relative_gap", "duality_gap", "max_violation", "primal", "dual")
+        numbers = {name: float(getattr(found, name)) for name in names}
+        return {"version": self._state.version, **numbers, "n_examples": int(found.n_examples)}
+
+    def _checkpoint(self) -> dict[str, Any]:
+        self._check_open()
+        start = time.perf_counter()
+        self._save()
+        return {"version": self._state.version, "seconds": time.perf_counter() - start}
+
+    def _delete(self) -> None:
+        self._check_open()
+        self._journal.delete()
+        self._deleted = True
+        self._changed_since = None
+
+    def _check_open(self) -> None:
+        """Raise unless the model can take a command, after telling the store what it is owed."""
+        if self._deleted:
+            raise ModelUnavailable(f"model {self.id} was deleted")
+        self._journal.check_not_fenced()
+        self._journal.settle()
+
+    # Snapshots.
+
+    def _rest(self) -> None:
+        """Between two commands: write a snapshot when it is time for one."""
+        deadline = self._snapshot_deadline()
+        late = deadline is not None and time.monotonic() >= deadline
+        if late or self._state.version - self._saved_version >= self._around.settings.snapshot_updates:
+            self._save_quietly()
+
+    def _snapshot_deadline(self) -> float | None:
+        if self._changed_since is None:
+            return None
+        return self._changed_since + self._around.settings.snapshot_seconds
+
+    def _save(self) -> None:
+        self._journal.save_snapshot(self._state.sequence, self._state.encode())
+        self._saved_version = self._state.version
+        self._changed_since = None
+
+    def _save_quietly(self) -> None:
+        """Write a snapshot; a failure loses nothing, as the log has it all, and is tried again later."""
+        try:
+            self._journal.settle()
+            self._save()
+        except Exception as error:
+            log.warning("model %s: no snapshot was written: %s", self.id, error)
+            self._saved_version = self._state.version
+            self._changed_since = None if self._journal.fenced else time.monotonic()
+
+    def _recover(self) -> Recovered:
+        found = recover(self._around.source, self._journal.lease, self.spec, self._around.settings.cache_mb)
+        self._state = found.state
+        return found
+
+    def _snapshot_for_readers(self, now: float | None) -> Published:
+        state = self._state
+        predictor = state.estimator.predictor() if state.sizes.n_examples else None
+        n_support = 0 if predictor is None else int(predictor.n_support)
+        return Published(state.version, predictor, state.sizes, state.window.n_features, n_support, now)

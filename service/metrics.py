@@ -1,0 +1,143 @@
+"""Everything that Prometheus sees. Labels are bounded: routes by template, models by a quota."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from time import perf_counter
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+_SECONDS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+
+
+@dataclass(frozen=True)
+class ModelSample:
+    """What one model shows of itself."""
+
+    id: str
+    failed: bool = False
+    version: int = 0
+    n_examples: int = 0
+    n_free: int = 0
+    n_bound: int = 0
+    max_violation: float = 0.0
+    queue_depth: int = 0
+    updated_at: float | None = None
+
+
+_PER_MODEL: tuple[tuple[str, str, Callable[[ModelSample], float | None]], ...] = (
+    ("version", "Version of the published snapshot", lambda m: m.version),
+    ("examples", "Examples in the window", lambda m: m.n_examples),
+    ("free_examples", "Examples on the margin", lambda m: m.n_free),
+    ("bound_examples", "Examples at the bound", lambda m: m.n_bound),
+    ("max_violation", "Largest optimality violation after the newest update", lambda m: m.max_violation),
+    ("queue_depth", "Commands waiting for the writer", lambda m: m.queue_depth),
+    ("last_update_timestamp_seconds", "Unix time of the newest version", lambda m: m.updated_at),
+)
+
+
+class _Models(Collector):
+    """Series of the models, made when they are asked for, so that a deleted model leaves none behind."""
+
+    def __init__(self, samples: Callable[[], Iterable[ModelSample]], limit: int) -> None:
+        self._samples = samples
+        self._limit = limit
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        samples = list(self._samples())
+        states = GaugeMetricFamily("livesvm_models", "Models held", labels=["state"])
+        failed = sum(sample.failed for sample in samples)
+        states.add_metric(["live"], len(samples) - failed)
+        states.add_metric(["failed"], failed)
+        yield states
+        shown = [sample for sample in samples if not sample.failed][: self._limit]
+        for name, help_, value_of in _PER_MODEL:
+            family = GaugeMetricFamily(f"livesvm_model_{name}", help_, labels=["model"])
+            for sample in shown:
+                if (value := value_of(sample)) is not None:
+                    family.add_metric([sample.id], value)
+            yield family
+
+
+class Metrics:
+    """The metrics of one service, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = r = CollectorRegistry()
+        ProcessCollector(registry=r)
+        GCCollector(registry=r)
+        self.update_seconds = Histogram(
+            "livesvm_update_seconds",
+            "Time of an update in its writer, from its plan to its published version, store included",
+            ["task"],
+            buckets=_SECONDS,
+            registry=r,
+        )
+        self.solve_seconds = Histogram(
+            "livesvm_solve_seconds", "Time of the path of one update", ["task"], buckets=_SECONDS, registry=r
+        )
+        self.update_events = Histogram(
+            "livesvm_update_events", "Events on the path of one update", ["task"], buckets=_EVENTS, registry=r
+        )
+        self.updates = Counter("livesvm_updates", "Updates by outcome", ["task", "outcome"], registry=r)
+        self.predictions = Counter("livesvm_predictions", "Rows predicted", ["task"], registry=r)
+        self.predict_seconds = Histogram(
+            "livesvm_predict_seconds", "Time of one predict call in its thread", ["task"], buckets=_SECONDS, registry=r
+        )
+        self.store_seconds = Histogram(
+            "livesvm_store_seconds", "Time of one call of the store", ["operation"], buckets=_SECONDS, registry=r
+        )
+        self.store_errors = Counter(
+            "livesvm_store_errors", "Calls of the store that failed", ["operation"], registry=r
+        )
+        self.snapshots = Counter("livesvm_snapshots", "Snapshots by outcome", ["outcome"], registry=r)
+        self.http_requests = Counter(
+            "livesvm_http_requests", "HTTP requests answered", ["method", "route", "status"], registry=r
+        )
+        self.http_seconds = Histogram(
+            "livesvm_http_request_seconds", "Time of one HTTP request", ["route"], buckets=_SECONDS, registry=r
+        )
+        self.http_in_progress = Gauge("livesvm_http_requests_in_progress", "HTTP requests under way", registry=r)
+        self.durability = Gauge(
+            "livesvm_durability_info", "1 for the durability level that the store gives", ["level"], registry=r
+        )
+        self.ready = Gauge("livesvm_ready", "1 when the service is ready", registry=r)
+        self.store_up = Gauge("livesvm_store_up", "1 when the store answered last time", registry=r)
+        Gauge("livesvm_info", "The version of the service", ["version"], registry=r).labels(version("livesvm")).set(1)
+
+    def watch(self, samples: Callable[[], Iterable[ModelSample]], limit: int) -> None:
+        """Show the models that ``samples`` returns, the first ``limit`` with series of their own."""
+        self.registry.register(_Models(samples, limit))
+
+    @contextmanager
+    def store_call(self, operation: str) -> Iterator[None]:
+        """Time one call of the store, and count it if it fails."""
+        start = perf_counter()
+        try:
+            yield
+        except Exception:
+            self.store_errors.labels(operation).inc()
+            raise
+        finally:
+            self.store_seconds.labels(operation).observe(perf_counter() - start)
+
+    def render(self) -> bytes:
+        """The text that Prometheus scrapes."""
+        return generate_latest(self.registry)

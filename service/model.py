@@ -1,0 +1,139 @@
+"""The state of one model between updates: an estimator, its window, its place in the log. No threads, no store."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from service.commands import Batch, Command
+from service.schemas import ModelSpec
+from service.store import codec
+from service.store.base import StoreDamaged
+from service.tasks import new_estimator, restored_estimator
+from service.window import Window
+from solvers import IncrementalSVC
+from solvers.errors import SolverError
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the newest update left: examples by side, and how well the optimality conditions hold."""
+
+    n_examples: int = 0
+    n_free: int = 0
+    n_bound: int = 0
+    max_violation: float = 0.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one command did: the sizes after it, the path's events, and the seconds it took."""
+
+    sizes: Sizes
+    events: int
+    seconds: float
+
+
+@dataclass
+class ModelState:
+    """One model; changed by its writer alone.
+
+    ``version`` counts the updates that were applied, ``sequence`` the records of the log that were decided; they differ
+    by the aborted ones.
+    """
+
+    spec: ModelSpec
+    cache_mb: int
+    estimator: IncrementalSVC
+    window: Window = field(default_factory=Window)
+    sizes: Sizes = Sizes()
+    version: int = 0
+    sequence: int = 0
+
+    @classmethod
+    def empty(cls, spec: ModelSpec, cache_mb: int) -> ModelState:
+        """A model that knows no example."""
+        return cls(spec, cache_mb, new_estimator(spec, cache_mb), Window(n_features=spec.n_features))
+
+    def apply(self, command: Command) -> Outcome:
+        """Follow the path of one command; raises SolverError with the model as it was."""
+        outcome = Outcome(self.sizes, 0, 0.0)
+        if command.add is not None or command.remove:
+            outcome = _follow(self.estimator, command.add, command.remove)
+        self._done(command, outcome)
+        return outcome
+
+    def apply_cold(self, command: Command) -> Outcome:
+        """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was."""
+        estimator = new_estimator(self.spec, self.cache_mb)
+        estimator.set_params(gamma=self.estimator.to_arrays().get("gamma", self.spec.kernel.gamma))
+        outcome = _follow(estimator, self._window_after(command), [])
+        self.estimator = estimator
+        self._done(command, outcome)
+        return outcome
+
+    def skip(self) -> None:
+        """Pass over an aborted record."""
+        self.sequence += 1
+
+    def _done(self, command: Command, outcome: Outcome) -> None:
+        self.window.apply(command)
+        self.sizes = outcome.sizes
+        self.version += 1
+        self.sequence += 1
+
+    def _window_after(self, command: Command) -> Batch:
+        """Every example that the window holds after ``command``, oldest first."""
+        leaving = set(command.remove)
+        model, add = self.estimator, command.add
+        keys = list(self.window.arrivals)
+        stay = np.array([key not in leaving for key in keys], dtype=bool)
+        parts = [(model.window_X[stay], model.window_y[stay], model.window_sample_weight[stay])] if keys else []
+        if add is not None:
+            parts.append((add.X, add.y, np.ones(len(add.y)) if add.weights is None else add.weights))
+        X, y, weights = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return Batch(X, y, [key for key in keys if key not in leaving] + command.added, weights)
+
+    def encode(self) -> bytes:
+        """Bytes of a snapshot."""
+        document = {
+            "version": self.version,
+            "sequence": self.sequence,
+            "sizes": dataclasses.asdict(self.sizes),
+            "keys": list(self.window.arrivals),
+            "arrived": np.array(list(self.window.arrivals.values()), dtype=np.float64),
+            "n_features": self.window.n_features,
+            "next_key": self.window.next_key,
+            "arrays": self.estimator.to_arrays() if self.window.arrivals else None,
+        }
+        return codec.encode(document)
+
+    @classmethod
+    def decode(cls, spec: ModelSpec, cache_mb: int, data: bytes) -> ModelState:
+        """The model in a snapshot; raises StoreDamaged or StoreTooNew."""
+        document: dict[str, Any] = codec.decode(data)
+        arrivals = dict(zip(document["keys"], document["arrived"].tolist(), strict=True))
+        window = Window(arrivals, document["n_features"], document["next_key"])
+        try:
+            arrays = document["arrays"]
+            estimator = (
+                new_estimator(spec, cache_mb) if arrays is None else restored_estimator(spec, cache_mb, arrays)
+            )
+        except SolverError as error:
+            raise StoreDamaged(f"the snapshot does not hold an optimal model: {error}") from error
+        sizes = Sizes(**document["sizes"])
+        return cls(spec, cache_mb, estimator, window, sizes, document["version"], document["sequence"])
+
+
+def _follow(estimator: IncrementalSVC, add: Batch | None, remove: list[Any]) -> Outcome:
+    report = estimator.update(
+        add=None if add is None else (add.X, add.y),
+        remove=remove or None,
+        keys=None if add is None else add.keys,
+        sample_weight=None if add is None else add.weights,
+    )
+    sizes = Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation))
+    return Outcome(sizes, int(report.events), float(report.seconds))

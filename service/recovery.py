@@ -1,0 +1,82 @@
+"""A model from what is stored: the newest good snapshot, then the log's tail."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from service.answers import update_answer
+from service.commands import Command
+from service.journal import Source
+from service.model import ModelState
+from service.schemas import ModelSpec
+from service.store.base import Lease, LogRecord, Store, StoreDamaged
+from solvers.errors import SolverError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """A model that came back, and how: from which version, with how many commands, past how many damaged snapshots."""
+
+    state: ModelState
+    snapshot_version: int
+    replayed: int
+    damaged_snapshots: int
+
+
+def recover(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Recovered:
+    """The model as it was after its last acknowledged update; raises StoreError if that cannot be had."""
+    with source.health.store_call("load"):
+        state, damaged = _newest_good(source, lease.model, spec, cache_mb)
+        newest = source.store.last_sequence(lease)
+        start = state.version
+        replayed = 0
+        for record in source.store.log(lease.model, state.sequence):
+            if record.sequence != state.sequence + 1:
+                raise StoreDamaged(f"the log of model {lease.model} lacks record {state.sequence + 1}")
+            replayed += _replay(source, lease, state, record, is_newest=record.sequence == newest)
+    if state.sequence != newest:
+        raise StoreDamaged(f"the log of model {lease.model} ends at record {state.sequence} of {newest}")
+    return Recovered(state, start, replayed, damaged)
+
+
+def _newest_good(source: Source, model: str, spec: ModelSpec, cache_mb: int) -> tuple[ModelState, int]:
+    """The newest snapshot that can be trusted, or the empty model; and how many were damaged."""
+    damaged = 0
+    for sequence in source.store.snapshots(model):
+        try:
+            return ModelState.decode(spec, cache_mb, source.store.load_snapshot(model, sequence)), damaged
+        except StoreDamaged as error:
+            damaged += 1
+            source.metrics.snapshots.labels("damaged").inc()
+            log.warning("model %s: snapshot %d is damaged, falling back: %s", model, sequence, error)
+    return ModelState.empty(spec, cache_mb), damaged
+
+
+def _replay(source: Source, lease: Lease, state: ModelState, record: LogRecord, *, is_newest: bool) -> bool:
+    """Apply one record again; False if it has no effect."""
+    if record.aborted:
+        state.skip()
+        return False
+    command = Command.decode(record.data)
+    try:
+        try:
+            outcome = state.apply(command)
+        except SolverError:  # it went well before from other rounding errors; there is one optimum, so ask again
+            outcome = state.apply_cold(command)
+    except SolverError as error:
+        if not is_newest:
+            reason = f"record {record.sequence} of model {lease.model} can no longer be applied: {error}"
+            raise StoreDamaged(reason) from error
+        # The process died before it could say that this command cannot be applied: nobody was told that it was.
+        source.store.abort(lease, record.sequence)
+        state.skip()
+        return False
+    if command.request is not None:
+        answer = update_answer(state.version, command, outcome, source.store.durability())
+        earlier = source.store.recall(lease.model, command.request)
+        if earlier is not None and earlier.answer is None:
+            source.store.remember(lease, command.request, answer)
+    return True

@@ -1,0 +1,308 @@
+"""Request and response models: the API's one source of truth. Requests are strict and refuse unknown fields."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from service import arrays, commands
+from solvers.errors import InvalidInput
+
+MODEL_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+SUPPORTED_TASKS = ("svc",)
+
+_NUMBERS = {"type": "array", "minItems": 1, "items": {"type": "number"}}
+_KEY = {
+    "anyOf": [
+        {"type": "string", "minLength": 1, "maxLength": arrays.MAX_KEY_LENGTH},
+        {"type": "integer", "minimum": 0, "maximum": arrays.MAX_KEY - 1},
+    ]
+}
+
+Matrix = Annotated[
+    Any,
+    PlainValidator(arrays.matrix),
+    WithJsonSchema({"type": "array", "minItems": 1, "items": _NUMBERS, "description": "(n, d), finite numbers"}),
+]
+Labels = Annotated[
+    Any,
+    PlainValidator(lambda value: arrays.vector(value, "y")),
+    WithJsonSchema({"type": "array", "minItems": 1, "items": {"enum": [-1, 1]}, "description": "(n,), -1 or 1"}),
+]
+Weights = Annotated[
+    Any,
+    PlainValidator(lambda value: _weights(value)),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e8},
+            "description": "(n,), each multiplies C for its example",
+        }
+    ),
+]
+Keys = Annotated[
+    Any,
+    PlainValidator(arrays.keys),
+    WithJsonSchema({"type": "array", "minItems": 1, "uniqueItems": True, "items": _KEY}),
+]
+AnswerKeys = Annotated[list[int | str], WithJsonSchema({"type": "array", "items": _KEY})]
+
+
+def _weights(value: Any) -> arrays.Vector:
+    return check_weights(arrays.vector(value, "weights"))
+
+
+def check_weights(weights: arrays.Vector) -> arrays.Vector:
+    """The weights (n,) if each is positive and at most 1e8; raises InvalidInput otherwise."""
+    for row, weight in enumerate(weights):
+        if not 0 < weight <= 1e8:
+            raise InvalidInput(f"a weight is positive and at most 1e8, not {weight:g}", field="weights", row=row)
+    return weights
+
+
+class Request(BaseModel):
+    """Base of request bodies."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+class KernelSpec(Request):
+    """The kernel: k(x, z) = x'z, exp(-gamma |x-z|^2), (gamma x'z + coef0)^degree, or tanh(gamma x'z + coef0)."""
+
+    name: Literal["linear", "rbf", "poly", "polynomial", "sigmoid"] = "rbf"
+    gamma: Literal["scale"] | Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)] = Field(
+        "scale", description="`scale`: 1 / (features x variance) of the first examples"
+    )
+    degree: int = Field(3, ge=1, le=10)
+    coef0: float = Field(0.0, ge=-1e8, le=1e8, allow_inf_nan=False)
+
+    @field_validator("name", mode="before")
+    @classmethod
+    def _over_vectors(cls, name: Any) -> Any:
+        if name == "precomputed":
+            raise ValueError("a precomputed kernel is offered by the Python API only; send features")
+        return name
+
+    @model_validator(mode="after")
+    def _convex(self) -> Self:
+        if self.name in ("poly", "polynomial") and self.coef0 < 0:
+            raise InvalidInput("a polynomial kernel needs coef0 >= 0 to be convex", field="coef0")
+        return self
+
+
+class WindowSpec(Request):
+    """How much a model remembers; what is beyond leaves within the next update, oldest first."""
+
+    max_examples: int | None = Field(None, ge=1, le=10**9)
+    max_age_seconds: float | None = Field(None, gt=0, le=1e10, allow_inf_nan=False)
+
+
+class ModelSpec(Request):
+    """A model, as it is created."""
+
+    id: str | None = Field(None, pattern=MODEL_ID, description="Made up when absent.")
+    task: str = Field("svc", json_schema_extra={"enum": list(SUPPORTED_TASKS)})
+    kernel: KernelSpec = Field(default_factory=lambda: KernelSpec())
+    C: float = Field(1.0, gt=0, le=1e8, allow_inf_nan=False, description="Weight of the losses.")
+    fit_intercept: bool = True
+    n_features: int | None = Field(None, ge=1, le=10**6, description="Taken from the first examples when absent.")
+    window: WindowSpec = Field(default_factory=lambda: WindowSpec())
+
+    @field_validator("task")
+    @classmethod
+    def _supported(cls, task: str) -> str:
+        if task not in SUPPORTED_TASKS:
+            raise ValueError(f"this version learns {', '.join(SUPPORTED_TASKS)}, not {task[:32]!r}")
+        return task
+
+    @field_validator("kernel", "window", mode="before")
+    @classmethod
+    def _absent(cls, value: Any) -> Any:
+        return {} if value is None else value
+
+
+class AddBatch(Request):
+    """Examples to learn; keys are made up and returned when absent."""
+
+    X: Matrix
+    y: Labels
+    keys: Keys | None = None
+    weights: Weights | None = None
+
+    def command(self) -> commands.Batch:
+        """The batch for the model."""
+        return commands.Batch(self.X, self.y, self.keys, self.weights)
+
+
+class RemoveSpec(Request):
+    """Examples to forget: by key, the oldest so many, or those that arrived before a time. Exactly one of them."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    keys: Keys | None = None
+    oldest: int | None = Field(None, ge=1, le=10**9)
+    older_than: AwareDatetime | None = Field(None, description="ISO 8601 with a UTC offset; none may match.")
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        given = [value for value in (self.keys, self.oldest, self.older_than) if value is not None]
+        if len(given) != 1:
+            raise ValueError("give exactly one of keys, oldest and older_than")
+        return self
+
+    def command(self) -> commands.Removal:
+        """The removal for the model."""
+        older = None if self.older_than is None else self.older_than.timestamp()
+        return commands.Removal(self.keys, self.oldest, older)
+
+
+class UpdateRequest(Request):
+    """One update, applied whole or not at all, along one path. It adds, removes, or both."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    add: AddBatch | None = None
+    remove: RemoveSpec | None = None
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if self.add is None and self.remove is None:
+            raise ValueError("an update adds or removes something; this one does neither")
+        return self
+
+    def command(self) -> commands.Update:
+        """The update for the model."""
+        return commands.Update(
+            None if self.add is None else self.add.command(),
+            None if self.remove is None else self.remove.command(),
+        )
+
+
+class PredictRequest(Request):
+    """Rows to predict."""
+
+    X: Matrix
+
+
+class UpdateAnswer(BaseModel):
+    """What an update did, and the version that holds it."""
+
+    version: int
+    added: AnswerKeys
+    removed: AnswerKeys = Field(description="Also those that left to make room.")
+    events: int = Field(description="Events on the solution path.")
+    n_examples: int
+    n_free: int = Field(description="Examples on the margin.")
+    n_bound: int = Field(description="Examples at the bound.")
+    seconds: float = Field(description="Time the path took.")
+    max_violation: float = Field(description="Largest violation of the optimality conditions.")
+    durability: Literal["fsynced", "logged", "memory"]
+
+
+class PredictAnswer(BaseModel):
+    """Decision values, predicted labels, and the version that answered."""
+
+    version: int
+    decision: list[float]
+    prediction: list[float]
+    stale: bool = Field(description="True when updates are refused now, so that newer data may be unknown.")
+
+
+class Certificate(BaseModel):
+    """Proof of optimality, recomputed from the window's data alone."""
+
+    version: int
+    relative_gap: float
+    duality_gap: float
+    max_violation: float
+    primal: float
+    dual: float
+    n_examples: int
+
+
+class Checkpoint(BaseModel):
+    """The version that is now in a snapshot."""
+
+    version: int
+    seconds: float
+
+
+class Recovery(BaseModel):
+    """How the model came back at the last start."""
+
+    snapshot_version: int = Field(description="0: none was there, the log held everything.")
+    replayed: int = Field(description="Commands of the log that were applied again.")
+    damaged_snapshots: int = Field(description="Snapshots that were damaged and passed over.")
+
+
+class ModelDescription(BaseModel):
+    """A model as it is now."""
+
+    id: str
+    state: Literal["live", "failed"]
+    task: str
+    kernel: dict[str, Any]
+    C: float
+    fit_intercept: bool
+    window: dict[str, Any]
+    version: int
+    n_examples: int
+    n_features: int | None
+    n_free: int
+    n_bound: int
+    n_support: int
+    max_violation: float
+    durability: Literal["fsynced", "logged", "memory"] | None
+    queue_depth: int
+    updated_at: datetime | None
+    recovery: Recovery | None = None
+    error: str | None = None
+
+
+class ModelList(BaseModel):
+    """Every model, by id."""
+
+    models: list[ModelDescription]
+
+
+class Health(BaseModel):
+    """The service's state."""
+
+    status: Literal["alive", "ready"]
+
+
+class Fault(BaseModel):
+    """One thing wrong with a request; rows and columns count from 0."""
+
+    field: str
+    pointer: str = Field(description="JSON pointer to it in the body.")
+    reason: str
+    row: int | None = None
+    column: int | None = None
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem document; rows and columns count from 0."""
+
+    type: str = Field(description="Stable name of the kind of problem.")
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+    pointer: str | None = None
+    row: int | None = None
+    column: int | None = None
+    reason: str | None = None
+    errors: list[Fault] | None = None

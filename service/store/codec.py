@@ -1,0 +1,79 @@
+"""Bytes of what must survive: a magic number, the schema version, a SHA-256, and msgpack with raw arrays.
+
+    0   4  magic "LSVM"
+    4   2  schema version, little endian
+    6  32  SHA-256 of bytes 0 to 6 and of the payload
+    38  .  payload: msgpack; an array is extension 1: msgpack (dtype, shape), then raw little-endian bytes
+
+Any single damaged byte is noticed. Nothing is ever unpickled. A newer schema is refused; older ones are read as long
+as :data:`READABLE` says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from service.store.base import StoreDamaged, StoreTooNew
+
+SCHEMA = 1
+READABLE = frozenset({1})
+
+_MAGIC = b"LSVM"
+_HEADER = struct.Struct("<4sH32s")
+_PREFIX = struct.Struct("<4sH")
+_ARRAY = 1
+_DTYPES = frozenset({"<f8", "<f4", "<i8", "<i4", "<i2", "<u8", "|i1", "|u1", "|b1"})
+
+
+def encode(document: dict[str, Any]) -> bytes:
+    """Bytes of a document of numbers, strings, lists, dicts and arrays."""
+    payload: bytes = msgpack.packb(document, default=_pack, use_bin_type=True)
+    return _HEADER.pack(_MAGIC, SCHEMA, _digest(SCHEMA, payload)) + payload
+
+
+def decode(data: bytes) -> dict[str, Any]:
+    """The document in ``data``; raises StoreDamaged or StoreTooNew."""
+    if len(data) < _HEADER.size:
+        raise StoreDamaged(f"record of {len(data)} bytes is too short")
+    magic, schema, digest = _HEADER.unpack_from(data)
+    payload = data[_HEADER.size :]
+    if magic != _MAGIC or digest != _digest(schema, payload):
+        raise StoreDamaged("record does not match its checksum")
+    if schema not in READABLE:
+        raise StoreTooNew(f"record has schema {schema}; this version reads {sorted(READABLE)}")
+    document: dict[str, Any] = msgpack.unpackb(payload, ext_hook=_unpack, strict_map_key=False)
+    return document
+
+
+def _digest(schema: int, payload: bytes) -> bytes:
+    return hashlib.sha256(_PREFIX.pack(_MAGIC, schema) + payload).digest()
+
+
+def _pack(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"cannot store a {type(value).__name__}")
+    little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+    if little.dtype.str not in _DTYPES:
+        raise TypeError(f"cannot store an array of {value.dtype}")
+    head: bytes = msgpack.packb((little.dtype.str, value.shape))
+    return msgpack.ExtType(_ARRAY, head + little.tobytes())
+
+
+def _unpack(code: int, data: bytes) -> Any:
+    if code != _ARRAY:
+        raise StoreDamaged(f"record holds an extension {code} that is not known")
+    head = msgpack.Unpacker(max_buffer_size=len(data))
+    head.feed(data)
+    dtype, shape = head.unpack()
+    raw = data[head.tell() :]
+    if dtype not in _DTYPES or len(raw) != math.prod(shape) * np.dtype(dtype).itemsize:
+        raise StoreDamaged("record holds an array whose size does not fit its shape")
+    return np.frombuffer(raw, dtype=dtype).reshape(shape).copy()

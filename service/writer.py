@@ -1,0 +1,82 @@
+"""A thread that does one thing after another: the single writer of a model."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from service.errors import QueueFull
+
+T = TypeVar("T")
+
+
+class Writer:
+    """Runs calls in the order they were handed in, in one thread, behind a bounded queue.
+
+    Parameters
+    ----------
+    name : of the thread, for people
+    size : calls that may wait
+    rest : called after each call and when the deadline has passed; must not raise
+    deadline : the monotonic time by which ``rest`` is to be called even if nothing comes, or None
+    """
+
+    def __init__(
+        self, name: str, size: int, rest: Callable[[], None], deadline: Callable[[], float | None]
+    ) -> None:
+        self._name = name
+        self._rest = rest
+        self._deadline = deadline
+        self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue(size)
+        self._thread = threading.Thread(target=self._run, name=f"writer-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def depth(self) -> int:
+        """Calls that wait."""
+        return self._queue.qsize()
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        """Hand in a call; the future gets its result or its error. Raises QueueFull."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(call())
+            except Exception as error:
+                future.set_exception(error)
+
+        try:
+            self._queue.put_nowait(run)
+        except queue.Full:
+            raise QueueFull(f"{self._queue.maxsize} commands wait for model {self._name} already") from None
+        return future
+
+    def stop(self) -> None:
+        """Return when everything handed in before is done and the thread has ended."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                call = self._queue.get(timeout=self._patience())
+            except queue.Empty:
+                self._rest()
+                continue
+            if call is None:
+                return
+            call()
+            self._rest()
+
+    def _patience(self) -> float | None:
+        deadline = self._deadline()
+        return None if deadline is None else max(0.0, deadline - time.monotonic())
