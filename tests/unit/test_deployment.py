@@ -1,0 +1,95 @@
+"""What lies around the code agrees with the code: metrics, settings, containers, documents."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from service.metrics import Metrics, ModelSample
+from service.settings import table
+
+ROOT = Path(__file__).parents[2]
+NAME = re.compile(r"\blivesvm_[a-z0-9_]+")
+
+
+def read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(read("docker/compose.yaml"))
+    return loaded
+
+
+def metric_names() -> set[str]:
+    """Every name that a query can ask the service's metrics for."""
+    metrics = Metrics()
+    metrics.watch(lambda: [ModelSample("river", updated_at=0.0)], 1)
+    names = set()
+    for family in metrics.registry.collect():
+        endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(family.type, ("",))
+        names |= {family.name + ending for ending in endings}
+    return names
+
+
+def dashboard_queries() -> list[str]:
+    dashboard = json.loads(read("deploy/grafana/dashboards/livesvm.json"))
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    variables = [
+        variable["definition"] for variable in dashboard["templating"]["list"] if "definition" in variable
+    ]
+    return queries + variables
+
+
+def alert_queries() -> list[str]:
+    rules = yaml.safe_load(read("deploy/prometheus/alerts.yml"))
+    return [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+
+
+def test_dashboard_asks_for_metrics_that_exist() -> None:
+    asked = set(NAME.findall("\n".join(dashboard_queries())))
+    assert len(asked) > 15
+    assert asked <= metric_names()
+
+
+def test_alerts_ask_for_metrics_that_exist() -> None:
+    asked = set(NAME.findall("\n".join(alert_queries())))
+    assert len(asked) > 5
+    assert asked <= metric_names()
+
+
+def test_containers_publish_on_loopback_alone_and_say_whether_they_are_well() -> None:
+    image_checks_itself = "HEALTHCHECK" in read("docker/Dockerfile")
+    for name, service in compose()["services"].items():
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"]), name
+        assert "healthcheck" in service or (name == "livesvm" and image_checks_itself), name
+
+
+def test_containers_set_only_settings_that_exist() -> None:
+    known = {variable for variable, _default, _meaning in table()}
+    image = set(re.findall(r"\bLIVESVM_[A-Z_]+", read("docker/Dockerfile")))
+    assert image | set(compose()["services"]["livesvm"]["environment"]) <= known
+
+
+def test_mounted_files_exist() -> None:
+    for service in compose()["services"].values():
+        sources = [volume.split(":")[0] for volume in service["volumes"]]
+        assert all((ROOT / "docker" / source).is_dir() for source in sources if source.startswith("."))
+    for rules in yaml.safe_load(read("deploy/prometheus/prometheus.yml"))["rule_files"]:
+        assert (ROOT / "deploy/prometheus" / rules).is_file()
+
+
+def test_readme_lists_every_setting_with_its_default() -> None:
+    rows = dict(re.findall(r"^\| `(LIVESVM_[A-Z_]+)` \| (.*?) \|", read("README.md"), flags=re.MULTILINE))
+    assert rows == {variable: f"`{default}`" if default else "" for variable, default, _meaning in table()}
+
+
+def test_changelog_knows_this_version() -> None:
+    version = tomllib.loads(read("pyproject.toml"))["project"]["version"]
+    changelog = read("CHANGELOG.md")
+    assert f"## [{version}]" in changelog or "## [Unreleased]" in changelog
