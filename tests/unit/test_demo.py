@@ -1,0 +1,89 @@
+"""The demonstration does what it says, and fails when it should."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.data.fisher_river import examples, load
+from service.demo import DemoError, call, certify, learn
+
+
+def demo(*arguments: str, temporary: Path) -> subprocess.CompletedProcess[str]:
+    """Run the demonstration as a user does, with its temporary files in a directory of the test."""
+    return subprocess.run(
+        [sys.executable, "-m", "service.demo", *arguments],
+        env=os.environ | {"TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def answering(status: int, body: object) -> httpx.Client:
+    """A client whose every call is answered alike."""
+    transport = httpx.MockTransport(lambda _request: httpx.Response(status, json=body))
+    return httpx.Client(base_url="http://service", transport=transport)
+
+
+def stops_answering(address: str) -> bool:
+    """Whether nothing listens there any more, after at most half a minute."""
+    for _ in range(300):
+        try:
+            httpx.get(f"{address}/health/live")
+        except httpx.TransportError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_two_months_end_well_and_leave_nothing_behind(tmp_path: Path) -> None:
+    done = demo("--months", "2", temporary=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^(\S+)\.\.(\S+)\s+(\S+)\s+30/30 ", done.stdout, flags=re.MULTILINE)
+    assert rows == [("1990-01-07", "1990-02-05", "1988-02-07"), ("1990-02-06", "1990-03-07", "1988-03-08")]
+    assert "2 updates, 60 days learnt and 60 forgotten" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_keep_leaves_the_service_up_and_says_how_to_stop_it(tmp_path: Path) -> None:
+    done = demo("--months", "1", "--keep", temporary=tmp_path)
+    assert done.returncode == 0, done.stderr
+    address, pid = re.search(r"up at (\S+) .*kill (\d+) ", done.stdout, flags=re.DOTALL).groups()  # type: ignore[union-attr]
+    try:
+        model = httpx.get(f"{address}/models/fisher-river").json()
+    finally:
+        os.kill(int(pid), signal.SIGTERM)
+        assert stops_answering(address)
+    assert model["n_examples"] == 730
+    assert model["version"] == 2
+
+
+def test_a_bad_certificate_fails() -> None:
+    good = {"relative_gap": 1e-10, "max_violation": 1e-10}
+    assert certify(answering(200, good)) == good
+    for bad in ({"relative_gap": 2e-8}, {"max_violation": 2e-8}):
+        with pytest.raises(DemoError, match="worse than 1e-08"):
+            certify(answering(200, good | bad))
+
+
+def test_a_refusal_fails_with_what_the_service_said() -> None:
+    with pytest.raises(DemoError, match=r"422 .*the reason"):
+        call(answering(422, {"detail": "the reason"}), "POST", "/models", {})
+
+
+def test_an_answer_with_other_keys_fails() -> None:
+    days = examples(load())[:2]
+    answer = {"added": list(days.dates), "removed": []}
+    assert learn(answering(200, answer), days, oldest=0) == answer
+    with pytest.raises(DemoError, match="other keys"):
+        learn(answering(200, answer), days, oldest=1)
