@@ -1,0 +1,87 @@
+"""Fresh optimality residuals and the duality gap: the oracle that trusts no solver state.
+
+With ``f`` recomputed from ``beta``, every example contributes ``L(f) + L*(-beta) + beta f >= 0`` [Fenchel-Young]; their sum is
+the duality gap of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers import losses as tables
+from solvers.losses import Losses
+
+Floats = NDArray[np.float64]
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far a model is from the optimum of its window, recomputed from the data.
+
+    Attributes
+    ----------
+    max_violation : largest distance of an f from where its beta says it must be, in units of f; boxes and the sum of the
+        betas count relative to the largest box, times the largest kink
+    duality_gap : primal minus dual, in units of the objective; an upper bound on how much better any other model is
+    relative_gap : the gap divided by the larger of the two objectives
+    primal, dual : the objectives ``1/2 beta'K beta + sum of losses`` and its dual
+    n_examples : how many examples were checked
+    """
+
+    max_violation: float
+    duality_gap: float
+    relative_gap: float
+    primal: float
+    dual: float
+    n_examples: int
+
+
+def certify(losses: Losses, beta: Floats, f: Floats, b: float, *, total: float = 0.0, intercept: bool = True) -> Certificate:
+    """Return the certificate of coefficients ``beta`` (n,) whose decision values are ``f`` (n,), intercept included.
+
+    ``total`` is what the betas must sum up to when there is an intercept.
+    """
+    n = beta.size
+    if n == 0:
+        return Certificate(0.0, 0.0, 0.0, 0.0, 0.0, 0)
+    kinks, levels, n_kinks = losses
+    top = levels[:, 0]
+    bottom = levels[np.arange(n), n_kinks]
+    inside = np.clip(beta, bottom, top)
+    kink, has_kink = tables.nearest_kink(losses, inside)
+    value = tables.values(losses, f)
+    slack = np.where(has_kink, value - tables.values(losses, kink) + inside * (f - kink), 0.0)
+    off_sum = float(beta.sum()) - total if intercept else 0.0
+    off_box = np.abs(beta - inside)
+    gap = float(np.maximum(slack, 0.0).sum() + np.abs(off_box * f).sum()) + abs(b * off_sum)
+    primal = 0.5 * float(beta @ (f - b)) + float(value.sum()) + total * b
+    kink_scale = float(np.abs(kink).max())
+    level_scale = float(np.abs(levels).max())
+    off_f = _kink_violations(losses, inside, f)
+    relative_box = max(float(off_box.max()), abs(off_sum) / n) / level_scale if level_scale > 0 else 0.0
+    floor = EPS * float((np.abs(levels).max(axis=1) * np.maximum(np.abs(kink), EPS)).sum())
+    size = max(abs(primal), abs(primal - gap), floor)
+    return Certificate(
+        max_violation=max(off_f, relative_box * max(kink_scale, 1.0)),
+        duality_gap=gap,
+        relative_gap=gap / size if size > 0 else 0.0,
+        primal=primal,
+        dual=primal - gap,
+        n_examples=n,
+    )
+
+
+def _kink_violations(losses: Losses, beta: Floats, f: Floats) -> float:
+    """Return how far the worst f is from the interval that its beta allows."""
+    kinks, levels, n_kinks = losses
+    low = np.full(beta.size, -np.inf)
+    high = np.full(beta.size, np.inf)
+    for q in range(kinks.shape[1]):
+        there = n_kinks > q
+        high = np.where(there & (beta > levels[:, q + 1]), np.minimum(high, kinks[:, q]), high)
+        low = np.where(there & (beta < levels[:, q]), np.maximum(low, kinks[:, q]), low)
+    return float(max(0.0, np.max(low - f, initial=0.0), np.max(f - high, initial=0.0)))

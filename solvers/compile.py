@@ -1,0 +1,20 @@
+"""One place that says how hot loops are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Sums may be reassociated and fused, which lets them use vector instructions. Infinities and NaN keep their meaning:
+#: limits that do not exist are infinite.
+FAST_MATH = frozenset({"reassoc", "contract", "nsz"})
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function to machine code that releases the GIL; the result is cached on disk."""
+    return cast("Callable[P, R]", numba.njit(nogil=True, cache=True, fastmath=set(FAST_MATH))(function))

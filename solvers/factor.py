@@ -1,0 +1,176 @@
+"""Cholesky factor of the free block: append, delete, solve.
+
+The factor is the upper triangle ``R`` with ``R'R = K_FF + kappa 1 1'``, rows contiguous, so that both triangular solves,
+appending and deleting run along memory. A deleted position stays behind as a row and column of the identity ("dead"),
+so nothing is shifted; ``compact`` closes the holes now and then.
+
+Beside ``R`` stand two forward-solved right-hand sides, ``y[0] = R^-T rhs`` and ``y[1] = R^-T 1``. They take part in every
+rotation, so that a new direction costs one backward solve.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.compile import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Factor(NamedTuple):
+    """The factor of the free block and what is solved along with it; capacity ``c``."""
+
+    R: Floats  #: (c, c) upper triangle
+    y: Floats  #: (2, c) forward-solved right-hand sides: rhs, ones
+    column: Floats  #: (c,) work: the forward-solved column of the example that enters
+    work: Floats  #: (c,) work: solutions
+    slot: Ints  #: (c,) which example stands at a position; -1: dead
+    position: Ints  #: (slots,) at which position an example stands; -1: not free
+    size: Ints  #: (2,) positions in use, and how many of them are live
+
+
+def empty_factor(capacity: int, slots: int) -> Factor:
+    """Return a factor of nothing with room for ``capacity`` free examples out of ``slots``."""
+    return Factor(
+        np.zeros((capacity, capacity)),
+        np.zeros((2, capacity)),
+        np.zeros(capacity),
+        np.zeros(capacity),
+        np.full(capacity, -1, np.int64),
+        np.full(slots, -1, np.int64),
+        np.zeros(2, np.int64),
+    )
+
+
+def grown(old: Factor, capacity: int, slots: int) -> Factor:
+    """Return a copy with more room."""
+    new = empty_factor(capacity, slots)
+    n = int(old.size[0])
+    new.R[:n, :n] = old.R[:n, :n]
+    new.y[:, :n] = old.y[:, :n]
+    new.slot[:n] = old.slot[:n]
+    new.position[: old.position.size] = old.position
+    new.size[:] = old.size
+    return new
+
+
+@compiled
+def solve_forward(R: Floats, n: int, y: Floats) -> None:
+    """Solve ``R' x = y`` in place."""
+    for k in range(n):
+        x = y[k] / R[k, k]
+        y[k] = x
+        if x != 0.0:
+            row = R[k]
+            for j in range(k + 1, n):
+                y[j] -= x * row[j]
+
+
+@compiled
+def solve_backward(R: Floats, n: int, y: Floats) -> None:
+    """Solve ``R x = y`` in place."""
+    for k in range(n - 1, -1, -1):
+        row = R[k]
+        total = 0.0
+        for j in range(k + 1, n):
+            total += row[j] * y[j]
+        y[k] = (y[k] - total) / row[k]
+
+
+@compiled
+def schur(fac: Factor, column: Floats, diagonal: float) -> float:
+    """Forward-solve the column of an entrant in place; return the square of the pivot it would get."""
+    n = fac.size[0]
+    solve_forward(fac.R, n, column)
+    total = 0.0
+    for k in range(n):
+        total += column[k] * column[k]
+    return diagonal - total
+
+
+@compiled
+def append(fac: Factor, column: Floats, pivot2: float, slot: int, rhs: float) -> None:
+    """Append an example whose forward-solved ``column`` and squared pivot are known, with its entry of the rhs."""
+    n = fac.size[0]
+    pivot = np.sqrt(pivot2)
+    dot_rhs = 0.0
+    dot_one = 0.0
+    for k in range(n):
+        fac.R[k, n] = column[k]
+        dot_rhs += column[k] * fac.y[0, k]
+        dot_one += column[k] * fac.y[1, k]
+    fac.R[n, n] = pivot
+    fac.y[0, n] = (rhs - dot_rhs) / pivot
+    fac.y[1, n] = (1.0 - dot_one) / pivot
+    fac.slot[n] = slot
+    fac.position[slot] = n
+    fac.size[0] = n + 1
+    fac.size[1] += 1
+
+
+@compiled
+def delete(fac: Factor, slot: int) -> None:
+    """Take an example out: its row is rotated into those below it, its position is left dead."""
+    R, y = fac.R, fac.y
+    n = fac.size[0]
+    p = fac.position[slot]
+    x = fac.work
+    for j in range(p + 1, n):
+        x[j] = R[p, j]
+        R[p, j] = 0.0
+    x_rhs, x_one = y[0, p], y[1, p]
+    for k in range(p + 1, n):
+        if x[k] == 0.0:
+            continue
+        row = R[k]
+        r = np.sqrt(row[k] * row[k] + x[k] * x[k])
+        c, s = row[k] / r, x[k] / r
+        row[k] = r
+        for j in range(k + 1, n):
+            t = row[j]
+            row[j] = c * t + s * x[j]
+            x[j] = c * x[j] - s * t
+        t = y[0, k]
+        y[0, k] = c * t + s * x_rhs
+        x_rhs = c * x_rhs - s * t
+        t = y[1, k]
+        y[1, k] = c * t + s * x_one
+        x_one = c * x_one - s * t
+    for k in range(p):
+        R[k, p] = 0.0
+    R[p, p] = 1.0
+    y[0, p] = 0.0
+    y[1, p] = 0.0
+    fac.slot[p] = -1
+    fac.position[slot] = -1
+    fac.size[1] -= 1
+    while fac.size[0] > 0 and fac.slot[fac.size[0] - 1] < 0:
+        fac.size[0] -= 1
+
+
+@compiled
+def compact(fac: Factor) -> None:
+    """Close the holes that deletions left."""
+    n, m = fac.size[0], 0
+    for k in range(n):
+        if fac.slot[k] < 0:
+            continue
+        j_new = m
+        for j in range(k, n):
+            if fac.slot[j] >= 0:
+                fac.R[m, j_new] = fac.R[k, j]
+                j_new += 1
+        fac.y[0, m] = fac.y[0, k]
+        fac.y[1, m] = fac.y[1, k]
+        m += 1
+    m = 0
+    for k in range(n):
+        if fac.slot[k] >= 0:
+            fac.slot[m] = fac.slot[k]
+            fac.position[fac.slot[m]] = m
+            m += 1
+    fac.size[0] = m

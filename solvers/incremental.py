@@ -1,0 +1,136 @@
+"""Learn and unlearn: many examples in and out along one path [Karasuyama & Takeuchi].
+
+New examples start at ``beta = 0`` on the piece of their loss where their f stands, leaving ones lose their loss. Both are
+then off their levels, and ``follow`` takes them there together. What cannot be finished is undone as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import NotOptimal
+from solvers.factor import delete
+from solvers.follow import DEFAULT, Settings, Trace, follow, mean_diagonal, need_rows, refactor, refresh
+from solvers.losses import Losses, leaving
+from solvers.state import PathState
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def update(
+    state: PathState, X: Floats, losses: Losses, leave: Ints, settings: Settings = DEFAULT
+) -> tuple[Ints, Trace]:
+    """Add examples ``X`` (m, d) with their losses and remove those in slots ``leave``, along one path.
+
+    Returns the slots of the new examples and what the walk did. On any error the state is as it was.
+
+    Raises
+    ------
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``solvers.follow.follow``
+    """
+    with undone_on_error(state):
+        slots = state.insert(X, losses)
+        meet(state, slots, X, settings)
+        depart(state, leave)
+        place(state, slots)
+        trace = follow(state, settings=settings)
+        state.release(leave)
+    return slots, trace
+
+
+def resume(
+    state: PathState, X: Floats, losses: Losses, beta: Floats, seg: Ints, b: float, settings: Settings = DEFAULT
+) -> Ints:
+    """Fill an empty state with examples (n, d) whose coefficients and segments are known, and correct what is off."""
+    slots = state.insert(X, losses)
+    e = state.examples
+    if not (np.isfinite(beta).all() and np.isfinite(b) and ((seg >= 0) & (seg <= 2 * losses.n_kinks)).all()):
+        raise NotOptimal("the coefficients of this checkpoint are damaged")
+    e.beta[slots] = beta
+    e.seg[slots] = seg
+    state.b = b
+    refresh(state)
+    free = slots[(seg & 1) == 1]
+    state.kappa = mean_diagonal(state)
+    refactor(state, free)
+    follow(state, settings=settings)
+    return slots
+
+
+def update_singly(state: PathState, X: Floats, losses: Losses, leave: Ints, settings: Settings = DEFAULT) -> Trace:
+    """Do the same one example at a time, the classical way [Cauwenberghs & Poggio]; kept as the baseline."""
+    trace = Trace()
+    for i in range(losses.n_kinks.size):
+        one = Losses(losses.kinks[i : i + 1], losses.levels[i : i + 1], losses.n_kinks[i : i + 1])
+        trace = trace + update(state, X[i : i + 1], one, np.empty(0, np.int64), settings)[1]
+    nothing = Losses(losses.kinks[:0], losses.levels[:0], losses.n_kinks[:0])
+    for slot in leave:
+        trace = trace + update(state, X[:0], nothing, np.array([slot]), settings)[1]
+    return trace
+
+
+def meet(state: PathState, slots: Ints, X: Floats, settings: Settings = DEFAULT) -> None:
+    """Compute the f of new examples, and their columns in the kernel rows that are cached."""
+    n = state.n_slots
+    beta = state.examples.beta[:n]
+    free = state.free_slots()
+    for start in range(0, slots.size, settings.block):
+        part = slots[start : start + settings.block]
+        block = state.kernel_rows(part)
+        state.examples.f[part] = block @ beta + state.b
+        state.rows.update_columns(part, block)
+        if slots.size <= settings.block:
+            state.rows.clock += 1
+            state.rows.store_what_fits(part, block, free)
+
+
+def place(state: PathState, slots: Ints) -> None:
+    """Put examples that are not free on the piece of their loss where their f stands."""
+    e = state.examples
+    kinks, f = e.kinks[slots], e.f[slots]
+    piece = (f[:, None] > kinks).sum(axis=1)
+    at_rest = (f == kinks[:, 0]) & (e.beta[slots] == e.levels[slots, 1])
+    e.seg[slots] = 2 * (piece + at_rest)
+
+
+def depart(state: PathState, slots: Ints) -> None:
+    """Take examples' losses away: their betas are now on their way to zero."""
+    release_free(state, slots)
+    state.set_losses(slots, leaving(slots.size))
+    state.examples.seg[slots] = 0
+
+
+def release_free(state: PathState, slots: Ints) -> None:
+    """Take examples out of the free block, where they are in it."""
+    for slot in slots[state.factor.position[slots] >= 0]:
+        delete(state.factor, int(slot))
+
+
+@contextmanager
+def undone_on_error(state: PathState) -> Iterator[None]:
+    """Bring the state back to what it was when anything goes wrong inside."""
+    n = state.n_slots
+    kept = [a[:n].copy() for a in state.examples]
+    vacant, b, kappa = list(state.vacant), state.b, state.kappa
+    free = state.free_slots().copy()
+    try:
+        yield
+    except BaseException:
+        state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(n, vacant))))
+        state.n_slots, state.vacant, state.b, state.kappa = n, vacant, b, kappa
+        for array, old in zip(state.examples, kept, strict=True):
+            array[:n] = old
+        need_rows(state, free)
+        refactor(state, free)
+        raise
+
+
+def _in_use(n: int, vacant: list[int]) -> NDArray[np.bool_]:
+    used = np.ones(n, np.bool_)
+    used[vacant] = False
+    return used

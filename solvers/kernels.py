@@ -1,0 +1,124 @@
+"""Mercer kernels, computed pair by pair so that a value never depends on which batch it was computed in.
+
+Features are held transposed, ``XT`` of shape ``(d, slots)``: the inner loop runs over examples, along memory. Squared
+distances are sums of squared differences, so duplicates give exactly equal rows and nothing cancels far from the origin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.compile import compiled
+from solvers.errors import InvalidInput
+
+Floats = NDArray[np.float64]
+KernelName = Literal["linear", "rbf", "poly", "sigmoid", "precomputed"]
+
+_BLOCK = 512  # examples per block of the inner loops: five arrays of them stay in the first-level cache
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function with its parameters.
+
+    ``linear``: x'z; ``rbf``: exp(-gamma |x - z|^2); ``poly``: (gamma x'z + coef0)^degree;
+    ``sigmoid``: tanh(gamma x'z + coef0), positive semi-definite only on some data; ``precomputed``: the features of
+    an example are its kernel values, see ``solvers.estimators``.
+    """
+
+    name: KernelName = "rbf"
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.name not in get_args(KernelName):
+            raise InvalidInput(f"unknown kernel {self.name!r}; one of {', '.join(get_args(KernelName))}", field="kernel")
+        if not (np.isfinite(self.gamma) and self.gamma > 0):
+            raise InvalidInput(f"gamma must be a positive finite number, not {self.gamma!r}", field="gamma")
+        if not (isinstance(self.degree, int | np.integer) and self.degree >= 1):
+            raise InvalidInput(f"degree must be a whole number of at least 1, not {self.degree!r}", field="degree")
+        if not np.isfinite(self.coef0):
+            raise InvalidInput(f"coef0 must be finite, not {self.coef0!r}", field="coef0")
+
+    @property
+    def always_positive(self) -> bool:
+        """Whether every kernel matrix of this kernel is positive semi-definite."""
+        return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0)
+
+    def matrix(self, A: Floats, XT: Floats, n: int | None = None) -> Floats:
+        """Return ``K[i, j] = k(A[i], XT[:, j])`` for ``A`` (m, d) and the first ``n`` columns of ``XT``, as (m, n)."""
+        out = np.empty((A.shape[0], XT.shape[1] if n is None else n))
+        if self.name == "rbf":
+            _squared_distances(A, XT, out)
+            np.multiply(out, -self.gamma, out=out)
+            return np.exp(out, out=out)
+        _inner_products(A, XT, out)
+        if self.name == "linear":
+            return out
+        out *= self.gamma
+        out += self.coef0
+        if self.name == "poly":
+            return np.power(out, int(self.degree), out=out)
+        return np.tanh(out, out=out)
+
+    def diagonal(self, X: Floats) -> Floats:
+        """Return ``k(X[i], X[i])`` for ``X`` (m, d)."""
+        if self.name == "rbf":
+            return np.ones(X.shape[0])
+        return np.array([self.matrix(x[None, :], x[:, None])[0, 0] for x in X])
+
+
+@compiled
+def _squared_distances(A: Floats, XT: Floats, out: Floats) -> None:
+    m, n = out.shape
+    d = A.shape[1]
+    for start in range(0, n, _BLOCK):
+        stop = min(n, start + _BLOCK)
+        for i in range(m):
+            row = out[i, start:stop]
+            row[:] = 0.0
+            k = 0
+            while k + 4 <= d:  # four features a pass: the row is read and written once for them all
+                a0, a1, a2, a3 = A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3]
+                x0, x1 = XT[k, start:stop], XT[k + 1, start:stop]
+                x2, x3 = XT[k + 2, start:stop], XT[k + 3, start:stop]
+                for j in range(row.size):
+                    d0, d1, d2, d3 = a0 - x0[j], a1 - x1[j], a2 - x2[j], a3 - x3[j]
+                    row[j] += d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
+                k += 4
+            while k < d:
+                a = A[i, k]
+                x = XT[k, start:stop]
+                for j in range(row.size):
+                    row[j] += (a - x[j]) * (a - x[j])
+                k += 1
+
+
+@compiled
+def _inner_products(A: Floats, XT: Floats, out: Floats) -> None:
+    m, n = out.shape
+    d = A.shape[1]
+    for start in range(0, n, _BLOCK):
+        stop = min(n, start + _BLOCK)
+        for i in range(m):
+            row = out[i, start:stop]
+            row[:] = 0.0
+            k = 0
+            while k + 4 <= d:
+                a0, a1, a2, a3 = A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3]
+                x0, x1 = XT[k, start:stop], XT[k + 1, start:stop]
+                x2, x3 = XT[k + 2, start:stop], XT[k + 3, start:stop]
+                for j in range(row.size):
+                    row[j] += a0 * x0[j] + a1 * x1[j] + a2 * x2[j] + a3 * x3[j]
+                k += 4
+            while k < d:
+                a = A[i, k]
+                x = XT[k, start:stop]
+                for j in range(row.size):
+                    row[j] += a * x[j]
+                k += 1

@@ -1,0 +1,68 @@
+"""Piecewise-linear convex losses as tables of kinks and levels (section 1 of the path engine's design).
+
+An example's loss has kinks ``k_0 < k_1 < ...`` and slopes ``s_0 < s_1 < ...`` between them. What the engine needs of the
+slopes is the coefficient that each asks for, ``beta = -w s``: the *levels* ``a_0 > a_1 > ...``. Plotted as ``beta`` against
+``f`` an example is a descending staircase: on a step (a piece) ``beta`` rests at a level, on a riser (a kink) ``f`` rests and
+``beta`` is free. ::
+
+    hinge, y = +1 :  kinks [1]    levels [C, 0]         hinge, y = -1 :  kinks [-1]   levels [0, -C]
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+MAX_KINKS = 2
+
+
+class Losses(NamedTuple):
+    """One loss a row; unused kinks are ``+inf``, unused levels repeat the last one."""
+
+    kinks: Floats  #: (m, 2) ascending
+    levels: Floats  #: (m, 3) descending, weight included
+    n_kinks: NDArray[np.int64]  #: (m,)
+
+
+def hinge(y: Floats, C: Floats) -> Losses:
+    """Return the hinge losses ``C max(0, 1 - y f)`` for labels ``y`` (m,) in {-1, +1} and weights ``C`` (m,).
+
+    An example of weight zero has no loss at all.
+    """
+    m = y.size
+    kinks = np.full((m, MAX_KINKS), np.inf)
+    kinks[:, 0] = y
+    levels = np.zeros((m, MAX_KINKS + 1))
+    levels[:, 0] = np.where(y > 0, C, 0.0)
+    levels[:, 1] = levels[:, 2] = np.where(y > 0, 0.0, -C)
+    return Losses(kinks, levels, (C > 0).astype(np.int64))
+
+
+def leaving(m: int) -> Losses:
+    """Return the loss of ``m`` examples that are on their way out: zero everywhere."""
+    return Losses(np.full((m, MAX_KINKS), np.inf), np.zeros((m, MAX_KINKS + 1)), np.zeros(m, np.int64))
+
+
+def values(losses: Losses, f: Floats) -> Floats:
+    """Return each loss at ``f`` (m,); a loss is zero at its first kink by convention, and linear without kinks."""
+    kinks, levels, n_kinks = losses
+    anchor = np.where(n_kinks > 0, kinks[:, 0], 0.0)
+    total: Floats = -levels[:, 0] * (f - anchor)
+    for q in range(kinks.shape[1]):
+        there = n_kinks > q
+        total[there] += (levels[there, q] - levels[there, q + 1]) * np.maximum(0.0, f[there] - kinks[there, q])
+    return total
+
+
+def nearest_kink(losses: Losses, beta: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return for each example the kink whose box holds ``beta``, and whether it has a kink at all."""
+    kinks, levels, n_kinks = losses
+    q = np.zeros(beta.size, np.int64)
+    for k in range(1, kinks.shape[1]):
+        q[(n_kinks > k) & (beta < levels[:, k])] = k
+    has = n_kinks > 0
+    return np.where(has, np.take_along_axis(kinks, q[:, None], 1)[:, 0], 0.0), has

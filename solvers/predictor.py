@@ -1,0 +1,50 @@
+"""A model frozen for reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers import validation
+from solvers.kernels import Kernel
+
+Floats = NDArray[np.float64]
+
+_BLOCK = 1024  # rows of X whose kernel values are held at once
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Decision function of a model at one moment; immutable, safe to share between threads.
+
+    Attributes
+    ----------
+    support : (d, n_support) features of the support vectors, transposed
+    coefficients : (n_support,) signed beta
+    """
+
+    kernel: Kernel
+    support: Floats
+    coefficients: Floats
+    intercept: float
+    n_features: int | None
+
+    @property
+    def n_support(self) -> int:
+        return self.coefficients.size
+
+    def validate(self, X: ArrayLike) -> Floats:
+        """Return ``X`` as a finite float64 array (m, d) or raise InvalidInput naming the row and column."""
+        return validation.matrix(X, width=self.n_features)
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return f(x) for ``X`` (m, d), as (m,)."""
+        rows = self.validate(X)
+        out = np.full(rows.shape[0], self.intercept)
+        if self.n_support:
+            for start in range(0, rows.shape[0], _BLOCK):
+                part = rows[start : start + _BLOCK]
+                out[start : start + _BLOCK] += self.kernel.matrix(part, self.support) @ self.coefficients
+        return out

@@ -1,0 +1,131 @@
+"""A bounded cache of kernel rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.compile import compiled
+from solvers.errors import MemoryLimit
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class RowCache:
+    """Rows ``k(x_i, .)`` over all slots, for the examples that need them; the least recently used give way.
+
+    Parameters
+    ----------
+    limit : bytes that the rows may take
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.values = np.empty((0, 0))  #: (rows, slots)
+        self.row_of = np.empty(0, np.int64)  #: (slots,) the row of an example, -1: none
+        self.slot_of = np.empty(0, np.int64)  #: (rows,) the example of a row, -1: unused
+        self.used = np.empty(0, np.int64)  #: (rows,) when it was last asked for
+        self.clock = 0
+
+    @property
+    def max_rows(self) -> int:
+        return max(1, self.limit // (8 * max(1, self.row_of.size)))
+
+    def widen(self, slots: int) -> None:
+        """Make room for more slots."""
+        row_of = np.full(slots, -1, np.int64)
+        row_of[: self.row_of.size] = self.row_of
+        old, self.row_of = self.values, row_of
+        keep = np.flatnonzero(self.slot_of >= 0)
+        keep = keep[np.argsort(-self.used[keep], kind="stable")][: self.max_rows]
+        self.row_of[:] = -1
+        self.row_of[self.slot_of[keep]] = np.arange(keep.size)
+        values = np.zeros((max(keep.size, min(16, self.max_rows)), slots))
+        values[: keep.size, : old.shape[1]] = old[keep]
+        slot_of = np.full(values.shape[0], -1, np.int64)
+        slot_of[: keep.size] = self.slot_of[keep]
+        used = np.zeros(values.shape[0], np.int64)
+        used[: keep.size] = self.used[keep]
+        self.values, self.slot_of, self.used = values, slot_of, used
+
+    def missing(self, slots: Ints) -> Ints:
+        """Return those of ``slots`` that have no row here, and mark the others as used."""
+        rows = self.row_of[slots]
+        self.clock += 1
+        self.used[rows[rows >= 0]] = self.clock
+        return slots[rows < 0]
+
+    def store(self, slots: Ints, block: Floats, keep: Ints) -> None:
+        """Take in rows; those of ``keep`` and of ``slots`` must stay.
+
+        Raises
+        ------
+        MemoryLimit : when they do not fit together
+        """
+        rows = self._vacate(slots.size, keep)
+        self.values[rows, : block.shape[1]] = block
+        self.row_of[slots] = rows
+        self.slot_of[rows] = slots
+        self.used[rows] = self.clock
+
+    def store_what_fits(self, slots: Ints, block: Floats, keep: Ints) -> None:
+        """Take in as many rows as there is room for beside those of ``keep``; the rest is not kept."""
+        room = self.max_rows - np.count_nonzero(self.row_of[keep] >= 0)
+        count = int(min(slots.size, room))
+        if count > 0:
+            self.store(slots[:count], block[:count], keep)
+
+    def update_columns(self, slots: Ints, block: Floats) -> None:
+        """Examples ``slots`` are new, with rows ``block``: correct their columns in every cached row."""
+        _transpose_into(self.values, self.slot_of, slots, block)
+
+    def forget(self, slots: Ints) -> None:
+        """Drop the rows of examples."""
+        rows = self.row_of[slots]
+        rows = rows[rows >= 0]
+        self.slot_of[rows] = -1
+        self.used[rows] = 0
+        self.row_of[slots] = -1
+
+    def _vacate(self, count: int, keep: Ints) -> Ints:
+        unused = np.flatnonzero(self.slot_of < 0)
+        if unused.size < count:
+            self._enlarge(count - unused.size)
+            unused = np.flatnonzero(self.slot_of < 0)
+        if unused.size < count:
+            held = np.zeros(self.slot_of.size, np.bool_)
+            held_rows = self.row_of[keep]
+            held[held_rows[held_rows >= 0]] = True
+            candidates = np.flatnonzero((self.slot_of >= 0) & ~held)
+            if candidates.size + unused.size < count:
+                needed = (np.count_nonzero(held) + count) * self.row_of.size * 8
+                raise MemoryLimit(
+                    f"the kernel rows of this step need {needed / 2**20:.0f} MiB; the cache may take {self.limit / 2**20:.0f} MiB"
+                )
+            order = np.argsort(self.used[candidates], kind="stable")
+            self.forget(self.slot_of[candidates[order[: count - unused.size]]])
+            unused = np.flatnonzero(self.slot_of < 0)
+        return unused[:count]
+
+    def _enlarge(self, extra: int) -> None:
+        have = self.slot_of.size
+        want = min(self.max_rows, max(have + extra, 2 * have, 16))
+        if want <= have:
+            return
+        values = np.zeros((want, self.row_of.size))
+        values[:have] = self.values
+        self.values = values
+        self.slot_of = np.concatenate([self.slot_of, np.full(want - have, -1, np.int64)])
+        self.used = np.concatenate([self.used, np.zeros(want - have, np.int64)])
+
+
+@compiled
+def _transpose_into(values: Floats, slot_of: Ints, slots: Ints, block: Floats) -> None:
+    for row in range(values.shape[0]):
+        other = slot_of[row]
+        if other < 0:
+            continue
+        target = values[row]
+        for i in range(slots.size):
+            target[slots[i]] = block[i, other]

@@ -1,0 +1,200 @@
+"""The arrays of one model, by slot: the only mutable thing here.
+
+Glossary. An example lives in a *slot* for as long as it is in the window.
+
+=========  ==================================================================================================
+``f``      decision values, f(x) = sum_j beta_j k(x_j, x) + b
+``beta``   signed coefficients; for classification alpha_i y_i of the papers
+``b``      intercept
+``seg``    where the example stands on its staircase: ``2q`` is bound on piece ``q``, ``2q + 1`` is free at kink ``q``
+``level``  the beta that a piece asks for; the *box* of kink ``q`` is [level q+1, level q]
+``free``   f rests at a kink and beta moves; the set F of the papers' margin vectors
+``rho``    what remains of the path, from 1 down to 0; kinks and levels move linearly in it
+=========  ==================================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.factor import Factor, empty_factor, grown
+from solvers.kernels import Kernel
+from solvers.losses import MAX_KINKS, Losses
+from solvers.rows import RowCache
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Examples(NamedTuple):
+    """What every example is and where it stands; all by slot, ``c`` slots."""
+
+    kinks: Floats  #: (c, 2) at the end of the path
+    levels: Floats  #: (c, 3) at the end of the path
+    dkinks: Floats  #: (c, 2) their motion: now they are at kinks - rho dkinks
+    dlevels: Floats  #: (c, 3) the same for levels
+    n_kinks: Ints  #: (c,)
+    seg: Ints  #: (c,)
+    f: Floats  #: (c,)
+    beta: Floats  #: (c,)
+    diagonal: Floats  #: (c,) k(x, x)
+
+
+class Motion(NamedTuple):
+    """Rates of the current direction and the limits of the current segments; by slot."""
+
+    low: Floats  #: (c,) lower limit of f (bound) or beta (free)
+    high: Floats  #: (c,) upper limit
+    dlow: Floats  #: (c,) rates of the limits
+    dhigh: Floats  #: (c,)
+    v: Floats  #: (c,) velocity of beta of bound examples
+    drive: Floats  #: (c,) sum of v_j k_j over bound examples
+    df: Floats  #: (c,) rate of f
+    dbeta: Floats  #: (c,) rate of beta of free examples
+
+
+def _grow(a: NDArray[np.generic], capacity: int, fill: float = 0) -> NDArray[np.generic]:
+    new = np.full((capacity, *a.shape[1:]), fill, a.dtype)
+    new[: a.shape[0]] = a
+    return new
+
+
+class PathState:
+    """One model: examples by slot, their coefficients, the factor of the free block and a cache of kernel rows."""
+
+    def __init__(self, kernel: Kernel, *, intercept: bool = True, total: float = 0.0, cache_bytes: int = 1 << 29) -> None:
+        self.kernel = kernel
+        self.intercept = intercept
+        self.total = total  #: what the betas sum up to; only with an intercept
+        self.b = 0.0
+        self.n_slots = 0  #: slots 0 .. n_slots-1 are or were in use
+        self.vacant: list[int] = []
+        self.XT = np.empty((0, 0))  #: (d, c) features
+        self.examples = self._empty_examples(0)
+        self.factor: Factor = empty_factor(0, 0)
+        self.rows = RowCache(cache_bytes)
+        self.kappa = 1.0  #: weight of 1 1' in the factor
+        self.events_since_refresh = 0
+
+    @staticmethod
+    def _empty_examples(c: int) -> Examples:
+        return Examples(
+            np.full((c, MAX_KINKS), np.inf),
+            np.zeros((c, MAX_KINKS + 1)),
+            np.zeros((c, MAX_KINKS)),
+            np.zeros((c, MAX_KINKS + 1)),
+            np.zeros(c, np.int64),
+            np.zeros(c, np.int64),
+            np.zeros(c),
+            np.zeros(c),
+            np.zeros(c),
+        )
+
+    @property
+    def capacity(self) -> int:
+        return self.examples.f.size
+
+    @property
+    def n(self) -> int:
+        """Number of examples in the window."""
+        return self.n_slots - len(self.vacant)
+
+    @property
+    def n_features(self) -> int:
+        return self.XT.shape[0]
+
+    @property
+    def n_free(self) -> int:
+        return int(self.factor.size[1])
+
+    def free_slots(self) -> Ints:
+        """Return the slots of the free examples, in the factor's order."""
+        slots = self.factor.slot[: self.factor.size[0]]
+        return slots[slots >= 0]
+
+    def insert(self, X: Floats, losses: Losses) -> Ints:
+        """Give slots to new examples ``X`` (m, d), at beta = 0; their f is not known yet. Returns the slots."""
+        m = X.shape[0]
+        if self.XT.shape[0] != X.shape[1]:
+            self.XT = np.zeros((X.shape[1], self.capacity))
+        fresh = max(0, m - len(self.vacant))
+        if self.n_slots + fresh > self.capacity:
+            self._reserve(max(self.n_slots + fresh, 64, self.capacity * 3 // 2))
+        reused = [self.vacant.pop() for _ in range(m - fresh)]
+        slots = np.array([*reused, *range(self.n_slots, self.n_slots + fresh)], np.int64)
+        self.n_slots += fresh
+        self.XT[:, slots] = X.T
+        self.examples.beta[slots] = 0.0
+        self.examples.diagonal[slots] = self.kernel.diagonal(X)
+        self.set_losses(slots, losses)
+        return slots
+
+    def set_losses(self, slots: Ints, losses: Losses) -> None:
+        """Give examples new losses, at rest."""
+        e = self.examples
+        e.kinks[slots], e.levels[slots], e.n_kinks[slots] = losses
+        e.dkinks[slots] = 0.0
+        e.dlevels[slots] = 0.0
+
+    def losses(self, slots: Ints) -> Losses:
+        """Return the losses of examples."""
+        e = self.examples
+        return Losses(e.kinks[slots], e.levels[slots], e.n_kinks[slots])
+
+    def release(self, slots: Ints) -> None:
+        """Take back the slots of examples that have left; their beta must be 0."""
+        e = self.examples
+        e.n_kinks[slots] = 0
+        e.seg[slots] = 0
+        e.beta[slots] = 0.0
+        e.levels[slots] = 0.0
+        e.dlevels[slots] = 0.0
+        self.rows.forget(slots)
+        self.vacant.extend(int(s) for s in slots[::-1])
+        if len(self.vacant) == self.n_slots:
+            self.n_slots, self.vacant = 0, []
+
+    def _reserve(self, capacity: int) -> None:
+        fills = [np.inf, *([0.0] * (len(Examples._fields) - 1))]
+        self.examples = Examples(
+            *(_grow(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True))  # type: ignore[arg-type]
+        )
+        XT = np.zeros((self.XT.shape[0], capacity))
+        XT[:, : self.n_slots] = self.XT[:, : self.n_slots]
+        self.XT = XT
+        self.factor = grown(self.factor, self.factor.R.shape[0], capacity)
+        self.rows.widen(capacity)
+
+    def make_room_for_free(self, extra: int = 1) -> None:
+        """See to it that the factor can take ``extra`` more examples."""
+        needed = int(self.factor.size[0]) + extra
+        if needed > self.factor.R.shape[0]:
+            self.factor = grown(self.factor, max(needed, 32, int(1.5 * self.factor.R.shape[0])), self.capacity)
+
+    def n_free_supports(self) -> int:
+        """Return how many free examples have a coefficient that is not zero."""
+        return int(np.count_nonzero(self.examples.beta[self.free_slots()]))
+
+    def mirror(self) -> None:
+        """Turn the problem into its mirror image, f -> -f; an optimum stays one."""
+        e = self.examples
+        for j in range(self.n_slots):
+            p = int(e.n_kinks[j])
+            e.kinks[j, :p] = -e.kinks[j, :p][::-1]
+            e.levels[j, : p + 1] = -e.levels[j, : p + 1][::-1]
+            e.levels[j, p + 1 :] = e.levels[j, p]
+            e.seg[j] = 2 * p - e.seg[j]
+        e.f[:] = -e.f
+        e.beta[:] = -e.beta
+        self.b = -self.b
+
+    def features(self, slots: Ints) -> Floats:
+        """Return the features of examples, (m, d)."""
+        return np.ascontiguousarray(self.XT[:, slots].T)
+
+    def kernel_rows(self, slots: Ints) -> Floats:
+        """Compute ``k(x_i, x_j)`` for ``i`` in ``slots`` and every slot ``j`` in use, (m, n_slots)."""
+        return self.kernel.matrix(self.features(slots), self.XT, self.n_slots)

@@ -1,0 +1,136 @@
+"""Checks at the public edge; inside, arrays are float64, C-ordered and finite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.errors import DuplicateKey, InvalidInput, UnknownKey
+
+Floats = NDArray[np.float64]
+Key = str | int
+
+
+def matrix(X: ArrayLike, *, field: str = "X", width: int | None = None) -> Floats:
+    """Return ``X`` as a finite float64 array (m, d).
+
+    Raises
+    ------
+    InvalidInput : not numeric, not two-dimensional, not finite, or not ``width`` wide; names the row and column
+    """
+    if hasattr(X, "tocsr"):
+        raise InvalidInput("sparse data is not supported; pass a dense array", field=field)
+    try:
+        array = np.asarray(X)
+        if array.dtype.kind not in "fiub":
+            array = np.asarray(X, dtype=np.float64) if array.dtype == object else array
+        if array.dtype.kind not in "fiub":
+            raise InvalidInput(f"must be numbers, not {array.dtype}", field=field)
+    except InvalidInput:
+        raise
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(_ragged(X) or f"must be numbers ({error})", field=field) from None
+    if array.ndim != 2:
+        raise InvalidInput(
+            f"must have two dimensions, not {array.ndim}. Reshape your data: X.reshape(1, -1) is one example", field=field
+        )
+    if width is not None and array.shape[1] != width:
+        raise InvalidInput(f"rows have {array.shape[1]} features, but the model has {width}", field=field)
+    out = np.ascontiguousarray(array, dtype=np.float64)
+    check_finite(out, field)
+    return out
+
+
+def check_finite(array: Floats, field: str) -> None:
+    """Raise InvalidInput at the first entry that is NaN or infinite."""
+    if np.isfinite(array).all():
+        return
+    where = np.argwhere(~np.isfinite(array))[0]
+    what = "NaN" if np.isnan(array[tuple(where)]) else "inf"
+    raise InvalidInput(
+        f"contains {what}; every value must be finite",
+        field=field,
+        row=int(where[0]),
+        column=int(where[1]) if where.size > 1 else None,
+    )
+
+
+def _ragged(X: ArrayLike) -> str | None:
+    if not isinstance(X, Sequence) or not all(isinstance(row, Sequence) for row in X):
+        return None
+    widths = [len(row) for row in X]  # type: ignore[arg-type]
+    for i, width in enumerate(widths):
+        if width != widths[0]:
+            return f"row {i} has {width} features, row 0 has {widths[0]}"
+    return None
+
+
+def vector(values: ArrayLike, m: int, *, field: str) -> Floats:
+    """Return ``values`` as a finite float64 array of length ``m``."""
+    try:
+        out = np.ascontiguousarray(values, dtype=np.float64)
+    except (ValueError, TypeError):
+        raise InvalidInput("must be numbers", field=field) from None
+    if out.ndim == 2 and out.shape[1] == 1:
+        out = out[:, 0]
+    if out.shape != (m,):
+        raise InvalidInput(f"must be one value for each of {m} rows, not of shape {out.shape}", field=field)
+    check_finite(out, field)
+    return out
+
+
+def sample_weights(values: ArrayLike | None, m: int) -> Floats:
+    """Return weights (m,), ones by default; they must not be negative."""
+    if values is None:
+        return np.ones(m)
+    out = vector(np.full(m, values) if np.isscalar(values) else values, m, field="sample_weight")
+    if (out < 0).any():
+        raise InvalidInput("must not be negative", field="sample_weight", row=int(np.argmax(out < 0)))
+    return out
+
+
+def positive(value: float, field: str) -> float:
+    """Return a hyperparameter that must be a positive finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value) or value <= 0:
+        raise InvalidInput(f"must be a positive finite number, not {value!r}", field=field)
+    return float(value)
+
+
+def new_keys(keys: Iterable[Key], m: int, taken: Iterable[Key]) -> list[Key]:
+    """Return keys for ``m`` new examples: distinct, of a plain type, and none of ``taken``."""
+    out = [plain_key(key, row) for row, key in enumerate(keys)]
+    if len(out) != m:
+        raise InvalidInput(f"{len(out)} keys for {m} examples", field="keys")
+    seen = set(taken)
+    for row, key in enumerate(out):
+        if key in seen:
+            raise DuplicateKey(f"{key!r} is already in the window or stands twice", field="keys", row=row)
+        seen.add(key)
+    return out
+
+
+def known_keys(keys: Iterable[Key], known: Iterable[Key]) -> list[Key]:
+    """Return keys of examples that are to leave: distinct and known."""
+    out = [plain_key(key, row, "remove") for row, key in enumerate(keys)]
+    there = set(known)
+    seen: set[Key] = set()
+    for row, key in enumerate(out):
+        if key not in there:
+            raise UnknownKey(f"{key!r} is not in the window", field="remove", row=row)
+        if key in seen:
+            raise DuplicateKey(f"{key!r} stands twice", field="remove", row=row)
+        seen.add(key)
+    return out
+
+
+def plain_key(key: Key, row: int, field: str = "keys") -> Key:
+    """Return a key as a plain ``str`` or ``int``."""
+    if isinstance(key, np.integer):
+        return int(key)
+    if isinstance(key, np.str_):
+        return str(key)
+    if isinstance(key, bool) or not isinstance(key, str | int):
+        raise InvalidInput(f"a key is a string or a whole number, not {type(key).__name__}", field=field, row=row)
+    return key

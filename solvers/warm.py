@@ -1,0 +1,20 @@
+"""Compile everything before the first request needs it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def warm_up() -> None:
+    """Run every compiled function once on tiny problems, so that none is compiled inside a user's first request."""
+    from solvers.estimators import IncrementalSVC
+
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(24, 2)))  # a grid: ties, duplicates and dependent rows among it
+    y = np.where(X[:, 0] + rng.normal(size=24) > 0, 1, -1)
+    for kernel in ("rbf", "linear", "poly"):
+        for intercept in (True, False):
+            model = IncrementalSVC(C=10.0, kernel=kernel, gamma=0.5, coef0=1.0, fit_intercept=intercept)
+            model.fit(X, y)
+            model.update(add=(X[:4], y[:4]), remove=model.keys_[:6])
+            model.decision_function(X)

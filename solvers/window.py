@@ -1,0 +1,170 @@
+"""Who is in the window: keys in order of arrival, each with its slot, label and weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers import incremental
+from solvers.certificate import Certificate, certify
+from solvers.errors import InvalidInput, NotPositiveSemidefinite
+from solvers.follow import Trace
+from solvers.kernels import Kernel
+from solvers.losses import Losses
+from solvers.predictor import Predictor
+from solvers.state import PathState
+from solvers.validation import Key
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_BLOCK = 256
+
+
+class Window:
+    """A path state whose examples have keys. Every change is all or nothing."""
+
+    def __init__(self, kernel: Kernel, *, intercept: bool, cache_bytes: int) -> None:
+        self.state = PathState(kernel, intercept=intercept, cache_bytes=cache_bytes)
+        self.keys: dict[Key, int] = {}  #: key -> slot, oldest first
+        self.next_key = 0
+        self._y = np.empty(0)  # by slot
+        self._weight = np.empty(0)
+
+    @property
+    def width(self) -> int | None:
+        """Number of features; None before any were seen."""
+        return self.state.n_features or None
+
+    @property
+    def slots(self) -> Ints:
+        """Slots of the window, oldest first."""
+        return np.fromiter(self.keys.values(), np.int64, len(self.keys))
+
+    @property
+    def X(self) -> Floats:
+        return self.state.features(self.slots)
+
+    @property
+    def y(self) -> Floats:
+        return self._y[self.slots]
+
+    @property
+    def weights(self) -> Floats:
+        return self._weight[self.slots]
+
+    @property
+    def beta(self) -> Floats:
+        return self.state.examples.beta[self.slots]
+
+    def unused_keys(self, m: int) -> list[Key]:
+        """Return ``m`` whole numbers that are nobody's key."""
+        out: list[Key] = []
+        key = self.next_key
+        while len(out) < m:
+            if key not in self.keys:
+                out.append(key)
+            key += 1
+        return out
+
+    def update(
+        self, X: Floats, y: Floats, weights: Floats, losses: Losses, adding: list[Key], leaving: list[Key]
+    ) -> Trace:
+        """Add examples under the keys ``adding`` and remove ``leaving`` (both already checked)."""
+        leave = np.array([self.keys[key] for key in leaving], np.int64)
+        self._check_positive(X, leave)
+        slots, trace = incremental.update(self.state, X, losses, leave)
+        for key in leaving:
+            del self.keys[key]
+        self._admit(slots, y, weights, adding)
+        return trace
+
+    def _admit(self, slots: Ints, y: Floats, weights: Floats, keys: list[Key]) -> None:
+        if self._y.size < self.state.capacity:
+            extra = self.state.capacity - self._y.size
+            self._y = np.concatenate([self._y, np.zeros(extra)])
+            self._weight = np.concatenate([self._weight, np.zeros(extra)])
+        self._y[slots] = y
+        self._weight[slots] = weights
+        for key, slot in zip(keys, slots, strict=True):
+            self.keys[key] = int(slot)
+            if isinstance(key, int) and key >= self.next_key:
+                self.next_key = key + 1
+
+    def _check_positive(self, X: Floats, leave: Ints) -> None:
+        """Refuse data on which the kernel is not positive semi-definite; costs O(n^3) where the kernel may not be."""
+        kernel = self.state.kernel
+        if kernel.always_positive or X.shape[0] == 0:
+            return
+        stay = np.setdiff1d(self.slots, leave)
+        everyone = np.vstack([self.state.features(stay), X]) if stay.size else X
+        eigenvalues = np.linalg.eigvalsh(kernel.matrix(everyone, np.ascontiguousarray(everyone.T)))
+        if eigenvalues[0] < -1e-10 * max(1.0, float(np.abs(eigenvalues).max())):
+            raise NotPositiveSemidefinite(
+                f"the {kernel.name} kernel has the eigenvalue {eigenvalues[0]:.3g} on this window; "
+                "it must be positive semi-definite",
+                field="kernel",
+            )
+
+    def flip_signs(self) -> None:
+        """Exchange the two classes; the mirror image of an optimum is the optimum of the mirror image."""
+        self._y = -self._y
+        self.state.mirror()
+
+    def predictor(self) -> Predictor:
+        """Return the decision function as it is now, frozen."""
+        slots = self.slots
+        support = slots[self.state.examples.beta[slots] != 0]
+        return Predictor(
+            self.state.kernel,
+            np.ascontiguousarray(self.state.XT[:, support]),
+            self.state.examples.beta[support],
+            self.state.b,
+            self.width,
+        )
+
+    def certificate(self) -> Certificate:
+        """Recompute f from features and coefficients, and certify."""
+        slots, state = self.slots, self.state
+        X, beta = self.X, self.beta
+        f = self.predictor().decision_function(X) if slots.size else np.empty(0)
+        return certify(state.losses(slots), beta, f, state.b, total=state.total, intercept=state.intercept)
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return examples, coefficients and standing; factors and kernel rows are rebuilt."""
+        slots, state = self.slots, self.state
+        return {
+            "X": self.X,
+            "y": self.y,
+            "sample_weight": self.weights,
+            "keys": list(self.keys),
+            "beta": self.beta,
+            "segments": state.examples.seg[slots],
+            "intercept": state.b,
+            "gamma": state.kernel.gamma,
+            "next_key": self.next_key,
+        }
+
+    def restore(self, arrays: Mapping[str, Any], losses: Losses) -> None:
+        """Fill an empty window from ``to_arrays``; f and the factor are computed afresh, and what is off is corrected."""
+        X = np.ascontiguousarray(arrays["X"], np.float64)
+        y = np.asarray(arrays["y"], np.float64)
+        keys = list(arrays["keys"])
+        if not (X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size):
+            raise InvalidInput("the arrays of this checkpoint do not belong together")
+        self.next_key = int(arrays["next_key"])
+        if X.shape[0]:
+            slots = incremental.resume(
+                self.state,
+                X,
+                losses,
+                np.asarray(arrays["beta"], np.float64),
+                np.asarray(arrays["segments"], np.int64),
+                float(arrays["intercept"]),
+            )
+            self._admit(slots, y, np.asarray(arrays["sample_weight"], np.float64), keys)
+        elif X.shape[1]:
+            self.state.XT = np.zeros((X.shape[1], self.state.capacity))
