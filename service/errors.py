@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
 from service.store.base import Fenced, ModelExists, StoreDamaged, StoreUnavailable
@@ -93,6 +95,7 @@ INVALID = Kind(422, "invalid-input", "The request cannot be used")
 KINDS: dict[type[Exception], Kind] = {
     InvalidInput: INVALID,
     ValidationError: INVALID,
+    RequestValidationError: INVALID,
     DuplicateKey: Kind(422, "duplicate-key", "A key is there already"),
     UnknownKey: Kind(422, "unknown-key", "A key is not there"),
     NotPositiveSemidefinite: Kind(422, "not-positive-semidefinite", "The kernel is not positive semi-definite"),
@@ -129,22 +132,24 @@ def problem(error: Exception) -> dict[str, Any]:
     kind = kind_of(error)
     document: dict[str, Any] = {"type": TYPE_PREFIX + kind.slug, "title": kind.title, "status": kind.status}
     if isinstance(error, ValidationError):
-        return document | _validation(error)
+        return document | _faults(error.errors(include_url=False, include_input=False))
+    if isinstance(error, RequestValidationError):
+        return document | _faults(error.errors())
     if kind is INTERNAL:
         return document | {"detail": "The service failed; its log says more."}
     return document | {"detail": str(error)} | _position(error)
 
 
-def _position(error: BaseException | None) -> dict[str, Any]:
+def _position(error: object) -> dict[str, Any]:
     if not isinstance(error, InvalidInput):
         return {}
     found = {"field": error.field, "row": error.row, "column": error.column, "reason": error.reason}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _validation(error: ValidationError) -> dict[str, Any]:
-    """Every fault of a body; the first one's position stands at the top too."""
-    faults = [_fault(entry) for entry in error.errors(include_url=False, include_input=False)]
+def _faults(entries: Sequence[Any]) -> dict[str, Any]:
+    """Every fault that validation found; the first one's position stands at the top too."""
+    faults = [_fault(entry) for entry in entries]
     first = faults[0]
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return first | {"detail": f"{first['pointer']}: {first['reason']}{more}", "errors": faults}
@@ -152,11 +157,11 @@ def _validation(error: ValidationError) -> dict[str, Any]:
 
 def _fault(entry: Any) -> dict[str, Any]:
     """One of pydantic's errors as ``{"field", "row"?, "column"?, "pointer", "reason"}``."""
-    names = [part for part in entry["loc"] if isinstance(part, str)]
-    rows = [part for part in entry["loc"] if isinstance(part, int)]
-    fault: dict[str, Any] = {"field": names[-1] if names else "body", "reason": entry["msg"]}
-    fault |= dict(zip(("row", "column"), rows, strict=False))
-    fault |= _position(entry.get("ctx", {}).get("error"))
-    places = [str(part) for part in entry["loc"]]
-    places += [str(fault[name]) for name in ("row", "column") if name in fault and not rows]
-    return fault | {"pointer": "#/" + "/".join(places)}
+    place = list(entry["loc"])
+    cause = entry.get("ctx", {}).get("error")
+    fault: dict[str, Any] = {"reason": str(cause) if type(cause) is ValueError else entry["msg"]}
+    fault["field"] = next((part for part in reversed(place) if isinstance(part, str)), "body")
+    fault |= _position(cause)
+    if isinstance(cause, InvalidInput):
+        place += [place_ for place_ in (cause.row, cause.column) if place_ is not None]
+    return fault | {"pointer": "#/" + "/".join(map(str, place))}

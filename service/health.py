@@ -26,6 +26,11 @@ class Health:
         """Whether the store answered last time."""
         return self._store_up
 
+    @property
+    def is_restored(self) -> bool:
+        """Whether the models are there."""
+        return self._restored
+
     def reasons(self) -> list[str]:
         """Why the service is not ready; empty when it is."""
         found = {

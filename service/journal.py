@@ -49,9 +49,7 @@ class Journal:
 
     def append(self, sequence: int, data: bytes, idempotency: Idempotency | None) -> Durability:
         """Log a command; the durability that it reached."""
-        return self._call(
-            "append", lambda store: store.append(self.lease, sequence, data, idempotency, keep=self.keep)
-        )
+        return self._call("append", lambda store: store.append(self.lease, sequence, data, idempotency, keep=self.keep))
 
     def abort(self, sequence: int) -> None:
         """Take a record back."""

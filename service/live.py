@@ -15,13 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from service import crash
 from service.answers import update_answer
 from service.arrays import Matrix, Vector
-from service.commands import Update
-from service.errors import EmptyModel, IdempotencyConflict, ModelUnavailable
+from service.commands import Command, Update
+from service.errors import EmptyModel, IdempotencyConflict, UnknownModel
 from service.journal import Journal, Source
 from service.metrics import ModelSample
 from service.model import Outcome, Sizes
@@ -88,9 +89,7 @@ class LiveModel:
         self._metrics = around.source.metrics
         self._task = task_of(spec)
         window = spec.window
-        self._limits = Limits(
-            settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds
-        )
+        self._limits = Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
         self._journal = Journal(around.source, lease, settings.idempotency_keep)
         self._deleted = False
         self.recovered = self._recover()
@@ -113,7 +112,11 @@ class LiveModel:
         if X.shape[1] != seen.n_features:
             reason = f"has {X.shape[1]} columns, this model has {seen.n_features} features"
             raise InvalidInput(reason, field="X")
-        decision = seen.predictor.decision_function(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            decision = seen.predictor.decision_function(X)
+        finite = np.isfinite(decision)
+        if not finite.all():
+            raise InvalidInput("is too large for this kernel", field="X", row=int(np.argmin(finite)))
         self._metrics.predictions.labels(self.spec.task).inc(len(decision))
         return Prediction(seen.version, decision, self._task.predictions(decision), self.stale)
 
@@ -191,7 +194,7 @@ class LiveModel:
         crash.point("before-log")
         durability = self._append(command.encode(), None if request is None else Idempotency(request, digest))
         crash.point("after-log")
-        outcome = self._solve(lambda: self._state.apply(command))
+        outcome = self._solve(command)
         crash.point("before-publish")
         self.published = self._snapshot_for_readers(now)
         self._changed_since = self._changed_since or time.monotonic()
@@ -216,12 +219,12 @@ class LiveModel:
             self._journal.abort(self._state.sequence + 1)
             self._state.skip()
 
-    def _solve(self, apply: Any) -> Outcome:
+    def _solve(self, command: Command) -> Outcome:
         """Follow the path; on failure take the record back, with the model as it was."""
         sequence = self._state.sequence + 1
         try:
             with self._around.solves:
-                outcome: Outcome = apply()
+                outcome = self._state.apply(command)
         except SolverError:
             self._state.skip()
             self._journal.owe(lambda: self._journal.abort(sequence))
@@ -264,7 +267,7 @@ class LiveModel:
     def _check_open(self) -> None:
         """Raise unless the model can take a command, after telling the store what it is owed."""
         if self._deleted:
-            raise ModelUnavailable(f"model {self.id} was deleted")
+            raise UnknownModel(f"model {self.id} was deleted")
         self._journal.check_not_fenced()
         self._journal.settle()
 

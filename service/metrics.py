@@ -11,14 +11,17 @@ from time import perf_counter
 from prometheus_client import (
     CollectorRegistry,
     Counter,
-    GCCollector,
     Gauge,
+    GCCollector,
     Histogram,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+disable_created_metrics()
 
 _SECONDS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
@@ -104,9 +107,7 @@ class Metrics:
         self.store_seconds = Histogram(
             "livesvm_store_seconds", "Time of one call of the store", ["operation"], buckets=_SECONDS, registry=r
         )
-        self.store_errors = Counter(
-            "livesvm_store_errors", "Calls of the store that failed", ["operation"], registry=r
-        )
+        self.store_errors = Counter("livesvm_store_errors", "Calls of the store that failed", ["operation"], registry=r)
         self.snapshots = Counter("livesvm_snapshots", "Snapshots by outcome", ["outcome"], registry=r)
         self.http_requests = Counter(
             "livesvm_http_requests", "HTTP requests answered", ["method", "route", "status"], registry=r

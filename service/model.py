@@ -69,11 +69,16 @@ class ModelState:
     def apply_cold(self, command: Command) -> Outcome:
         """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was."""
         estimator = new_estimator(self.spec, self.cache_mb)
-        estimator.set_params(gamma=self.estimator.to_arrays().get("gamma", self.spec.kernel.gamma))
+        if self._is_fitted:
+            estimator.set_params(gamma=self.estimator.gamma_)  # the one that the first data set
         outcome = _follow(estimator, self._window_after(command), [])
         self.estimator = estimator
         self._done(command, outcome)
         return outcome
+
+    @property
+    def _is_fitted(self) -> bool:
+        return hasattr(self.estimator, "gamma_")
 
     def skip(self) -> None:
         """Pass over an aborted record."""
@@ -107,7 +112,7 @@ class ModelState:
             "arrived": np.array(list(self.window.arrivals.values()), dtype=np.float64),
             "n_features": self.window.n_features,
             "next_key": self.window.next_key,
-            "arrays": self.estimator.to_arrays() if self.window.arrivals else None,
+            "arrays": self.estimator.to_arrays() if self._is_fitted else None,
         }
         return codec.encode(document)
 
@@ -119,9 +124,7 @@ class ModelState:
         window = Window(arrivals, document["n_features"], document["next_key"])
         try:
             arrays = document["arrays"]
-            estimator = (
-                new_estimator(spec, cache_mb) if arrays is None else restored_estimator(spec, cache_mb, arrays)
-            )
+            estimator = new_estimator(spec, cache_mb) if arrays is None else restored_estimator(spec, cache_mb, arrays)
         except SolverError as error:
             raise StoreDamaged(f"the snapshot does not hold an optimal model: {error}") from error
         sizes = Sizes(**document["sizes"])

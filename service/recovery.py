@@ -10,7 +10,7 @@ from service.commands import Command
 from service.journal import Source
 from service.model import ModelState
 from service.schemas import ModelSpec
-from service.store.base import Lease, LogRecord, Store, StoreDamaged
+from service.store.base import Lease, LogRecord, StoreDamaged
 from solvers.errors import SolverError
 
 log = logging.getLogger(__name__)

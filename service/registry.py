@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from service.errors import ModelUnavailable, TooManyModels, UnknownModel
 from service.live import LiveModel, Surroundings
 from service.metrics import ModelSample
 from service.schemas import ModelSpec
+from service.store import codec
 from service.store.base import Lease, ModelExists, StoredModel, StoreError
 
 log = logging.getLogger(__name__)
@@ -65,7 +68,7 @@ class Registry:
         with self._reserved(model):
             store, health = self._around.source.store, self._around.source.health
             with health.store_call("create"):
-                lease = store.create(model, spec.model_dump_json().encode())
+                lease = store.create(model, codec.encode({"spec": spec.model_dump_json()}))
             live = LiveModel(spec, lease, self._around)
             self._models[model] = live
         return live
@@ -90,7 +93,7 @@ class Registry:
                 self._models[model.id] = model
 
     def _restore(self, stored: StoredModel) -> LiveModel | FailedModel:
-        spec = ModelSpec.model_validate_json(stored.spec)
+        spec = ModelSpec.model_validate_json(codec.decode(stored.spec)["spec"])
         with self._around.source.health.store_call("load"):
             lease = self._around.source.store.acquire(stored.id)
         try:
@@ -105,25 +108,16 @@ class Registry:
             if isinstance(model, LiveModel):
                 model.stop()
 
-    def _reserved(self, model: str) -> _Reservation:
+    @contextmanager
+    def _reserved(self, model: str) -> Iterator[None]:
+        """Hold an id, and its place in the quota, while its model is being made."""
         with self._lock:
             if model in self._models or model in self._making:
                 raise ModelExists(f"a model {model} exists")
             if len(self._models) + len(self._making) >= self._around.settings.max_models:
                 raise TooManyModels(f"there are {self._around.settings.max_models} models, the limit")
             self._making.add(model)
-        return _Reservation(self._making, model)
-
-
-@dataclass(frozen=True)
-class _Reservation:
-    """An id that is being created; it counts until the model is there."""
-
-    making: set[str]
-    model: str
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        self.making.discard(self.model)
+        try:
+            yield
+        finally:
+            self._making.discard(model)

@@ -47,7 +47,7 @@ Weights = Annotated[
         {
             "type": "array",
             "minItems": 1,
-            "items": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e8},
+            "items": {"type": "number", "minimum": 0, "maximum": 1e8},
             "description": "(n,), each multiplies C for its example",
         }
     ),
@@ -65,10 +65,10 @@ def _weights(value: Any) -> arrays.Vector:
 
 
 def check_weights(weights: arrays.Vector) -> arrays.Vector:
-    """The weights (n,) if each is positive and at most 1e8; raises InvalidInput otherwise."""
+    """The weights (n,) if each is between 0 and 1e8; raises InvalidInput otherwise."""
     for row, weight in enumerate(weights):
-        if not 0 < weight <= 1e8:
-            raise InvalidInput(f"a weight is positive and at most 1e8, not {weight:g}", field="weights", row=row)
+        if not 0 <= weight <= 1e8:
+            raise InvalidInput(f"a weight is between 0 and 1e8, not {weight:g}", field="weights", row=row)
     return weights
 
 
@@ -83,10 +83,10 @@ class KernelSpec(Request):
 
     name: Literal["linear", "rbf", "poly", "polynomial", "sigmoid"] = "rbf"
     gamma: Literal["scale"] | Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)] = Field(
-        "scale", description="`scale`: 1 / (features x variance) of the first examples"
+        default="scale", description="`scale`: 1 / (features x variance) of the first examples"
     )
-    degree: int = Field(3, ge=1, le=10)
-    coef0: float = Field(0.0, ge=-1e8, le=1e8, allow_inf_nan=False)
+    degree: int = Field(default=3, ge=1, le=10)
+    coef0: float = Field(default=0.0, ge=-1e8, le=1e8, allow_inf_nan=False)
 
     @field_validator("name", mode="before")
     @classmethod
@@ -105,19 +105,21 @@ class KernelSpec(Request):
 class WindowSpec(Request):
     """How much a model remembers; what is beyond leaves within the next update, oldest first."""
 
-    max_examples: int | None = Field(None, ge=1, le=10**9)
-    max_age_seconds: float | None = Field(None, gt=0, le=1e10, allow_inf_nan=False)
+    max_examples: int | None = Field(default=None, ge=1, le=10**9)
+    max_age_seconds: float | None = Field(default=None, gt=0, le=1e10, allow_inf_nan=False)
 
 
 class ModelSpec(Request):
     """A model, as it is created."""
 
-    id: str | None = Field(None, pattern=MODEL_ID, description="Made up when absent.")
-    task: str = Field("svc", json_schema_extra={"enum": list(SUPPORTED_TASKS)})
+    id: str | None = Field(default=None, pattern=MODEL_ID, description="Made up when absent.")
+    task: str = Field(default="svc", json_schema_extra={"enum": list(SUPPORTED_TASKS)})
     kernel: KernelSpec = Field(default_factory=lambda: KernelSpec())
-    C: float = Field(1.0, gt=0, le=1e8, allow_inf_nan=False, description="Weight of the losses.")
+    C: float = Field(default=1.0, gt=0, le=1e8, allow_inf_nan=False, description="Weight of the losses.")
     fit_intercept: bool = True
-    n_features: int | None = Field(None, ge=1, le=10**6, description="Taken from the first examples when absent.")
+    n_features: int | None = Field(
+        default=None, ge=1, le=10**6, description="Taken from the first examples when absent."
+    )
     window: WindowSpec = Field(default_factory=lambda: WindowSpec())
 
     @field_validator("task")
@@ -152,8 +154,8 @@ class RemoveSpec(Request):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     keys: Keys | None = None
-    oldest: int | None = Field(None, ge=1, le=10**9)
-    older_than: AwareDatetime | None = Field(None, description="ISO 8601 with a UTC offset; none may match.")
+    oldest: int | None = Field(default=None, ge=1, le=10**9)
+    older_than: AwareDatetime | None = Field(default=None, description="ISO 8601 with a UTC offset; none may match.")
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:

@@ -16,7 +16,7 @@ PREFIX = "LIVESVM_"
 
 
 def _default_solves() -> int:
-    return max(1, (os.cpu_count() or 1) - 1)
+    return max(1, len(os.sched_getaffinity(0)) - 1)
 
 
 class Settings(BaseSettings):
@@ -24,41 +24,47 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
 
-    host: str = Field("127.0.0.1", description="Address to listen on; without API keys only a loopback address.")
-    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one and prints it.")
-    data_dir: Path = Field(Path("livesvm-data"), description="Directory of the embedded store; made if absent.")
+    host: str = Field(
+        default="127.0.0.1", description="Address to listen on; without API keys only a loopback address."
+    )
+    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one and prints it.")
+    data_dir: Path = Field(default=Path("livesvm-data"), description="Directory of the embedded store; made if absent.")
     api_keys: str = Field(
-        "",
+        default="",
         description="Keys that may call, as label:scope:sha256hex separated by commas; scope is read, learn or "
         "admin, each including the ones before. `livesvm key` makes one. Empty: no key is asked for.",
     )
     log_level: str = Field(
-        "info", pattern="^(debug|info|warning|error)$", description="Lowest level that is logged."
+        default="info", pattern="^(debug|info|warning|error)$", description="Lowest level that is logged."
     )
     solves: int = Field(
         default_factory=_default_solves, ge=1, le=256, description="Solves that run at once; default: cores - 1."
     )
-    predict_threads: int = Field(4, ge=1, le=256, description="Threads that answer predictions.")
-    max_predicts: int = Field(
-        256, ge=1, description="Predictions under way or waiting; more are answered 429."
+    predict_threads: int = Field(default=4, ge=1, le=256, description="Threads that answer predictions.")
+    max_predicts: int = Field(default=256, ge=1, description="Predictions under way or waiting; more are answered 429.")
+    queue_size: int = Field(
+        default=64, ge=1, description="Commands that may wait for one model; more are answered 429."
     )
-    queue_size: int = Field(64, ge=1, description="Commands that may wait for one model; more are answered 429.")
-    max_body_bytes: int = Field(8 * 2**20, ge=1024, description="Largest request body, in bytes; more is 413.")
-    body_seconds: float = Field(30.0, gt=0, description="Time a client has to send a request body; then 408.")
-    max_models: int = Field(256, ge=1, description="Models that may exist at once.")
-    max_examples: int = Field(50_000, ge=1, description="Examples that one window may hold.")
-    max_features: int = Field(10_000, ge=1, description="Features that one example may have.")
-    max_predict_rows: int = Field(100_000, ge=1, description="Rows that one predict call may ask for.")
-    cache_mb: int = Field(256, ge=1, description="Kernel rows that one model may keep, in megabytes.")
-    snapshot_updates: int = Field(1000, ge=1, description="A model is snapshot after this many updates.")
-    snapshot_seconds: float = Field(300.0, gt=0, description="A changed model is snapshot after this many seconds.")
+    max_body_bytes: int = Field(default=8 * 2**20, ge=1024, description="Largest request body, in bytes; more is 413.")
+    body_seconds: float = Field(default=30.0, gt=0, description="Time a client has to send a request body; then 408.")
+    max_models: int = Field(default=256, ge=1, description="Models that may exist at once.")
+    max_examples: int = Field(default=50_000, ge=1, description="Examples that one window may hold.")
+    max_features: int = Field(default=10_000, ge=1, description="Features that one example may have.")
+    max_predict_rows: int = Field(default=100_000, ge=1, description="Rows that one predict call may ask for.")
+    cache_mb: int = Field(default=256, ge=1, description="Kernel rows that one model may keep, in megabytes.")
+    snapshot_updates: int = Field(default=1000, ge=1, description="A model is snapshot after this many updates.")
+    snapshot_seconds: float = Field(
+        default=300.0, gt=0, description="A changed model is snapshot after this many seconds."
+    )
     idempotency_keep: int = Field(
-        1000, ge=1, description="Newest updates of a model whose Idempotency-Key is remembered."
+        default=1000, ge=1, description="Newest updates of a model whose Idempotency-Key is remembered."
     )
     shutdown_seconds: int = Field(
-        30, ge=1, description="Time that requests under way have to end after SIGTERM."
+        default=30, ge=1, description="Time that requests under way have to end after SIGTERM."
     )
-    metrics_models: int = Field(50, ge=0, description="Models, by id, that get series of their own in /metrics.")
+    metrics_models: int = Field(
+        default=50, ge=0, description="Models, by id, that get series of their own in /metrics."
+    )
 
     @model_validator(mode="after")
     def _keys_are_readable(self) -> Self:

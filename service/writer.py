@@ -25,9 +25,7 @@ class Writer:
     deadline : the monotonic time by which ``rest`` is to be called even if nothing comes, or None
     """
 
-    def __init__(
-        self, name: str, size: int, rest: Callable[[], None], deadline: Callable[[], float | None]
-    ) -> None:
+    def __init__(self, name: str, size: int, rest: Callable[[], None], deadline: Callable[[], float | None]) -> None:
         self._name = name
         self._rest = rest
         self._deadline = deadline

@@ -19,8 +19,8 @@ from service.store.base import (
     ModelExists,
     OutOfSequence,
     Remembered,
-    StoredModel,
     StoreDamaged,
+    StoredModel,
     StoreTooNew,
     StoreUnavailable,
 )

@@ -1,0 +1,66 @@
+"""The application: wires the parts, owns start and stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI
+
+from service import problems
+from service.observe import HttpMetrics
+from service.openapi import describe
+from service.parts import Service
+from service.routes import learn, models, operations, predict
+from service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def create_app(
+    settings: Settings,
+    on_ready: Callable[[], None] = lambda: None,
+    on_failure: Callable[[Exception], None] = lambda error: None,
+) -> FastAPI:
+    """The application for these settings; takes the data directory at once and raises StoreError if it cannot.
+
+    Parameters
+    ----------
+    on_ready : called once, when the models are back
+    on_failure : called instead, with what kept them from coming back
+    """
+    service = Service(settings)
+
+    async def restore() -> None:
+        try:
+            await asyncio.to_thread(service.restore)
+        except Exception as error:
+            log.exception("the models could not be restored")
+            on_failure(error)
+        else:
+            on_ready()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(restore()), asyncio.create_task(service.watch_store())]
+        yield
+        tasks[1].cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks)
+        await asyncio.to_thread(service.close)
+
+    app = FastAPI(
+        title="LiveSVM",
+        summary="Live support vector machines: exact online learning",
+        version=operations.VERSION,
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    for resource in (models, learn, predict, operations):
+        app.include_router(resource.router)
+    problems.install(app)
+    describe(app)
+    app.add_middleware(HttpMetrics, metrics=service.metrics)
+    return app

@@ -1,0 +1,143 @@
+"""Request bodies: read with a cap and a deadline on the event loop, parsed and checked off it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fastapi import Request
+from numpy.typing import NDArray
+from pydantic import BaseModel, ValidationError
+
+from service import arrays, commands
+from service.arrays import Matrix
+from service.errors import BodyTimeout, BodyTooLarge, MalformedBody, UnsupportedMedia
+from service.schemas import PredictRequest, UpdateRequest, check_weights
+from service.settings import Settings
+from solvers.errors import InvalidInput
+
+JSON = "application/json"
+NPY = "application/x-npy"
+NPZ = "application/x-npz"
+MEDIA = {JSON: JSON, NPY: NPY, NPZ: NPZ, "application/zip": NPZ}
+
+UPDATE_MEMBERS = frozenset({"X", "y", "keys", "weights", "sample_weight", "remove_keys", "remove_oldest"})
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Body:
+    """The bytes of a request, what they are, and how large they may become when unpacked."""
+
+    data: bytes
+    media: str
+    limit: int
+
+
+async def read_body(request: Request, settings: Settings) -> Body:
+    """Read a request's body; raises BodyTooLarge, BodyTimeout or UnsupportedMedia."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media not in MEDIA:
+        raise UnsupportedMedia(f"the body is {media[:64] or 'of no media type'}; this service reads {', '.join(MEDIA)}")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnsupportedMedia("the body is compressed; send it as it is")
+    limit = settings.max_body_bytes
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > limit:
+        raise BodyTooLarge(f"the body has {declared} bytes, the limit is {limit}")
+    chunks: list[bytes] = []
+    try:
+        async with asyncio.timeout(settings.body_seconds):
+            await _gather(request, chunks, limit)
+    except TimeoutError:
+        raise BodyTimeout(f"the body did not arrive within {settings.body_seconds:g} s") from None
+    return Body(b"".join(chunks), MEDIA[media], limit)
+
+
+async def _gather(request: Request, chunks: list[bytes], limit: int) -> None:
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise BodyTooLarge(f"the body has more than {limit} bytes")
+        chunks.append(chunk)
+
+
+def parse_json(body: Body, schema: type[M]) -> M:
+    """The body as ``schema``; raises MalformedBody, UnsupportedMedia or ValidationError."""
+    if body.media != JSON:
+        raise UnsupportedMedia(f"this call reads {JSON}")
+    try:
+        return schema.model_validate_json(body.data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        if first["type"] == "json_invalid":
+            raise MalformedBody(first["msg"]) from None
+        raise
+
+
+def parse_predict(body: Body) -> Matrix:
+    """Rows to predict: JSON ``{"X": ...}``, an npy array, or an npz file with ``X``."""
+    if body.media == NPY:
+        return arrays.check_matrix(arrays.npy_array(body.data, "X"))
+    if body.media == NPZ:
+        return arrays.check_matrix(_member(arrays.npz_arrays(body.data, frozenset({"X"}), body.limit), "X"))
+    X: Matrix = parse_json(body, PredictRequest).X
+    return X
+
+
+def parse_update(body: Body) -> commands.Update:
+    """An update: JSON as in :class:`UpdateRequest`, or an npz file with :data:`UPDATE_MEMBERS`."""
+    if body.media == NPY:
+        raise UnsupportedMedia(f"one npy array cannot hold an update; send {NPZ} with X and y")
+    if body.media == NPZ:
+        return _update_from(arrays.npz_arrays(body.data, UPDATE_MEMBERS, body.limit))
+    return parse_json(body, UpdateRequest).command()
+
+
+def _update_from(found: dict[str, NDArray[Any]]) -> commands.Update:
+    add = _batch_from(found) if found.keys() & {"X", "y", "keys", "weights", "sample_weight"} else None
+    remove = _removal_from(found)
+    if add is None and remove is None:
+        raise InvalidInput("an update adds or removes something; this one does neither", field="body")
+    return commands.Update(add, remove)
+
+
+def _batch_from(found: dict[str, NDArray[Any]]) -> commands.Batch:
+    if "weights" in found and "sample_weight" in found:
+        raise InvalidInput("is the same as weights; give one of them", field="sample_weight")
+    weights = found.get("weights", found.get("sample_weight"))
+    return commands.Batch(
+        arrays.check_matrix(_member(found, "X")),
+        arrays.check_vector(_member(found, "y"), "y"),
+        arrays.npy_keys(found["keys"], "keys") if "keys" in found else None,
+        None if weights is None else check_weights(arrays.check_vector(weights, "weights")),
+    )
+
+
+def _removal_from(found: dict[str, NDArray[Any]]) -> commands.Removal | None:
+    if "remove_keys" in found and "remove_oldest" in found:
+        raise InvalidInput("give one of remove_keys and remove_oldest", field="remove_oldest")
+    if "remove_keys" in found:
+        return commands.Removal(keys=arrays.npy_keys(found["remove_keys"], "remove_keys"))
+    if "remove_oldest" not in found:
+        return None
+    count = found["remove_oldest"]
+    if count.size != 1 or count.dtype.kind not in "iu" or int(count.reshape(())) < 1:
+        raise InvalidInput("must be one integer that is at least 1", field="remove_oldest")
+    return commands.Removal(oldest=int(count.reshape(())))
+
+
+def _member(found: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    if name not in found:
+        raise InvalidInput("is missing from the file", field=name)
+    return found[name]
+
+
+def schema_content(schema: str, *binary: str) -> dict[str, Any]:
+    """OpenAPI's request body: JSON of a named schema, and binary media."""
+    content: dict[str, Any] = {JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    content |= {media: {"schema": {"type": "string", "format": "binary"}} for media in binary}
+    return {"requestBody": {"required": True, "content": content}}

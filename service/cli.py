@@ -1,0 +1,73 @@
+"""The ``livesvm`` command."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status."""
+    options = _parser().parse_args(arguments)
+    command: str = options.command
+    return {"serve": _serve, "settings": _settings, "key": _key}[command](options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="livesvm", description="Live support vector machines.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("serve", help="run the service; settings come from the environment (livesvm settings)")
+    settings = commands.add_parser("settings", help="print every setting, its default and its meaning")
+    settings.add_argument("--markdown", action="store_true", help="as a table for a document")
+    key = commands.add_parser("key", help="make an API key")
+    key.add_argument("--scope", choices=("read", "learn", "admin"), required=True)
+    key.add_argument("--label", default="key", help="who it is for, as the entry will say")
+    return parser
+
+
+def _serve(options: argparse.Namespace) -> int:
+    for name in _BLAS_THREADS:  # read once, when the libraries are loaded
+        os.environ.setdefault(name, "1")
+    from pydantic import ValidationError
+
+    from service.server import serve
+    from service.settings import PREFIX, Settings
+
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        for fault in error.errors():
+            name = PREFIX + str(fault["loc"][0]).upper() + ": " if fault["loc"] else ""
+            print(f"livesvm: {name}{fault['msg'].removeprefix('Value error, ')}", file=sys.stderr)
+        return 2
+    return serve(settings)
+
+
+def _settings(options: argparse.Namespace) -> int:
+    from service.settings import table
+
+    if options.markdown:
+        print("| setting | default | meaning |\n| --- | --- | --- |")
+    for name, default, meaning in table():
+        if options.markdown:
+            print(f"| `{name}` | {f'`{default}`' if default else '(empty)'} | {meaning} |")
+        else:
+            print(f"{name}={default}\n    {meaning}")
+    return 0
+
+
+def _key(options: argparse.Namespace) -> int:
+    from service.auth import new_key
+
+    secret, entry = new_key(options.label, options.scope)
+    print(f"key, for the caller, shown once:  {secret}")
+    print(f"entry for LIVESVM_API_KEYS:       {entry}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""A client of the service's REST API, for Python programs.
+
+with Client("http://127.0.0.1:8000") as client:
+    client.create_model("river", C=10.0, kernel={"name": "rbf", "gamma": 0.1}, window={"max_examples": 365})
+    client.update("river", X, y)
+    client.predict("river", X_new)["decision"]
+"""
+
+from __future__ import annotations
+
+import io
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import numpy as np
+from numpy.typing import ArrayLike
+
+_BUSY = frozenset({429, 503})
+
+
+class ServiceProblem(Exception):
+    """The service refused: ``status``, ``type``, and the whole problem document in ``document``."""
+
+    def __init__(self, status: int, document: dict[str, Any]) -> None:
+        self.status = status
+        self.document = document
+        self.type = str(document.get("type", "about:blank"))
+        super().__init__(f"{status} {document.get('title', '')}: {document.get('detail', '')}")
+
+
+class Client:
+    """Calls one service; safe to share between threads.
+
+    Parameters
+    ----------
+    url : of the service
+    api_key : sent as a bearer token when given
+    timeout : seconds that one try may take
+    patience : seconds for which a call that was refused as too busy or cut off is tried again; every update carries an
+        Idempotency-Key, so that trying again has one effect
+    """
+
+    def __init__(self, url: str, api_key: str | None = None, *, timeout: float = 30.0, patience: float = 10.0) -> None:
+        headers = {"authorization": f"Bearer {api_key}"} if api_key is not None else {}
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False)
+        self._patience = patience
+
+    def create_model(self, id: str | None = None, **spec: Any) -> dict[str, Any]:
+        """Create a model; ``spec`` holds ``kernel``, ``C``, ``window``, ... as in ``POST /models``."""
+        body = spec if id is None else {"id": id, **spec}
+        return self._json("POST", "/models", json=body)
+
+    def models(self) -> list[dict[str, Any]]:
+        """Describe every model."""
+        found: list[dict[str, Any]] = self._json("GET", "/models")["models"]
+        return found
+
+    def model(self, id: str) -> dict[str, Any]:
+        """Describe one model."""
+        return self._json("GET", f"/models/{id}")
+
+    def delete_model(self, id: str) -> None:
+        """Delete a model."""
+        self._call("DELETE", f"/models/{id}")
+
+    def update(
+        self,
+        id: str,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        *,
+        keys: Sequence[int | str] | None = None,
+        weights: ArrayLike | None = None,
+        remove: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Add X (n, d) with y (n,), and remove ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``."""
+        body: dict[str, Any] = {}
+        if X is not None:
+            add = {"X": _listed(X), "y": _listed(y), "keys": keys, "weights": _listed(weights)}
+            body["add"] = {name: value for name, value in add.items() if value is not None}
+        if remove is not None:
+            body["remove"] = dict(remove)
+        headers = {"idempotency-key": idempotency_key or uuid.uuid4().hex}
+        return self._json("POST", f"/models/{id}/update", json=body, headers=headers)
+
+    def predict(self, id: str, X: ArrayLike) -> dict[str, Any]:
+        """Predict rows X (m, d): ``version``, ``decision`` (m), ``prediction`` (m)."""
+        stream = io.BytesIO()
+        np.save(stream, np.asarray(X, dtype=np.float64), allow_pickle=False)
+        headers = {"content-type": "application/x-npy"}
+        return self._json("POST", f"/models/{id}/predict", content=stream.getvalue(), headers=headers)
+
+    def certificate(self, id: str) -> dict[str, Any]:
+        """The certificate of the newest version."""
+        return self._json("GET", f"/models/{id}/certificate")
+
+    def checkpoint(self, id: str) -> dict[str, Any]:
+        """Write a snapshot."""
+        return self._json("POST", f"/models/{id}/checkpoint")
+
+    def is_ready(self) -> bool:
+        """Whether the service can do its work now."""
+        try:
+            return self._http.get("/health/ready").status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _json(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = self._call(method, path, **request).json()
+        return answer
+
+    def _call(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """One call, tried again while the service is busy and patience lasts; raises ServiceProblem."""
+        end = time.monotonic() + self._patience
+        may_repeat = method == "GET" or "idempotency-key" in request.get("headers", {})
+        while True:
+            try:
+                response = self._http.request(method, path, **request)
+            except httpx.TransportError:
+                if not may_repeat or time.monotonic() >= end:
+                    raise
+                time.sleep(0.2)
+                continue
+            if response.status_code in _BUSY and time.monotonic() < end:
+                time.sleep(min(1.0, float(response.headers.get("retry-after", 1))))
+                continue
+            if response.is_success:
+                return response
+            raise _problem_of(response)
+
+
+def _problem_of(response: httpx.Response) -> ServiceProblem:
+    is_json = "json" in response.headers.get("content-type", "")
+    return ServiceProblem(response.status_code, response.json() if is_json else {"detail": response.text})
+
+
+def _listed(values: ArrayLike | None) -> Any:
+    return None if values is None else np.asarray(values, dtype=np.float64).tolist()

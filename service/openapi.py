@@ -1,0 +1,29 @@
+"""The OpenAPI document: request bodies are read by the routes themselves, so their schemas are added here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic.json_schema import models_json_schema
+
+from service.schemas import ModelSpec, PredictRequest, Problem, UpdateRequest
+
+_NAMED = (ModelSpec, UpdateRequest, PredictRequest, Problem)
+
+
+def describe(app: FastAPI) -> None:
+    """Complete the application's OpenAPI document."""
+    generate = app.openapi
+
+    def complete() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = generate()
+            _, found = models_json_schema(
+                [(model, "validation") for model in _NAMED], ref_template="#/components/schemas/{model}"
+            )
+            document.setdefault("components", {}).setdefault("schemas", {}).update(found["$defs"])
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    app.openapi = complete  # type: ignore[method-assign]

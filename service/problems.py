@@ -1,0 +1,48 @@
+"""Every error as a problem document."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from service.errors import INTERNAL, MEDIA_TYPE, ServiceError, kind_of, problem
+from service.store.base import StoreError
+from solvers.errors import SolverError
+
+log = logging.getLogger(__name__)
+
+
+def install(app: FastAPI) -> None:
+    """Have the application tell every error as a problem document."""
+    for kind in (ServiceError, SolverError, StoreError, ValidationError, RequestValidationError, Exception):
+        app.add_exception_handler(kind, _told)
+    app.add_exception_handler(HTTPException, _told_http)
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    kind = kind_of(error)
+    if kind is INTERNAL:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    headers = {"connection": "close"} if kind.status in (408, 413) else {}  # the rest of the body is not read
+    if kind.retry_after is not None:
+        headers["retry-after"] = str(kind.retry_after)
+    if kind.status == HTTPStatus.UNAUTHORIZED:
+        headers["www-authenticate"] = "Bearer"
+    return Response(to_json(problem(error)), kind.status, headers, MEDIA_TYPE)
+
+
+async def _told_http(request: Request, error: Exception) -> Response:
+    """What the framework itself refuses: unknown paths and methods."""
+    status, headers = 500, None
+    detail = "The request failed."
+    if isinstance(error, HTTPException):
+        status, headers, detail = error.status_code, error.headers, str(error.detail)
+    document = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    return Response(to_json(document), status, dict(headers or {}), MEDIA_TYPE)

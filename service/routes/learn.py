@@ -1,0 +1,70 @@
+"""What a model's writer is asked: updates, certificates, checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request
+from pydantic_core import to_json
+from starlette.responses import Response
+
+from service.bodies import NPZ, parse_update, read_body, schema_content
+from service.routes.access import ModelId, Parts, answers, scope
+from service.schemas import Certificate, Checkpoint, UpdateAnswer
+
+router = APIRouter(tags=["learning"])
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        description="The client's name for this request: sent again, it has one effect and the same answer.",
+    ),
+]
+
+
+@router.post(
+    "/models/{id}/update",
+    summary="Add and remove examples",
+    dependencies=[scope("learn")],
+    responses=answers(200, UpdateAnswer, "The update is applied, published, and as durable as it says."),
+    openapi_extra=schema_content("UpdateRequest", NPZ),
+)
+async def update(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+    """Add and remove examples along one path, whole or not at all.
+
+    Besides JSON this reads an npz file with members `X`, `y`, `keys`?, `weights`?, `remove_keys`?, `remove_oldest`?.
+    """
+    live = service.models().get(id)
+    body = await read_body(request, service.settings)
+    wanted = await service.workers.run(parse_update, body)
+    reply = await asyncio.wrap_future(live.update(wanted, idempotency_key))
+    headers = {"idempotent-replayed": "true"} if reply.replayed else None
+    return Response(reply.body, 200, headers, "application/json")
+
+
+@router.get(
+    "/models/{id}/certificate",
+    summary="Prove that a model is optimal",
+    dependencies=[scope("read")],
+    responses=answers(200, Certificate, "Recomputed from the data of the window."),
+)
+async def certificate(id: ModelId, service: Parts) -> Response:
+    """Recompute the duality gap and the violations from the window's data; waits for its turn behind updates."""
+    found = await asyncio.wrap_future(service.models().get(id).certificate())
+    return Response(to_json(found), media_type="application/json")
+
+
+@router.post(
+    "/models/{id}/checkpoint",
+    summary="Write a snapshot",
+    dependencies=[scope("learn")],
+    responses=answers(200, Checkpoint, "The version is in a snapshot."),
+)
+async def checkpoint(id: ModelId, service: Parts) -> Response:
+    """Write a snapshot now; nothing acknowledged needs it, but a restart is quicker after it."""
+    found = await asyncio.wrap_future(service.models().get(id).checkpoint())
+    return Response(to_json(found), media_type="application/json")

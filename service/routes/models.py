@@ -1,0 +1,110 @@
+"""Models: create, list, describe, delete."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.bodies import parse_json, read_body, schema_content
+from service.live import LiveModel
+from service.metrics import ModelSample
+from service.registry import FailedModel
+from service.routes.access import ModelId, Parts, answers, scope
+from service.schemas import ModelDescription, ModelList, ModelSpec, Recovery
+
+router = APIRouter(tags=["models"])
+
+
+@router.post(
+    "/models",
+    status_code=201,
+    summary="Create a model",
+    dependencies=[scope("admin")],
+    responses=answers(201, ModelDescription, "The new, empty model."),
+    openapi_extra=schema_content("ModelSpec"),
+)
+async def create(request: Request, service: Parts) -> Response:
+    """Create a live model; it can be updated at once and predicts once it knows an example."""
+    registry = service.models()
+    body = await read_body(request, service.settings)
+    live = await service.control.run(lambda: registry.create(parse_json(body, ModelSpec)))
+    headers = {"location": f"/models/{live.id}"}
+    return _json(description(live, service), status=201, headers=headers)
+
+
+@router.get(
+    "/models",
+    summary="List the models",
+    dependencies=[scope("read")],
+    responses=answers(200, ModelList, "Every model, by id."),
+)
+async def list_all(service: Parts) -> Response:
+    """Every model, by id."""
+    return _json(ModelList(models=[description(model, service) for model in service.models().all()]))
+
+
+@router.get(
+    "/models/{id}",
+    summary="Describe a model",
+    dependencies=[scope("read")],
+    responses=answers(200, ModelDescription, "The model as it is now."),
+)
+async def describe(id: ModelId, service: Parts) -> Response:
+    """One model as it is now."""
+    return _json(description(service.models().find(id), service))
+
+
+@router.delete(
+    "/models/{id}",
+    status_code=204,
+    summary="Delete a model",
+    dependencies=[scope("admin")],
+    responses=answers(204, None, "The model and all that was stored of it are gone."),
+)
+async def delete(id: ModelId, service: Parts) -> Response:
+    """Delete a model and everything that is stored of it."""
+    await service.control.run(service.models().delete, id)
+    return Response(status_code=204)
+
+
+def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescription:
+    """What the API says of a model."""
+    live = model if isinstance(model, LiveModel) else None
+    sample = live.sample() if live is not None else ModelSample(model.id)
+    spec, updated = model.spec, sample.updated_at
+    return ModelDescription(
+        id=model.id,
+        state="failed" if live is None else "live",
+        task=spec.task,
+        kernel=spec.kernel.model_dump(),
+        C=spec.C,
+        fit_intercept=spec.fit_intercept,
+        window=spec.window.model_dump(),
+        version=sample.version,
+        n_examples=sample.n_examples,
+        n_features=spec.n_features if live is None else live.published.n_features,
+        n_free=sample.n_free,
+        n_bound=sample.n_bound,
+        n_support=0 if live is None else live.published.n_support,
+        max_violation=sample.max_violation,
+        durability=service.store.durability().value,
+        queue_depth=sample.queue_depth,
+        updated_at=None if updated is None else datetime.fromtimestamp(updated, UTC),
+        recovery=None if live is None else _recovery(live),
+        error=model.reason if isinstance(model, FailedModel) else None,
+    )
+
+
+def _recovery(live: LiveModel) -> Recovery:
+    found = live.recovered
+    return Recovery(
+        snapshot_version=found.snapshot_version,
+        replayed=found.replayed,
+        damaged_snapshots=found.damaged_snapshots,
+    )
+
+
+def _json(answer: ModelDescription | ModelList, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(answer.model_dump_json(), status, headers, "application/json")

@@ -1,0 +1,43 @@
+"""Operations: health and metrics."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.responses import Response
+
+from service.errors import NotReady
+from service.routes.access import Parts, answers, scope
+from service.schemas import Health
+
+VERSION = version("livesvm")
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/health/live", summary="Is the process alive?", responses=answers(200, Health, "It is."))
+async def live() -> Health:
+    """True as long as the process can answer at all."""
+    return Health(status="alive")
+
+
+@router.get("/health/ready", summary="Can it do its work?", responses=answers(200, Health, "It can."))
+async def ready(service: Parts) -> Health:
+    """True once models are back and compiled code is warm, while the store is there, until the service stops."""
+    if reasons := service.health.reasons():
+        raise NotReady("; ".join(reasons))
+    return Health(status="ready")
+
+
+@router.get(
+    "/metrics",
+    summary="Metrics for Prometheus",
+    dependencies=[scope("read")],
+    response_class=Response,
+    responses={200: {"description": "The metrics.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def metrics(service: Parts) -> Response:
+    """Every metric in the text format of Prometheus."""
+    return Response(await service.control.run(service.metrics.render), media_type=CONTENT_TYPE_LATEST)

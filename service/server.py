@@ -1,0 +1,64 @@
+"""Run the service as a process: bind, serve, stop on a signal, leave a meaningful exit status."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from types import FrameType
+
+import uvicorn
+from threadpoolctl import threadpool_limits
+
+from service.app import create_app
+from service.settings import Settings
+from service.store.base import StoreError
+
+SWITCH_SECONDS = 0.001
+"""How long one thread may hold the interpreter while others wait; the default of 5 ms shows in predictions."""
+
+
+def serve(settings: Settings) -> int:
+    """Serve until a signal comes; 0 after an orderly end, 1 when the service could not start."""
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("uvicorn.error").setLevel("WARNING")
+    sys.setswitchinterval(SWITCH_SECONDS)
+    threadpool_limits(1)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)  # uvicorn raises the signal again when it has shut down
+    failures: list[Exception] = []
+    config = uvicorn.Config(
+        "service.app:create_app",
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=settings.shutdown_seconds,
+    )
+    server = uvicorn.Server(config)
+
+    def failed(error: Exception) -> None:
+        failures.append(error)
+        server.should_exit = True
+
+    def ready() -> None:
+        print(f"LiveSVM is ready at {address}", flush=True)
+
+    listening = config.bind_socket()
+    host, port = listening.getsockname()[:2]
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    try:
+        config.app = create_app(settings, on_ready=ready, on_failure=failed)
+    except StoreError as error:
+        print(f"livesvm: {error}", file=sys.stderr)
+        return 1
+    try:
+        server.run(sockets=[listening])
+    except SystemExit as end:
+        return 1 if failures else int(end.code or 0)
+    return 1 if failures else 0
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    sys.exit(0)
