@@ -137,14 +137,10 @@ def pinball(
     """Quantile regression: ``C w (level (y - f)`` above, ``(1 - level) (f - y)`` below)."""
     target = np.asarray(y, np.float64)
     cost = C * _weights(target, weight)
-    return Losses(
-        target[:, None].copy(), np.column_stack([-level * cost, (1 - level) * cost]), _total(fit_intercept)
-    )
+    return Losses(target[:, None].copy(), np.column_stack([-level * cost, (1 - level) * cost]), _total(fit_intercept))
 
 
-def absolute(
-    y: ArrayLike, C: float, weight: ArrayLike | None = None, *, fit_intercept: bool = True
-) -> Losses:
+def absolute(y: ArrayLike, C: float, weight: ArrayLike | None = None, *, fit_intercept: bool = True) -> Losses:
     """Least absolute deviations: ``C w |f - y|``."""
     return pinball(y, 2.0 * C, 0.5, weight, fit_intercept=fit_intercept)
 

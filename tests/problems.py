@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,7 @@ class Problem:
             found.append(np.array(window, dtype=np.int64))
         return found
 
-    def parameters(self) -> dict[str, object]:
+    def parameters(self) -> dict[str, Any]:
         """Return the arguments of `solvers.IncrementalSVC` for this problem."""
         kernel = self.kernel
         shape = {"gamma": kernel.gamma, "degree": kernel.degree, "coef0": kernel.coef0}
@@ -132,9 +133,7 @@ def monks_labels(X: Matrix, which: int) -> Vector:
 
 def one_hot(X: Matrix) -> Matrix:
     """Return each value of each column as a column of its own."""
-    return (
-        np.column_stack([X[:, j] == value for j in range(X.shape[1]) for value in np.unique(X[:, j])]) * 1.0
-    )
+    return np.column_stack([X[:, j] == value for j in range(X.shape[1]) for value in np.unique(X[:, j])]) * 1.0
 
 
 def monks(random: Random, n: int) -> Table:

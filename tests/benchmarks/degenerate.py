@@ -4,9 +4,9 @@
     python -m tests.benchmarks.degenerate --only 137            one problem, update by update
     python -m tests.benchmarks.degenerate --family grid --count 200
 
-Each update is judged from the data by `tests.oracle`: the relative gap must be at most 1e-8, or 1e-7 where C
-is above 1e4. A problem runs in a second process, so that one that never ends is reported and not waited for.
-Exit status 1 when a problem fails.
+Each update is judged from the data by `tests.oracle`: the relative gap must be at most 1e-8, or 1e-7 where
+C is above 1e4. A problem runs in a second process, so that one that never ends is reported and not waited
+for. Exit status 1 when a problem fails.
 """
 
 from __future__ import annotations
@@ -132,9 +132,7 @@ def run_all(seeds: Iterable[int], family: str | None, patience: float) -> list[O
         outcome = worker.run(seed, family, patience)
         if outcome is None:
             given = problem(seed, family)
-            outcome = Outcome(
-                seed, given.family, given.C, failure=f"no end within {patience:g} s, or a crash"
-            )
+            outcome = Outcome(seed, given.family, given.C, failure=f"no end within {patience:g} s, or a crash")
             worker.end()
             worker = Worker()
         if outcome.failure:
@@ -207,16 +205,12 @@ def show(given: Problem) -> Outcome:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return the exit status."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=2000, help="how many problems")
     parser.add_argument("--seed", type=int, default=0, help="the first seed; the others follow")
     parser.add_argument("--only", type=int, help="run this seed in this process, and show it")
     parser.add_argument("--family", choices=list(FAMILIES), help="this family only")
-    parser.add_argument(
-        "--patience", type=float, default=20.0, help="give a problem up after so many seconds"
-    )
+    parser.add_argument("--patience", type=float, default=20.0, help="give a problem up after so many seconds")
     options = parser.parse_args(arguments)
     if options.only is not None:
         outcome = show(problem(options.only, options.family))

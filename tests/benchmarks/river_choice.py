@@ -31,9 +31,7 @@ def accuracy(days: Examples, known: int, C: float, gamma: float) -> float:
 
 def main() -> None:
     """Print the grid and its best cell."""
-    parser = argparse.ArgumentParser(
-        description="Choose C and gamma on the first window of the demonstration"
-    )
+    parser = argparse.ArgumentParser(description="Choose C and gamma on the first window of the demonstration")
     parser.add_argument("--known", type=int, default=WINDOW // 2, help="days each model is trained on")
     known = parser.parse_args().known
     days = examples(load())[:WINDOW]

@@ -14,9 +14,7 @@ import numpy as np
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
     if info.exists():
-        names = [
-            line.split(":", 1)[1] for line in info.read_text().splitlines() if line.startswith("model name")
-        ]
+        names = [line.split(":", 1)[1] for line in info.read_text().splitlines() if line.startswith("model name")]
         if names:
             return names[0].strip()
     return platform.processor() or platform.machine()

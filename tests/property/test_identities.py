@@ -95,9 +95,7 @@ def test_a_weight_is_a_number_of_copies(drawn: Problem, data: st.DataObject) -> 
     copies = np.array(data.draw(st.lists(st.integers(1, 3), min_size=len(drawn.X), max_size=len(drawn.X))))
     repeated = np.repeat(np.arange(len(drawn.X)), copies)
     weighted = dataclasses.replace(drawn, weight=copies.astype(np.float64))
-    copied = dataclasses.replace(
-        drawn, X=drawn.X[repeated], y=drawn.y[repeated], weight=np.ones(len(repeated))
-    )
+    copied = dataclasses.replace(drawn, X=drawn.X[repeated], y=drawn.y[repeated], weight=np.ones(len(repeated)))
     every, each = np.arange(len(drawn.X)), np.arange(len(repeated))
     first = build(of_batches(weighted, Batch(every, NOBODY)))
     second = build(of_batches(copied, Batch(each, NOBODY)))

@@ -89,7 +89,5 @@ def test_a_predictor_is_the_model_of_its_moment(drawn: Problem) -> None:
     for predictor, decisions in taken:
         assert predictor.n_features == drawn.X.shape[1]
         assert np.array_equal(predictor.decision_function(drawn.X), decisions)
-        single = np.concatenate(
-            [predictor.decision_function(drawn.X[i : i + 1]) for i in range(len(drawn.X))]
-        )
+        single = np.concatenate([predictor.decision_function(drawn.X[i : i + 1]) for i in range(len(drawn.X))])
         assert np.array_equal(single, decisions)

@@ -20,6 +20,6 @@ def expected_failures(estimator: BaseEstimator) -> dict[str, str]:
 
 
 @pytest.mark.filterwarnings("default")
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)  # type: ignore[untyped-decorator]
 def test_scikit_learn_check(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
     check(estimator)

@@ -1,0 +1,163 @@
+"""How cost grows: with the window n, with the batch m, with the number of features d; and peak memory.
+
+    python -m tests.benchmarks.growth             n = 500 to 20,000 (minutes: each is also trained by SVC)
+    python -m tests.benchmarks.growth --quick     n = 500 and 2,000
+    python -m tests.benchmarks.growth --n 10000   one size
+
+RBF, d = 20, 100 in and 100 out, one thread each. Each size runs in a process of its own, so that its peak
+memory is its own; the baseline is the same process before it had any data. "bytes/event" is what must at
+least be read: the factor once and the kernel rows of the free examples once; "of memory" is that over the
+time, against the bandwidth with which this machine reads memory it does not hold in its caches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+from solvers import IncrementalSVC
+from tests.benchmarks.tables import duration, machine, number, seconds, table
+from tests.oracle import Matrix, Vector
+
+SIZES = (500, 1000, 2000, 5000, 10_000, 20_000)
+BATCHES = (1, 10, 100, 1000)
+FEATURES = (2, 20, 200)
+C = 10.0
+SLIDES = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """A window of n examples with d features, m of which are exchanged."""
+
+    n: int
+    m: int
+    d: int
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Seconds of an update and of training again, what the update did, and mebibytes of memory."""
+
+    update: float
+    first_fill: float
+    retrain: float
+    events: float
+    n_free: int
+    relative_gap: float
+    peak: float
+    baseline: float
+
+
+def stream(n: int, d: int, seed: int = 0) -> tuple[Matrix, Vector]:
+    """Gaussian features; labels by the sign of a smooth function of the first four, one in twenty wrong."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, d))
+    score = X[:, 0] + 0.5 * np.sin(3 * X[:, 1]) if d > 1 else X[:, 0]
+    wrong = random.random(n) < 0.05
+    return X, np.where((score > 0) ^ wrong, 1.0, -1.0)
+
+
+def _peak_mebibytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(case: Case) -> Growth:
+    """Fill a window, slide it a few times, then train the last window from nothing."""
+    X, y = stream(case.n + SLIDES * case.m, case.d)
+    model = IncrementalSVC(C=C, kernel="rbf", gamma=1.0 / case.d / 4, classes=(-1, 1))
+    warm = IncrementalSVC(C=C, kernel="rbf", gamma=1.0, classes=(-1, 1))
+    warm.update(add=(X[:50], y[:50]))
+    warm.update(remove=list(warm.keys_)[:25])  # compile before anything is timed
+    baseline = _peak_mebibytes()
+    with threadpool_limits(limits=1):
+        fill = seconds(lambda: model.update(add=(X[: case.n], y[: case.n]), keys=list(range(case.n))))
+        taken, events = [], []
+        for first in range(0, SLIDES * case.m, case.m):
+            rows = range(first + case.n, first + case.n + case.m)
+            added = (X[rows.start : rows.stop], y[rows.start : rows.stop])
+            gone = list(range(first, first + case.m))
+            report = model.update(add=added, keys=list(rows), remove=gone)
+            taken.append(report.seconds)
+            events.append(report.events)
+        peak = _peak_mebibytes()
+        rival = SVC(C=C, gamma=1.0 / case.d / 4, tol=1e-3, cache_size=500)
+        retrain = seconds(lambda: rival.fit(X[-case.n :], y[-case.n :]))
+    return Growth(
+        update=float(np.median(taken)),
+        first_fill=fill,
+        retrain=retrain,
+        events=float(np.median(events)),
+        n_free=report.n_free,
+        relative_gap=model.certificate().relative_gap,
+        peak=peak,
+        baseline=baseline,
+    )
+
+
+def bandwidth() -> float:
+    """Return the bytes a second that one thread reads from memory outside its caches."""
+    block = np.ones(2**25)  # 256 MiB
+    return block.nbytes / min(seconds(lambda: block.sum()) for _ in range(3))
+
+
+def _line(case: Case, found: Growth, memory: float) -> list[str]:
+    read = 8.0 * (found.n_free**2 / 2 + found.n_free * case.n)
+    rate = read * found.events / found.update
+    return [
+        str(case.n),
+        str(case.m),
+        str(case.d),
+        duration(found.update),
+        duration(found.first_fill),
+        duration(found.retrain),
+        f"{found.retrain / found.update:.1f}",
+        f"{found.events:.0f}",
+        str(found.n_free),
+        f"{read / 2**20:.2f} MiB",
+        f"{100 * rate / memory:.0f}%",
+        number(found.relative_gap),
+        f"{found.peak:.0f} (+{found.peak - found.baseline:.0f})",
+    ]
+
+
+HEADER = [
+    "n", "m", "d", "update", "fill", "SVC 1e-3", "ratio", "events", "free",
+    "bytes/event", "of memory", "gap", "peak MiB",
+]  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return the exit status."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--n", type=int, action="append", help="only this size (may be repeated)")
+    options = parser.parse_args(arguments)
+    sizes = options.n or (SIZES[:3:2] if options.quick else SIZES)
+    cases = [Case(n, 100, 20) for n in sizes]
+    if not options.n:
+        middle = min(sizes[-1], 2000)
+        cases += [Case(middle, m, 20) for m in BATCHES if m != 100]
+        cases += [Case(middle, 100, d) for d in FEATURES if d != 20]
+    memory = bandwidth()
+    context = multiprocessing.get_context("spawn")
+    lines = []
+    for case in cases:
+        with context.Pool(1) as pool:
+            lines.append(_line(case, pool.apply(measure, (case,)), memory))
+    print(f"growth: RBF, C={C:g}, medians of {SLIDES} updates; one thread reads {memory / 1e9:.1f} GB/s")
+    print(machine())
+    print(table(HEADER, lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

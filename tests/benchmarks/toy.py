@@ -1,0 +1,145 @@
+"""The artificial experiment of the paper: one path for m examples, m paths, and training again.
+
+    python -m tests.benchmarks.toy              m = 1, 2, 5, 10, 20, 30, 40, 50, ten draws each
+    python -m tests.benchmarks.toy --quick      m = 1, 10, 50, three draws each
+
+Two classes in the plane, a mixture of two Gaussians against one, n = 500; only examples whose beta is at
+the bound at the optimum come or go, since the others cost next to nothing [Karasuyama & Takeuchi, section
+4.1]. The paper predicts that m examples need sqrt(m) / m of the events of m single updates. It prints no
+parameters of the mixture, the kernel or C; the ones used here are below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+from solvers import IncrementalSVC
+from tests.benchmarks.tables import duration, geometric_mean, machine, seconds, table
+from tests.oracle import Matrix, Vector
+
+N, GAMMA, C = 500, 1.0, 10.0
+CENTRES, SPREAD = ((-1.0, 0.5), (1.5, 2.5)), 0.7  # the crosses
+OTHER_CENTRE, OTHER_SPREAD = (0.5, 0.5), 0.8  # the circles
+SCENARIOS = ("adding", "removing", "both")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One draw: events and seconds of one path, of single updates, and of training again."""
+
+    events: int
+    single_events: int
+    seconds: float
+    single_seconds: float
+    retrain_seconds: float
+
+    def law(self, moved: int) -> float:
+        """Return the events of one path over what sqrt(m) : m predicts from single updates."""
+        return self.events / self.single_events * float(np.sqrt(moved))
+
+
+def draw(random: np.random.Generator, n: int) -> tuple[Matrix, Vector]:
+    """Draw n examples of the toy, the classes equally likely."""
+    y = np.where(random.random(n) < 0.5, 1.0, -1.0)
+    crosses = np.array(CENTRES)[random.integers(0, 2, n)] + SPREAD * random.normal(size=(n, 2))
+    circles = np.array(OTHER_CENTRE) + OTHER_SPREAD * random.normal(size=(n, 2))
+    return np.where(y[:, None] > 0, crosses, circles), y
+
+
+def _model() -> IncrementalSVC:
+    return IncrementalSVC(C=C, kernel="rbf", gamma=GAMMA, classes=(-1, 1))
+
+
+def _bounded(X: Matrix, y: Vector) -> np.ndarray:
+    """Return the rows at the bound when all rows are learnt."""
+    model = _model()
+    model.update(add=(X, y))
+    at_bound = np.abs(model.dual_coef_[0]) >= C
+    return np.asarray(model.support_[at_bound])
+
+
+Move = tuple[list[int], list[int]]  # rows that come in, rows that leave
+
+
+def _follow(X: Matrix, y: Vector, start: list[int], moves: Sequence[Move]) -> tuple[int, float]:
+    """Start from some rows and make the moves; return the events and seconds of the moves."""
+    model = _model()
+    model.update(add=(X[start], y[start]), keys=start)
+    events, started = 0, time.perf_counter()
+    for come, gone in moves:
+        added = (X[come], y[come]) if come else None
+        events += model.update(add=added, keys=come or None, remove=gone or None).events
+    return events, time.perf_counter() - started
+
+
+def trial(scenario: str, moved: int, seed: int) -> Trial:
+    """Run one draw; ``both`` moves m in and m out."""
+    random = np.random.default_rng([seed, moved])
+    coming = moved if scenario != "removing" else 0
+    X, y = draw(random, N + coming)
+    everyone = np.arange(N + coming)
+    come = random.permutation(_bounded(X, y))[:coming].tolist()
+    start = np.setdiff1d(everyone, come)
+    gone: list[int] = []
+    if scenario != "adding":
+        gone = start[random.permutation(_bounded(X[start], y[start]))[:moved]].tolist()
+    singles: list[Move] = [([i], []) for i in come]
+    singles += [([], [i]) for i in gone]
+    events, taken = _follow(X, y, start.tolist(), [(come, gone)])
+    single_events, single_taken = _follow(X, y, start.tolist(), singles)
+    end = np.concatenate([np.setdiff1d(start, gone), np.array(come, dtype=np.int64)])
+    rival = SVC(C=C, gamma=GAMMA, tol=1e-3, cache_size=500)
+    return Trial(events, single_events, taken, single_taken, seconds(lambda: rival.fit(X[end], y[end])))
+
+
+def _line(scenario: str, moved: int, trials: list[Trial]) -> list[str]:
+    middle = {name: float(np.median([getattr(t, name) for t in trials])) for name in Trial.__dataclass_fields__}
+    total = 2 * moved if scenario == "both" else moved
+    return [
+        scenario,
+        str(moved),
+        f"{middle['events']:.0f}",
+        f"{middle['single_events']:.0f}",
+        f"{geometric_mean([t.law(total) for t in trials]):.2f}",
+        duration(middle["seconds"]),
+        duration(middle["single_seconds"]),
+        duration(middle["retrain_seconds"]),
+        f"{middle['single_seconds'] / middle['seconds']:.1f}",
+        f"{middle['retrain_seconds'] / middle['seconds']:.1f}",
+    ]
+
+
+HEADER = ["", "m", "events", "single", "events / law", "time", "single", "SVC 1e-3", "x single", "x SVC"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return the exit status."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    sizes, draws = ((1, 10, 50), 3) if options.quick else ((1, 2, 5, 10, 20, 30, 40, 50), 10)
+    lines = []
+    with threadpool_limits(limits=1):
+        trial("both", 1, 0)  # compile before anything is timed
+        for scenario in SCENARIOS:
+            for moved in sizes:
+                seeds = range(options.seed, options.seed + draws)
+                lines.append(_line(scenario, moved, [trial(scenario, moved, seed) for seed in seeds]))
+    print(f"toy: n={N}, gamma={GAMMA:g}, C={C:g}, medians of {draws} draws")
+    print(machine())
+    print(table(HEADER, lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
