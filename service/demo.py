@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
+from service.client import Client, ServiceProblem
 from service.data.fisher_river import Examples, examples, load, scale_by
 from service.demo_report import HEADER, Step, row, summary
 from service.demo_server import Server, ServerError
@@ -34,48 +35,30 @@ WINDOW = 730
 MONTH = 30
 FITS = 3
 WORST_CERTIFICATE = 1e-8
-MODEL = "/models/fisher-river"
+MODEL = "fisher-river"
 
 
 class DemoError(Exception):
     """A step of the demonstration did not do what it should."""
 
 
-def call(client: httpx.Client, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    """One REST call; a refusal ends the demonstration with what the service said."""
-    response = client.request(method, path, json=body)
-    if response.is_error:
-        raise DemoError(f"{method} {path}: {response.status_code} {response.text}")
-    answer: dict[str, Any] = response.json()
-    return answer
-
-
-def create(client: httpx.Client, n_features: int) -> None:
-    """Make an empty model."""
-    kernel = {"name": "rbf", "gamma": GAMMA}
-    spec = {"id": "fisher-river", "task": "svc", "kernel": kernel, "C": C, "n_features": n_features}
-    call(client, "POST", "/models", spec)
-
-
-def learn(client: httpx.Client, days: Examples, oldest: int) -> dict[str, Any]:
+def learn(client: Client, days: Examples, oldest: int) -> dict[str, Any]:
     """Learn ``days``, each under its date, and forget as many of the ``oldest``: one update."""
-    body: dict[str, Any] = {"add": {"X": days.X.tolist(), "y": days.y.tolist(), "keys": list(days.dates)}}
-    if oldest:
-        body["remove"] = {"oldest": oldest}
-    answer = call(client, "POST", f"{MODEL}/update", body)
+    remove = {"oldest": oldest} if oldest else None
+    answer = client.update(MODEL, days.X, days.y, keys=days.dates, remove=remove)
     if answer["added"] != list(days.dates) or len(answer["removed"]) != oldest:
         raise DemoError(f"the update of {days.dates[0]} answered with other keys than it was sent")
     return answer
 
 
-def forecast(client: httpx.Client, days: Examples) -> NDArray[np.float64]:
+def forecast(client: Client, days: Examples) -> NDArray[np.float64]:
     """Rise (+1) or not (-1) for each of the days, from the features alone."""
-    return np.array(call(client, "POST", f"{MODEL}/predict", {"X": days.X.tolist()})["prediction"])
+    return np.array(client.predict(MODEL, days.X)["prediction"])
 
 
-def certify(client: httpx.Client) -> dict[str, Any]:
+def certify(client: Client) -> dict[str, Any]:
     """The certificate, which the service recomputes from the window's data; a bad one is a failure."""
-    certificate = call(client, "GET", f"{MODEL}/certificate")
+    certificate = client.certificate(MODEL)
     worst = max(certificate["relative_gap"], certificate["max_violation"])
     if not worst <= WORST_CERTIFICATE:
         raise DemoError(f"the certificate is worse than {WORST_CERTIFICATE:g}: {certificate}")
@@ -92,7 +75,7 @@ def train_from_nothing(window: Examples) -> float:
     return median(seconds)
 
 
-def slide(client: httpx.Client, known: Examples, days: Examples, window: Examples) -> Step:
+def slide(client: Client, known: Examples, days: Examples, window: Examples) -> Step:
     """One month: forecast from what is ``known``, score, learn, certify; then SVC trains ``window``."""
     right = int((forecast(client, days) == days.y).sum())
     majority = 1.0 if known.y.sum() > 0 else -1.0
@@ -111,7 +94,7 @@ def slide(client: httpx.Client, known: Examples, days: Examples, window: Example
     )
 
 
-def months(client: httpx.Client, days: Examples, limit: int | None) -> Iterator[Step]:
+def months(client: Client, days: Examples, limit: int | None) -> Iterator[Step]:
     """Slide the window through the whole months after the first window, all of them or ``limit``."""
     starts = range(WINDOW, len(days) - MONTH + 1, MONTH)
     for start in starts[:limit]:
@@ -138,8 +121,8 @@ def run(server: Server, limit: int | None) -> None:
     days = scale_by(raw[:WINDOW], raw)
     introduce(server, days[:WINDOW])
     steps: list[Step] = []
-    with httpx.Client(base_url=server.address, timeout=60) as client:
-        create(client, n_features=days.X.shape[1])
+    with Client(server.address) as client:
+        client.create_model(MODEL, C=C, kernel={"name": "rbf", "gamma": GAMMA})
         filled = learn(client, days[:WINDOW], oldest=0)
         gap = certify(client)["relative_gap"]
         print(f"filled: {filled['events']} events, {1e3 * filled['seconds']:.1f} ms, relative gap {gap:.1e}")
@@ -162,7 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
         server.start()
         run(server, options.months)
         done = True
-    except (DemoError, ServerError, httpx.HTTPError) as error:
+    except (DemoError, ServerError, ServiceProblem, httpx.TransportError) as error:
         print(f"the demonstration failed: {error}\n{server.log_tail()}", file=sys.stderr)
     finally:
         if done and options.keep:

@@ -9,9 +9,9 @@ from typing import Any
 from service.data.fisher_river import Examples
 
 HEADER = (
-    "                                                path   update    REST     SVC          right so far"
+    "                                       in/   path  update    REST     SVC          right so far"
     "      worst  relative\n"
-    "forecast days            window since   in/out events      ms      ms      ms  ratio   SVM  majority"
+    "forecast days          window since    out events      ms      ms      ms  ratio    SVM majority"
     " violation       gap"
 )
 
@@ -51,13 +51,10 @@ def row(steps: list[Step]) -> str:
     days = sum(len(s.days) for s in steps)
     right, majority = sum(s.right for s in steps), sum(s.majority_right for s in steps)
     cells = (
-        f"{step.days.dates[0]}..{step.days.dates[-1]}",
-        f"{step.window.dates[0]:>13}",
-        f"{len(step.update['added']):3d}/{len(step.update['removed']):<3d}",
-        f"{step.update['events']:6d}",
-        f"{1e3 * step.seconds:7.2f} {1e3 * step.rest_seconds:7.2f} {1e3 * step.svc_seconds:7.1f}",
-        f"{step.ratio:5.1f}x",
-        f"{right / days:6.1%} {majority / days:7.1%}",
+        f"{step.days.dates[0]}..{step.days.dates[-1]} {step.window.dates[0]:>12}",
+        f"{len(step.update['added']):3d}/{len(step.update['removed']):<2d} {step.update['events']:6d}",
+        f"{1e3 * step.seconds:7.2f} {1e3 * step.rest_seconds:7.2f} {1e3 * step.svc_seconds:7.1f} {step.ratio:5.1f}x",
+        f"{right / days:6.1%} {majority / days:8.1%}",
         f"{step.certificate['max_violation']:9.1e} {step.certificate['relative_gap']:9.1e}",
     )
     return " ".join(cells)

@@ -111,7 +111,7 @@ class LiveModel:
             raise InvalidInput(f"has {X.shape[0]} rows, the limit is {limit}", field="X")
         if X.shape[1] != seen.n_features:
             reason = f"has {X.shape[1]} columns, this model has {seen.n_features} features"
-            raise InvalidInput(reason, field="X")
+            raise InvalidInput(reason, field="X", row=0)
         with np.errstate(over="ignore", invalid="ignore"):
             decision = seen.predictor.decision_function(X)
         finite = np.isfinite(decision)

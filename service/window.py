@@ -42,10 +42,9 @@ class Window:
         """
         if update.add is None and update.remove is None:
             raise InvalidInput("an update adds or removes something; this one does neither", field="body")
+        self._check_apart(update.add, update.remove)
         add, next_key = (None, self.next_key) if update.add is None else self._named(update.add, limits)
         remove = self._leaving(update.remove)
-        if add is not None and add.keys is not None:
-            self._check_apart(add.keys, remove)
         remove = self._make_room(0 if add is None else len(add.y), remove, limits, now)
         return Command(add=add, remove=remove, arrived=now, next_key=next_key, request=request)
 
@@ -61,9 +60,9 @@ class Window:
     def check_width(self, width: int, limits: Limits) -> None:
         """Raise InvalidInput if examples of this width do not fit."""
         if self.n_features is not None and width != self.n_features:
-            raise InvalidInput(f"has {width} columns, this model has {self.n_features} features", field="X")
+            raise InvalidInput(f"has {width} columns, this model has {self.n_features} features", field="X", row=0)
         if width > limits.quota_features:
-            raise InvalidInput(f"has {width} columns, the limit is {limits.quota_features}", field="X")
+            raise InvalidInput(f"has {width} columns, the limit is {limits.quota_features}", field="X", row=0)
 
     def _named(self, batch: Batch, limits: Limits) -> tuple[Batch, int]:
         """The batch with a key for every row, and the counter after it."""
@@ -112,9 +111,11 @@ class Window:
         return [key for key, arrived in self.arrivals.items() if arrived < limit]
 
     @staticmethod
-    def _check_apart(added: list[Key], removed: list[Key]) -> None:
-        leaving = set(removed)
-        for row, key in enumerate(added):
+    def _check_apart(batch: Batch | None, removal: Removal | None) -> None:
+        if batch is None or batch.keys is None or removal is None or removal.keys is None:
+            return
+        leaving = set(removal.keys)
+        for row, key in enumerate(batch.keys):
             if key in leaving:
                 raise DuplicateKey(f"key {key!r} is both added and removed", field="keys", row=row)
 
