@@ -13,8 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from service.client import Client, ServiceProblem
 from service.data.fisher_river import examples, load
-from service.demo import DemoError, call, certify, learn
+from service.demo import DemoError, certify, learn, main
 
 
 def demo(*arguments: str, temporary: Path) -> subprocess.CompletedProcess[str]:
@@ -27,12 +28,6 @@ def demo(*arguments: str, temporary: Path) -> subprocess.CompletedProcess[str]:
         timeout=240,
         check=False,
     )
-
-
-def answering(status: int, body: object) -> httpx.Client:
-    """A client whose every call is answered alike."""
-    transport = httpx.MockTransport(lambda _request: httpx.Response(status, json=body))
-    return httpx.Client(base_url="http://service", transport=transport)
 
 
 def stops_answering(address: str) -> bool:
@@ -68,22 +63,31 @@ def test_keep_leaves_the_service_up_and_says_how_to_stop_it(tmp_path: Path) -> N
     assert model["version"] == 2
 
 
-def test_a_bad_certificate_fails() -> None:
+def test_a_bad_certificate_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     good = {"relative_gap": 1e-10, "max_violation": 1e-10}
-    assert certify(answering(200, good)) == good
+    monkeypatch.setattr(Client, "certificate", lambda _client, _model: good)
+    assert certify(Client("http://service")) == good
     for bad in ({"relative_gap": 2e-8}, {"max_violation": 2e-8}):
+        monkeypatch.setattr(Client, "certificate", lambda _client, _model, bad=bad: good | bad)
         with pytest.raises(DemoError, match="worse than 1e-08"):
-            certify(answering(200, good | bad))
+            certify(Client("http://service"))
 
 
-def test_a_refusal_fails_with_what_the_service_said() -> None:
-    with pytest.raises(DemoError, match=r"422 .*the reason"):
-        call(answering(422, {"detail": "the reason"}), "POST", "/models", {})
-
-
-def test_an_answer_with_other_keys_fails() -> None:
+def test_an_answer_with_other_keys_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     days = examples(load())[:2]
     answer = {"added": list(days.dates), "removed": []}
-    assert learn(answering(200, answer), days, oldest=0) == answer
+    monkeypatch.setattr(Client, "update", lambda *_arguments, **_named: answer)
+    assert learn(Client("http://service"), days, oldest=0) == answer
     with pytest.raises(DemoError, match="other keys"):
-        learn(answering(200, answer), days, oldest=1)
+        learn(Client("http://service"), days, oldest=1)
+
+
+def test_a_refusal_ends_it_with_what_the_service_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_arguments: object, **_named: object) -> None:
+        raise ServiceProblem(422, {"title": "The request cannot be used", "detail": "the reason"})
+
+    monkeypatch.setattr(Client, "update", refuse)
+    assert main(["--months", "1"]) == 1
+    assert "422 The request cannot be used: the reason" in capsys.readouterr().err
