@@ -57,7 +57,25 @@ Keys = Annotated[
     PlainValidator(arrays.keys),
     WithJsonSchema({"type": "array", "minItems": 1, "uniqueItems": True, "items": _KEY}),
 ]
+Gamma = Annotated[
+    Any,
+    PlainValidator(lambda value: _gamma(value)),
+    WithJsonSchema(
+        {
+            "anyOf": [{"const": "scale"}, {"type": "number", "exclusiveMinimum": 0, "maximum": 1e8}],
+            "description": "`scale`: 1 / (features x variance) of the first examples",
+        }
+    ),
+]
 AnswerKeys = Annotated[list[int | str], WithJsonSchema({"type": "array", "items": _KEY})]
+
+
+def _gamma(value: Any) -> float | str:
+    if value == "scale":
+        return "scale"
+    if type(value) not in (int, float) or not 0 < value <= 1e8:
+        raise ValueError("must be 'scale' or a number above 0 and at most 1e8")
+    return float(value)
 
 
 def _weights(value: Any) -> arrays.Vector:
@@ -82,9 +100,7 @@ class KernelSpec(Request):
     """The kernel: k(x, z) = x'z, exp(-gamma |x-z|^2), (gamma x'z + coef0)^degree, or tanh(gamma x'z + coef0)."""
 
     name: Literal["linear", "rbf", "poly", "polynomial", "sigmoid"] = "rbf"
-    gamma: Literal["scale"] | Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)] = Field(
-        default="scale", description="`scale`: 1 / (features x variance) of the first examples"
-    )
+    gamma: Gamma = "scale"
     degree: int = Field(default=3, ge=1, le=10)
     coef0: float = Field(default=0.0, ge=-1e8, le=1e8, allow_inf_nan=False)
 

@@ -1,0 +1,221 @@
+"""What every store must do."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from service.store.base import (
+    Durability,
+    Fenced,
+    Idempotency,
+    Lease,
+    LogRecord,
+    ModelExists,
+    OutOfSequence,
+    Remembered,
+    Store,
+    StoreDamaged,
+    StoredModel,
+)
+from tests.contract.conftest import Open
+
+KEEP = 100
+
+
+def append(store: Store, lease: Lease, sequence: int, idempotency: Idempotency | None = None) -> Durability:
+    return store.append(lease, sequence, b"record %d" % sequence, idempotency, keep=KEEP)
+
+
+def records(store: Store, after: int = 0) -> list[int]:
+    return [record.sequence for record in store.log("m", after)]
+
+
+def test_a_new_model_is_there_for_others(open_store: Open) -> None:
+    open_store().create("m", b"spec \x00 m")
+    open_store().create("a", b"spec a")
+    assert open_store().models() == [StoredModel("a", b"spec a"), StoredModel("m", b"spec \x00 m")]
+
+
+def test_a_model_is_created_once(store: Store) -> None:
+    store.create("m", b"1")
+    with pytest.raises(ModelExists):
+        store.create("m", b"2")
+    assert store.models() == [StoredModel("m", b"1")]
+
+
+def test_records_come_back_in_order_from_any_place(open_store: Open) -> None:
+    store = open_store()
+    lease = store.create("m", b"")
+    for sequence in range(1, 601):
+        append(store, lease, sequence)
+    other = open_store()
+    assert list(other.log("m", 597)) == [LogRecord(n, b"record %d" % n, aborted=False) for n in (598, 599, 600)]
+    assert records(other) == list(range(1, 601))
+    assert other.last_sequence(lease) == 600
+
+
+def test_an_append_names_the_level_it_reached(store: Store) -> None:
+    lease = store.create("m", b"")
+    assert append(store, lease, 1) is store.durability()
+
+
+@pytest.mark.parametrize("sequence", [0, 1, 3])
+def test_a_record_follows_the_newest(store: Store, sequence: int) -> None:
+    lease = store.create("m", b"")
+    append(store, lease, 1)
+    with pytest.raises(OutOfSequence):
+        append(store, lease, sequence)
+    assert records(store) == [1]
+
+
+def test_the_newest_writer_fences_the_others(open_store: Open) -> None:
+    old_store, new_store = open_store(), open_store()
+    old = old_store.create("m", b"")
+    append(old_store, old, 1, Idempotency("k", b"body"))
+    new = new_store.acquire("m")
+    assert new.epoch > old.epoch
+    for write in (
+        lambda: append(old_store, old, 2),
+        lambda: old_store.abort(old, 1),
+        lambda: old_store.remember(old, "k", b"answer"),
+        lambda: old_store.save_snapshot(old, 1, b"snapshot"),
+        lambda: old_store.last_sequence(old),
+        lambda: old_store.delete(old),
+    ):
+        with pytest.raises(Fenced):
+            write()
+    append(new_store, new, 2)
+    assert list(new_store.log("m", 0)) == [LogRecord(1, b"record 1", False), LogRecord(2, b"record 2", False)]
+    assert new_store.snapshots("m") == []
+
+
+def test_a_deleted_model_is_gone_and_fences_its_writer(store: Store) -> None:
+    lease = store.create("m", b"")
+    append(store, lease, 1, Idempotency("k", b"body"))
+    store.save_snapshot(lease, 1, b"snapshot")
+    store.delete(lease)
+    assert (store.models(), records(store), store.snapshots("m"), store.recall("m", "k")) == ([], [], [], None)
+    with pytest.raises(Fenced):
+        append(store, lease, 2)
+    with pytest.raises(Fenced):
+        store.acquire("m")
+
+
+def test_a_model_made_anew_starts_empty(store: Store) -> None:
+    lease = store.create("m", b"")
+    append(store, lease, 1)
+    store.delete(lease)
+    assert append(store, store.create("m", b"new"), 1)
+    assert records(store) == [1]
+
+
+def test_an_aborted_record_stays_and_frees_its_request(open_store: Open) -> None:
+    store = open_store()
+    lease = store.create("m", b"")
+    append(store, lease, 1, Idempotency("k", b"body"))
+    store.abort(lease, 1)
+    append(store, lease, 2, Idempotency("k", b"other body"))
+    other = open_store()
+    assert [record.aborted for record in other.log("m", 0)] == [True, False]
+    assert other.recall("m", "k") == Remembered(b"other body", 2, None)
+
+
+def test_aborting_what_was_never_written_does_nothing(store: Store) -> None:
+    lease = store.create("m", b"")
+    store.abort(lease, 1)
+    append(store, lease, 1)
+    assert [record.aborted for record in store.log("m", 0)] == [False]
+
+
+def test_a_request_and_its_answer_are_remembered(open_store: Open) -> None:
+    store = open_store()
+    lease = store.create("m", b"")
+    assert store.recall("m", "k") is None
+    append(store, lease, 1, Idempotency("k", b"body"))
+    assert open_store().recall("m", "k") == Remembered(b"body", 1, None)
+    store.remember(lease, "k", b"answer")
+    assert open_store().recall("m", "k") == Remembered(b"body", 1, b"answer")
+    assert store.recall("other", "k") is None
+
+
+def test_old_requests_are_forgotten(store: Store) -> None:
+    lease = store.create("m", b"")
+    for sequence in range(1, KEEP + 3):
+        append(store, lease, sequence, Idempotency(str(sequence), b""))
+    assert store.recall("m", "2") is None
+    assert store.recall("m", "3") == Remembered(b"", 3, None)
+
+
+def test_two_snapshots_are_kept_and_the_log_behind_the_older_is_trimmed(store: Store) -> None:
+    lease = store.create("m", b"")
+    for sequence in range(1, 10):
+        append(store, lease, sequence)
+        if sequence == 3:
+            store.save_snapshot(lease, 3, b"three")
+            assert records(store) == [1, 2, 3]
+    store.save_snapshot(lease, 6, b"six")
+    assert (store.snapshots("m"), records(store)) == ([6, 3], [4, 5, 6, 7, 8, 9])
+    store.save_snapshot(lease, 9, b"nine")
+    assert (store.snapshots("m"), records(store)) == ([9, 6], [7, 8, 9])
+    assert store.load_snapshot("m", 6) == b"six"
+    with pytest.raises(StoreDamaged):
+        store.load_snapshot("m", 3)
+    assert store.last_sequence(lease) == 9
+
+
+def test_a_snapshot_at_the_same_record_replaces(store: Store) -> None:
+    lease = store.create("m", b"")
+    append(store, lease, 1)
+    store.save_snapshot(lease, 1, b"first")
+    store.save_snapshot(lease, 1, b"second")
+    assert store.snapshots("m") == [1]
+    assert store.load_snapshot("m", 1) == b"second"
+
+
+def test_a_large_snapshot_comes_back_whole(open_store: Open) -> None:
+    store = open_store()
+    lease = store.create("m", b"")
+    data = bytes(range(256)) * 2**16
+    store.save_snapshot(lease, 0, data)
+    assert open_store().load_snapshot("m", 0) == data
+
+
+def test_models_do_not_see_each_other(store: Store) -> None:
+    first, second = store.create("m", b""), store.create("m2", b"")
+    append(store, first, 1)
+    append(store, second, 1)
+    append(store, second, 2)
+    store.save_snapshot(second, 2, b"two")
+    store.delete(second)
+    assert (records(store), store.snapshots("m"), store.last_sequence(first)) == ([1], [], 1)
+
+
+def test_writers_of_many_models_do_not_disturb_each_other(store: Store) -> None:
+    leases = [store.create(f"m{number}", b"") for number in range(4)]
+
+    def write(lease: Lease) -> None:
+        for sequence in range(1, 26):
+            append(store, lease, sequence)
+
+    threads = [threading.Thread(target=write, args=(lease,)) for lease in leases]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [store.last_sequence(lease) for lease in leases] == [25] * 4
+
+
+def test_of_two_writers_with_one_sequence_only_one_succeeds(open_store: Open) -> None:
+    first, second = open_store(), open_store()
+    lease = first.create("m", b"")
+    append(first, lease, 1)
+    with pytest.raises(OutOfSequence):
+        append(second, lease, 1)
+
+
+def test_a_reachable_store_answers_a_ping(store: Store) -> None:
+    before = store.models()
+    store.ping()
+    assert store.models() == before

@@ -1,0 +1,128 @@
+"""A real service in a process of its own, for tests that start, stop and kill it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+START_SECONDS = 60.0
+
+
+class ServiceProcess:
+    """``python -m service`` on a free port with its own data directory.
+
+    Parameters
+    ----------
+    data_dir : the embedded store's directory, kept between starts
+    prepare : run in the child before it starts, to set limits
+    settings : settings without their prefix, as ``queue_size=2``
+    """
+
+    def __init__(self, data_dir: Path, prepare: Callable[[], None] | None = None, **settings: Any) -> None:
+        self.data_dir = data_dir
+        self.prepare = prepare
+        self.settings = settings
+        self.url = ""
+        self.errors = ""
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Start and wait until the service says that it is ready."""
+        self.launch()
+        lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read_lines, args=(lines,), daemon=True).start()
+        line = lines.get(timeout=START_SECONDS)
+        if "ready at " not in line:
+            raise RuntimeError(f"the service ended with status {self.wait()}: {self.errors}")
+        self.url = line.split("ready at ")[1].strip()
+        return self
+
+    def launch(self) -> None:
+        """Start without waiting."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LIVESVM_")}
+        settings = {"port": 0, "data_dir": self.data_dir, **self.settings}
+        environment |= {f"LIVESVM_{name.upper()}": str(value) for name, value in settings.items()}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "service"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=self.prepare,
+        )
+        threading.Thread(target=self._read_errors, args=(self._process,), daemon=True).start()
+
+    def _read_lines(self, lines: queue.Queue[str]) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            lines.put(line)
+        lines.put("")
+
+    def _read_errors(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            self.errors += line
+
+    def http(self, timeout: float = 30.0) -> httpx.Client:
+        """A client for plain requests."""
+        return httpx.Client(base_url=self.url, timeout=timeout, trust_env=False)
+
+    def signal(self, number: int) -> None:
+        """Send a signal."""
+        os.kill(self.pid, number)
+
+    def wait(self, timeout: float = 30.0) -> int:
+        """The exit status."""
+        assert self._process is not None
+        status = self._process.wait(timeout)
+        time.sleep(0.05)  # the last lines of the log
+        return status
+
+    def kill(self) -> None:
+        """``kill -9``."""
+        with contextlib.suppress(ProcessLookupError):
+            self.signal(signal.SIGKILL)
+        self.wait()
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit status."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process is not None
+        if self._process.poll() is None:
+            self.kill()
+        for stream in (self._process.stdout, self._process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+def blobs(rng: Any, n: int, d: int = 3) -> tuple[list[list[float]], list[int]]:
+    """``n`` examples of two overlapping classes."""
+    y = rng.choice([-1, 1], n)
+    X = rng.normal(size=(n, d)) + 0.7 * y[:, None]
+    return X.tolist(), y.tolist()
