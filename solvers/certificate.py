@@ -40,7 +40,9 @@ class Certificate:
     n_examples: int
 
 
-def certify(losses: Losses, beta: Floats, f: Floats, b: float, *, total: float = 0.0, intercept: bool = True) -> Certificate:
+def certify(
+    losses: Losses, beta: Floats, f: Floats, b: float, *, total: float = 0.0, intercept: bool = True
+) -> Certificate:
     """Return the certificate of coefficients ``beta`` (n,) whose decision values are ``f`` (n,), intercept included.
 
     ``total`` is what the betas must sum up to when there is an intercept.

@@ -122,7 +122,11 @@ class IncrementalSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, keys: Iterable[Key] | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        keys: Iterable[Key] | None = None,
     ) -> Self:
         """Train on ``X`` (n, d) and ``y`` (n,) from nothing; whatever was in the window is gone."""
         self._forget()
@@ -184,7 +188,8 @@ class IncrementalSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise InvalidInput("Found array with 0 sample(s) while a minimum of 1 is required", field="X")
             if X_new.shape[1] == 0:
                 raise InvalidInput(
-                    f"Found array with 0 feature(s) (shape={X_new.shape}) while a minimum of 1 is required.", field="X"
+                    f"Found array with 0 feature(s) (shape={X_new.shape}) while a minimum of 1 is required.",
+                    field="X",
                 )
             if y is None:
                 raise InvalidInput("requires y to be passed, but the target y is None", field="y")
@@ -237,7 +242,9 @@ class IncrementalSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unknown = ~np.isin(labels, known)
         if unknown.any():
             row = int(np.argmax(unknown))
-            raise InvalidInput(f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}", field="y", row=row)
+            raise InvalidInput(
+                f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}", field="y", row=row
+            )
         self._set_classes(known)
         return np.where(labels == known[-1], 1.0, -1.0)
 
@@ -273,7 +280,9 @@ class IncrementalSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         of = {label: float(self.class_weight.get(label, 1.0)) for label in self.classes_.tolist()}
         for label, weight in of.items():
             if not (np.isfinite(weight) and weight >= 0):
-                raise InvalidInput(f"the weight of {label!r} must be a number that is not negative", field="class_weight")
+                raise InvalidInput(
+                    f"the weight of {label!r} must be a number that is not negative", field="class_weight"
+                )
         negative, positive = of[self.classes_.tolist()[0]], of[self.classes_.tolist()[-1]]
         return costs * np.where(y > 0, positive, negative)
 

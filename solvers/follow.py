@@ -31,6 +31,7 @@ class Settings:
 
     ratio_f: float = 1e-11  #: relaxation of kinks in the ratio test, of the largest kink
     ratio_beta: float = 1e-12  #: relaxation of boxes, of the largest level
+    dust: float = 1e-13  #: a free beta this close to an end of its box is at that end, of the largest level
     dependent: float = 1e-13  #: squared pivots below this, of the diagonal, mean dependence
     goal: float = 1e-11  #: relative gap that asks for no more correction
     acceptable: float = 1e-8  #: relative gap beyond which a state is not called optimal
@@ -80,27 +81,26 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
         return trace
     motion = _new_motion(state.capacity)
     best = np.inf
+    audit = audited(state)
     for round_ in range(settings.max_rounds):
-        arrived = _round(state, motion, trace, settings)
+        arrived = _round(state, motion, trace, settings, 0.01**round_)
         refresh_free(state)
         audit = audited(state)
         trace.max_violation, trace.relative_gap = audit.violation, audit.relative_gap
-        if arrived and audit.relative_gap <= settings.goal and state.events_since_refresh <= settings.refresh_events:
+        if arrived and audit.good(settings.goal) and state.events_since_refresh <= settings.refresh_events:
             return trace
         refresh(state)
         trace.refreshed += 1
         audit = audited(state)
         trace.max_violation, trace.relative_gap = audit.violation, audit.relative_gap
-        if arrived and (
-            audit.relative_gap <= settings.goal
-            or (round_ >= 2 and audit.relative_gap > best / 2 and best <= settings.acceptable)
-        ):
+        stuck = round_ >= 2 and audit.gap > best / 2
+        if arrived and (audit.good(settings.goal) or (stuck and audit.good(settings.acceptable))):
             return trace
-        best = min(best, audit.relative_gap)
+        best = min(best, audit.gap)
         if round_ >= 1:
             refactor(state)
             trace.refactored += 1
-    if audit.relative_gap > settings.acceptable:
+    if not audit.good(settings.acceptable):
         raise NotOptimal(f"the path ended with a relative gap of {audit.relative_gap:.1e} after {trace.events} events")
     return trace
 
@@ -113,9 +113,19 @@ class Audit(NamedTuple):
     """How good the state is by the f it tracks."""
 
     violation: float  #: in units of f
-    relative_gap: float
+    gap: float  #: in units of the objective
+    size: float  #: the larger of primal and dual
+    resolution: float  #: what rounding makes of the sum of losses; a gap below it counts as none
     kink_scale: float  #: largest kink
     level_scale: float  #: largest level
+
+    @property
+    def relative_gap(self) -> float:
+        return self.gap / max(self.size, self.resolution) if self.gap > 0 else 0.0
+
+    def good(self, goal: float) -> bool:
+        """Say whether the gap is as small as asked for, or as rounding allows."""
+        return self.gap <= max(goal * self.size, self.resolution)
 
 
 def audited(state: PathState) -> Audit:
@@ -124,10 +134,11 @@ def audited(state: PathState) -> Audit:
     off_f, off_beta, kink_scale, level_scale, gap, primal = _audit(e, n, state.b)
     off_sum = abs(float(e.beta[:n].sum()) - state.total) if state.intercept else 0.0
     primal += state.total * state.b
-    gap += abs(state.b) * off_sum
-    size = max(abs(primal), abs(primal - gap), EPS * n * level_scale * max(kink_scale, EPS), 1e-300)
+    gap += max(abs(state.b), kink_scale) * off_sum
+    resolution = 4 * EPS * n * level_scale * kink_scale
     relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
-    return Audit(max(off_f, relative_beta * max(kink_scale, 1.0)), gap / size, kink_scale, level_scale)
+    violation = max(off_f, relative_beta * max(kink_scale, 1.0))
+    return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, kink_scale, level_scale)
 
 
 @compiled
@@ -172,8 +183,11 @@ def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, f
 # -- one round ---------------------------------------------------------------------------------------------------------
 
 
-def _round(state: PathState, motion: Motion, trace: Trace, settings: Settings) -> bool:
-    """Set everything that is off in motion towards its place, and walk; says whether the end was reached."""
+def _round(state: PathState, motion: Motion, trace: Trace, settings: Settings, precision: float) -> bool:
+    """Set everything that is off in motion towards its place, and walk; says whether the end was reached.
+
+    ``precision`` scales the relaxation of the ratio test: a corrector must not relax by what it is to correct.
+    """
     e, n = state.examples, state.n_slots
     _set_motion(e, motion, n)
     moving = np.flatnonzero(motion.v[:n])
@@ -183,12 +197,13 @@ def _round(state: PathState, motion: Motion, trace: Trace, settings: Settings) -
     counters = np.zeros(9, np.int64)
     counters[loop.WHO] = -1
     counters[loop.BUDGET] = 50 * n + 10_000
-    _, _, kink_scale, level_scale = audited(state)
+    audit = audited(state)
+    kink_scale, level_scale = audit.kink_scale, audit.level_scale
     kmax = float(e.diagonal[:n].max())
     noise = 8 * EPS * float(np.abs(motion.v[:n]).sum()) * kmax
     tol = loop.Tolerances(
-        f=max(settings.ratio_f * kink_scale, noise),
-        beta=settings.ratio_beta * level_scale,
+        f=max(precision * settings.ratio_f * kink_scale, noise),
+        beta=max(precision * settings.ratio_beta, 1e-18) * level_scale,
         dependent=settings.dependent,
         balance=1e-12 * max(level_scale, float(np.abs(motion.v[:n]).max())),
         zero_step=1e-14,
@@ -225,7 +240,13 @@ def _round(state: PathState, motion: Motion, trace: Trace, settings: Settings) -
     if exit_ == loop.UNBALANCED:
         raise NotOptimal("the examples that are left cannot balance the sum of the coefficients")
     _settle(e, n, 1e-13 * level_scale)
-    return exit_ == loop.DONE
+    rounding = 4 * EPS * level_scale
+    moved = loop.leave_ends(w, settings.dust * level_scale if trace.rounds <= 2 else rounding, rounding)
+    if state.n_free == 0:
+        refresh(state)
+        if state.intercept:
+            state.b += loop.center(w)
+    return exit_ == loop.DONE and not moved
 
 
 def _bind(state: PathState, motion: Motion, clock: Floats, counters: Ints, tol: loop.Tolerances) -> loop.Walk:
@@ -365,7 +386,14 @@ def refresh(state: PathState) -> None:
 def refresh_free(state: PathState) -> None:
     """Compute the f of the free examples from beta, by their cached rows."""
     free = state.free_slots()
-    _fresh(state.examples.f, state.examples.beta[: state.n_slots], state.rows.values, state.rows.row_of, free, state.b)
+    _fresh(
+        state.examples.f,
+        state.examples.beta[: state.n_slots],
+        state.rows.values,
+        state.rows.row_of,
+        free,
+        state.b,
+    )
 
 
 @compiled

@@ -44,7 +44,13 @@ def update(
 
 
 def resume(
-    state: PathState, X: Floats, losses: Losses, beta: Floats, seg: Ints, b: float, settings: Settings = DEFAULT
+    state: PathState,
+    X: Floats,
+    losses: Losses,
+    beta: Floats,
+    seg: Ints,
+    b: float,
+    settings: Settings = DEFAULT,
 ) -> Ints:
     """Fill an empty state with examples (n, d) whose coefficients and segments are known, and correct what is off."""
     slots = state.insert(X, losses)

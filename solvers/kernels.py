@@ -37,7 +37,9 @@ class Kernel:
 
     def __post_init__(self) -> None:
         if self.name not in get_args(KernelName):
-            raise InvalidInput(f"unknown kernel {self.name!r}; one of {', '.join(get_args(KernelName))}", field="kernel")
+            raise InvalidInput(
+                f"unknown kernel {self.name!r}; one of {', '.join(get_args(KernelName))}", field="kernel"
+            )
         if not (np.isfinite(self.gamma) and self.gamma > 0):
             raise InvalidInput(f"gamma must be a positive finite number, not {self.gamma!r}", field="gamma")
         if not (isinstance(self.degree, int | np.integer) and self.degree >= 1):

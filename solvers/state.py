@@ -65,7 +65,9 @@ def _grow(a: NDArray[np.generic], capacity: int, fill: float = 0) -> NDArray[np.
 class PathState:
     """One model: examples by slot, their coefficients, the factor of the free block and a cache of kernel rows."""
 
-    def __init__(self, kernel: Kernel, *, intercept: bool = True, total: float = 0.0, cache_bytes: int = 1 << 29) -> None:
+    def __init__(
+        self, kernel: Kernel, *, intercept: bool = True, total: float = 0.0, cache_bytes: int = 1 << 29
+    ) -> None:
         self.kernel = kernel
         self.intercept = intercept
         self.total = total  #: what the betas sum up to; only with an intercept

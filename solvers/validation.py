@@ -34,7 +34,8 @@ def matrix(X: ArrayLike, *, field: str = "X", width: int | None = None) -> Float
         raise InvalidInput(_ragged(X) or f"must be numbers ({error})", field=field) from None
     if array.ndim != 2:
         raise InvalidInput(
-            f"must have two dimensions, not {array.ndim}. Reshape your data: X.reshape(1, -1) is one example", field=field
+            f"must have two dimensions, not {array.ndim}. Reshape your data: X.reshape(1, -1) is one example",
+            field=field,
         )
     if width is not None and array.shape[1] != width:
         raise InvalidInput(f"rows have {array.shape[1]} features, but the model has {width}", field=field)
@@ -93,7 +94,12 @@ def sample_weights(values: ArrayLike | None, m: int) -> Floats:
 
 def positive(value: float, field: str) -> float:
     """Return a hyperparameter that must be a positive finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value) or value <= 0:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.number)
+        or not np.isfinite(value)
+        or value <= 0
+    ):
         raise InvalidInput(f"must be a positive finite number, not {value!r}", field=field)
     return float(value)
 

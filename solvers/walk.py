@@ -535,13 +535,16 @@ def move_along(w: Walk, z: Floats, slot: int, side: int, length: float) -> None:
     for j in range(w.n):
         change[j] = -row[j]
     add_rows(w, z, change)
+    off = -1.0
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:
             free = fac.slot[k]
+            off += z[k]
             e.beta[free] += length * side * z[k]
             motion.low[free] = min(motion.low[free], e.beta[free])
             motion.high[free] = max(motion.high[free], e.beta[free])
     e.beta[slot] -= length * side
+    w.clock[SUM_RATE] -= length * side * off / max(w.clock[RHO], 1e-3)  # the sum is made up for by the end
     for j in range(w.n):
         e.f[j] += length * side * change[j]
         if e.seg[j] & 1 == 0:
@@ -558,6 +561,54 @@ def start(w: Walk) -> None:
     for j in range(w.n):
         set_limits(w, j)
     resolve(w)
+
+
+@compiled
+def leave_ends(w: Walk, dust: float, rounding: float) -> bool:
+    """Put free examples whose beta is at an end of their box, but for dust, or beyond it, on the piece there.
+
+    Says whether any beta was moved by more than rounding, so that f must be computed afresh.
+    """
+    e = w.examples
+    moved = False
+    for j in range(w.n):
+        if e.seg[j] & 1 == 0:
+            continue
+        q = e.seg[j] // 2
+        high, low, beta = e.levels[j, q], e.levels[j, q + 1], e.beta[j]
+        piece = q if beta >= high - dust else q + 1
+        if low + dust < beta < high - dust:
+            continue
+        delete(w.factor, j)
+        e.seg[j] = 2 * piece
+        off = abs(beta - e.levels[j, piece])
+        if off <= dust:
+            e.beta[j] = e.levels[j, piece]
+            moved = moved or off > rounding
+    return moved
+
+
+@compiled
+def center(w: Walk) -> float:
+    """With nobody free, put b in the middle of the interval that the kinks leave it; returns its change."""
+    e = w.examples
+    low, high = -np.inf, np.inf
+    for j in range(w.n):
+        q = e.seg[j] // 2
+        if q > 0:
+            low = max(low, e.kinks[j, q - 1] - e.f[j])
+        if q < e.n_kinks[j]:
+            high = min(high, e.kinks[j, q] - e.f[j])
+    shift = 0.0
+    if low > -np.inf and high < np.inf:
+        shift = 0.5 * (low + high)
+    elif low > -np.inf:
+        shift = low
+    elif high < np.inf:
+        shift = high
+    for j in range(w.n):
+        e.f[j] += shift
+    return shift
 
 
 @compiled
