@@ -126,6 +126,15 @@ def test_a_key_that_has_left_may_come_back_with_other_data() -> None:
     assert model.window_X.tolist() == [[1.0], [5.0]]
 
 
+def test_a_key_that_leaves_may_come_back_in_the_same_update() -> None:
+    model = IncrementalSVC(C=1.0, gamma=0.5, classes=(-1, 1))
+    model.update(add=([[0.0], [1.0]], [1, -1]), keys=["a", "b"])
+    report = model.update(add=([[5.0]], [-1]), keys=["a"], remove=["a"])
+    assert (report.added, report.removed) == (("a",), ("a",))
+    assert list(model.keys_) == ["b", "a"]
+    assert model.window_X.tolist() == [[1.0], [5.0]]
+
+
 def test_one_class_is_constant() -> None:
     model = IncrementalSVC(C=1.0, gamma=0.5, classes=(-1, 1))
     report = model.update(add=(TABLE.X, np.ones(len(TABLE.X))))
