@@ -61,6 +61,6 @@ def create_app(
     for resource in (models, learn, predict, operations):
         app.include_router(resource.router)
     problems.install(app)
-    describe(app)
+    describe(app, secured=bool(service.keys))
     app.add_middleware(HttpMetrics, metrics=service.metrics)
     return app

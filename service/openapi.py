@@ -12,8 +12,8 @@ from service.schemas import ModelSpec, PredictRequest, Problem, UpdateRequest
 _NAMED = (ModelSpec, UpdateRequest, PredictRequest, Problem)
 
 
-def describe(app: FastAPI) -> None:
-    """Complete the application's OpenAPI document."""
+def describe(app: FastAPI, *, secured: bool) -> None:
+    """Complete the application's OpenAPI document; ``secured`` when API keys are asked for."""
     generate = app.openapi
 
     def complete() -> dict[str, Any]:
@@ -22,8 +22,17 @@ def describe(app: FastAPI) -> None:
             _, found = models_json_schema(
                 [(model, "validation") for model in _NAMED], ref_template="#/components/schemas/{model}"
             )
+            if not secured:
+                _forget_security(document)
             document.setdefault("components", {}).setdefault("schemas", {}).update(found["$defs"])
             app.openapi_schema = document
         return app.openapi_schema
 
     app.openapi = complete  # type: ignore[method-assign]
+
+
+def _forget_security(document: dict[str, Any]) -> None:
+    document.get("components", {}).pop("securitySchemes", None)
+    for path in document["paths"].values():
+        for operation in path.values():
+            operation.pop("security", None)

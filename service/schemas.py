@@ -22,7 +22,8 @@ from solvers.errors import InvalidInput
 MODEL_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 SUPPORTED_TASKS = ("svc",)
 
-_NUMBERS = {"type": "array", "minItems": 1, "items": {"type": "number"}}
+_NUMBER = {"type": "number", "minimum": -arrays.MAX_MAGNITUDE, "maximum": arrays.MAX_MAGNITUDE}
+_NUMBERS = {"type": "array", "minItems": 1, "items": _NUMBER}
 _KEY = {
     "anyOf": [
         {"type": "string", "minLength": 1, "maxLength": arrays.MAX_KEY_LENGTH},

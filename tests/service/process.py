@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +35,8 @@ class ServiceProcess:
         self.settings = settings
         self.url = ""
         self.errors = ""
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._readers: list[threading.Thread] = []
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -46,9 +47,7 @@ class ServiceProcess:
     def start(self) -> Self:
         """Start and wait until the service says that it is ready."""
         self.launch()
-        lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read_lines, args=(lines,), daemon=True).start()
-        line = lines.get(timeout=START_SECONDS)
+        line = self._lines.get(timeout=START_SECONDS)
         if "ready at " not in line:
             raise RuntimeError(f"the service ended with status {self.wait()}: {self.errors}")
         self.url = line.split("ready at ")[1].strip()
@@ -56,6 +55,7 @@ class ServiceProcess:
 
     def launch(self) -> None:
         """Start without waiting."""
+        self._lines = queue.Queue()
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LIVESVM_")}
         settings = {"port": 0, "data_dir": self.data_dir, **self.settings}
         environment |= {f"LIVESVM_{name.upper()}": str(value) for name, value in settings.items()}
@@ -67,19 +67,25 @@ class ServiceProcess:
             text=True,
             preexec_fn=self.prepare,
         )
-        threading.Thread(target=self._read_errors, args=(self._process,), daemon=True).start()
+        self._readers = [
+            threading.Thread(target=reader, args=(self._process,), daemon=True)
+            for reader in (self._read_lines, self._read_errors)
+        ]
+        for reader in self._readers:
+            reader.start()
 
-    def _read_lines(self, lines: queue.Queue[str]) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            lines.put(line)
-        lines.put("")
+    def _read_lines(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                self._lines.put(line)
+        self._lines.put("")
 
     def _read_errors(self, process: subprocess.Popen[str]) -> None:
         assert process.stderr is not None
-        for line in process.stderr:
-            self.errors += line
+        with process.stderr as lines:
+            for line in lines:
+                self.errors += line
 
     def http(self, timeout: float = 30.0) -> httpx.Client:
         """A client for plain requests."""
@@ -93,7 +99,8 @@ class ServiceProcess:
         """The exit status."""
         assert self._process is not None
         status = self._process.wait(timeout)
-        time.sleep(0.05)  # the last lines of the log
+        for reader in self._readers:
+            reader.join()
         return status
 
     def kill(self) -> None:
@@ -116,9 +123,7 @@ class ServiceProcess:
         assert self._process is not None
         if self._process.poll() is None:
             self.kill()
-        for stream in (self._process.stdout, self._process.stderr):
-            assert stream is not None
-            stream.close()
+        self.wait()
 
 
 def blobs(rng: Any, n: int, d: int = 3) -> tuple[list[list[float]], list[int]]:

@@ -1,0 +1,112 @@
+"""kill -9 at named points: what was acknowledged is there, once; what was not is there once or not at all."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from service.crash import POINTS
+from solvers import IncrementalSVC
+from tests.service.process import ServiceProcess, blobs
+
+MODEL = {"id": "m", "C": 10.0, "kernel": {"name": "rbf", "gamma": 0.3}, "window": {"max_examples": 60}}
+PROBE = np.random.default_rng(99).normal(size=(20, 3)).tolist()
+
+
+def batch(number: int) -> dict[str, Any]:
+    """The ``number``-th update: ten examples under their own keys."""
+    X, y = blobs(np.random.default_rng(number), 10)
+    return {"add": {"X": X, "y": y, "keys": [f"{number}-{row}" for row in range(10)]}}
+
+
+def send(http: httpx.Client, number: int) -> httpx.Response:
+    return http.post("/models/m/update", json=batch(number), headers={"Idempotency-Key": f"update-{number}"})
+
+
+def trained_from_nothing(numbers: list[int]) -> Any:
+    """Decisions of the library, trained at once on the window that these updates leave."""
+    batches = [batch(number)["add"] for number in numbers]
+    X = np.concatenate([one["X"] for one in batches])[-60:]
+    y = np.concatenate([one["y"] for one in batches])[-60:]
+    return IncrementalSVC(C=10.0, gamma=0.3, classes=(-1, 1)).fit(X, y).decision_function(PROBE)
+
+
+def check_whole(http: httpx.Client, numbers: list[int]) -> None:
+    """The model is the one that exactly these updates make."""
+    described = http.get("/models/m").json()
+    assert described["version"] == len(numbers)
+    assert described["n_examples"] == min(60, 10 * len(numbers))
+    certificate = http.get("/models/m/certificate").json()
+    assert certificate["relative_gap"] <= 1e-8
+    decision = http.post("/models/m/predict", json={"X": PROBE}).json()["decision"]
+    np.testing.assert_allclose(decision, trained_from_nothing(numbers), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at_a_point(point: str, tmp_path: Path) -> None:
+    """The 8th update dies; snapshots were written at the 3rd and the 6th."""
+    answered: dict[int, bytes] = {}
+    with ServiceProcess(tmp_path, crash_at=f"{point}:8", snapshot_updates=3) as service, service.http() as http:
+        http.post("/models", json=MODEL).raise_for_status()
+        for number in range(7):
+            answered[number] = send(http, number).raise_for_status().content
+        with pytest.raises(httpx.TransportError):
+            send(http, 7)
+        assert service.wait() == -9
+    with ServiceProcess(tmp_path, snapshot_updates=3) as service, service.http() as http:
+        described = http.get("/models/m").json()
+        survived = described["version"]
+        assert survived == (7 if point == "before-log" else 8)
+        assert described["recovery"]["snapshot_version"] == 6
+        assert described["recovery"]["replayed"] == survived - 6
+        check_whole(http, list(range(survived)))
+        for number, answer in answered.items():
+            assert send(http, number).content == answer
+        retried = send(http, 7)
+        assert (retried.status_code, retried.json()["version"]) == (200, 8)
+        assert send(http, 7).content == retried.content
+        check_whole(http, list(range(8)))
+
+
+def test_killed_again_and_again_during_a_stream_of_updates(tmp_path: Path) -> None:
+    """Clients retry until they are answered; each update has one effect, in the order of the answers."""
+    number = 0
+    versions: list[int] = []
+    rng = np.random.default_rng(5)
+    service = ServiceProcess(tmp_path, snapshot_updates=5)
+    for cycle in range(4):
+        with service, service.http() as http:
+            if cycle == 0:
+                http.post("/models", json=MODEL).raise_for_status()
+            killer = threading.Timer(float(rng.uniform(0.05, 0.3)), service.kill)
+            killer.start()
+            try:
+                while True:
+                    versions.append(send(http, number).raise_for_status().json()["version"])
+                    number += 1
+            except httpx.TransportError:
+                killer.join()
+    assert number > 8
+    assert versions == list(range(1, number + 1))
+    with service, service.http() as http:
+        version = http.get("/models/m").json()["version"]
+        assert version - number in (0, 1)
+        check_whole(http, list(range(version)))
+
+
+def test_an_answer_that_was_lost_is_given_again_after_a_crash(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        http.post("/models", json=MODEL).raise_for_status()
+        answer = send(http, 0)
+        service.kill()
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        again = send(http, 0)
+        assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
+        other = http.post("/models/m/update", json=batch(1), headers={"Idempotency-Key": "update-0"})
+        assert other.status_code == 409
+        check_whole(http, [0])

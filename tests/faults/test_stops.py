@@ -1,0 +1,153 @@
+"""Orderly ends, second processes, and more work than can be done."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from tests.service.process import ServiceProcess, blobs
+
+
+def add(rng: np.random.Generator, n: int = 10, d: int = 3) -> dict[str, Any]:
+    X, y = blobs(rng, n, d)
+    return {"add": {"X": X, "y": y}}
+
+
+def test_sigterm_under_load_loses_nothing_and_exits_0(tmp_path: Path) -> None:
+    """Updates are answered or refused, never forgotten; a snapshot makes the restart short."""
+    acknowledged: list[int] = []
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        http.post("/models", json={"id": "m", "window": {"max_examples": 100}}).raise_for_status()
+
+        def stream(seed: int) -> None:
+            rng = np.random.default_rng(seed)
+            with service.http() as own:
+                try:
+                    while True:
+                        answer = own.post("/models/m/update", json=add(rng))
+                        if answer.status_code == 200:
+                            acknowledged.append(answer.json()["version"])
+                except httpx.TransportError:
+                    return
+
+        threads = [threading.Thread(target=stream, args=(seed,)) for seed in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+        assert service.stop() == 0
+        for thread in threads:
+            thread.join()
+    assert len(acknowledged) > 10
+    assert len(set(acknowledged)) == len(acknowledged)
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        described = http.get("/models/m").json()
+        assert described["version"] >= max(acknowledged)
+        assert described["recovery"]["replayed"] == 0
+        assert described["recovery"]["snapshot_version"] == described["version"]
+        answer = http.post("/models/m/update", json=add(np.random.default_rng(9))).json()
+        assert answer["version"] == described["version"] + 1
+        assert service.stop() == 0
+
+
+def test_keys_ages_and_counters_survive(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        http.post("/models", json={"id": "m"}).raise_for_status()
+        http.post("/models", json={"id": "unused", "C": 3.0}).raise_for_status()
+        http.post("/models", json={"id": "deleted"}).raise_for_status()
+        http.delete("/models/deleted").raise_for_status()
+        rng = np.random.default_rng(0)
+        http.post("/models/m/update", json=add(rng, 4)).raise_for_status()
+        http.post("/models/m/update", json={"remove": {"oldest": 4}}).raise_for_status()
+        service.stop()
+    for _ in range(2):  # once from the snapshot, once from the snapshot and the log
+        with ServiceProcess(tmp_path) as service, service.http() as http:
+            assert [model["id"] for model in http.get("/models").json()["models"]] == ["m", "unused"]
+            assert http.get("/models/unused").json()["C"] == 3.0
+            refused = http.post("/models/m/update", json=add(rng, 2, d=4))
+            assert refused.status_code == 422
+            added = http.post("/models/m/update", json=add(rng, 2)).json()["added"]
+            service.kill()
+    assert added == [6, 7]
+
+
+def test_a_second_process_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        second = ServiceProcess(tmp_path)
+        second.launch()
+        assert second.wait() == 1
+        assert f"in use by process {service.pid}" in second.errors
+        assert http.get("/health/ready").status_code == 200
+
+
+def test_without_its_store_the_service_predicts_refuses_updates_and_recovers(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        rng = np.random.default_rng(0)
+        http.post("/models", json={"id": "m"}).raise_for_status()
+        http.post("/models/m/update", json=add(rng)).raise_for_status()
+        X = add(rng)["add"]["X"]
+        before = http.post("/models/m/predict", json={"X": X}).json()
+        with closing(sqlite3.connect(tmp_path / "livesvm.sqlite3", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            refused = http.post("/models/m/update", json=add(rng))
+            assert (refused.status_code, refused.json()["type"]) == (503, "urn:livesvm:problem:store-unavailable")
+            assert int(refused.headers["retry-after"]) >= 1
+            assert http.get("/health/ready").status_code == 503
+            assert http.get("/health/live").status_code == 200
+            during = http.post("/models/m/predict", json={"X": X}).json()
+            assert during == before | {"stale": True}
+            other.execute("ROLLBACK")
+        end = time.monotonic() + 5
+        while http.get("/health/ready").status_code != 200:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert http.post("/models/m/update", json=add(rng)).json()["version"] == 2
+        assert http.post("/models/m/predict", json={"X": X}).json()["stale"] is False
+
+
+def test_more_work_than_can_be_done_is_refused_at_once(tmp_path: Path) -> None:
+    """One update runs, two wait, the others are told to come back; what was accepted is done."""
+    with ServiceProcess(tmp_path, queue_size=2) as service, service.http() as http:
+        http.post("/models", json={"id": "m", "C": 1000.0}).raise_for_status()
+        bodies = [add(np.random.default_rng(seed), 400, 5) for seed in range(12)]
+        with ThreadPoolExecutor(12) as pool:
+            answers = list(pool.map(lambda body: http.post("/models/m/update", json=body), bodies))
+        accepted = [answer for answer in answers if answer.status_code == 200]
+        refused = [answer for answer in answers if answer.status_code == 429]
+        assert len(accepted) + len(refused) == 12
+        assert accepted
+        assert refused
+        assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
+        assert http.get("/models/m").json()["n_examples"] == 400 * len(accepted)
+
+
+def test_a_client_that_is_too_slow_is_given_up(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path, body_seconds=0.3) as service, service.http() as http:
+
+        def slowly() -> Any:
+            yield b'{"id":'
+            time.sleep(1.0)
+            yield b'"m"}'
+
+        headers = {"content-type": "application/json"}
+        with suppress(httpx.TransportError):  # the connection may be closed while the rest is being sent
+            assert http.post("/models", content=slowly(), headers=headers).status_code == 408
+        assert 'route="/models",status="408"' in http.get("/metrics").text
+        assert http.get("/models").json() == {"models": []}
+
+
+def test_a_stopped_process_goes_on_where_it_was(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        http.post("/models", json={"id": "m"}).raise_for_status()
+        service.signal(signal.SIGSTOP)
+        time.sleep(0.2)
+        service.signal(signal.SIGCONT)
+        assert http.post("/models/m/update", json=add(np.random.default_rng(0))).json()["version"] == 1

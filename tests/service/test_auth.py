@@ -1,0 +1,69 @@
+"""API keys: hashed, scoped, asked for everywhere but at the health checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from service.auth import SCOPES, allows, digest, new_key, parse_keys, scope_of
+from service.cli import main
+from service.client import Client, ServiceProblem
+from tests.service.process import ServiceProcess
+
+ROWS = ([[0.0, 1.0], [1.0, 0.0]], [1, -1])
+
+
+def test_a_new_key_is_admitted_by_its_entry_alone() -> None:
+    secret, entry = new_key("me", "learn")
+    other, other_entry = new_key("you", "read")
+    assert secret not in entry
+    keys = parse_keys(f" {entry} , {other_entry},")
+    assert (scope_of(secret, keys), scope_of(other, keys), scope_of("guess", keys)) == ("learn", "read", None)
+    assert keys[0].digest == digest(secret)
+
+
+@pytest.mark.parametrize("held", SCOPES)
+def test_each_scope_includes_those_before_it(held: str) -> None:
+    assert [allows(held, needed) for needed in SCOPES] == [
+        SCOPES.index(needed) <= SCOPES.index(held) for needed in SCOPES
+    ]
+
+
+@pytest.mark.parametrize("entry", ["x", "a:read:12", "a:write:" + "0" * 64, "a b:read:" + "0" * 64])
+def test_an_unreadable_entry_is_named(entry: str) -> None:
+    good = "a:read:" + "0" * 64
+    with pytest.raises(ValueError, match="entry 2"):
+        parse_keys(f"{good},{entry}")
+
+
+def test_the_command_makes_a_key(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["key", "--scope", "read", "--label", "prometheus"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    secret, entry = (line.split()[-1] for line in lines)
+    assert scope_of(secret, parse_keys(entry)) == "read"
+
+
+def test_a_service_with_keys_lets_each_do_what_it_may(tmp_path: Path) -> None:
+    secrets = {scope: new_key(scope, scope) for scope in SCOPES}
+    entries = ",".join(entry for _, entry in secrets.values())
+    with ServiceProcess(tmp_path, api_keys=entries) as service, service.http() as http:
+        assert http.get("/health/ready").status_code == 200
+        for path in ("/models", "/metrics"):
+            answer = http.get(path)
+            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+            assert http.get(path, headers={"authorization": "Bearer guess"}).status_code == 401
+        with Client(service.url, secrets["admin"][0]) as client:
+            client.create_model("m")
+        with Client(service.url, secrets["learn"][0]) as client:
+            client.update("m", *ROWS)
+            for refused in (lambda: client.create_model("n"), lambda: client.delete_model("m")):
+                with pytest.raises(ServiceProblem) as caught:
+                    refused()
+                assert (caught.value.status, caught.value.type) == (403, "urn:livesvm:problem:forbidden")
+        with Client(service.url, secrets["read"][0]) as client:
+            assert client.predict("m", ROWS[0])["version"] == 1
+            with pytest.raises(ServiceProblem):
+                client.update("m", *ROWS)
+        bearer = {"authorization": f"Bearer {secrets['read'][0]}"}
+        assert "livesvm_ready" in http.get("/metrics", headers=bearer).text

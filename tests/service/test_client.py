@@ -1,0 +1,51 @@
+"""The Python client."""
+
+from __future__ import annotations
+
+import httpx
+import numpy as np
+import pytest
+
+from service.client import Client, ServiceProblem
+from tests.service.conftest import Make
+from tests.service.process import ServiceProcess, blobs
+
+
+def test_a_model_from_its_making_to_its_end(service: ServiceProcess) -> None:
+    X, y = blobs(np.random.default_rng(0), 30)
+    with Client(service.url) as client:
+        assert client.is_ready()
+        made = client.create_model("client-model", C=10.0, kernel={"name": "linear"})
+        assert made in client.models()
+        answer = client.update("client-model", X, y, keys=[f"k{n}" for n in range(30)], weights=np.ones(30))
+        assert answer["n_examples"] == 30
+        answer = client.update("client-model", remove={"keys": ["k3"]})
+        assert (answer["removed"], client.model("client-model")["version"]) == (["k3"], 2)
+        prediction = client.predict("client-model", X)["prediction"]
+        assert np.mean(np.array(prediction) == y) > 0.8
+        assert client.certificate("client-model")["relative_gap"] <= 1e-8
+        assert client.checkpoint("client-model")["version"] == 2
+        client.delete_model("client-model")
+        with pytest.raises(ServiceProblem) as caught:
+            client.model("client-model")
+    assert (caught.value.status, caught.value.type) == (404, "urn:livesvm:problem:unknown-model")
+
+
+def test_a_refusal_says_where(service: ServiceProcess, make: Make) -> None:
+    with Client(service.url) as client, pytest.raises(ServiceProblem, match="row 1") as caught:
+        client.update(make(), [[1.0], [2.0]], [1, 5])
+    assert (caught.value.document["field"], caught.value.document["row"]) == ("y", 1)
+
+
+def test_a_name_makes_an_update_repeatable(service: ServiceProcess, make: Make) -> None:
+    model = make()
+    with Client(service.url) as client:
+        first = client.update(model, [[1.0]], [1], idempotency_key="mine")
+        assert client.update(model, [[1.0]], [1], idempotency_key="mine") == first
+
+
+def test_nobody_there() -> None:
+    with Client("http://127.0.0.1:9", patience=0.3) as client:
+        assert not client.is_ready()
+        with pytest.raises(httpx.TransportError):
+            client.models()

@@ -1,0 +1,105 @@
+"""The writer and the pools: order, bounds, ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from service.errors import QueueFull
+from service.pools import Pool
+from service.writer import Writer
+
+
+def writer(size: int = 10, rest: threading.Event | None = None, deadline: float | None = None) -> Writer:
+    deadlines = [deadline]
+
+    def resting() -> None:
+        deadlines[0] = None
+        if rest is not None:
+            rest.set()
+
+    made = Writer("test", size, resting, lambda: deadlines[0])
+    made.start()
+    return made
+
+
+def test_calls_run_in_order_in_one_thread() -> None:
+    seen: list[tuple[int, int]] = []
+    one = writer(100)
+    for number in range(50):
+        one.submit(lambda n=number: seen.append((n, threading.get_ident())))  # type: ignore[misc]
+    one.stop()
+    assert [number for number, _ in seen] == list(range(50))
+    assert len({thread for _, thread in seen} - {threading.get_ident()}) == 1
+
+
+def test_an_error_goes_to_its_caller_and_the_writer_goes_on() -> None:
+    one = writer()
+    failing = one.submit(lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        failing.result()
+    assert one.submit(lambda: 7).result() == 7
+    one.stop()
+
+
+def test_a_full_queue_refuses_at_once() -> None:
+    one = writer(size=2)
+    started, release = threading.Event(), threading.Event()
+
+    def block() -> bool:
+        started.set()
+        return release.wait(10)
+
+    running = one.submit(block)
+    assert started.wait(10)
+    waiting = [one.submit(lambda: None) for _ in range(2)]
+    assert one.depth() == 2
+    with pytest.raises(QueueFull):
+        one.submit(lambda: None)
+    release.set()
+    assert running.result()
+    assert [future.result() for future in waiting] == [None, None]
+    one.stop()
+
+
+def test_a_cancelled_call_does_not_run() -> None:
+    one = writer()
+    started, release, ran = threading.Event(), threading.Event(), threading.Event()
+
+    def block() -> bool:
+        started.set()
+        return release.wait(10)
+
+    one.submit(block)
+    assert started.wait(10)
+    assert one.submit(ran.set).cancel()
+    release.set()
+    one.stop()
+    assert not ran.is_set()
+
+
+def test_the_deadline_is_kept_when_nothing_comes() -> None:
+    rest = threading.Event()
+    one = writer(rest=rest, deadline=time.monotonic() + 0.05)
+    assert rest.wait(10)
+    one.stop()
+
+
+def test_a_pool_is_bounded_and_frees_its_places() -> None:
+    pool = Pool("test", threads=1, limit=2)
+    release = threading.Event()
+
+    async def overload() -> None:
+        running = [asyncio.create_task(pool.run(release.wait, 10)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(QueueFull):
+            await pool.run(release.is_set)
+        release.set()
+        assert await asyncio.gather(*running) == [True, True]
+        assert await pool.run(release.is_set)
+
+    asyncio.run(overload())
+    pool.close()

@@ -1,0 +1,101 @@
+"""The window's bookkeeping, against a plain list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.arrays import MAX_KEY
+from service.commands import Batch, Removal, Update
+from service.window import Limits, Window
+from solvers.errors import DuplicateKey, InvalidInput, UnknownKey
+
+OPEN = Limits(quota_examples=1000, quota_features=10)
+
+
+def batch(n: int, keys: list[Any] | None = None, width: int = 2) -> Batch:
+    return Batch(np.ones((n, width)), np.ones(n), keys)
+
+
+def learn(window: Window, update: Update, limits: Limits = OPEN, now: float = 0.0) -> Any:
+    command = window.plan(update, limits, now, None)
+    window.apply(command)
+    return command
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.floats(0, 10)), max_size=20),
+    st.one_of(st.none(), st.integers(6, 12)),
+    st.one_of(st.none(), st.floats(1, 20)),
+)
+def test_any_sequence_keeps_the_newest(
+    steps: list[tuple[int, int, float]], size: int | None, age: float | None
+) -> None:
+    """Additions, removals of the oldest and the window's limits do what they do to a list of (key, time)."""
+    window, limits = Window(), Limits(1000, 10, size, age)
+    expected: list[tuple[Any, float]] = []
+    now = 0.0
+    for n, oldest, pause in steps:
+        now += pause
+        oldest = min(oldest, len(expected))
+        if n == 0 and oldest == 0:
+            continue
+        update = Update(batch(n) if n else None, Removal(oldest=oldest) if oldest else None)
+        before = [key for key, _ in expected]
+        command = learn(window, update, limits, now)
+        kept = [one for one in expected[oldest:] if age is None or one[1] >= now - age]
+        kept = kept if size is None else kept[max(0, len(kept) + n - size) :]
+        assert command.remove == [key for key in before if key not in dict(kept)]
+        assert not set(command.added) & set(before)
+        expected = kept + [(key, now) for key in command.added]
+        assert list(window.arrivals.items()) == expected
+
+
+@given(st.lists(st.integers(0, 30), unique=True, max_size=20), st.integers(1, 20))
+def test_made_up_keys_are_new_and_rise(taken: list[int], n: int) -> None:
+    window = Window(dict.fromkeys(taken, 0.0), 2)
+    made = learn(window, Update(batch(n))).added
+    assert made == sorted(set(made))
+    assert not set(made) & set(taken)
+
+
+def test_made_up_keys_end_where_json_numbers_do() -> None:
+    window = Window(next_key=MAX_KEY - 1)
+    assert learn(window, Update(batch(1))).added == [MAX_KEY - 1]
+    with pytest.raises(InvalidInput, match="give keys"):
+        window.plan(Update(batch(1)), OPEN, 0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("update", "error"),
+    [
+        (Update(), InvalidInput),
+        (Update(batch(1, ["a"])), DuplicateKey),
+        (Update(batch(1, ["n"]), Removal(keys=["n"])), DuplicateKey),
+        (Update(batch(1, ["a"]), Removal(oldest=1)), DuplicateKey),
+        (Update(None, Removal(keys=["z"])), UnknownKey),
+        (Update(None, Removal(oldest=3)), InvalidInput),
+        (Update(batch(2, ["n"])), InvalidInput),
+        (Update(batch(1, width=3)), InvalidInput),
+        (Update(batch(999)), InvalidInput),
+    ],
+)
+def test_a_refused_plan_changes_nothing(update: Update, error: type[Exception]) -> None:
+    window = Window({"a": 1.0, "b": 2.0}, 2, 5)
+    with pytest.raises(error):
+        window.plan(update, OPEN, 0.0, None)
+    assert window == Window({"a": 1.0, "b": 2.0}, 2, 5)
+
+
+def test_a_quota_below_the_window_still_lets_examples_leave() -> None:
+    window = Window(dict.fromkeys(range(5), 0.0), 2, 5)
+    assert learn(window, Update(None, Removal(oldest=1)), Limits(3, 10)).remove == [0]
+
+
+def test_the_first_width_is_bounded() -> None:
+    with pytest.raises(InvalidInput, match="limit is 10"):
+        Window().plan(Update(batch(1, width=11)), OPEN, 0.0, None)
