@@ -48,6 +48,11 @@ $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $(VENV)/.installed $(VENV)/.installed-test $@
 
+$(VENV)/.installed-bench: $(VENV)/.created pyproject.toml
+	@echo "installing LiveSVM and the rivals it is measured against"
+	@$(PIP_INSTALL) --editable '.[bench]'
+	@touch $(VENV)/.installed $(VENV)/.installed-test $@
+
 install: $(VENV)/.installed
 
 demo: $(VENV)/.installed
@@ -64,6 +69,10 @@ check: $(VENV)/.installed-dev
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 	@$(VENV)/bin/hadolint docker/Dockerfile
+
+bench: $(VENV)/.installed-bench
+	@for name in fisher_grid toy growth rivals; do \
+		echo; echo "== $$name"; $(PY) -m tests.benchmarks.$$name --quick || exit 1; done
 
 keys: docker/.env
 
