@@ -198,12 +198,36 @@ def far_away(random: Random, n: int) -> Table:
     return Table(X + 10.0 ** random.uniform(2, 6), _labels(random, X), Kernel("rbf", 0.5))
 
 
+def identity(random: Random, n: int) -> Table:
+    """Gamma so large that distinct rows do not see each other, with some rows repeated: nearly all are free."""
+    X = _gaussian(random, max(2, 3 * n // 4))[random.integers(0, max(2, 3 * n // 4), n)]
+    return Table(X, _labels(random, X), Kernel("rbf", 10.0 ** random.uniform(2, 5)))
+
+
+def wide(random: Random, n: int) -> Table:
+    """Linear kernel with more features than rows, some of them copies of others, and rows that are sums of others."""
+    X = _gaussian(random, n, int(random.integers(n, 3 * n)))
+    X[:, n // 2 :] = X[:, random.integers(0, max(1, n // 2), X.shape[1] - n // 2)]
+    X[n // 2 :] = 0.5 * (X[: n - n // 2] + X[random.integers(0, n // 2, n - n // 2)])
+    return Table(X / np.sqrt(X.shape[1]), _labels(random, X), Kernel("linear"))
+
+
+def mixed(random: Random, n: int) -> Table:
+    """Several of the above at once: repeated or rounded rows, weights, and a kernel of any smoothness."""
+    names = ("regular", "duplicates", "both_labels", "near_duplicates", "grid", "separable")
+    table = FAMILIES[str(random.choice(names))](random, n)
+    smooth = 10.0 ** random.uniform(-9, 2)
+    kernels = (Kernel("linear"), Kernel("rbf", smooth), Kernel("poly", 0.2, int(random.integers(2, 6)), 1.0))
+    weight = 10.0 ** random.uniform(random.choice([-6, -2, 0]), 0, len(table.X))
+    return Table(table.X, table.y, kernels[random.integers(0, 3)], weight)
+
+
 Family = Callable[[Random, int], Table]
 FAMILIES: dict[str, Family] = {
     family.__name__: family
     for family in (
         regular, duplicates, both_labels, near_duplicates, grid, monks, linear, tiny_gamma, weights,
-        one_class, polynomial, constant, separable, far_away,
+        one_class, polynomial, constant, separable, far_away, identity, wide, mixed,
     )
 }  # fmt: skip
 
@@ -234,11 +258,11 @@ def _batches(random: Random, n: int) -> tuple[Batch, ...]:
     return tuple(found)
 
 
-def problem(seed: int, family: str | None = None) -> Problem:
-    """Make the problem of a seed; without a name the family goes round with the seed."""
+def problem(seed: int, family: str | None = None, rows: int = 90) -> Problem:
+    """Make the problem of a seed, with fewer than ``rows`` rows; without a name the family goes round."""
     name = family or list(FAMILIES)[seed % len(FAMILIES)]
     random = np.random.default_rng([seed, list(FAMILIES).index(name)])
-    table = FAMILIES[name](random, int(random.integers(6, 90)))
+    table = FAMILIES[name](random, int(random.integers(6, rows)))
     n, d = table.X.shape
     return Problem(
         seed=seed,

@@ -85,16 +85,19 @@ def run(given: Problem, watch: Watcher | None = None) -> Outcome:
     return outcome
 
 
+Asked = tuple[int, str | None, int]  # the arguments of `problem`
+
+
 def _serve(pipe: Connection) -> None:
     """Answer seeds with outcomes until the pipe closes."""
     run(problem(0, "regular"))  # compile before the clock of the first problem runs
     pipe.send(None)
     while True:
         try:
-            seed, family = pipe.recv()
+            asked: Asked = pipe.recv()
         except EOFError:
             return
-        pipe.send(run(problem(seed, family)))
+        pipe.send(run(problem(*asked)))
 
 
 class Worker:
@@ -108,9 +111,9 @@ class Worker:
         theirs.close()
         self._pipe.recv()
 
-    def run(self, seed: int, family: str | None, patience: float) -> Outcome | None:
+    def run(self, asked: Asked, patience: float) -> Outcome | None:
         """Return the outcome, or None when there is none within ``patience`` seconds or the process died."""
-        self._pipe.send((seed, family))
+        self._pipe.send(asked)
         try:
             answer = self._pipe.recv() if self._pipe.poll(patience) else None
         except EOFError:
@@ -124,15 +127,15 @@ class Worker:
         self._pipe.close()
 
 
-def run_all(seeds: Iterable[int], family: str | None, patience: float) -> list[Outcome]:
+def run_all(all_asked: Iterable[Asked], patience: float) -> list[Outcome]:
     """Run many problems, and name on standard error those that fail as they come."""
     outcomes = []
     worker = Worker()
-    for seed in seeds:
-        outcome = worker.run(seed, family, patience)
+    for asked in all_asked:
+        outcome = worker.run(asked, patience)
         if outcome is None:
-            given = problem(seed, family)
-            outcome = Outcome(seed, given.family, given.C, failure=f"no end within {patience:g} s, or a crash")
+            given = problem(*asked)
+            outcome = Outcome(given.seed, given.family, given.C, failure=f"no end within {patience:g} s, or a crash")
             worker.end()
             worker = Worker()
         if outcome.failure:
@@ -210,14 +213,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed; the others follow")
     parser.add_argument("--only", type=int, help="run this seed in this process, and show it")
     parser.add_argument("--family", choices=list(FAMILIES), help="this family only")
+    parser.add_argument("--rows", type=int, default=90, help="problems have fewer rows than this")
     parser.add_argument("--patience", type=float, default=20.0, help="give a problem up after so many seconds")
     options = parser.parse_args(arguments)
     if options.only is not None:
-        outcome = show(problem(options.only, options.family))
+        outcome = show(problem(options.only, options.family, options.rows))
         print(outcome)
         return int(bool(outcome.failure))
     seeds = range(options.seed, options.seed + options.count)
-    outcomes = run_all(seeds, options.family, options.patience)
+    outcomes = run_all([(seed, options.family, options.rows) for seed in seeds], options.patience)
     print_report(outcomes)
     return int(any(item.failure for item in outcomes))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from solvers import IncrementalSVC
 from tests.judge import apply, build, coefficients, judge, window_problem
-from tests.oracle import ROUNDING, Wide
+from tests.oracle import ROUNDING, Kernel, Wide
 from tests.problems import Batch, Problem, Rows
 from tests.property.strategies import family_problems, problems, tiny_problems
 
@@ -125,6 +125,15 @@ def test_swapping_the_labels_swaps_the_sign(drawn: Problem) -> None:
     rounding = ROUNDING * float(np.abs(K).max(initial=0)) * float(np.abs(added).sum()) ** 2
     bound = (np.sqrt(2 * max(a.gap, 0)) + np.sqrt(2 * max(b.gap, 0))) ** 2
     assert float(added @ (K @ added)) <= bound + rounding + a.resolution
+
+
+@given(drawn=tiny_problems(), power=st.sampled_from([-20, -7, 7, 20]))
+def test_the_unit_of_the_features_does_not_matter(drawn: Problem, power: int) -> None:
+    plain = dataclasses.replace(drawn, kernel=Kernel("linear"))
+    scaled = dataclasses.replace(plain, X=plain.X * 2.0**power, C=plain.C * 4.0**-power)
+    first, second = build(plain), build(scaled)
+    assert np.array_equal(coefficients(first), coefficients(second) * 4.0**power)
+    assert np.array_equal(first.intercept_, second.intercept_)
 
 
 @given(drawn=family_problems())

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from solvers import IncrementalSVC
 from solvers.errors import NotOptimal
-from tests.judge import apply, build, judge
+from tests.judge import apply, build, coefficients, judge
 from tests.problems import Batch, Problem, problem
 from tests.property.strategies import problems
 from tests.property.test_atomicity import assert_same_arrays
@@ -89,5 +89,12 @@ def test_a_predictor_is_the_model_of_its_moment(drawn: Problem) -> None:
     for predictor, decisions in taken:
         assert predictor.n_features == drawn.X.shape[1]
         assert np.array_equal(predictor.decision_function(drawn.X), decisions)
-        single = np.concatenate([predictor.decision_function(row[None]) for row in drawn.X])
-        np.testing.assert_allclose(single, decisions, rtol=1e-12, atol=1e-12 * np.abs(decisions).max())
+
+
+@given(drawn=problems())
+def test_a_decision_does_not_depend_on_the_rows_beside_it(drawn: Problem) -> None:
+    model = build(drawn)
+    together = model.decision_function(drawn.X)
+    alone = np.concatenate([model.decision_function(row[None]) for row in drawn.X])
+    size = float(np.abs(coefficients(model)).sum() * np.abs(drawn.kernel(drawn.X, drawn.X)).max()) + 1.0
+    np.testing.assert_allclose(alone, together, rtol=0, atol=1e-15 * size)
