@@ -139,11 +139,7 @@ def run_all(all_asked: Iterable[Asked], patience: float) -> list[Outcome]:
             worker.end()
             worker = Worker()
         if outcome.failure:
-            print(
-                f"seed {seed} {outcome.family} C={outcome.C:g}: {outcome.failure}",
-                file=sys.stderr,
-                flush=True,
-            )
+            print(f"{outcome.family} --only {outcome.seed}: {outcome.failure}", file=sys.stderr, flush=True)
         outcomes.append(outcome)
     worker.end()
     return outcomes
