@@ -167,7 +167,7 @@ def _summary(name: str, group: list[Outcome]) -> list[str]:
 HEADER = ["", "problems", "failed", "updates", "gap C<=1e4", "gap C>1e4", "off kink", "events/upd", "seconds"]
 
 
-def print_report(outcomes: list[Outcome]) -> None:
+def print_report(outcomes: list[Outcome], rows: int) -> None:
     """Print the tables by family and by C, the counts, and the command that repeats each failure."""
     families = [name for name in FAMILIES if any(item.family == name for item in outcomes)]
     by_family = [_summary(name, [item for item in outcomes if item.family == name]) for name in families]
@@ -179,7 +179,7 @@ def print_report(outcomes: list[Outcome]) -> None:
     print("counts: " + ", ".join(f"{name} {count}" for name, count in sorted(total.items())))
     failed = [item for item in outcomes if item.failure]
     for item in failed:
-        print(f"FAILED --family {item.family} --only {item.seed}   C={item.C:g}: {item.failure}")
+        print(f"FAILED --family {item.family} --rows {rows} --only {item.seed}   C={item.C:g}: {item.failure}")
     print(f"{len(outcomes) - len(failed)} of {len(outcomes)} problems solved")
 
 
@@ -218,7 +218,7 @@ def main(arguments: list[str] | None = None) -> int:
         return int(bool(outcome.failure))
     seeds = range(options.seed, options.seed + options.count)
     outcomes = run_all([(seed, options.family, options.rows) for seed in seeds], options.patience)
-    print_report(outcomes)
+    print_report(outcomes, options.rows)
     return int(any(item.failure for item in outcomes))
 
 
