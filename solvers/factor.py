@@ -58,6 +58,13 @@ def grown(old: Factor, capacity: int, slots: int) -> Factor:
     return new
 
 
+def with_room(fac: Factor, extra: int = 1) -> Factor:
+    """Return a factor that can take ``extra`` more examples: this one, or a larger copy."""
+    capacity = fac.R.shape[0]
+    needed = int(fac.size[0]) + extra
+    return fac if needed <= capacity else grown(fac, max(needed, 32, 3 * capacity // 2), fac.position.size)
+
+
 @compiled
 def solve_forward(R: Floats, n: int, y: Floats) -> None:
     """Solve ``R' x = y`` in place."""

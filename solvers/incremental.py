@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from solvers.errors import NotOptimal
 from solvers.factor import delete
-from solvers.follow import DEFAULT, Settings, Trace, follow, mean_diagonal, need_rows, refactor, refresh
+from solvers.follow import DEFAULT, Settings, Trace, follow
+from solvers.fresh import BLOCK, mean_diagonal, need_rows, refactor, refresh
 from solvers.losses import Losses, leaving
 from solvers.state import PathState
 
@@ -35,7 +36,7 @@ def update(
     """
     with undone_on_error(state):
         slots = state.insert(X, losses)
-        meet(state, slots, X, settings)
+        meet(state, slots, X)
         depart(state, leave)
         place(state, slots)
         trace = follow(state, settings=settings)
@@ -80,17 +81,17 @@ def update_singly(state: PathState, X: Floats, losses: Losses, leave: Ints, sett
     return trace
 
 
-def meet(state: PathState, slots: Ints, X: Floats, settings: Settings = DEFAULT) -> None:
+def meet(state: PathState, slots: Ints, X: Floats) -> None:
     """Compute the f of new examples, and their columns in the kernel rows that are cached."""
     n = state.n_slots
     beta = state.examples.beta[:n]
     free = state.free_slots()
-    for start in range(0, slots.size, settings.block):
-        part = slots[start : start + settings.block]
+    for start in range(0, slots.size, BLOCK):
+        part = slots[start : start + BLOCK]
         block = state.kernel_rows(part)
         state.examples.f[part] = block @ beta + state.b
         state.rows.update_columns(part, block)
-        if slots.size <= settings.block:
+        if slots.size <= BLOCK:
             state.rows.clock += 1
             state.rows.store_what_fits(part, block, free)
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.factor import Factor, empty_factor, grown
+from solvers.factor import Factor, empty_factor, grown, with_room
 from solvers.kernels import Kernel
 from solvers.losses import MAX_KINKS, Losses
 from solvers.rows import RowCache
@@ -54,6 +54,11 @@ class Motion(NamedTuple):
     drive: Floats  #: (c,) sum of v_j k_j over bound examples
     df: Floats  #: (c,) rate of f
     dbeta: Floats  #: (c,) rate of beta of free examples
+
+
+def empty_motion(c: int) -> Motion:
+    """Return a motion of ``c`` slots at rest."""
+    return Motion(*(np.zeros(c) for _ in Motion._fields))
 
 
 def _grow(a: NDArray[np.generic], capacity: int, fill: float = 0) -> NDArray[np.generic]:
@@ -172,9 +177,7 @@ class PathState:
 
     def make_room_for_free(self, extra: int = 1) -> None:
         """See to it that the factor can take ``extra`` more examples."""
-        needed = int(self.factor.size[0]) + extra
-        if needed > self.factor.R.shape[0]:
-            self.factor = grown(self.factor, max(needed, 32, int(1.5 * self.factor.R.shape[0])), self.capacity)
+        self.factor = with_room(self.factor, extra)
 
     def n_free_supports(self) -> int:
         """Return how many free examples have a coefficient that is not zero."""

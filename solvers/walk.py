@@ -20,13 +20,21 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # Exits of the loop
-DONE, NEED_ROW, NEED_ROOM, STALLED, UNBALANCED, INDEFINITE, CANCELLED, EXHAUSTED = range(8)
+DONE, NEED_ROW, NEED_ROOM, STALLED, UNBALANCED, INDEFINITE, CANCELLED, EXHAUSTED, STRIDE = range(9)
 
 # Entries of the clock
-B, RHO, SUM_V, SUM_RATE, DB = range(5)
+B, RHO, SUM_V, SUM_RATE, DB, PACE = range(6)
+N_CLOCK = 6
 
 # Entries of the counters
-EVENTS, EXCHANGES, JUMPS, ZERO_STEPS, REFINED, WHO, SIDE, BUDGET, CANCEL = range(9)
+EVENTS, EXCHANGES, JUMPS, ZERO_STEPS, REFINED, WHO, SIDE, BUDGET, CANCEL, ROWS, STRIDE_END, THROUGH, STRIDES, MEMBERS = range(14)
+N_COUNTERS = 14
+
+
+STRIDE_EVENTS = 48  #: events after which everyone is brought up to date
+REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
+SPREAD = 1.0  #: or at this multiple of the mean rate
+WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
 
 
 class Tolerances(NamedTuple):
@@ -44,41 +52,58 @@ class Walk(NamedTuple):
     """Everything the loop reads and writes."""
 
     n: int  #: slots in use
+    n_seen: int  #: those of them whose df is computed; the others are free when a stride starts
     intercept: bool
     kappa: float
     examples: Examples
     motion: Motion
     factor: Factor
-    rows: Floats  #: cached kernel rows
-    row_of: Ints  #: the row of a slot, -1: not cached
-    clock: Floats  #: b, rho, sum of v, wanted rate of sum beta, rate of b
+    rows: Floats  #: kernel rows at hand
+    row_of: Ints  #: the row of a slot, -1: not at hand
+    members: Ints  #: in a narrow walk, whose slot each one has in the whole; empty: all walk
+    parent_rows: Floats  #: in a narrow walk, the cached rows of the whole
+    parent_row_of: Ints
+    clock: Floats  #: b, rho, sum of v, wanted rate of sum beta, rate of b, rho used up per event
     counters: Ints
     tol: Tolerances
 
 
 @compiled
-def walk(w: Walk) -> int:
-    """Follow the path from where it stands until it ends or something is needed; returns the exit.
+def follow_path(w: Walk) -> int:
+    """Follow the path to its end, in strides, or until something is needed; returns why it stopped.
 
-    With exit NEED_ROW or NEED_ROOM the example ``counters[WHO]`` is about to change sides; call again when its kernel row
-    is cached and the factor has room.
+    With NEED_ROW or NEED_ROOM the example ``counters[WHO]`` is about to change sides; call again when its kernel row is
+    cached and the factor has room.
     """
-    counters = w.counters
     while True:
-        if counters[WHO] >= 0:
-            outcome = change_side(w, counters[WHO], counters[SIDE])
-            if outcome != DONE:
-                return outcome
-            counters[WHO] = -1
-            counters[EVENTS] += 1
-        if counters[CANCEL] != 0:
-            return CANCELLED
-        if counters[EVENTS] >= counters[BUDGET]:
-            return EXHAUSTED
-        if w.factor.size[0] == 0 and w.intercept and abs(w.clock[SUM_RATE] - w.clock[SUM_V]) > w.tol.balance:
+        outcome = take_turn(w)
+        if outcome != DONE:
+            return outcome
+        if w.factor.size[0] == 0 and not balanced(w):
             if not jump(w):
                 return UNBALANCED
             continue
+        find_direction(w)
+        members, n_seen = choose(w)
+        if n_seen < 0:
+            outcome = walk(w)
+        else:
+            outcome = stride(w, members, n_seen)
+        if outcome != STRIDE:
+            return outcome
+
+
+@compiled
+def walk(w: Walk) -> int:
+    """Go from event to event until the path or the stride ends, or something is needed; returns why it stopped."""
+    counters = w.counters
+    counters[STRIDE_END] = counters[EVENTS] + STRIDE_EVENTS
+    while True:
+        outcome = take_turn(w)
+        if outcome != DONE:
+            return outcome
+        if counters[EVENTS] >= counters[STRIDE_END] or (w.factor.size[0] == 0 and not balanced(w)):
+            return STRIDE
         find_direction(w)
         step, who, side = longest_step(w)
         if refine_if_needed(w, step):
@@ -88,14 +113,30 @@ def walk(w: Walk) -> int:
             return DONE
         counters[WHO], counters[SIDE] = who, side
         counters[ZERO_STEPS] = counters[ZERO_STEPS] + 1 if step <= w.tol.zero_step else 0
+
+
+@compiled
+def take_turn(w: Walk) -> int:
+    """Let the example whose turn it is change sides; DONE: the walk can go on."""
+    counters = w.counters
+    if counters[WHO] >= 0:
+        outcome = change_side(w, counters[WHO], counters[SIDE])
+        if outcome != DONE:
+            return outcome
+        counters[WHO] = -1
+        counters[EVENTS] += 1
         if counters[ZERO_STEPS] > w.tol.stall:
             counters[ZERO_STEPS] = 0
-            outcome = change_side(w, who, side)
-            if outcome != DONE:
-                return outcome
-            counters[WHO] = -1
-            counters[EVENTS] += 1
             return STALLED
+    if counters[CANCEL] != 0:
+        return CANCELLED
+    return EXHAUSTED if counters[EVENTS] >= counters[BUDGET] else DONE
+
+
+@compiled
+def balanced(w: Walk) -> bool:
+    """Say whether the betas that move keep their sum by themselves."""
+    return not w.intercept or abs(w.clock[SUM_RATE] - w.clock[SUM_V]) <= w.tol.balance
 
 
 # -- direction ---------------------------------------------------------------------------------------------------------
@@ -151,16 +192,29 @@ def find_direction(w: Walk) -> None:
         if fac.slot[k] >= 0:
             motion.dbeta[fac.slot[k]] = fac.work[k]
     df = motion.df
-    for j in range(w.n):
+    for j in range(w.n_seen):
         df[j] = motion.drive[j] + db
-    add_rows(w, fac.work, df)
+    add_rows(w, fac.work, df, w.n_seen)
+    for j in range(w.n_seen, w.n):
+        df[j] = kink_rate(w, j) if w.examples.seg[j] & 1 else motion.drive[j] + db + along_row(w, fac.work, j)
     w.clock[DB] = db
 
 
 @compiled
-def add_rows(w: Walk, coefficients: Floats, out: Floats) -> None:
-    """Add the kernel rows of the free examples, times ``coefficients`` by position, to ``out`` by slot."""
-    fac, rows, row_of, n = w.factor, w.rows, w.row_of, w.n
+def along_row(w: Walk, coefficients: Floats, slot: int) -> float:
+    """Return the sum of an example's kernel values with the free ones, times ``coefficients`` by position."""
+    row = w.rows[w.row_of[slot]]
+    total = 0.0
+    for k in range(w.factor.size[0]):
+        if w.factor.slot[k] >= 0:
+            total += coefficients[k] * row[w.factor.slot[k]]
+    return total
+
+
+@compiled
+def add_rows(w: Walk, coefficients: Floats, out: Floats, n: int) -> None:
+    """Add the kernel rows of the free examples, times ``coefficients`` by position, to ``out`` for slots below ``n``."""
+    fac, rows, row_of = w.factor, w.rows, w.row_of
     size = fac.size[0]
     k = 0
     while k < size:
@@ -202,7 +256,7 @@ def refine_if_needed(w: Walk, step: float) -> bool:
         worst = 0.0
         for k in range(n):
             slot = fac.slot[k]
-            if slot >= 0:
+            if 0 <= slot < w.n_seen:
                 worst = max(worst, abs(motion.df[slot] - kink_rate(w, slot)))
         if worst * step <= 0.1 * w.tol.f:
             return changed
@@ -224,7 +278,7 @@ def correct_direction(w: Walk) -> None:
     residual = fac.column
     for k in range(n):
         slot = fac.slot[k]
-        residual[k] = kink_rate(w, slot) - motion.df[slot] if slot >= 0 else 0.0
+        residual[k] = kink_rate(w, slot) - motion.df[slot] if 0 <= slot < w.n_seen else 0.0
     solve_forward(fac.R, n, residual)
     shift = 0.0
     total = 0.0
@@ -245,9 +299,9 @@ def correct_direction(w: Walk) -> None:
     for k in range(n):
         if fac.slot[k] >= 0:
             motion.dbeta[fac.slot[k]] += residual[k]
-    for j in range(w.n):
+    for j in range(w.n_seen):
         motion.df[j] += db
-    add_rows(w, residual, motion.df)
+    add_rows(w, residual, motion.df, w.n_seen)
     w.clock[DB] += db
 
 
@@ -391,7 +445,7 @@ def add_to_drive(w: Walk, slot: int, change: float) -> None:
 @compiled
 def change_side(w: Walk, slot: int, side: int) -> int:
     """Let an example that is at the end of its segment go on to the next one."""
-    if w.row_of[slot] < 0:
+    if w.row_of[slot] < 0 and not gather_row(w, slot):
         return NEED_ROW
     if w.examples.seg[slot] & 1:
         leave(w, slot, side)
@@ -534,7 +588,7 @@ def move_along(w: Walk, z: Floats, slot: int, side: int, length: float) -> None:
     row = w.rows[w.row_of[slot], : w.n]
     for j in range(w.n):
         change[j] = -row[j]
-    add_rows(w, z, change)
+    add_rows(w, z, change, w.n)
     off = -1.0
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:
@@ -550,6 +604,205 @@ def move_along(w: Walk, z: Floats, slot: int, side: int, length: float) -> None:
         if e.seg[j] & 1 == 0:
             motion.low[j] = min(motion.low[j], e.f[j])
             motion.high[j] = max(motion.high[j], e.f[j])
+
+
+# -- strides -----------------------------------------------------------------------------------------------------------
+#
+# Most examples of a window are far from their limits. For a stride of some dozen events the loop is given only those that
+# could meet a limit, in arrays of their own, and the free examples, whose f is known to rest. Then everyone is brought up
+# to date by one product with the kernel rows of the betas that took part. Who has crossed a limit meanwhile gets it moved
+# to where he is, and back by the end of the path: the path may differ, its end does not.
+
+
+@compiled
+def choose(w: Walk) -> tuple[Ints, int]:
+    """Plan a stride: return its members, those who might meet a limit first, the free ones last, and how many are first.
+
+    The number is -1 where nearly everyone would be a member, so that all may walk.
+    """
+    e, motion = w.examples, w.motion
+    members = np.empty(w.n, np.int64)
+    if w.n < WHOLE_BELOW:
+        return members, -1
+    mean = 0.0
+    for j in range(w.n):
+        mean += abs(motion.df[j]) / w.n
+    horizon = min(w.clock[RHO], 2.0 * STRIDE_EVENTS * w.clock[PACE])
+    m = 0
+    for j in range(w.n):
+        if e.seg[j] & 1 == 0:
+            up = REACH * max(motion.df[j] - motion.dhigh[j], 0.0) + SPREAD * mean
+            down = REACH * max(motion.dlow[j] - motion.df[j], 0.0) + SPREAD * mean
+            if motion.high[j] - e.f[j] <= horizon * up or e.f[j] - motion.low[j] <= horizon * down:
+                members[m] = j
+                m += 1
+    n_seen = m
+    if 2 * n_seen > w.n:
+        return members, -1
+    for k in range(w.factor.size[0]):
+        if w.factor.slot[k] >= 0:
+            members[m] = w.factor.slot[k]
+            m += 1
+    return members[:m], n_seen
+
+
+@compiled
+def stride(w: Walk, members: Ints, n_seen: int) -> int:
+    """Walk one stride among ``members``, then bring everyone up to date; returns why it stopped."""
+    rho, b, events = w.clock[RHO], w.clock[B], w.counters[EVENTS]
+    near = narrowed(w, members, n_seen)
+    w.counters[STRIDES] += 1
+    w.counters[MEMBERS] += n_seen
+    outcome = walk(near)
+    update_everyone(near, w, rho - w.clock[RHO], w.clock[B] - b)
+    if w.counters[WHO] >= 0:
+        w.counters[WHO] = members[w.counters[WHO]]
+    w.clock[PACE] = (rho - w.clock[RHO]) / max(w.counters[EVENTS] - events, 1)
+    return outcome
+
+
+@compiled
+def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
+    """Return the walk of ``members``: copies of their arrays, and their columns of the kernel rows they need."""
+    m = members.size
+    e, v, fac = w.examples, w.motion, w.factor
+    position = np.full(m, -1, np.int64)
+    local = np.full(w.n, -1, np.int64)
+    for i in range(m):
+        local[members[i]] = i
+    rename(fac.slot, fac.size[0], local, position)
+    near = Walk(
+        m,
+        n_seen,
+        w.intercept,
+        w.kappa,
+        Examples(
+            e.kinks[members],
+            e.levels[members],
+            e.dkinks[members],
+            e.dlevels[members],
+            e.n_kinks[members],
+            e.seg[members],
+            e.f[members],
+            e.beta[members],
+            e.diagonal[members],
+        ),
+        Motion(
+            v.low[members],
+            v.high[members],
+            v.dlow[members],
+            v.dhigh[members],
+            v.v[members],
+            v.drive[members],
+            v.df[members],
+            v.dbeta[members],
+        ),
+        Factor(fac.R, fac.y, fac.column, fac.work, fac.slot, position, fac.size),
+        np.empty((fac.size[1] + STRIDE_EVENTS + 1, m)),
+        np.full(m, -1, np.int64),
+        members,
+        w.rows,
+        w.row_of,
+        w.clock,
+        w.counters,
+        w.tol,
+    )
+    w.counters[ROWS] = 0
+    for k in range(fac.size[0]):
+        if fac.slot[k] >= 0:
+            gather_row(near, fac.slot[k])
+    return near
+
+
+@compiled
+def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
+    """Give the examples in the factor new numbers."""
+    for k in range(size):
+        if slot[k] >= 0:
+            slot[k] = name[slot[k]]
+            position[slot[k]] = k
+
+
+@compiled
+def gather_row(w: Walk, slot: int) -> bool:
+    """In a stride, pick an example's row out of the cached row of the whole, if there is one."""
+    if w.members.size == 0:
+        return False
+    parent = w.parent_row_of[w.members[slot]]
+    mine = w.counters[ROWS]
+    if parent < 0 or mine >= w.rows.shape[0]:
+        return False
+    row, out = w.parent_rows[parent], w.rows[mine]
+    for j in range(w.n):
+        out[j] = row[w.members[j]]
+    w.row_of[slot] = mine
+    w.counters[ROWS] = mine + 1
+    return True
+
+
+@compiled
+def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
+    """Bring the whole up to date after a stride that used up ``used`` of rho and moved b by ``db``."""
+    e, motion, members = w.examples, w.motion, near.members
+    change = motion.df
+    redrive = motion.dbeta
+    for j in range(w.n):
+        change[j] = used * motion.drive[j] + db
+        redrive[j] = 0.0
+    for i in range(near.n):
+        if near.row_of[i] >= 0:  # free at some time in the stride
+            slot = members[i]
+            moved = near.examples.beta[i] - e.beta[slot] - used * motion.v[slot]
+            dv = near.motion.v[i] - motion.v[slot]
+            add_scaled(w.rows[w.row_of[slot]], moved, change, dv, redrive, w.n)
+    for j in range(w.n):
+        motion.drive[j] += redrive[j]
+        motion.low[j] += used * motion.dlow[j]
+        motion.high[j] += used * motion.dhigh[j]
+        redrive[j] = 0.0
+        if e.seg[j] & 1 == 0:
+            e.beta[j] += used * motion.v[j]
+        e.f[j] += change[j]
+    for i in range(near.n):
+        slot = members[i]
+        if i < near.n_seen:
+            e.f[slot] = near.examples.f[i]
+        e.beta[slot] = near.examples.beta[i]
+        e.seg[slot] = near.examples.seg[i]
+        motion.v[slot] = near.motion.v[i]
+        motion.low[slot], motion.high[slot] = near.motion.low[i], near.motion.high[i]
+        motion.dlow[slot], motion.dhigh[slot] = near.motion.dlow[i], near.motion.dhigh[i]
+    w.factor.position[:] = -1
+    rename(w.factor.slot, w.factor.size[0], members, w.factor.position)
+    for j in range(w.n):
+        if e.seg[j] & 1 == 0 and (e.f[j] > motion.high[j] or e.f[j] < motion.low[j]):
+            let_through(w, j)
+
+
+@compiled
+def add_scaled(row: Floats, a: float, x: Floats, b: float, y: Floats, n: int) -> None:
+    """Add ``a row`` to ``x`` and ``b row`` to ``y``."""
+    if b == 0.0:
+        for j in range(n):
+            x[j] += a * row[j]
+        return
+    for j in range(n):
+        x[j] += a * row[j]
+        y[j] += b * row[j]
+
+
+@compiled
+def let_through(w: Walk, slot: int) -> None:
+    """A bound example was found beyond its limit: move its kink there, and back by the end of the path."""
+    e = w.examples
+    q, rho = e.seg[slot] // 2, w.clock[RHO]
+    w.counters[THROUGH] += 1
+    if rho > 1e-6:
+        for k in range(e.n_kinks[slot]):
+            now = e.kinks[slot, k] - rho * e.dkinks[slot, k]
+            if (k >= q and e.f[slot] > now) or (k < q and e.f[slot] < now):
+                e.dkinks[slot, k] = (e.kinks[slot, k] - e.f[slot]) / rho
+    set_limits(w, slot)
 
 
 # -- before and between walks ------------------------------------------------------------------------------------------

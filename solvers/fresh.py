@@ -1,0 +1,111 @@
+"""Kernel rows, and what is computed afresh from them: f, sums of rows, the factor."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers import walk as loop
+from solvers.compile import compiled
+from solvers.errors import MemoryLimit
+from solvers.state import PathState
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BLOCK = 256  #: kernel rows computed at once
+
+
+def need_rows(state: PathState, slots: Ints) -> None:
+    """See to it that the kernel rows of ``slots`` are cached.
+
+    Raises
+    ------
+    MemoryLimit : when they do not fit together
+    """
+    missing = state.rows.missing(slots)
+    if slots.size > state.rows.max_rows:
+        raise MemoryLimit(
+            f"{slots.size} kernel rows of {8 * state.capacity} bytes are needed at once; "
+            f"the cache may take {state.rows.limit / 2**20:.0f} MiB"
+        )
+    for start in range(0, missing.size, BLOCK):
+        part = missing[start : start + BLOCK]
+        state.rows.store(part, state.kernel_rows(part), slots)
+
+
+def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
+    """Return ``sum_j c_j k(x_j, .)`` over every slot in use, (n_slots,), from cached rows where there are any."""
+    n = state.n_slots
+    total = np.zeros(n)
+    if slots.size == 0:
+        return total
+    missing = state.rows.missing(slots)
+    _add_cached(total, state.rows.values, state.rows.row_of, slots, coefficients)
+    if missing.size:
+        by_slot = np.zeros(n)
+        by_slot[slots] = coefficients
+        keep = state.free_slots()
+        for start in range(0, missing.size, BLOCK):
+            part = missing[start : start + BLOCK]
+            block = state.kernel_rows(part)
+            total += by_slot[part] @ block
+            if missing.size <= BLOCK or state.rows.max_rows >= n:
+                state.rows.store_what_fits(part, block, keep)
+    return total
+
+
+@compiled
+def _add_cached(total: Floats, rows: Floats, row_of: Ints, slots: Ints, coefficients: Floats) -> None:
+    for i in range(slots.size):
+        if row_of[slots[i]] >= 0:
+            row = rows[row_of[slots[i]], : total.size]
+            c = coefficients[i]
+            for j in range(total.size):
+                total[j] += c * row[j]
+
+
+def refresh(state: PathState) -> None:
+    """Compute f from beta, so that no error of the past is left in it (rule 8)."""
+    n = state.n_slots
+    support = np.flatnonzero(state.examples.beta[:n])
+    state.examples.f[:n] = combine(state, support, state.examples.beta[support]) + state.b
+    state.events_since_refresh = 0
+
+
+def refresh_free(state: PathState) -> None:
+    """Compute the f of the free examples from beta, by their cached rows."""
+    free = state.free_slots()
+    _fresh(
+        state.examples.f,
+        state.examples.beta[: state.n_slots],
+        state.rows.values,
+        state.rows.row_of,
+        free,
+        state.b,
+    )
+
+
+@compiled
+def _fresh(f: Floats, beta: Floats, rows: Floats, row_of: Ints, slots: Ints, b: float) -> None:
+    for slot in slots:
+        row = rows[row_of[slot], : beta.size]
+        total = 0.0
+        for j in range(beta.size):
+            total += row[j] * beta[j]
+        f[slot] = total + b
+
+
+def refactor(state: PathState, free: Ints | None = None) -> None:
+    """Build the factor of the free block afresh from kernel rows; ``free`` says whose, by default who is in it."""
+    free = state.free_slots().copy() if free is None else free
+    need_rows(state, free)
+    state.make_room_for_free(free.size)
+    kappa = state.kappa if state.intercept else 0.0
+    loop.rebuild(state.factor, state.rows.values, state.rows.row_of, free, state.examples.diagonal, kappa)
+
+
+def mean_diagonal(state: PathState) -> float:
+    """Return the mean of the kernel's diagonal, or 1 where that is zero: the weight of 1 1' in the factor."""
+    mean = float(state.examples.diagonal[: state.n_slots].mean())
+    return mean if mean > 0 else 1.0

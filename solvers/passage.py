@@ -1,0 +1,236 @@
+"""One walk along the path: everything that is off is set in motion, the compiled loop walks, what is left is settled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers import walk as loop
+from solvers.audit import Audit, audited
+from solvers.compile import compiled
+from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
+from solvers.factor import with_room
+from solvers.fresh import combine, mean_diagonal, need_rows, refresh
+from solvers.state import Examples, Motion, PathState
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every number the engine decides by; scaled by the problem's own units where it is used."""
+
+    ratio_f: float = 1e-11  #: relaxation of kinks in the ratio test, of the largest kink
+    ratio_beta: float = 1e-12  #: relaxation of boxes, of the largest level
+    dust: float = 1e-13  #: a free beta this close to an end of its box is at that end, of the largest level
+    dependent: float = 1e-13  #: squared pivots below this, of the diagonal, mean dependence
+    goal: float = 1e-10  #: relative gap that asks for no more correction
+    coarse: float = 1e-7  #: relative gap beyond which rounding is not what is wrong
+    acceptable: float = 1e-8  #: relative gap beyond which a state is not called optimal
+    perturbation: float = 1e-8  #: how far ties are spread when the loop stalls
+    max_rounds: int = 12
+    refresh_events: int = 2000  #: f is computed afresh from beta at least this often
+
+
+DEFAULT = Settings()
+
+
+@dataclass
+class Trace:
+    """What a walk did."""
+
+    events: int = 0
+    rounds: int = 0
+    exchanges: int = 0
+    jumps: int = 0
+    stalls: int = 0
+    refined: int = 0
+    strides: int = 0
+    through: int = 0  #: bound examples that crossed a limit within a stride unseen
+    members: int = 0
+    refreshed: int = 0
+    refactored: int = 0
+    max_violation: float = 0.0  #: in units of f, at the end
+    relative_gap: float = 0.0  #: at the end
+
+    def __add__(self, later: Trace) -> Trace:
+        """Return the sum of two walks; the violation is that of the later one."""
+        counts = {f.name: getattr(self, f.name) + getattr(later, f.name) for f in fields(self)}
+        return Trace(**{**counts, "max_violation": later.max_violation, "relative_gap": later.relative_gap})
+
+
+def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings, precision: float) -> bool:
+    """Set everything that is off in motion towards its place, and walk; says whether the end was reached.
+
+    ``precision`` scales the relaxation of the ratio test: a corrector must not relax by what it is to correct.
+
+    Raises
+    ------
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit, Cancelled : see ``solvers.follow.follow``
+    """
+    e, n = state.examples, state.n_slots
+    audit = audited(state)
+    set_motion(e, motion, n)
+    moving = np.flatnonzero(motion.v[:n])
+    motion.drive[:n] = combine(state, moving, motion.v[moving])
+    need_rows(state, state.free_slots())
+    state.make_room_for_free()
+    if state.n_free == 0:
+        state.kappa = mean_diagonal(state)
+    w = _walk_of(state, motion, _tolerances(state, motion, audit, settings, precision))
+    loop.start(w)
+    exit_ = _walk_to_the_end(state, w, audit, trace, settings)
+    _count(state, w, trace)
+    _raise_for(exit_)
+    return _settle(state, w, audit, trace, settings) and exit_ == loop.DONE
+
+
+def _tolerances(
+    state: PathState, motion: Motion, audit: Audit, settings: Settings, precision: float
+) -> loop.Tolerances:
+    n = state.n_slots
+    speed = np.abs(motion.v[:n])
+    noise = 8 * EPS * float(speed.sum()) * float(state.examples.diagonal[:n].max())
+    return loop.Tolerances(
+        f=max(precision * settings.ratio_f * audit.kink_scale, noise),
+        beta=max(precision * settings.ratio_beta, 1e-18) * audit.level_scale,
+        dependent=settings.dependent,
+        balance=1e-12 * max(audit.level_scale, float(speed.max())),
+        zero_step=1e-14,
+        stall=2 * state.n_free + 200,
+    )
+
+
+def _walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk:
+    n = state.n_slots
+    off = state.total - float(state.examples.beta[:n].sum()) if state.intercept else 0.0
+    clock = np.array([state.b, 1.0, float(motion.v[:n].sum()), off, 0.0, 0.25 / loop.STRIDE_EVENTS])
+    counters = np.zeros(loop.N_COUNTERS, np.int64)
+    counters[loop.WHO] = -1
+    counters[loop.BUDGET] = 50 * n + 10_000
+    nobody = np.empty(0, np.int64)
+    rows = state.rows
+    return loop.Walk(
+        n,
+        n,
+        state.intercept,
+        state.kappa,
+        state.examples,
+        motion,
+        state.factor,
+        rows.values,
+        rows.row_of,
+        nobody,
+        rows.values,
+        rows.row_of,
+        clock,
+        counters,
+        tol,
+    )
+
+
+def _walk_to_the_end(state: PathState, w: loop.Walk, audit: Audit, trace: Trace, settings: Settings) -> int:
+    """Walk, fetch what the loop asks for, spread ties where it stalls; returns the last exit."""
+    rng = np.random.default_rng(trace.rounds)
+    strength = settings.perturbation
+    while True:
+        exit_ = loop.follow_path(w)
+        if exit_ == loop.NEED_ROW:
+            need_rows(state, np.append(state.free_slots(), w.counters[loop.WHO]))
+            w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
+        elif exit_ == loop.NEED_ROOM:
+            state.make_room_for_free()
+            w = w._replace(factor=state.factor)
+        elif exit_ == loop.STALLED and w.clock[loop.RHO] > 1e-9 and strength < 1e-4:
+            trace.stalls += 1
+            loop.perturb(w, rng.random((w.n, 2)), strength * audit.kink_scale, strength * audit.level_scale)
+            strength *= 3
+        else:
+            break
+    state.b = float(w.clock[loop.B])
+    return exit_
+
+
+def _count(state: PathState, w: loop.Walk, trace: Trace) -> None:
+    events = int(w.counters[loop.EVENTS])
+    trace.rounds += 1
+    trace.events += events
+    trace.exchanges += int(w.counters[loop.EXCHANGES])
+    trace.jumps += int(w.counters[loop.JUMPS])
+    trace.strides += int(w.counters[loop.STRIDES])
+    trace.through += int(w.counters[loop.THROUGH])
+    trace.members += int(w.counters[loop.MEMBERS])
+    trace.refined += int(w.counters[loop.REFINED])
+    state.events_since_refresh += events
+
+
+def _raise_for(exit_: int) -> None:
+    if exit_ == loop.INDEFINITE:
+        raise NotPositiveSemidefinite("the kernel matrix of the window has a negative eigenvalue", field="kernel")
+    if exit_ == loop.CANCELLED:
+        raise Cancelled("cancelled while following the path")
+    if exit_ == loop.UNBALANCED:
+        raise NotOptimal("the examples that are left cannot balance the sum of the coefficients")
+
+
+def _settle(state: PathState, w: loop.Walk, audit: Audit, trace: Trace, settings: Settings) -> bool:
+    """Put betas that are at an end but for rounding there, and b in its middle with nobody free; False: not done yet."""
+    snap_to_levels(state.examples, state.n_slots, 1e-13 * audit.level_scale)
+    rounding = 4 * EPS * audit.level_scale
+    w = w._replace(factor=state.factor)
+    moved = loop.leave_ends(w, settings.dust * audit.level_scale if trace.rounds <= 2 else rounding, rounding)
+    if state.n_free == 0:
+        refresh(state)
+        if state.intercept:
+            state.b += loop.center(w)
+    return not moved
+
+
+@compiled
+def set_motion(e: Examples, motion: Motion, n: int) -> None:
+    """Turn everything that is off its place into a motion that ends there."""
+    for j in range(n):
+        q = e.seg[j] // 2
+        p = e.n_kinks[j]
+        e.dkinks[j, :] = 0.0
+        e.dlevels[j, :] = 0.0
+        motion.v[j] = 0.0
+        motion.dbeta[j] = 0.0
+        beta, f = e.beta[j], e.f[j]
+        if e.seg[j] & 1:
+            e.dlevels[j, q] = min(0.0, e.levels[j, q] - beta)
+            e.dlevels[j, q + 1] = max(0.0, e.levels[j, q + 1] - beta)
+            continue
+        for k in range(p):
+            if (k >= q and f > e.kinks[j, k]) or (k < q and f < e.kinks[j, k]):
+                e.dkinks[j, k] = e.kinks[j, k] - f
+        gap = e.levels[j, q] - beta
+        motion.v[j] = gap
+        if gap == 0.0 or p == 0:
+            continue
+        below = q == p or beta >= e.levels[j, q + 1]
+        above = q == 0 or beta <= e.levels[j, q - 1]
+        in_upper_box = q == p or (below and beta <= e.levels[j, q])
+        in_lower_box = q == 0 or (above and beta >= e.levels[j, q])
+        if in_upper_box and in_lower_box:
+            continue  # a pin: its box stands, and it moves straight to its level [Karasuyama & Takeuchi, eq. 4]
+        if below and above:
+            e.dlevels[j, q] = gap
+        else:
+            for k in range(p + 1):
+                e.dlevels[j, k] = e.levels[j, k] - beta
+
+
+@compiled
+def snap_to_levels(e: Examples, n: int, tol: float) -> None:
+    """Put bound betas on their levels where only rounding keeps them off."""
+    for j in range(n):
+        if e.seg[j] & 1 == 0:
+            level = e.levels[j, e.seg[j] // 2]
+            if abs(e.beta[j] - level) <= tol:
+                e.beta[j] = level
