@@ -14,7 +14,7 @@ from service.app import create_app
 from service.settings import Settings
 from service.store.base import StoreError
 
-SWITCH_SECONDS = 0.001
+SWITCH_SECONDS = 0.0001
 """How long one thread may hold the interpreter while others wait; the default of 5 ms shows in predictions."""
 
 
