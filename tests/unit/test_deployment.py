@@ -89,6 +89,13 @@ def test_readme_has_the_table_of_settings_as_the_service_prints_it(capsys: pytes
     assert capsys.readouterr().out in read("README.md")
 
 
+def test_the_map_names_every_module() -> None:
+    solvers, service = read("CONTRIBUTING.md").split("### `service/`")
+    for package, section in (("solvers", solvers), ("service", service), ("service/store", service)):
+        modules = {path.name for path in (ROOT / package).glob("*.py")} - {"__init__.py"}
+        assert {name for name in modules if f"`{name}`" not in section} == set(), package
+
+
 def test_changelog_knows_this_version() -> None:
     version = tomllib.loads(read("pyproject.toml"))["project"]["version"]
     changelog = read("CHANGELOG.md")
