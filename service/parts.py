@@ -15,6 +15,7 @@ from service.metrics import Metrics
 from service.pools import Pool
 from service.registry import Registry
 from service.settings import Settings
+from service.store.base import StoreError
 from service.store.lock import DirectoryLock
 from service.store.sqlite import SqliteStore
 from solvers import warm_up
@@ -35,15 +36,19 @@ class Service:
         self.settings = settings
         self.keys = parse_keys(settings.api_keys)
         self._lock = DirectoryLock(settings.data_dir)
-        self.store = SqliteStore(settings.data_dir / "livesvm.sqlite3")
+        try:
+            self.store = SqliteStore(settings.data_dir / "livesvm.sqlite3")
+        except StoreError:
+            self._lock.release()
+            raise
         self.metrics = Metrics()
         self.health = Health(self.metrics)
         source = Source(self.store, self.health, self.metrics)
         self.registry = Registry(Surroundings(settings, source, threading.BoundedSemaphore(settings.solves)))
         self.metrics.watch(self.registry.samples, settings.metrics_models)
-        self.readers = Pool("predict", settings.predict_threads, settings.max_predicts)
-        self.workers = Pool("update", 2, settings.max_predicts)
-        self.control = Pool("control", 2, settings.max_predicts)
+        self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
+        self.workers = Pool("update", 2, settings.max_calls)
+        self.control = Pool("control", 2, settings.max_calls)
 
     def models(self) -> Registry:
         """The models, once they are restored; raises NotReady before."""

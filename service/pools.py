@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from service.errors import QueueFull
@@ -19,7 +20,7 @@ class Pool:
     ----------
     name : of the threads, for people
     threads : that run at once
-    limit : calls that may run and wait together
+    limit : places, that is calls whose body is being read, that wait, or that run
     """
 
     def __init__(self, name: str, threads: int, limit: int) -> None:
@@ -28,15 +29,20 @@ class Pool:
         self._busy = 0
         self._threads = ThreadPoolExecutor(threads, name)
 
-    async def run(self, call: Callable[..., T], *arguments: object) -> T:
-        """The result of ``call(*arguments)``; raises QueueFull at once when too much waits."""
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold one of the places, from before a body is read until it is done with; raises QueueFull at once."""
         if self._busy >= self._limit:
-            raise QueueFull(f"{self._limit} calls of {self._name} wait already")
+            raise QueueFull(f"{self._limit} calls of {self._name} are under way already")
         self._busy += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+            yield
         finally:
             self._busy -= 1
+
+    async def run(self, call: Callable[..., T], *arguments: object) -> T:
+        """The result of ``call(*arguments)``, for a caller that holds a place."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
 
     def close(self) -> None:
         """End the threads once their work is done."""

@@ -41,7 +41,11 @@ class Settings(BaseSettings):
         default_factory=_default_solves, ge=1, le=256, description="Solves that run at once; default: cores - 1."
     )
     predict_threads: int = Field(default=4, ge=1, le=256, description="Threads that answer predictions.")
-    max_predicts: int = Field(default=256, ge=1, description="Predictions under way or waiting; more are answered 429.")
+    max_calls: int = Field(
+        default=64,
+        ge=1,
+        description="Calls of one kind (predictions, updates being read, others) under way; more are answered 429.",
+    )
     queue_size: int = Field(
         default=64, ge=1, description="Commands that may wait for one model; more are answered 429."
     )

@@ -39,8 +39,9 @@ async def update(id: ModelId, request: Request, service: Parts, idempotency_key:
     Besides JSON this reads an npz file with members `X`, `y`, `keys`?, `weights`?, `remove_keys`?, `remove_oldest`?.
     """
     live = service.models().get(id)
-    body = await read_body(request, service.settings)
-    wanted = await service.workers.run(parse_update, body)
+    with service.workers.place():
+        body = await read_body(request, service.settings)
+        wanted = await service.workers.run(parse_update, body)
     reply = await asyncio.wrap_future(live.update(wanted, idempotency_key))
     headers = {"idempotent-replayed": "true"} if reply.replayed else None
     return Response(reply.body, 200, headers, "application/json")

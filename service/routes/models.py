@@ -28,8 +28,9 @@ router = APIRouter(tags=["models"])
 async def create(request: Request, service: Parts) -> Response:
     """Create a live model; it can be updated at once and predicts once it knows an example."""
     registry = service.models()
-    body = await read_body(request, service.settings)
-    live = await service.control.run(lambda: registry.create(parse_json(body, ModelSpec)))
+    with service.control.place():
+        body = await read_body(request, service.settings)
+        live = await service.control.run(lambda: registry.create(parse_json(body, ModelSpec)))
     headers = {"location": f"/models/{live.id}"}
     return _json(description(live, service), status=201, headers=headers)
 
@@ -42,7 +43,13 @@ async def create(request: Request, service: Parts) -> Response:
 )
 async def list_all(service: Parts) -> Response:
     """Every model, by id."""
-    return _json(ModelList(models=[description(model, service) for model in service.models().all()]))
+    registry = service.models()
+
+    def answer() -> Response:
+        return _json(ModelList(models=[description(model, service) for model in registry.all()]))
+
+    with service.control.place():
+        return await service.control.run(answer)
 
 
 @router.get(
@@ -65,7 +72,9 @@ async def describe(id: ModelId, service: Parts) -> Response:
 )
 async def delete(id: ModelId, service: Parts) -> Response:
     """Delete a model and everything that is stored of it."""
-    await service.control.run(service.models().delete, id)
+    registry = service.models()
+    with service.control.place():
+        await service.control.run(registry.delete, id)
     return Response(status_code=204)
 
 

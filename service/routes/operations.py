@@ -40,4 +40,5 @@ async def ready(service: Parts) -> Health:
 )
 async def metrics(service: Parts) -> Response:
     """Every metric in the text format of Prometheus."""
-    return Response(await service.control.run(service.metrics.render), media_type=CONTENT_TYPE_LATEST)
+    with service.control.place():
+        return Response(await service.control.run(service.metrics.render), media_type=CONTENT_TYPE_LATEST)

@@ -138,7 +138,10 @@ class Store(Protocol):
         """What is remembered under an idempotency key."""
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
-        """Keep the answer of the request that was appended under this key."""
+        """Keep the answer of the request that was appended under this key.
+
+        A loss of power before the next append or snapshot may take it back; recovery makes it again from the log.
+        """
 
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes) -> None:
         """Store a snapshot that holds every record up to ``sequence``; keep two; trim the log below the older."""

@@ -66,7 +66,6 @@ class SqliteStore:
         with _sqlite_errors():
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
             self._prepare()
 
     def _prepare(self) -> None:
@@ -80,9 +79,10 @@ class SqliteStore:
                 db.execute(f"PRAGMA user_version = {SCHEMA}")
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block whole or not at all, alone."""
+    def _transaction(self, *, synced: bool = True) -> Iterator[sqlite3.Connection]:
+        """Run the block whole or not at all, alone; not ``synced``, it is on the disk with the next one that is."""
         with self._lock, _sqlite_errors():
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
@@ -173,7 +173,7 @@ class SqliteStore:
         return Remembered(*rows[0]) if rows else None
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
-        with self._transaction() as db:
+        with self._transaction(synced=False) as db:
             self._held(db, lease)
             query = "UPDATE requests SET answer = ? WHERE model = ? AND key = ?"
             db.execute(query, (answer, lease.model, key))

@@ -16,6 +16,8 @@ from service.store.sqlite import SqliteStore
 def test_commits_reach_the_disk(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "s")) as store:
         assert store._read("PRAGMA journal_mode") == [("wal",)]
+        lease = store.create("m", b"")
+        store.append(lease, 1, b"record", None, keep=1)
         assert store._read("PRAGMA synchronous") == [(2,)]  # FULL
 
 

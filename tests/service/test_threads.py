@@ -90,16 +90,8 @@ def test_the_deadline_is_kept_when_nothing_comes() -> None:
 
 def test_a_pool_is_bounded_and_frees_its_places() -> None:
     pool = Pool("test", threads=1, limit=2)
-    release = threading.Event()
-
-    async def overload() -> None:
-        running = [asyncio.create_task(pool.run(release.wait, 10)) for _ in range(2)]
-        await asyncio.sleep(0)
-        with pytest.raises(QueueFull):
-            await pool.run(release.is_set)
-        release.set()
-        assert await asyncio.gather(*running) == [True, True]
-        assert await pool.run(release.is_set)
-
-    asyncio.run(overload())
+    with pool.place(), pool.place(), pytest.raises(QueueFull), pool.place():
+        raise AssertionError("a third place was given")
+    with pool.place(), pool.place():
+        assert asyncio.run(pool.run(sum, (1, 2))) == 3
     pool.close()
