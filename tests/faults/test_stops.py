@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from service.store.sqlite import SqliteStore
 from tests.service.process import ServiceProcess, blobs
 
 
@@ -86,6 +87,16 @@ def test_a_second_process_on_the_same_data_is_refused(tmp_path: Path) -> None:
         assert second.wait() == 1
         assert f"in use by process {service.pid}" in second.errors
         assert http.get("/health/ready").status_code == 200
+
+
+def test_a_store_that_a_newer_version_wrote_is_refused(tmp_path: Path) -> None:
+    SqliteStore(tmp_path / "livesvm.sqlite3").close()
+    with closing(sqlite3.connect(tmp_path / "livesvm.sqlite3")) as db:
+        db.execute("PRAGMA user_version = 99")
+    service = ServiceProcess(tmp_path)
+    service.launch()
+    assert service.wait() == 1
+    assert "schema 99" in service.errors
 
 
 def test_without_its_store_the_service_predicts_refuses_updates_and_recovers(tmp_path: Path) -> None:

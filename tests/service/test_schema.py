@@ -14,6 +14,15 @@ from tests.service.process import ServiceProcess
 KNOWN = "schema-target"
 
 
+def keep_one_row(body: Any) -> None:
+    """Make an update's columns equally long, which drawn ones hardly ever are."""
+    add = body.get("add") if isinstance(body, dict) else None
+    if isinstance(add, dict):
+        for name, column in add.items():
+            if isinstance(column, list):
+                add[name] = column[:1]
+
+
 def exercise(operation: Any, url: str) -> set[int]:
     """Send requests drawn for one operation; the statuses that came back."""
     statuses: set[int] = set()
@@ -30,6 +39,8 @@ def exercise(operation: Any, url: str) -> set[int]:
     def send(case: Any) -> None:
         if case.path_parameters and case.method.upper() != "DELETE":
             case.path_parameters["id"] = KNOWN
+        if len(repr(case.body)) % 2:
+            keep_one_row(case.body)
         response = case.call(base_url=url)
         statuses.add(response.status_code)
         assert response.status_code < 500, response.text

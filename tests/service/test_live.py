@@ -1,0 +1,223 @@
+"""One live model on a store that fails when it is told to, and with an estimator that does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.commands import Batch, Removal, Update
+from service.errors import IdempotencyConflict
+from service.health import Health
+from service.journal import Source
+from service.live import LiveModel, Surroundings
+from service.metrics import Metrics
+from service.model import ModelState
+from service.schemas import ModelSpec
+from service.settings import Settings
+from service.store.base import Lease, StoreDamaged, StoreUnavailable
+from service.store.sqlite import SqliteStore
+from solvers.errors import NotOptimal, NotPositiveSemidefinite
+
+SPEC = ModelSpec(id="m", C=10.0)
+PROBE = np.random.default_rng(1).normal(size=(10, 2))
+
+
+class FailingStore(SqliteStore):
+    """Fails in the named call, before or after it had its effect."""
+
+    failing: str = ""
+    after_effect: bool = False
+
+    @contextmanager
+    def _may_fail(self, call: str) -> Iterator[None]:
+        if call == self.failing and not self.after_effect:
+            raise StoreUnavailable(f"{call} failed")
+        yield
+        if call == self.failing:
+            raise StoreUnavailable(f"{call} failed after it had its effect")
+
+    def append(self, *arguments: Any, **options: Any) -> Any:
+        with self._may_fail("append"):
+            return super().append(*arguments, **options)
+
+    def abort(self, *arguments: Any) -> None:
+        with self._may_fail("abort"):
+            super().abort(*arguments)
+
+    def remember(self, *arguments: Any) -> None:
+        with self._may_fail("remember"):
+            super().remember(*arguments)
+
+    def save_snapshot(self, *arguments: Any) -> None:
+        with self._may_fail("save_snapshot"):
+            super().save_snapshot(*arguments)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FailingStore]:
+    with closing(FailingStore(tmp_path / "store")) as opened:
+        yield opened
+
+
+def alive(store: SqliteStore, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -> LiveModel:
+    metrics = Metrics()
+    source = Source(store, Health(metrics), metrics)
+    return LiveModel(spec, lease, Surroundings(Settings(**settings), source, threading.BoundedSemaphore(1)))
+
+
+@pytest.fixture
+def live(store: FailingStore) -> Iterator[LiveModel]:
+    model = alive(store, store.create("m", b""))
+    yield model
+    store.failing = ""
+    model.stop()
+
+
+def batch(seed: int, n: int = 8) -> Update:
+    rng = np.random.default_rng(seed)
+    y = rng.choice([-1.0, 1.0], n)
+    return Update(Batch(rng.normal(size=(n, 2)) + y[:, None], y))
+
+
+def decisions(model: LiveModel) -> Any:
+    return model.predict(PROBE).decision
+
+
+def check_restored(store: SqliteStore, model: LiveModel) -> None:
+    """Another process would find the same model."""
+    again = alive(store, store.acquire("m"))
+    assert again.published.version == model.published.version
+    np.testing.assert_allclose(decisions(again), decisions(model), rtol=0, atol=1e-9)
+    again.stop()
+
+
+@pytest.mark.parametrize("after_effect", [False, True])
+def test_an_append_that_failed_has_no_effect_whether_it_was_written_or_not(
+    after_effect: bool, store: FailingStore, live: LiveModel
+) -> None:
+    live.update(batch(0), None).result()
+    before = decisions(live)
+    store.failing, store.after_effect = "append", after_effect
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            live.update(batch(1), "name").result()
+    assert live.stale
+    np.testing.assert_array_equal(decisions(live), before)
+    store.failing = ""
+    assert live.update(batch(2), "name").result().replayed is False
+    assert live.published.version == 2
+    assert not live.stale
+    check_restored(store, live)
+
+
+def test_an_answer_that_could_not_be_kept_is_given_and_kept_later(store: FailingStore, live: LiveModel) -> None:
+    store.failing = "remember"
+    answer = live.update(batch(0), "name").result()
+    assert answer.replayed is False
+    with pytest.raises(StoreUnavailable):
+        live.update(batch(1), None).result()
+    store.failing = ""
+    again = live.update(batch(0), "name").result()
+    assert (again.body, again.replayed) == (answer.body, True)
+    with pytest.raises(IdempotencyConflict):
+        live.update(batch(1), "name").result()
+    check_restored(store, live)
+
+
+def test_a_refusal_that_could_not_be_noted_is_an_unknown_outcome(store: FailingStore) -> None:
+    spec = ModelSpec.model_validate({"kernel": {"name": "sigmoid", "gamma": 1.0, "coef0": -1.0}})
+    live = alive(store, store.create("m", b""), spec)
+    refused = Update(Batch(np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), np.array([1.0, -1.0, 1.0])))
+    store.failing = "abort"
+    with pytest.raises(StoreUnavailable):
+        live.update(refused, None).result()
+    store.failing = ""
+    with pytest.raises(NotPositiveSemidefinite):
+        live.update(refused, None).result()
+    one = Update(Batch(np.ones((1, 2)), np.ones(1)))
+    live.update(one, None).result()
+    assert live.published.version == 1
+    live.stop()
+    assert [record.aborted for record in store.log("m", 0)] == [True, True, False]
+    assert alive(store, store.acquire("m"), spec).published.version == 1
+
+
+def test_an_unforeseen_failure_rebuilds_the_model(
+    store: FailingStore, live: LiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live.update(batch(0), None).result()
+    before = decisions(live)
+    with monkeypatch.context() as patched:
+        patched.setattr(ModelState, "apply", lambda state, command: state.window.arrivals.clear() or 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            live.update(batch(1), "name").result()
+    np.testing.assert_array_equal(decisions(live), before)
+    assert live.certificate().result()["n_examples"] == 8
+    live.update(Update(None, Removal(oldest=3)), "name").result()
+    assert (live.published.version, live.published.sizes.n_examples) == (2, 5)
+    check_restored(store, live)
+
+
+def test_a_snapshot_that_could_not_be_written_loses_nothing(store: FailingStore) -> None:
+    live = alive(store, store.create("m", b""), snapshot_updates=1)
+    store.failing = "save_snapshot"
+    live.update(batch(0), None).result()
+    with pytest.raises(StoreUnavailable):
+        live.checkpoint().result()
+    live.stop()
+    assert store.snapshots("m") == []
+    store.failing = ""
+    check_restored(store, live)
+
+
+def test_a_changed_model_is_snapshot_after_a_while(store: FailingStore) -> None:
+    live = alive(store, store.create("m", b""), snapshot_seconds=0.05)
+    live.update(batch(0), None).result()
+    for _ in range(200):
+        if store.snapshots("m"):
+            break
+        threading.Event().wait(0.02)
+    assert store.snapshots("m") == [1]
+    live.stop()
+
+
+def test_a_path_that_cannot_be_walked_again_is_replaced_by_a_fresh_solve(
+    store: FailingStore, live: LiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(3):
+        live.update(batch(seed), None).result()
+    live.update(Update(batch(3).add, Removal(oldest=5)), None).result()
+    apply = ModelState.apply
+
+    def failing_once(state: ModelState, command: Any) -> Any:
+        if state.version in (1, 3):
+            raise NotOptimal("other rounding errors than last time")
+        return apply(state, command)
+
+    monkeypatch.setattr(ModelState, "apply", failing_once)
+    again = alive(store, store.acquire("m"))
+    assert again.published.version == 4
+    np.testing.assert_allclose(decisions(again), decisions(live), rtol=0, atol=1e-7)
+    assert again.certificate().result()["relative_gap"] <= 1e-8
+    again.stop()
+
+
+def test_an_acknowledged_update_that_can_no_longer_be_applied_is_told(
+    store: FailingStore, live: LiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(2):
+        live.update(batch(seed), None).result()
+
+    def failing(state: ModelState, command: Any) -> Any:
+        raise NotOptimal("never again")
+
+    monkeypatch.setattr(ModelState, "apply", failing)
+    monkeypatch.setattr(ModelState, "apply_cold", failing)
+    with pytest.raises(StoreDamaged, match="record 1 of model m can no longer be applied"):
+        alive(store, store.acquire("m"))
