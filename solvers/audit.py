@@ -35,6 +35,8 @@ def audited(state: PathState) -> Audit:
     """Return the violation and the duality gap of the state, judged by its own f."""
     e, n = state.examples, state.n_slots
     off_f, off_beta, kink_scale, level_scale, gap, primal = _audit(e, n, state.b)
+    if kink_scale == 0.0:  # one class: f has the scale that the kernel gives it
+        kink_scale = max(state.total, level_scale) * float(e.diagonal[:n].max())
     off_sum = abs(float(e.beta[:n].sum()) - state.total) if state.intercept else 0.0
     primal += state.total * state.b
     gap += max(abs(state.b), kink_scale) * off_sum

@@ -30,6 +30,10 @@ class InvalidInput(SolverError, ValueError):
         super().__init__(f"{', '.join(where)}: {reason}" if where else reason)
 
 
+class InvalidType(InvalidInput, TypeError):
+    """An argument is of a type that cannot be used."""
+
+
 class DuplicateKey(InvalidInput):
     """A key that is added is already in the window, or stands twice in the batch."""
 

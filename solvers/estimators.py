@@ -2,64 +2,26 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from solvers import incremental, validation
-from solvers.certificate import Certificate
+from solvers import validation
 from solvers.errors import InvalidInput
-from solvers.follow import Trace
-from solvers.kernels import Kernel
-from solvers.losses import hinge
-from solvers.predictor import Predictor
-from solvers.validation import Key
-from solvers.window import Window
+from solvers.live_estimator import LiveEstimator
+from solvers.losses import Losses, epsilon_insensitive, hinge, one_class, pinball
 
 Floats = NDArray[np.float64]
 
-KERNEL_ALIASES = {"polynomial": "poly"}
+ON_BOUNDARY = 1e-10  # of rho: margin examples of a one-class model lie on its boundary exactly, computed f does not
 
 
-@dataclass(frozen=True)
-class UpdateReport:
-    """What one update did.
-
-    Attributes
-    ----------
-    added, removed : keys, in the order in which they were given
-    events : breakpoints of the path: examples that changed sides
-    seconds : wall time of the update
-    n, n_free, n_bound : examples in the window, how many of them are at a kink, and how many have a coefficient at a bound
-    max_violation : largest violation of the optimality conditions after the update, in units of f
-    relative_gap : duality gap over the objective, by the f that the solver tracks
-    rounds, exchanges, stalls, refreshes, refactorizations : how the path was walked, see ``solvers.follow``
-    """
-
-    added: tuple[Key, ...]
-    removed: tuple[Key, ...]
-    events: int
-    seconds: float
-    n: int
-    n_free: int
-    n_bound: int
-    max_violation: float
-    relative_gap: float
-    rounds: int
-    exchanges: int
-    stalls: int
-    refreshes: int
-    refactorizations: int
-
-
-class IncrementalSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
     """A support vector classifier that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over its window; an update moves many examples in and
@@ -119,118 +81,35 @@ class IncrementalSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes = classes
         self.cache_mb = cache_mb
 
-    # -- learning ------------------------------------------------------------------------------------------------------
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        keys: Iterable[Key] | None = None,
-    ) -> Self:
-        """Train on ``X`` (n, d) and ``y`` (n,) from nothing; whatever was in the window is gone."""
-        self._forget()
-        validate_data(self, X, y, skip_check_array=True)
-        self._learn(X, y, sample_weight, keys, ())
-        return self
-
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Add examples to the window: the same as ``update(add=(X, y))``; ``classes`` fixes the labels on the first call."""
+        """Add examples to the window, like ``update(add=(X, y))``; ``classes`` fixes the labels on the first call."""
         if classes is not None and not hasattr(self, "classes_"):
             self._set_classes(np.asarray(classes))
-        validate_data(self, X, y, reset=not hasattr(self, "n_features_in_"), skip_check_array=True)
+        self._check_features(X, y, reset=not hasattr(self, "n_features_in_"))
         self._learn(X, y, sample_weight, None, ())
         return self
 
-    def update(
-        self,
-        add: tuple[ArrayLike, ArrayLike] | None = None,
-        remove: Iterable[Key] | None = None,
-        *,
-        keys: Iterable[Key] | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> UpdateReport:
-        """Add and remove examples along one path; all or nothing.
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return f(x) for ``X`` (m, d), as (m,); positive for ``classes_[1]``."""
+        return self._decision(X)
 
-        Parameters
-        ----------
-        add : features (m, d) and labels (m,) of new examples
-        remove : keys of examples that leave; a key that leaves can come back in the same call
-        keys : m names for the new examples, strings or whole numbers; unused whole numbers by default
-        sample_weight : (m,) weights of the new examples, >= 0
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label of each row of ``X`` (m, d)."""
+        return self._labels(self.decision_function(X))
 
-        Raises
-        ------
-        InvalidInput, DuplicateKey, UnknownKey : see the message; nothing was changed
-        NotPositiveSemidefinite, NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
-        """
-        X, y = add if add is not None else (None, None)
-        return self._learn(X, y, sample_weight, keys, () if remove is None else remove)
+    @property
+    def window_y(self) -> NDArray[Any]:
+        """Labels of the window, (n,), oldest first."""
+        return self._labels(self._window.y)
 
-    def _learn(
-        self,
-        X: ArrayLike | None,
-        y: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        keys: Iterable[Key] | None,
-        remove: Iterable[Key],
-    ) -> UpdateReport:
-        started = time.perf_counter()
-        window = self._window if hasattr(self, "_window") else None
-        width = window.width if window is not None else None
-        if X is None:
-            X_new, y_new = np.empty((0, width or 0)), np.empty(0)
-        else:
-            X_new = validation.matrix(X, width=width)
-            if X_new.shape[0] == 0:
-                raise InvalidInput("Found array with 0 sample(s) while a minimum of 1 is required", field="X")
-            if X_new.shape[1] == 0:
-                raise InvalidInput(
-                    f"Found array with 0 feature(s) (shape={X_new.shape}) while a minimum of 1 is required.",
-                    field="X",
-                )
-            if y is None:
-                raise InvalidInput("requires y to be passed, but the target y is None", field="y")
-            y_new = self._signs(y, X_new.shape[0])
-        weights = validation.sample_weights(sample_weight, X_new.shape[0])
-        if window is None:
-            window = self._new_window(X_new, weights)
-        leaving = validation.known_keys(remove, window.keys)
-        taken = window.keys if not leaving else set(window.keys) - set(leaving)
-        names = window.unused_keys(len(y_new)) if keys is None else keys
-        adding = validation.new_keys(names, len(y_new), taken)
-        losses = hinge(y_new, self._costs(y_new, weights))
-        trace = window.update(X_new, y_new, weights, losses, adding, leaving)
-        self._window = window
-        self.n_features_in_ = window.width
-        self.gamma_ = window.state.kernel.gamma
-        return self._report(trace, adding, leaving, time.perf_counter() - started)
+    def _labels(self, f: Floats) -> NDArray[Any]:
+        return self.classes_[np.where(f > 0, self.classes_.size - 1, 0)]
 
-    def _report(self, trace: Trace, added: list[Key], removed: list[Key], seconds: float) -> UpdateReport:
-        state = self._window.state
-        bound = int(np.count_nonzero(state.examples.beta[: state.n_slots])) - state.n_free_supports()
-        return UpdateReport(
-            added=tuple(added),
-            removed=tuple(removed),
-            events=trace.events,
-            seconds=seconds,
-            n=state.n,
-            n_free=state.n_free,
-            n_bound=bound,
-            max_violation=trace.max_violation,
-            relative_gap=trace.relative_gap,
-            rounds=trace.rounds,
-            exchanges=trace.exchanges,
-            stalls=trace.stalls,
-            refreshes=trace.refreshed,
-            refactorizations=trace.refactored,
-        )
-
-    # -- labels and parameters -----------------------------------------------------------------------------------------
-
-    def _signs(self, y: ArrayLike, m: int) -> Floats:
+    def _targets(self, y: ArrayLike | None, m: int) -> Floats:
+        if y is None:
+            raise InvalidInput("requires y to be passed, but the target y is None", field="y")
         labels = column_or_1d(y, warn=True)
         if labels.dtype.kind == "f":
             validation.check_finite(labels, "y")
@@ -271,10 +150,12 @@ class IncrementalSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._window.flip_signs()  # what was the only class, and so the positive one, is the negative one now
         self.classes_ = known
 
-    def _costs(self, y: Floats, weights: Floats) -> Floats:
-        costs = validation.positive(self.C, "C") * weights
+    def _losses(self, targets: Floats, weights: Floats) -> Losses:
+        return hinge(targets, validation.positive(self.C, "C") * weights * self._class_weights(targets))
+
+    def _class_weights(self, targets: Floats) -> Floats:
         if self.class_weight is None:
-            return costs
+            return np.ones(targets.size)
         if not isinstance(self.class_weight, Mapping):
             raise InvalidInput("must be a mapping from label to weight", field="class_weight")
         of = {label: float(self.class_weight.get(label, 1.0)) for label in self.classes_.tolist()}
@@ -284,115 +165,15 @@ class IncrementalSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"the weight of {label!r} must be a number that is not negative", field="class_weight"
                 )
         negative, positive = of[self.classes_.tolist()[0]], of[self.classes_.tolist()[-1]]
-        return costs * np.where(y > 0, positive, negative)
-
-    def _new_window(self, X: Floats, weights: Floats) -> Window:
-        name = KERNEL_ALIASES.get(self.kernel, self.kernel)
-        if isinstance(self.gamma, str):
-            if self.gamma != "scale":
-                raise InvalidInput(f"must be a number or 'scale', not {self.gamma!r}", field="gamma")
-            variance = _variance(X, weights)
-            gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-        else:
-            gamma = validation.positive(self.gamma, "gamma")
-        kernel = Kernel(name, gamma, self.degree, self.coef0)  # type: ignore[arg-type]
-        return Window(kernel, intercept=self.fit_intercept, cache_bytes=int(self.cache_mb * 2**20))
-
-    def _forget(self) -> None:
-        for name in ("_window", "classes_", "gamma_", "n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                delattr(self, name)
-
-    # -- answers -------------------------------------------------------------------------------------------------------
-
-    def decision_function(self, X: ArrayLike) -> Floats:
-        """Return f(x) for ``X`` (m, d), as (m,); positive for ``classes_[1]``."""
-        check_is_fitted(self, "_window")
-        validate_data(self, X, reset=False, skip_check_array=True)
-        return self.predictor().decision_function(X)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of each row of ``X`` (m, d)."""
-        positive = self.decision_function(X) > 0
-        return self.classes_[np.where(positive, self.classes_.size - 1, 0)]
-
-    def predictor(self) -> Predictor:
-        """Return the model as it is now, frozen: safe to share between threads."""
-        check_is_fitted(self, "_window")
-        return self._window.predictor()
-
-    def certificate(self) -> Certificate:
-        """Return how far the model is from the optimum of its window, recomputed from the data."""
-        check_is_fitted(self, "_window")
-        return self._window.certificate()
-
-    # -- the window ----------------------------------------------------------------------------------------------------
-
-    @property
-    def keys_(self) -> list[Key]:
-        return list(self._window.keys)
-
-    @property
-    def n_window_(self) -> int:
-        return len(self._window.keys)
-
-    @property
-    def window_X(self) -> Floats:
-        """Features of the window, (n, d), oldest first."""
-        return self._window.X
-
-    @property
-    def window_y(self) -> NDArray[Any]:
-        """Labels of the window, (n,), oldest first."""
-        return self.classes_[np.where(self._window.y > 0, self.classes_.size - 1, 0)]
-
-    @property
-    def window_sample_weight(self) -> Floats:
-        """Weights of the window's examples, (n,), oldest first."""
-        return self._window.weights
-
-    @property
-    def support_(self) -> NDArray[np.int32]:
-        return np.flatnonzero(self._window.beta).astype(np.int32)
-
-    @property
-    def support_vectors_(self) -> Floats:
-        return self.window_X[self.support_]
-
-    @property
-    def dual_coef_(self) -> Floats:
-        return self._window.beta[self.support_][None, :]
-
-    @property
-    def intercept_(self) -> Floats:
-        return np.array([self._window.state.b])
-
-    # -- keeping -------------------------------------------------------------------------------------------------------
+        return np.where(targets > 0, positive, negative)
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
-        check_is_fitted(self, "_window")
-        return {**self._window.to_arrays(), "classes": self.classes_}
+        return {**super().to_arrays(), "classes": self.classes_}
 
-    @classmethod
-    def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` was taken from; ``params`` are those of ``get_params``.
-
-        Raises
-        ------
-        NotOptimal : the arrays do not describe a model that can be brought to its optimum
-        """
-        model = cls(**params)
-        model.classes_ = np.asarray(arrays["classes"])
-        kernel = model._new_window(np.zeros((1, 1)), np.ones(1)).state.kernel
-        kernel = Kernel(kernel.name, float(arrays["gamma"]), kernel.degree, kernel.coef0)
-        window = Window(kernel, intercept=model.fit_intercept, cache_bytes=int(model.cache_mb * 2**20))
-        y, weights = np.asarray(arrays["y"], np.float64), np.asarray(arrays["sample_weight"], np.float64)
-        window.restore(arrays, hinge(y, model._costs(y, weights)))
-        model._window = window
-        model.n_features_in_ = window.width
-        model.gamma_ = kernel.gamma
-        return model
+    def _restore(self, arrays: Mapping[str, Any]) -> None:
+        self.classes_ = np.asarray(arrays["classes"])
+        super()._restore(arrays)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -400,10 +181,146 @@ class IncrementalSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _variance(X: Floats, weights: Floats) -> float:
-    """Return the variance of all entries of ``X``, rows weighted."""
-    total = weights.sum() * X.shape[1]
-    if total <= 0:
-        return float(X.var())
-    mean = (weights @ X).sum() / total
-    return float((weights @ (X - mean) ** 2).sum() / total)
+class IncrementalSVR(RegressorMixin, LiveEstimator):  # type: ignore[misc]
+    """A support vector regressor that stays exactly optimal while examples come and go.
+
+    It minimizes ``1/2 |w|^2 + C sum_i weight_i loss(y_i - f(x_i))`` over its window.
+
+    Parameters
+    ----------
+    C : weight of the losses, > 0
+    epsilon : half width of the tube without loss, >= 0, in units of y; for the epsilon-insensitive loss
+    loss : "epsilon_insensitive", "absolute" or "pinball"
+    quantile : level of the pinball loss, in (0, 1): f estimates that conditional quantile
+    kernel, gamma, degree, coef0, fit_intercept, cache_mb : as in ``IncrementalSVC``
+
+    Examples
+    --------
+    >>> from solvers import IncrementalSVR
+    >>> model = IncrementalSVR(C=10.0, epsilon=0.1, kernel="linear").fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    >>> model.predict([[1.5]]).round(6).tolist()
+    [1.45]
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        kernel: str = "rbf",
+        *,
+        loss: str = "epsilon_insensitive",
+        quantile: float = 0.5,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        fit_intercept: bool = True,
+        cache_mb: float = 512,
+    ) -> None:
+        self.C = C
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.loss = loss
+        self.quantile = quantile
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.cache_mb = cache_mb
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Add examples to the window: the same as ``update(add=(X, y))``."""
+        self._check_features(X, y, reset=not hasattr(self, "n_features_in_"))
+        self._learn(X, y, sample_weight, None, ())
+        return self
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return f(x) for ``X`` (m, d), as (m,), in units of y."""
+        return self._decision(X)
+
+    def _targets(self, y: ArrayLike | None, m: int) -> Floats:
+        if y is None:
+            raise InvalidInput("requires y to be passed, but the target y is None", field="y")
+        return validation.vector(column_or_1d(y, warn=True), m, field="y")
+
+    def _losses(self, targets: Floats, weights: Floats) -> Losses:
+        costs = validation.positive(self.C, "C") * weights
+        if self.loss == "epsilon_insensitive":
+            return epsilon_insensitive(targets, validation.not_negative(self.epsilon, "epsilon"), costs)
+        if self.loss == "absolute":
+            return epsilon_insensitive(targets, 0.0, costs)
+        if self.loss == "pinball":
+            if not 0 < self.quantile < 1:
+                raise InvalidInput(f"must lie between 0 and 1, not {self.quantile!r}", field="quantile")
+            return pinball(targets, self.quantile, costs)
+        raise InvalidInput(f"must be 'epsilon_insensitive', 'absolute' or 'pinball', not {self.loss!r}", field="loss")
+
+
+class IncrementalOneClassSVM(OutlierMixin, LiveEstimator):  # type: ignore[misc]
+    """A one-class support vector machine that stays exactly optimal while examples come and go.
+
+    It minimizes ``1/2 |w|^2 + sum_i weight_i (max(0, rho - w'x_i) - nu rho)``, the problem of [Schoelkopf et al.] times
+    ``nu n``, so that coefficients lie in [0, weight_i] and sum up to ``nu sum_i weight_i``: an example that comes or goes
+    changes the sum and nothing else. ``f = w'x - rho`` is negative for outliers.
+
+    Parameters
+    ----------
+    nu : upper bound of the share of outliers, in (0, 1]
+    kernel, gamma, degree, coef0, cache_mb : as in ``IncrementalSVC``
+
+    Attributes
+    ----------
+    offset_ : rho; the decision function is ``score_samples`` minus it
+    """
+
+    fit_intercept = True
+
+    def __init__(
+        self,
+        nu: float = 0.5,
+        kernel: str = "rbf",
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_mb: float = 512,
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_mb = cache_mb
+
+    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Add examples to the window: the same as ``update(add=(X, None))``; ``y`` is ignored."""
+        self._check_features(X, None, reset=not hasattr(self, "n_features_in_"))
+        self._learn(X, None, sample_weight, None, ())
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return the signed distance of ``X`` (m, d) to the boundary, as (m,); negative for outliers."""
+        return self._decision(X)
+
+    def score_samples(self, X: ArrayLike) -> Floats:
+        """Return ``w'x`` for ``X`` (m, d), as (m,)."""
+        return self.decision_function(X) + self.offset_
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return +1 for inliers and -1 for outliers, for ``X`` (m, d); on the boundary, but for rounding, is inside."""
+        return np.where(self.decision_function(X) >= -ON_BOUNDARY * abs(self.offset_), 1, -1)
+
+    @property
+    def offset_(self) -> float:
+        check_is_fitted(self, "_window")
+        return -self._window.state.b
+
+    def _targets(self, y: ArrayLike | None, m: int) -> Floats:
+        return np.ones(m)
+
+    def _losses(self, targets: Floats, weights: Floats) -> Losses:
+        return one_class(weights)
+
+    def _total(self, weights: Floats) -> float:
+        if isinstance(self.nu, bool) or not 0 < self.nu <= 1:
+            raise InvalidInput(f"must lie in (0, 1], not {self.nu!r}", field="nu")
+        return float(self.nu * weights.sum())

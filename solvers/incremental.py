@@ -24,9 +24,16 @@ Ints = NDArray[np.int64]
 
 
 def update(
-    state: PathState, X: Floats, losses: Losses, leave: Ints, settings: Settings = DEFAULT
+    state: PathState,
+    X: Floats,
+    losses: Losses,
+    leave: Ints,
+    total: float = 0.0,
+    settings: Settings = DEFAULT,
 ) -> tuple[Ints, Trace]:
     """Add examples ``X`` (m, d) with their losses and remove those in slots ``leave``, along one path.
+
+    ``total`` is what the betas sum up to afterwards.
 
     Returns the slots of the new examples and what the walk did. On any error the state is as it was.
 
@@ -36,6 +43,7 @@ def update(
     """
     with undone_on_error(state):
         slots = state.insert(X, losses)
+        state.total = total
         meet(state, slots, X)
         depart(state, leave)
         place(state, slots)
@@ -67,18 +75,6 @@ def resume(
     refactor(state, free)
     follow(state, settings=settings)
     return slots
-
-
-def update_singly(state: PathState, X: Floats, losses: Losses, leave: Ints, settings: Settings = DEFAULT) -> Trace:
-    """Do the same one example at a time, the classical way [Cauwenberghs & Poggio]; kept as the baseline."""
-    trace = Trace()
-    for i in range(losses.n_kinks.size):
-        one = Losses(losses.kinks[i : i + 1], losses.levels[i : i + 1], losses.n_kinks[i : i + 1])
-        trace = trace + update(state, X[i : i + 1], one, np.empty(0, np.int64), settings)[1]
-    nothing = Losses(losses.kinks[:0], losses.levels[:0], losses.n_kinks[:0])
-    for slot in leave:
-        trace = trace + update(state, X[:0], nothing, np.array([slot]), settings)[1]
-    return trace
 
 
 def meet(state: PathState, slots: Ints, X: Floats) -> None:
@@ -123,13 +119,13 @@ def undone_on_error(state: PathState) -> Iterator[None]:
     """Bring the state back to what it was when anything goes wrong inside."""
     n = state.n_slots
     kept = [a[:n].copy() for a in state.examples]
-    vacant, b, kappa = list(state.vacant), state.b, state.kappa
+    vacant, b, kappa, total = list(state.vacant), state.b, state.kappa, state.total
     free = state.free_slots().copy()
     try:
         yield
     except BaseException:
         state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(n, vacant))))
-        state.n_slots, state.vacant, state.b, state.kappa = n, vacant, b, kappa
+        state.n_slots, state.vacant, state.b, state.kappa, state.total = n, vacant, b, kappa, total
         for array, old in zip(state.examples, kept, strict=True):
             array[:n] = old
         need_rows(state, free)

@@ -33,13 +33,33 @@ def hinge(y: Floats, C: Floats) -> Losses:
 
     An example of weight zero has no loss at all.
     """
-    m = y.size
-    kinks = np.full((m, MAX_KINKS), np.inf)
-    kinks[:, 0] = y
-    levels = np.zeros((m, MAX_KINKS + 1))
-    levels[:, 0] = np.where(y > 0, C, 0.0)
-    levels[:, 1] = levels[:, 2] = np.where(y > 0, 0.0, -C)
-    return Losses(kinks, levels, (C > 0).astype(np.int64))
+    return _one_kink(y, np.where(y > 0, C, 0.0), np.where(y > 0, 0.0, -C), C > 0)
+
+
+def epsilon_insensitive(y: Floats, epsilon: float, C: Floats) -> Losses:
+    """Return the losses ``C max(0, |y - f| - epsilon)``; with ``epsilon = 0`` the absolute deviation, of one kink."""
+    if epsilon == 0.0:
+        return _one_kink(y, C, -C, C > 0)
+    kinks = np.stack([y - epsilon, y + epsilon], axis=1)
+    kinks[C == 0] = np.inf
+    levels = np.stack([C, np.zeros(y.size), -C], axis=1)
+    return Losses(kinks, levels, np.where(C > 0, 2, 0))
+
+
+def pinball(y: Floats, quantile: float, C: Floats) -> Losses:
+    """Return the losses ``C max(q (y - f), (1 - q) (f - y))``, whose minimum is the quantile ``q`` of y."""
+    return _one_kink(y, C * quantile, -C * (1.0 - quantile), C > 0)
+
+
+def one_class(weights: Floats) -> Losses:
+    """Return the losses ``weight max(0, -f)``; with them the betas sum up to ``nu sum of weights``."""
+    return _one_kink(np.zeros(weights.size), weights, np.zeros(weights.size), weights > 0)
+
+
+def _one_kink(kink: Floats, left: Floats, right: Floats, exists: NDArray[np.bool_]) -> Losses:
+    kinks = np.full((kink.size, MAX_KINKS), np.inf)
+    kinks[exists, 0] = kink[exists]
+    return Losses(kinks, np.stack([left, right, right], axis=1), exists.astype(np.int64))
 
 
 def leaving(m: int) -> Losses:

@@ -11,7 +11,6 @@ from solvers import walk as loop
 from solvers.audit import Audit, audited
 from solvers.compile import compiled
 from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
-from solvers.factor import with_room
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
 from solvers.state import Examples, Motion, PathState
 

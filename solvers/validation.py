@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.errors import DuplicateKey, InvalidInput, UnknownKey
+from solvers.errors import DuplicateKey, InvalidInput, InvalidType, UnknownKey
 
 Floats = NDArray[np.float64]
 Key = str | int
@@ -24,14 +24,16 @@ def matrix(X: ArrayLike, *, field: str = "X", width: int | None = None) -> Float
         raise InvalidInput("sparse data is not supported; pass a dense array", field=field)
     try:
         array = np.asarray(X)
-        if array.dtype.kind not in "fiub":
-            array = np.asarray(X, dtype=np.float64) if array.dtype == object else array
-        if array.dtype.kind not in "fiub":
-            raise InvalidInput(f"must be numbers, not {array.dtype}", field=field)
-    except InvalidInput:
-        raise
-    except (ValueError, TypeError) as error:
+        if array.dtype == object:
+            array = np.asarray(X, dtype=np.float64)
+    except TypeError as error:
+        raise InvalidType(f"must be numbers ({error})", field=field) from None
+    except ValueError as error:
         raise InvalidInput(_ragged(X) or f"must be numbers ({error})", field=field) from None
+    if array.dtype.kind == "c":
+        raise InvalidInput("Complex data not supported", field=field)
+    if array.dtype.kind not in "fiub":
+        raise InvalidInput(f"must be numbers, not {array.dtype}", field=field)
     if array.ndim != 2:
         raise InvalidInput(
             f"must have two dimensions, not {array.ndim}. Reshape your data: X.reshape(1, -1) is one example",
@@ -101,6 +103,13 @@ def positive(value: float, field: str) -> float:
         or value <= 0
     ):
         raise InvalidInput(f"must be a positive finite number, not {value!r}", field=field)
+    return float(value)
+
+
+def not_negative(value: float, field: str) -> float:
+    """Return a hyperparameter that must be a finite number of at least 0."""
+    if isinstance(value, bool | np.bool_) or not np.isscalar(value) or not np.isfinite(value) or value < 0:
+        raise InvalidInput(f"must be a finite number that is not negative, not {value!r}", field=field)
     return float(value)
 
 

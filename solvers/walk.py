@@ -27,7 +27,22 @@ B, RHO, SUM_V, SUM_RATE, DB, PACE = range(6)
 N_CLOCK = 6
 
 # Entries of the counters
-EVENTS, EXCHANGES, JUMPS, ZERO_STEPS, REFINED, WHO, SIDE, BUDGET, CANCEL, ROWS, STRIDE_END, THROUGH, STRIDES, MEMBERS = range(14)
+(
+    EVENTS,
+    EXCHANGES,
+    JUMPS,
+    ZERO_STEPS,
+    REFINED,
+    WHO,
+    SIDE,
+    BUDGET,
+    CANCEL,
+    ROWS,
+    STRIDE_END,
+    THROUGH,
+    STRIDES,
+    MEMBERS,
+) = range(14)
 N_COUNTERS = 14
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solvers import incremental
 from solvers.certificate import Certificate, certify
 from solvers.errors import InvalidInput, NotPositiveSemidefinite
-from solvers.follow import Trace
+from solvers.passage import Trace
 from solvers.kernels import Kernel
 from solvers.losses import Losses
 from solvers.predictor import Predictor
@@ -21,7 +21,16 @@ from solvers.validation import Key
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_BLOCK = 256
+
+class Change(NamedTuple):
+    """What an update does to a window; everything has been checked."""
+
+    X: Floats  #: (m, d) features of new examples
+    y: Floats  #: (m,) their targets
+    weights: Floats  #: (m,)
+    losses: Losses
+    adding: list[Key]  #: their keys
+    leaving: list[Key]  #: keys of those who go
 
 
 class Window:
@@ -70,16 +79,16 @@ class Window:
             key += 1
         return out
 
-    def update(
-        self, X: Floats, y: Floats, weights: Floats, losses: Losses, adding: list[Key], leaving: list[Key]
-    ) -> Trace:
-        """Add examples under the keys ``adding`` and remove ``leaving`` (both already checked)."""
-        leave = np.array([self.keys[key] for key in leaving], np.int64)
-        self._check_positive(X, leave)
-        slots, trace = incremental.update(self.state, X, losses, leave)
-        for key in leaving:
+    def update(self, change: Change, total: Callable[[Floats], float]) -> Trace:
+        """Make a change that has been checked; ``total`` says what the betas of given weights sum up to."""
+        leave = np.array([self.keys[key] for key in change.leaving], np.int64)
+        self._check_positive(change.X, leave)
+        stay = np.setdiff1d(self.slots, leave, assume_unique=True)
+        wanted = total(np.concatenate([self._weight[stay], change.weights]))
+        slots, trace = incremental.update(self.state, change.X, change.losses, leave, wanted)
+        for key in change.leaving:
             del self.keys[key]
-        self._admit(slots, y, weights, adding)
+        self._admit(slots, change.y, change.weights, change.adding)
         return trace
 
     def _admit(self, slots: Ints, y: Floats, weights: Floats, keys: list[Key]) -> None:
@@ -148,7 +157,7 @@ class Window:
             "next_key": self.next_key,
         }
 
-    def restore(self, arrays: Mapping[str, Any], losses: Losses) -> None:
+    def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float) -> None:
         """Fill an empty window from ``to_arrays``; f and the factor are computed afresh, and what is off is corrected."""
         X = np.ascontiguousarray(arrays["X"], np.float64)
         y = np.asarray(arrays["y"], np.float64)
@@ -156,6 +165,7 @@ class Window:
         if not (X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
         self.next_key = int(arrays["next_key"])
+        self.state.total = total
         if X.shape[0]:
             slots = incremental.resume(
                 self.state,

@@ -1,0 +1,312 @@
+"""What every live estimator does, whatever its losses: update, answer, certify, keep."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from solvers import validation
+from solvers.certificate import Certificate
+from solvers.errors import InvalidInput
+from solvers.kernels import Kernel
+from solvers.losses import Losses
+from solvers.passage import Trace
+from solvers.predictor import Predictor
+from solvers.validation import Key
+from solvers.window import Change, Window
+
+Floats = NDArray[np.float64]
+
+KERNEL_ALIASES = {"polynomial": "poly"}
+
+
+@dataclass(frozen=True)
+class UpdateReport:
+    """What one update did.
+
+    Attributes
+    ----------
+    added, removed : keys, in the order in which they were given
+    events : breakpoints of the path: examples that changed sides
+    seconds : wall time of the update
+    n, n_free, n_bound : examples in the window, how many of them are at a kink, and how many have a coefficient at a bound
+    max_violation : largest violation of the optimality conditions after the update, in units of f
+    relative_gap : duality gap over the objective, by the f that the solver tracks
+    rounds, exchanges, stalls, refreshes, refactorizations : how the path was walked, see ``solvers.follow``
+    """
+
+    added: tuple[Key, ...]
+    removed: tuple[Key, ...]
+    events: int
+    seconds: float
+    n: int
+    n_free: int
+    n_bound: int
+    max_violation: float
+    relative_gap: float
+    rounds: int
+    exchanges: int
+    stalls: int
+    refreshes: int
+    refactorizations: int
+
+
+class LiveEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of the live estimators; a subclass says what targets mean and which losses they have."""
+
+    C: float
+    kernel: str
+    gamma: float | str
+    degree: int
+    coef0: float
+    fit_intercept: bool
+    cache_mb: float
+    _window: Window
+
+    # -- what a subclass says ------------------------------------------------------------------------------------------
+
+    def _targets(self, y: ArrayLike | None, m: int) -> Floats:
+        """Return the targets of ``m`` examples as numbers."""
+        raise AssertionError("every live estimator says what its targets are")
+
+    def _losses(self, targets: Floats, weights: Floats) -> Losses:
+        """Return the losses of examples with these targets and weights."""
+        raise AssertionError("every live estimator says what its losses are")
+
+    def _total(self, weights: Floats) -> float:
+        """Return what the coefficients of a window with these weights sum up to."""
+        return 0.0
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        keys: Iterable[Key] | None = None,
+    ) -> Self:
+        """Train on ``X`` (n, d) and ``y`` (n,) from nothing; whatever was in the window is gone."""
+        self._forget()
+        self._check_features(X, y, reset=True)
+        if sample_weight is not None and not np.asarray(sample_weight).any():
+            raise InvalidInput("all weights are zero", field="sample_weight")
+        self._learn(X, y, sample_weight, keys, ())
+        return self
+
+    def update(
+        self,
+        add: tuple[ArrayLike, ArrayLike | None] | None = None,
+        remove: Iterable[Key] | None = None,
+        *,
+        keys: Iterable[Key] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> UpdateReport:
+        """Add and remove examples along one path; all or nothing.
+
+        Parameters
+        ----------
+        add : features (m, d) and targets (m,) of new examples
+        remove : keys of examples that leave; a key that leaves can come back in the same call
+        keys : m names for the new examples, strings or whole numbers; unused whole numbers by default
+        sample_weight : (m,) weights of the new examples, >= 0
+
+        Raises
+        ------
+        InvalidInput, DuplicateKey, UnknownKey : see the message; nothing was changed
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
+        """
+        X, y = add if add is not None else (None, None)
+        return self._learn(X, y, sample_weight, keys, () if remove is None else remove)
+
+    def _learn(
+        self,
+        X: ArrayLike | None,
+        y: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        keys: Iterable[Key] | None,
+        remove: Iterable[Key],
+    ) -> UpdateReport:
+        started = time.perf_counter()
+        window = getattr(self, "_window", None)
+        width = window.width if window is not None else None
+        if X is None:
+            rows, targets = np.empty((0, width or 0)), np.empty(0)
+        else:
+            rows = _examples(X, width)
+            targets = self._targets(y, rows.shape[0])
+        weights = validation.sample_weights(sample_weight, rows.shape[0])
+        if window is None:
+            window = self._new_window(rows, weights)
+        leaving = validation.known_keys(remove, window.keys)
+        taken = window.keys if not leaving else set(window.keys) - set(leaving)
+        names = window.unused_keys(len(targets)) if keys is None else keys
+        adding = validation.new_keys(names, len(targets), taken)
+        change = Change(rows, targets, weights, self._losses(targets, weights), adding, leaving)
+        trace = window.update(change, self._total)
+        self._window = window
+        self.n_features_in_ = window.width
+        self.gamma_ = window.state.kernel.gamma
+        return self._report(trace, adding, leaving, time.perf_counter() - started)
+
+    def _report(self, trace: Trace, added: list[Key], removed: list[Key], seconds: float) -> UpdateReport:
+        state = self._window.state
+        supports = int(np.count_nonzero(state.examples.beta[: state.n_slots]))
+        return UpdateReport(
+            added=tuple(added),
+            removed=tuple(removed),
+            events=trace.events,
+            seconds=seconds,
+            n=state.n,
+            n_free=state.n_free,
+            n_bound=supports - state.n_free_supports(),
+            max_violation=trace.max_violation,
+            relative_gap=trace.relative_gap,
+            rounds=trace.rounds,
+            exchanges=trace.exchanges,
+            stalls=trace.stalls,
+            refreshes=trace.refreshed,
+            refactorizations=trace.refactored,
+        )
+
+    def _check_features(self, X: ArrayLike, y: ArrayLike | None, *, reset: bool) -> None:
+        """Let scikit-learn note or compare the number and the names of the features."""
+        if y is None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        else:
+            validate_data(self, X, y, reset=reset, skip_check_array=True)
+
+    def _kernel(self, gamma: float) -> Kernel:
+        name = KERNEL_ALIASES.get(self.kernel, self.kernel)
+        return Kernel(name, gamma, self.degree, self.coef0)  # type: ignore[arg-type]
+
+    def _new_window(self, X: Floats, weights: Floats) -> Window:
+        if isinstance(self.gamma, str):
+            if self.gamma != "scale":
+                raise InvalidInput(f"must be a number or 'scale', not {self.gamma!r}", field="gamma")
+            variance = _variance(X, weights)
+            gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        else:
+            gamma = validation.positive(self.gamma, "gamma")
+        return self._window_with(gamma)
+
+    def _window_with(self, gamma: float) -> Window:
+        cache = int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
+        return Window(self._kernel(gamma), intercept=bool(self.fit_intercept), cache_bytes=cache)
+
+    def _forget(self) -> None:
+        for name in [name for name in vars(self) if name == "_window" or name.endswith("_")]:
+            delattr(self, name)
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def _decision(self, X: ArrayLike) -> Floats:
+        predictor = self.predictor()
+        rows = validation.matrix(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return predictor.decision_function(rows)
+
+    def predictor(self) -> Predictor:
+        """Return the model as it is now, frozen: safe to share between threads."""
+        check_is_fitted(self, "_window")
+        return self._window.predictor()
+
+    def certificate(self) -> Certificate:
+        """Return how far the model is from the optimum of its window, recomputed from the data."""
+        check_is_fitted(self, "_window")
+        return self._window.certificate()
+
+    # -- the window ----------------------------------------------------------------------------------------------------
+
+    @property
+    def keys_(self) -> list[Key]:
+        return list(self._window.keys)
+
+    @property
+    def n_window_(self) -> int:
+        return len(self._window.keys)
+
+    @property
+    def window_X(self) -> Floats:
+        """Features of the window, (n, d), oldest first."""
+        return self._window.X
+
+    @property
+    def window_y(self) -> NDArray[Any]:
+        """Targets of the window, (n,), oldest first."""
+        return self._window.y
+
+    @property
+    def window_sample_weight(self) -> Floats:
+        """Weights of the window's examples, (n,), oldest first."""
+        return self._window.weights
+
+    @property
+    def support_(self) -> NDArray[np.int32]:
+        return np.flatnonzero(self._window.beta).astype(np.int32)
+
+    @property
+    def support_vectors_(self) -> Floats:
+        return self.window_X[self.support_]
+
+    @property
+    def dual_coef_(self) -> Floats:
+        return self._window.beta[self.support_][None, :]
+
+    @property
+    def intercept_(self) -> Floats:
+        return np.array([self._window.state.b])
+
+    # -- keeping -------------------------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
+        check_is_fitted(self, "_window")
+        return self._window.to_arrays()
+
+    @classmethod
+    def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+        """Return the model that ``to_arrays`` was taken from; ``params`` are those of ``get_params``.
+
+        Raises
+        ------
+        NotOptimal : the arrays do not describe a model that can be brought to its optimum
+        """
+        model = cls(**params)
+        model._restore(arrays)
+        return model
+
+    def _restore(self, arrays: Mapping[str, Any]) -> None:
+        window = self._window_with(float(arrays["gamma"]))
+        targets, weights = np.asarray(arrays["y"], np.float64), np.asarray(arrays["sample_weight"], np.float64)
+        window.restore(arrays, self._losses(targets, weights), self._total(weights))
+        self._window = window
+        self.n_features_in_ = window.width
+        self.gamma_ = window.state.kernel.gamma
+
+
+def _examples(X: ArrayLike, width: int | None) -> Floats:
+    """Return new examples as an array (m, d) with at least one row and one column."""
+    rows = validation.matrix(X, width=width)
+    for count, what in zip(rows.shape, ("sample", "feature"), strict=True):
+        if count == 0:
+            raise InvalidInput(
+                f"Found array with 0 {what}(s) (shape={rows.shape}) while a minimum of 1 is required.", field="X"
+            )
+    return rows
+
+
+def _variance(X: Floats, weights: Floats) -> float:
+    """Return the variance of all entries of ``X``, rows weighted."""
+    total = weights.sum() * X.shape[1]
+    if total <= 0:
+        return float(X.var())
+    mean = (weights @ X).sum() / total
+    return float((weights @ (X - mean) ** 2).sum() / total)
