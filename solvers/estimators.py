@@ -18,7 +18,7 @@ from solvers.losses import Losses, epsilon_insensitive, hinge, one_class, pinbal
 
 Floats = NDArray[np.float64]
 
-ON_BOUNDARY = 1e-10  # of rho: margin examples of a one-class model lie on its boundary exactly, computed f does not
+ON_BOUNDARY = 1e-10  # of rho; see IncrementalOneClassSVM.decision_function
 
 
 class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
@@ -298,16 +298,20 @@ class IncrementalOneClassSVM(OutlierMixin, LiveEstimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return the signed distance of ``X`` (m, d) to the boundary, as (m,); negative for outliers."""
-        return self._decision(X)
+        """Return the signed distance of ``X`` (m, d) to the boundary, as (m,); negative for outliers.
+
+        Margin examples lie on the boundary: what only rounding keeps off it, 1e-10 of rho, is 0.
+        """
+        f = self._decision(X)
+        return np.where(np.abs(f) <= ON_BOUNDARY * abs(self.offset_), 0.0, f)
 
     def score_samples(self, X: ArrayLike) -> Floats:
         """Return ``w'x`` for ``X`` (m, d), as (m,)."""
         return self.decision_function(X) + self.offset_
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return +1 for inliers and -1 for outliers, for ``X`` (m, d); on the boundary, but for rounding, is inside."""
-        return np.where(self.decision_function(X) >= -ON_BOUNDARY * abs(self.offset_), 1, -1)
+        """Return +1 for inliers and -1 for outliers, for ``X`` (m, d)."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
 
     @property
     def offset_(self) -> float:
