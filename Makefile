@@ -1,6 +1,6 @@
 # LiveSVM: `make demo` runs the main job, `make test` the tests; both from nothing but Python 3.11+ and make.
 #
-#   make install    create .venv and install the service
+#   make install    create .venv, install the service, compile the solvers
 #   make demo       forecast the Fisher River with the real service (KEEP=1 leaves the service up)
 #   make serve      start the service with the settings in the environment
 #   make test       run every test (ARGS="-k name" is handed to pytest)
@@ -21,6 +21,7 @@ usable = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	if $$p -c '$(usable)' >/dev/null 2>&1; then echo $$p; break; fi; done)
 
+.NOTPARALLEL:
 .PHONY: install demo serve test check bench keys up down clean
 
 $(VENV)/.created:
@@ -53,12 +54,18 @@ $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml
 	@$(PIP_INSTALL) --editable '.[bench]'
 	@touch $(VENV)/.installed $(VENV)/.installed-test $@
 
-install: $(VENV)/.installed
+# The solvers are compiled once, here, rather than while someone waits for the service; again when they change.
+$(VENV)/.compiled: $(VENV)/.installed $(wildcard solvers/*.py)
+	@echo "compiling the solvers"
+	@$(PY) -c "import solvers; solvers.warm_up()"
+	@touch $@
 
-demo: $(VENV)/.installed
+install: $(VENV)/.compiled
+
+demo: $(VENV)/.compiled
 	@$(PY) -m service.demo $(if $(filter-out 0,$(KEEP)),--keep)
 
-serve: $(VENV)/.installed
+serve: $(VENV)/.compiled
 	@$(PY) -m service
 
 test: $(VENV)/.installed-test
