@@ -1,0 +1,37 @@
+"""After ``warm_up`` nothing is left to compile: not in a first fill, not in a month in and out, not in an answer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+import gc
+from numba.core.dispatcher import Dispatcher
+import solvers
+from service.data.fisher_river import examples, load, scale_by
+
+def overloads():
+    return {f"{d.__name__}{s}" for d in gc.get_objects() if isinstance(d, Dispatcher) for s in d.overloads}
+
+solvers.warm_up()
+before = overloads()
+raw = examples(load())
+days = scale_by(raw[:730], raw)
+for kernel in ("rbf", "linear", "poly"):
+    C = 1e4 if kernel == "rbf" else 1.0
+    model = solvers.IncrementalSVC(C=C, kernel=kernel, gamma=0.01, coef0=1.0, classes=(-1, 1))
+    model.update(add=(days.X[:300], days.y[:300]), keys=list(days.dates[:300]))
+    model.update(add=(days.X[300:330], days.y[300:330]), remove=model.keys_[:30], keys=list(days.dates[300:330]))
+    model.update(remove=model.keys_[:5])
+    model.predictor().decision_function(days.X[:3])
+    model.certificate()
+    solvers.IncrementalSVC.from_arrays(model.get_params(), model.to_arrays()).update(remove=model.keys_[:5])
+print("\\n".join(sorted(overloads() - before)))
+"""
+
+
+def test_nothing_is_compiled_after_warm_up() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == ""
