@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import math
+import struct
+import sys
+import tokenize
 import zipfile
+import zlib
 from typing import Any
 
 import numpy as np
@@ -25,6 +29,7 @@ MAX_MAGNITUDE = 1e150
 """Entries are at most this large, so that squares of differences stay finite."""
 
 _NUMBERS = frozenset({int, float})
+_COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 def matrix(value: Any, field: str = "X") -> Matrix:
@@ -79,6 +84,8 @@ def _check_key(key: Any, row: int, field: str) -> None:
     if type(key) is str:
         if not 1 <= len(key) <= MAX_KEY_LENGTH:
             raise InvalidInput(f"a key has 1 to {MAX_KEY_LENGTH} characters", field=field, row=row)
+        if any("\ud800" <= character <= "\udfff" for character in key):
+            raise InvalidInput("a key is Unicode text, without surrogates", field=field, row=row)
     elif type(key) is not int:
         raise InvalidInput(f"a key is a string or an integer, not {_named(key)}", field=field, row=row)
     elif not 0 <= key < MAX_KEY:
@@ -146,7 +153,16 @@ def npy_array(data: bytes, name: str) -> NDArray[Any]:
         version = npy.read_magic(stream)
         read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
         shape, fortran, dtype = read(stream)
-    except (ValueError, KeyError, SyntaxError, EOFError, MemoryError, RecursionError) as error:
+    except (
+        ValueError,
+        KeyError,
+        SyntaxError,
+        EOFError,
+        TypeError,
+        tokenize.TokenError,
+        MemoryError,
+        RecursionError,
+    ) as error:
         raise MalformedBody(f"{name} is not an npy array of version 1 or 2") from error
     if dtype.kind not in "fiuU" or dtype.itemsize == 0:
         raise InvalidInput(f"must hold numbers or strings, not {dtype}", field=name)
@@ -162,13 +178,20 @@ def npz_arrays(data: bytes, allowed: frozenset[str], limit: int) -> dict[str, ND
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
-            if sum(member.file_size for member in members) > limit:
-                raise BodyTooLarge(f"the arrays have more than {limit} bytes when unpacked")
             names = [member.filename.removesuffix(".npy") for member in members]
-            _check_members(names, allowed)
-            return {name: npy_array(archive.read(m), name) for name, m in zip(names, members, strict=True)}
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError) as error:
+            unpacked = sum(member.file_size for member in members)
+            if unpacked <= limit and {member.compress_type for member in members} <= _COMPRESSIONS:
+                contents = [archive.read(member) for member in members[: len(allowed) + 1]]
+            else:
+                contents = None
+    except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, OSError, EOFError) as error:
         raise MalformedBody(f"the body is not an npz file: {error}") from error
+    if unpacked > limit:
+        raise BodyTooLarge(f"the arrays have more than {limit} bytes when unpacked")
+    if contents is None:
+        raise MalformedBody("the members of the npz file are neither stored nor deflated")
+    _check_members(names, allowed)
+    return {name: npy_array(content, name) for name, content in zip(names, contents, strict=True)}
 
 
 def _check_members(names: list[str], allowed: frozenset[str]) -> None:
@@ -183,4 +206,6 @@ def npy_keys(array: NDArray[Any], field: str) -> list[Key]:
     """Keys from a one-dimensional array of strings or integers."""
     if array.ndim != 1 or array.dtype.kind not in "iuU":
         raise InvalidInput("must be a one-dimensional array of integers or strings", field=field)
+    if array.dtype.kind == "U" and array.size and np.ascontiguousarray(array).view(np.uint32).max() > sys.maxunicode:
+        raise InvalidInput("holds what is no Unicode text", field=field)
     return keys(array.tolist(), field)

@@ -19,8 +19,6 @@ import httpx
 import numpy as np
 from numpy.typing import ArrayLike
 
-_BUSY = frozenset({429, 503})
-
 
 class ServiceProblem(Exception):
     """The service refused: ``status``, ``type``, and the whole problem document in ``document``."""
@@ -129,7 +127,7 @@ class Client:
     def _call(self, method: str, path: str, **request: Any) -> httpx.Response:
         """One call, tried again while the service is busy and patience lasts; raises ServiceProblem."""
         end = time.monotonic() + self._patience
-        may_repeat = method == "GET" or "idempotency-key" in request.get("headers", {})
+        may_repeat = method == "GET" or path.endswith(("/update", "/predict", "/checkpoint"))
         while True:
             try:
                 response = self._http.request(method, path, **request)
@@ -138,7 +136,8 @@ class Client:
                     raise
                 time.sleep(0.2)
                 continue
-            if response.status_code in _BUSY and time.monotonic() < end:
+            is_busy = response.status_code == 429 or (response.status_code == 503 and may_repeat)
+            if is_busy and time.monotonic() < end:
                 time.sleep(min(1.0, float(response.headers.get("retry-after", 1))))
                 continue
             if response.is_success:

@@ -21,6 +21,8 @@ from solvers.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:livesvm:problem:"
+MOST_FAULTS = 20
+"""Faults that one problem document lists."""
 
 
 class ServiceError(Exception):
@@ -148,10 +150,10 @@ def _position(error: object) -> dict[str, Any]:
 
 
 def _faults(entries: Sequence[Any]) -> dict[str, Any]:
-    """Every fault that validation found; the first one's position stands at the top too."""
-    faults = [_fault(entry) for entry in entries]
+    """The faults that validation found; the first one's position stands at the top too."""
+    faults = [_fault(entry) for entry in entries[:MOST_FAULTS]]
     first = faults[0]
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    more = f" (and {len(entries) - 1} more)" if len(entries) > 1 else ""
     return first | {"detail": f"{first['pointer']}: {first['reason']}{more}", "errors": faults}
 
 

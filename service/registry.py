@@ -69,8 +69,11 @@ class Registry:
             store, health = self._around.source.store, self._around.source.health
             with health.store_call("create"):
                 lease = store.create(model, codec.encode({"spec": spec.model_dump_json()}))
-            live = LiveModel(spec, lease, self._around)
-            self._models[model] = live
+            try:
+                self._models[model] = live = LiveModel(spec, lease, self._around)
+            except StoreError as error:
+                self._models[model] = FailedModel(model, spec, lease, str(error))  # it is stored: it can be deleted
+                raise
         return live
 
     def delete(self, model: str) -> None:

@@ -106,7 +106,7 @@ class Window:
             if removal.oldest > len(self.arrivals):
                 reason = f"asks for {removal.oldest} examples, the window holds {len(self.arrivals)}"
                 raise InvalidInput(reason, field="remove.oldest")
-            return list(self.arrivals)[: removal.oldest]
+            return list(islice(self.arrivals, removal.oldest))
         limit = removal.older_than if removal.older_than is not None else 0.0
         return [key for key, arrived in self.arrivals.items() if arrived < limit]
 
