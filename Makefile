@@ -80,6 +80,7 @@ check: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-bench
 	@for name in fisher_grid toy growth rivals; do \
 		echo; echo "== $$name"; $(PY) -m tests.benchmarks.$$name --quick || exit 1; done
+	@echo; echo "== service_load"; $(PY) -m tests.benchmarks.service_load
 
 keys: docker/.env
 
