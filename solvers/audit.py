@@ -18,7 +18,7 @@ class Audit(NamedTuple):
     violation: float  #: in units of f
     gap: float  #: in units of the objective
     size: float  #: the larger of primal and dual
-    resolution: float  #: what rounding makes of the sum of losses; a gap below it counts as none
+    resolution: float  #: what rounding of f makes of the gap; less than that counts as none
     kink_scale: float  #: largest kink
     level_scale: float  #: largest level
 
@@ -34,31 +34,33 @@ class Audit(NamedTuple):
 def audited(state: PathState) -> Audit:
     """Return the violation and the duality gap of the state, judged by its own f."""
     e, n = state.examples, state.n_slots
-    off_f, off_beta, kink_scale, level_scale, gap, primal = _audit(e, n, state.b)
+    off_f, off_beta, kink_scale, level_scale, gap, primal, resolution = _audit(e, n, state.b)
     if kink_scale == 0.0:  # one class: f has the scale that the kernel gives it
         kink_scale = max(state.total, level_scale) * float(e.diagonal[:n].max())
     off_sum = abs(float(e.beta[:n].sum()) - state.total) if state.intercept else 0.0
     primal += state.total * state.b
     gap += max(abs(state.b), kink_scale) * off_sum
-    resolution = 4 * EPS * n * level_scale * kink_scale
     relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
     violation = max(off_f, relative_beta * max(kink_scale, 1.0))
     return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, kink_scale, level_scale)
 
 
 @compiled
-def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, float, float]:
+def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, float, float, float]:
     off_f = 0.0
     off_beta = 0.0
     kink_scale = 0.0
     level_scale = 0.0
     gap = 0.0
     primal = 0.0
+    exposed = 0.0  # widths of the boxes of those whose f decides about the gap
+    mass = 0.0  # sum of |beta| k(x, x), and with it what rounding can do to an f
     for j in range(n):
         q = e.seg[j] // 2
         p = e.n_kinks[j]
         f, beta = e.f[j], e.beta[j]
         primal += 0.5 * beta * (f - b)
+        mass += abs(beta) * e.diagonal[j]
         level_scale = max(level_scale, abs(e.levels[j, 0]), abs(e.levels[j, p]))
         if p > 0:
             primal -= e.levels[j, 0] * (f - e.kinks[j, 0])
@@ -67,19 +69,21 @@ def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, f
                 primal += (e.levels[j, k] - e.levels[j, k + 1]) * max(0.0, f - e.kinks[j, k])
         else:
             primal -= e.levels[j, 0] * f
+        off, width = 0.0, 0.0
         if e.seg[j] & 1:
-            off = f - e.kinks[j, q]
-            off_f = max(off_f, abs(off))
+            off, width = abs(f - e.kinks[j, q]), e.levels[j, q] - e.levels[j, q + 1]
             outside = max(beta - e.levels[j, q], e.levels[j, q + 1] - beta, 0.0)
-            gap += off * (beta - e.levels[j, q + 1]) if off > 0.0 else -off * (e.levels[j, q] - beta)
+            gap += off * (beta - e.levels[j, q + 1] if f > e.kinks[j, q] else e.levels[j, q] - beta)
         else:
             outside = abs(beta - e.levels[j, q])
             if q > 0 and f < e.kinks[j, q - 1]:
-                off_f = max(off_f, e.kinks[j, q - 1] - f)
-                gap += (e.kinks[j, q - 1] - f) * (e.levels[j, q - 1] - e.levels[j, q])
+                off, width = e.kinks[j, q - 1] - f, e.levels[j, q - 1] - e.levels[j, q]
             if q < p and f > e.kinks[j, q]:
-                off_f = max(off_f, f - e.kinks[j, q])
-                gap += (f - e.kinks[j, q]) * (e.levels[j, q] - e.levels[j, q + 1])
+                off, width = f - e.kinks[j, q], e.levels[j, q] - e.levels[j, q + 1]
+            gap += off * width
+        off_f = max(off_f, off)
         off_beta = max(off_beta, outside)
+        exposed += width
         gap += outside * abs(f)
-    return off_f, off_beta, kink_scale, level_scale, gap, primal
+    resolution = 4.0 * EPS * exposed * (kink_scale + mass)
+    return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution

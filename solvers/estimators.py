@@ -130,7 +130,10 @@ class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
     def _known_classes(self, present: NDArray[Any]) -> NDArray[Any]:
         """Return the labels known after seeing ``present``."""
         if self.classes is not None:
-            return np.asarray(self.classes)
+            fixed = np.asarray(self.classes)
+            if fixed.shape != (2,) or fixed[0] == fixed[1]:
+                raise InvalidInput(f"must be two different labels, not {self.classes!r}", field="classes")
+            return fixed
         if not hasattr(self, "classes_"):
             known = present
         elif self.classes_.size == 1:

@@ -12,7 +12,7 @@ import numpy as np
 
 from solvers.audit import audited
 from solvers.errors import NotOptimal
-from solvers.fresh import refactor, refresh, refresh_free
+from solvers.fresh import refactor, refresh, refresh_margin
 from solvers.passage import DEFAULT, Settings, Trace, walk_once
 from solvers.state import PathState, empty_motion
 
@@ -38,7 +38,7 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
     audit = audited(state)
     for round_ in range(settings.max_rounds):
         arrived = walk_once(state, motion, trace, settings, 0.01**round_)
-        refresh_free(state)
+        refresh_margin(state, audit.kink_scale)
         audit = audited(state)
         trace.max_violation, trace.relative_gap = audit.violation, audit.relative_gap
         trusted = arrived and state.events_since_refresh <= settings.refresh_events

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from solvers import walk as loop
 from solvers.compile import compiled
 from solvers.errors import MemoryLimit
-from solvers.state import PathState
+from solvers.state import Examples, PathState
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -73,17 +73,43 @@ def refresh(state: PathState) -> None:
     state.events_since_refresh = 0
 
 
-def refresh_free(state: PathState) -> None:
-    """Compute the f of the free examples from beta, by their cached rows."""
+def refresh_margin(state: PathState, scale: float) -> None:
+    """Compute the f of the free examples afresh, and of those bound ones that stand close to a kink.
+
+    What decides about optimality is there; an error in the f of the others is no harm while it is small. ``scale`` is that
+    of f.
+    """
+    e, n = state.examples, state.n_slots
     free = state.free_slots()
-    _fresh(
-        state.examples.f,
-        state.examples.beta[: state.n_slots],
-        state.rows.values,
-        state.rows.row_of,
-        free,
-        state.b,
-    )
+    tracked = e.f[free]
+    _fresh(e.f, e.beta[:n], state.rows.values, state.rows.row_of, free, state.b)
+    drift = float(np.abs(e.f[free] - tracked).max(initial=0.0))
+    close = _close_to_a_kink(e, n, max(1e-7 * scale, 100.0 * drift))
+    if close.size > max(BLOCK, free.size):
+        refresh(state)
+        return
+    missing = state.rows.missing(close)
+    if missing.size:
+        block = state.kernel_rows(missing)
+        state.rows.store_what_fits(missing, block, np.concatenate([free, close]))
+        e.f[missing] = block @ e.beta[:n] + state.b
+    held = close[state.rows.row_of[close] >= 0]
+    _fresh(e.f, e.beta[:n], state.rows.values, state.rows.row_of, held, state.b)
+
+
+@compiled
+def _close_to_a_kink(e: Examples, n: int, band: float) -> Ints:
+    close = np.empty(n, np.int64)
+    m = 0
+    for j in range(n):
+        if e.seg[j] & 1:
+            continue
+        for k in range(e.n_kinks[j]):
+            if abs(e.f[j] - e.kinks[j, k]) <= band:
+                close[m] = j
+                m += 1
+                break
+    return close[:m]
 
 
 @compiled

@@ -42,7 +42,7 @@ class Kernel:
             )
         if not (np.isfinite(self.gamma) and self.gamma > 0):
             raise InvalidInput(f"gamma must be a positive finite number, not {self.gamma!r}", field="gamma")
-        if not (isinstance(self.degree, int | np.integer) and self.degree >= 1):
+        if self.degree != int(self.degree) or self.degree < 1:
             raise InvalidInput(f"degree must be a whole number of at least 1, not {self.degree!r}", field="degree")
         if not np.isfinite(self.coef0):
             raise InvalidInput(f"coef0 must be finite, not {self.coef0!r}", field="coef0")

@@ -81,7 +81,7 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings
     state.make_room_for_free()
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
-    w = _walk_of(state, motion, _tolerances(state, motion, audit, settings, precision))
+    w = walk_of(state, motion, tolerances(state, motion, audit, settings, precision))
     loop.start(w)
     exit_ = _walk_to_the_end(state, w, audit, trace, settings)
     _count(state, w, trace)
@@ -89,9 +89,10 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings
     return _settle(state, w, audit, trace, settings) and exit_ == loop.DONE
 
 
-def _tolerances(
+def tolerances(
     state: PathState, motion: Motion, audit: Audit, settings: Settings, precision: float
 ) -> loop.Tolerances:
+    """Scale the settings by the units of the problem and by the rounding errors of this motion."""
     n = state.n_slots
     speed = np.abs(motion.v[:n])
     noise = 8 * EPS * float(speed.sum()) * float(state.examples.diagonal[:n].max())
@@ -105,7 +106,8 @@ def _tolerances(
     )
 
 
-def _walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk:
+def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk:
+    """Return what the compiled loop works on, at the start of the path."""
     n = state.n_slots
     off = state.total - float(state.examples.beta[:n].sum()) if state.intercept else 0.0
     clock = np.array([state.b, 1.0, float(motion.v[:n].sum()), off, 0.0, 0.25 / loop.STRIDE_EVENTS])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -94,23 +95,26 @@ def sample_weights(values: ArrayLike | None, m: int) -> Floats:
     return out
 
 
-def positive(value: float, field: str) -> float:
+def positive(value: Any, field: str) -> float:
     """Return a hyperparameter that must be a positive finite number."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.number)
-        or not np.isfinite(value)
-        or value <= 0
-    ):
+    number = _number(value)
+    if number is None or number <= 0:
         raise InvalidInput(f"must be a positive finite number, not {value!r}", field=field)
-    return float(value)
+    return number
 
 
-def not_negative(value: float, field: str) -> float:
+def not_negative(value: Any, field: str) -> float:
     """Return a hyperparameter that must be a finite number of at least 0."""
-    if isinstance(value, bool | np.bool_) or not np.isscalar(value) or not np.isfinite(value) or value < 0:
+    number = _number(value)
+    if number is None or number < 0:
         raise InvalidInput(f"must be a finite number that is not negative, not {value!r}", field=field)
-    return float(value)
+    return number
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool | np.bool_ | str | bytes) or not np.isscalar(value) or not np.isfinite(value):
+        return None
+    return float(value)  # type: ignore[arg-type]
 
 
 def new_keys(keys: Iterable[Key], m: int, taken: Iterable[Key]) -> list[Key]:

@@ -164,7 +164,8 @@ def kink_rate(w: Walk, slot: int) -> float:
     q = (e.seg[slot] - 1) // 2
     rho = w.clock[RHO]
     off = e.kinks[slot, q] - rho * e.dkinks[slot, q] - e.f[slot]
-    return e.dkinks[slot, q] + off / max(rho, 1e-3)
+    rate: float = e.dkinks[slot, q] + off / max(rho, 1e-3)
+    return rate
 
 
 @compiled
@@ -442,7 +443,7 @@ def set_velocity(w: Walk, slot: int) -> float:
     v = 0.0
     if gap != 0.0 and w.clock[RHO] > 1e-12:
         v = gap / w.clock[RHO]
-    change = v - motion.v[slot]
+    change: float = v - motion.v[slot]
     motion.v[slot] = v
     w.clock[SUM_V] += change
     return change

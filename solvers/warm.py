@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers import walk
+from solvers.audit import audited
+from solvers.estimators import IncrementalSVC
+from solvers.passage import DEFAULT, tolerances, walk_of
+from solvers.state import empty_motion
+
 
 def warm_up() -> None:
     """Run every compiled function once on tiny problems, so that none is compiled inside a user's first request."""
-    from solvers.estimators import IncrementalSVC
-
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(24, 2)))  # a grid: ties, duplicates and dependent rows among it
     y = np.where(X[:, 0] + rng.normal(size=24) > 0, 1, -1)
@@ -18,3 +22,13 @@ def warm_up() -> None:
             model.fit(X, y)
             model.update(add=(X[:4], y[:4]), remove=model.keys_[:6])
             model.decision_function(X)
+    model.from_arrays(model.get_params(), model.to_arrays())
+    _what_only_a_stall_needs(model)
+
+
+def _what_only_a_stall_needs(model: IncrementalSVC) -> None:
+    state = model._window.state
+    motion = empty_motion(state.capacity)
+    w = walk_of(state, motion, tolerances(state, motion, audited(state), DEFAULT, 1.0))
+    walk.start(w)
+    walk.perturb(w, np.zeros((w.n, 2)), 0.0, 0.0)
