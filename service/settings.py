@@ -56,7 +56,7 @@ class Settings(BaseSettings):
     max_features: int = Field(default=10_000, ge=1, description="Features that one example may have.")
     max_predict_rows: int = Field(default=100_000, ge=1, description="Rows that one predict call may ask for.")
     cache_mb: int = Field(default=256, ge=1, description="Kernel rows that one model may keep, in megabytes.")
-    snapshot_updates: int = Field(default=1000, ge=1, description="A model is snapshot after this many updates.")
+    snapshot_updates: int = Field(default=200, ge=1, description="A model is snapshot after this many updates.")
     snapshot_seconds: float = Field(
         default=300.0, gt=0, description="A changed model is snapshot after this many seconds."
     )

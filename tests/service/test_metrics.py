@@ -1,0 +1,65 @@
+"""Metrics stay bounded, and readiness says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from service.health import Health
+from service.metrics import Metrics, ModelSample
+from service.store.base import OutOfSequence, StoreUnavailable
+from service.store.sqlite import SqliteStore
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(tmp_path / "store")) as opened:
+        yield opened
+
+
+def test_only_so_many_models_get_series(metrics: Metrics) -> None:
+    samples = [ModelSample(f"m{n}", version=n, updated_at=1.5) for n in range(9)] + [ModelSample("bad", failed=True)]
+    metrics.watch(lambda: samples, limit=3)
+    text = metrics.render().decode()
+    assert 'livesvm_models{state="live"} 9.0' in text
+    assert 'livesvm_models{state="failed"} 1.0' in text
+    assert 'livesvm_model_version{model="m2"} 2.0' in text
+    assert 'livesvm_model_last_update_timestamp_seconds{model="m0"} 1.5' in text
+    assert 'model="m3"' not in text
+    samples.clear()
+    assert 'model="m2"' not in metrics.render().decode()
+
+
+def test_readiness_needs_models_and_a_store(metrics: Metrics, store: SqliteStore) -> None:
+    health = Health(metrics)
+    assert health.reasons() == ["models are being restored"]
+    health.restored()
+    assert health.reasons() == []
+    assert "livesvm_ready 1.0" in metrics.render().decode()
+    with pytest.raises(StoreUnavailable), health.store_call("append"):
+        raise StoreUnavailable("gone")
+    assert health.reasons() == ["the store is not available"]
+    text = metrics.render().decode()
+    assert "livesvm_ready 0.0" in text
+    assert "livesvm_store_up 0.0" in text
+    assert 'livesvm_store_errors_total{operation="append"} 1.0' in text
+    health.ask_store(store)
+    assert health.reasons() == []
+    assert 'livesvm_durability_info{level="fsynced"} 1.0' in metrics.render().decode()
+    health.stopping()
+    assert health.reasons() == ["the service is stopping"]
+
+
+def test_a_refusal_by_the_store_does_not_make_it_unavailable(metrics: Metrics) -> None:
+    health = Health(metrics)
+    with pytest.raises(OutOfSequence), health.store_call("append"):
+        raise OutOfSequence("no")
+    assert health.store_up
