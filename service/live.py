@@ -139,7 +139,7 @@ class LiveModel:
             updated_at=seen.updated_at,
         )
 
-    # What the writer is asked; each returns at once and raises QueueFull.
+    # What the writer is asked; each returns at once and raises QueueFull or ModelUnavailable.
 
     def update(self, update: Update, request: str | None) -> Future[Reply]:
         """Apply an update; ``request`` is its Idempotency-Key."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from service.errors import QueueFull
+from service.errors import ModelUnavailable, QueueFull
 
 T = TypeVar("T")
 
@@ -29,6 +29,8 @@ class Writer:
         self._name = name
         self._rest = rest
         self._deadline = deadline
+        self._lock = threading.Lock()
+        self._stopped = False
         self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue(size)
         self._thread = threading.Thread(target=self._run, name=f"writer-{name}", daemon=True)
 
@@ -41,7 +43,7 @@ class Writer:
         return self._queue.qsize()
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Hand in a call; the future gets its result or its error. Raises QueueFull."""
+        """Hand in a call; the future gets its result or its error. Raises QueueFull or ModelUnavailable."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -52,14 +54,19 @@ class Writer:
             except Exception as error:
                 future.set_exception(error)
 
-        try:
-            self._queue.put_nowait(run)
-        except queue.Full:
-            raise QueueFull(f"{self._queue.maxsize} commands wait for model {self._name} already") from None
+        with self._lock:
+            if self._stopped:
+                raise ModelUnavailable(f"model {self._name} is being stopped")
+            try:
+                self._queue.put_nowait(run)
+            except queue.Full:
+                raise QueueFull(f"{self._queue.maxsize} commands wait for model {self._name} already") from None
         return future
 
     def stop(self) -> None:
         """Return when everything handed in before is done and the thread has ended."""
+        with self._lock:
+            self._stopped = True
         self._queue.put(None)
         self._thread.join()
 

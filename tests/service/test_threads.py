@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from service.errors import QueueFull
+from service.errors import ModelUnavailable, QueueFull
 from service.pools import Pool
 from service.writer import Writer
 
@@ -79,6 +79,15 @@ def test_a_cancelled_call_does_not_run() -> None:
     release.set()
     one.stop()
     assert not ran.is_set()
+
+
+def test_nothing_is_taken_after_the_end() -> None:
+    one = writer()
+    last = one.submit(lambda: 7)
+    one.stop()
+    assert last.result() == 7
+    with pytest.raises(ModelUnavailable):
+        one.submit(lambda: 8)
 
 
 def test_the_deadline_is_kept_when_nothing_comes() -> None:
