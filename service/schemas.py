@@ -129,6 +129,12 @@ class WindowSpec(Request):
 class ModelSpec(Request):
     """A model, as it is created."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"C": 10.0, "kernel": {"name": "rbf", "gamma": 0.1}, "window": {"max_examples": 365}}]
+        }
+    )
+
     id: str | None = Field(default=None, pattern=MODEL_ID, description="Made up when absent.")
     task: str = Field(default="svc", json_schema_extra={"enum": list(SUPPORTED_TASKS)})
     kernel: KernelSpec = Field(default_factory=lambda: KernelSpec())
@@ -190,7 +196,12 @@ class RemoveSpec(Request):
 class UpdateRequest(Request):
     """One update, applied whole or not at all, along one path. It adds, removes, or both."""
 
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "minProperties": 1,
+            "examples": [{"add": {"X": [[0.1, 0.7], [0.9, 0.2]], "y": [1, -1], "keys": ["mon", "tue"]}}],
+        }
+    )
 
     add: AddBatch | None = None
     remove: RemoveSpec | None = None
@@ -211,6 +222,8 @@ class UpdateRequest(Request):
 
 class PredictRequest(Request):
     """Rows to predict."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"X": [[0.2, 0.5]]}]})
 
     X: Matrix
 
