@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers import IncrementalSVC, UpdateReport
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, UpdateReport
 from tests.oracle import Gap, Losses, Vector, WideArray, gap, hinge
 from tests.problems import Batch, Problem, Rows
 
@@ -27,7 +27,7 @@ def build(given: Problem) -> IncrementalSVC:
     return model
 
 
-def coefficients(model: IncrementalSVC) -> Vector:
+def coefficients(model: IncrementalSVC | IncrementalSVR | IncrementalOneClassSVM) -> Vector:
     """Return beta of the whole window, oldest first."""
     beta = np.zeros(model.n_window_)
     if len(beta):

@@ -145,10 +145,10 @@ def absolute(y: ArrayLike, C: float, weight: ArrayLike | None = None, *, fit_int
     return pinball(y, 2.0 * C, 0.5, weight, fit_intercept=fit_intercept)
 
 
-def one_class(n: int, nu: float, weight: ArrayLike | None = None) -> Losses:
-    """One-class: ``w max(0, -f) / (nu n)`` with ``sum beta = 1`` and ``rho = -b``."""
-    cost = _weights(np.zeros(n), weight) / (nu * n)
-    return Losses(np.zeros((n, 1)), np.column_stack([-cost, np.zeros(n)]), 1.0)
+def one_class(weight: ArrayLike, nu: float) -> Losses:
+    """One-class: ``w max(0, -f)`` with ``sum beta = nu sum w`` and ``rho = -b``, in LIBSVM's scale."""
+    cost = np.asarray(weight, np.float64)
+    return Losses(np.zeros((len(cost), 1)), np.column_stack([-cost, np.zeros_like(cost)]), nu * float(cost.sum()))
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,8 @@ class Gap:
     """What an answer is worth, recomputed from data.
 
     ``gap = primal - dual`` where the dual point is the answer moved into its box and onto its sum, so by
-    weak duality ``gap`` bounds the distance to the optimum whatever the answer was. ``resolution`` is what
-    float64 decision values near the kinks can resolve of the objective: a smaller gap is rounding.
+    weak duality ``gap`` bounds the distance to the optimum whatever the answer was. ``resolution`` is what the
+    last bits of an answer in float64 change of the objective: a smaller gap is rounding.
     """
 
     primal: float
@@ -169,10 +169,14 @@ class Gap:
     sum_violation: float
 
     @property
+    def strict(self) -> float:
+        """``gap / max(|primal|, |dual|)``, also where both are nothing but rounding."""
+        return self.gap / max(abs(self.primal), abs(self.dual), float(np.finfo(np.float64).tiny))
+
+    @property
     def relative(self) -> float:
-        """``gap / max(|primal|, |dual|)``; a gap below ``resolution`` counts as none."""
-        scale = max(abs(self.primal), abs(self.dual), np.finfo(np.float64).tiny)
-        return 0.0 if self.gap <= self.resolution else self.gap / scale
+        """The same; but a gap below ``resolution`` counts as none."""
+        return 0.0 if self.gap <= self.resolution else self.strict
 
 
 def feasible(losses: Losses, beta: WideArray) -> WideArray:
@@ -186,6 +190,25 @@ def feasible(losses: Losses, beta: WideArray) -> WideArray:
     return np.asarray(inside if room <= 0 else inside + slack * (missing / room))
 
 
+def _resolution(K: WideArray, losses: Losses, beta: WideArray, f: WideArray, b: float) -> float:
+    """Return what the last bits of a problem and an answer in float64 can change of the objective.
+
+    They are those of the kernel matrix, the intercept, the kinks, and each coefficient inside its box (one at
+    the end of its box is exact), and they matter for the examples that these bits can move over a kink. The
+    rounding of this file's own sums comes on top.
+    """
+    levels = -losses.slopes.astype(Wide)
+    inside = (np.abs(beta[:, None] - levels) > 0).all(axis=1)
+    least = ROUNDING * np.abs(K).max() * np.abs(beta).sum()
+    of_kernel = np.sqrt(np.square(K) @ np.square(beta))
+    carried = np.maximum(np.abs(K[:, inside]) @ np.abs(beta[inside]) + of_kernel, least)
+    bit = 4 * ROUNDING * np.maximum(carried, np.maximum(np.abs(losses.kinks).max(axis=1), b))
+    near = np.abs(f[:, None] - losses.kinks).min(axis=1) <= 4 * bit
+    steepest = np.abs(losses.slopes).max(axis=1)
+    own = 16 * np.finfo(Wide).eps * (np.abs(f) + np.abs(losses.kinks).max(axis=1))
+    return float((steepest * (bit * near + own)).sum())
+
+
 def gap(K: ArrayLike, losses: Losses, beta: ArrayLike, intercept: float) -> Gap:
     """Judge ``f = K beta + intercept`` for the window's kernel matrix K (n, n) and beta (n,)."""
     kernel, coef = np.asarray(K, Wide), np.asarray(beta, Wide)
@@ -196,14 +219,12 @@ def gap(K: ArrayLike, losses: Losses, beta: ArrayLike, intercept: float) -> Gap:
     proper = feasible(losses, coef)
     primal = coef @ wf / 2 + losses.values(f).sum() + (losses.total or 0.0) * Wide(intercept)
     dual = -(proper @ (kernel @ proper)) / 2 - losses.conjugates(proper).sum()
-    steepest = np.abs(losses.slopes).max(axis=1)
-    largest = np.maximum(np.abs(losses.kinks).max(axis=1), abs(intercept))
     outside = np.maximum(coef - losses.upper, losses.lower - coef)
     return Gap(
         primal=float(primal),
         dual=float(dual),
         gap=float(primal - dual),
-        resolution=ROUNDING * float((steepest * largest).sum()),
+        resolution=_resolution(kernel, losses, coef, f, abs(intercept)),
         kink_violation=float(losses.misplacement(coef, f).max()),
         box_violation=float(max(outside.max(), 0)),
         sum_violation=0.0 if losses.total is None else float(abs(coef.sum() - losses.total)),

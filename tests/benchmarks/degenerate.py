@@ -76,6 +76,7 @@ def run(given: Problem, watch: Watcher | None = None) -> Outcome:
             watch(step, batch, report, found)
         outcome.updates += 1
         outcome.counts += counts(report)
+        outcome.counts["gaps below float64"] += int(found.relative < found.strict and found.strict > allowed(given.C))
         outcome.relative_gap = max(outcome.relative_gap, found.relative)
         outcome.kink_violation = max(outcome.kink_violation, found.kink_violation)
         infeasible = infeasibility(found, given)
