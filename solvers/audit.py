@@ -39,6 +39,7 @@ def audited(state: PathState) -> Audit:
         kink_scale = max(state.total, level_scale) * float(e.diagonal[:n].max())
     off_sum = abs(float(e.beta[:n].sum()) - state.total) if state.intercept else 0.0
     primal += state.total * state.b
+    resolution += 4 * EPS * float(np.abs(e.beta[:n]).sum()) * max(abs(state.b), kink_scale)
     gap += max(abs(state.b), kink_scale) * off_sum
     relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
     violation = max(off_f, relative_beta * max(kink_scale, 1.0))

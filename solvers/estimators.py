@@ -113,33 +113,29 @@ class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
         labels = column_or_1d(y, warn=True)
         if labels.dtype.kind == "f":
             validation.check_finite(labels, "y")
-        check_classification_targets(labels)
         if labels.shape != (m,):
             raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field="y")
-        present = np.unique(labels)
-        known = self._known_classes(present)
-        unknown = ~np.isin(labels, known)
+        known = self._known_classes(labels)
+        positive = labels == known[-1]
+        unknown = ~(positive | (labels == known[0]))
         if unknown.any():
             row = int(np.argmax(unknown))
-            raise InvalidInput(
-                f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}", field="y", row=row
-            )
+            raise InvalidInput(f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}", field="y", row=row)
         self._set_classes(known)
-        return np.where(labels == known[-1], 1.0, -1.0)
+        return np.where(positive, 1.0, -1.0)
 
-    def _known_classes(self, present: NDArray[Any]) -> NDArray[Any]:
-        """Return the labels known after seeing ``present``."""
+    def _known_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """Return the classes known after seeing ``labels``."""
         if self.classes is not None:
             fixed = np.asarray(self.classes)
             if fixed.shape != (2,) or fixed[0] == fixed[1]:
                 raise InvalidInput(f"must be two different labels, not {self.classes!r}", field="classes")
             return fixed
-        if not hasattr(self, "classes_"):
-            known = present
-        elif self.classes_.size == 1:
-            known = np.union1d(self.classes_, present)
-        else:
-            known = self.classes_
+        known: NDArray[Any] = getattr(self, "classes_", labels[:0])
+        if known.size == 2:
+            return known
+        check_classification_targets(labels)
+        known = np.union1d(known, labels)
         if known.size > 2:
             raise InvalidInput(
                 f"Only binary classification is supported. The type of the target is multiclass: {known.size} classes",
@@ -327,7 +323,7 @@ class IncrementalOneClassSVM(OutlierMixin, LiveEstimator):  # type: ignore[misc]
     def _losses(self, targets: Floats, weights: Floats) -> Losses:
         return one_class(weights)
 
-    def _total(self, weights: Floats) -> float:
+    def _total_per_weight(self) -> float:
         if isinstance(self.nu, bool) or not 0 < self.nu <= 1:
             raise InvalidInput(f"must lie in (0, 1], not {self.nu!r}", field="nu")
-        return float(self.nu * weights.sum())
+        return float(self.nu)

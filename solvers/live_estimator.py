@@ -80,8 +80,8 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the losses of examples with these targets and weights."""
         raise AssertionError("every live estimator says what its losses are")
 
-    def _total(self, weights: Floats) -> float:
-        """Return what the coefficients of a window with these weights sum up to."""
+    def _total_per_weight(self) -> float:
+        """Return what the coefficients sum up to, per unit of weight in the window."""
         return 0.0
 
     # -- learning ------------------------------------------------------------------------------------------------------
@@ -146,11 +146,10 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         if window is None:
             window = self._new_window(rows, weights)
         leaving = validation.known_keys(remove, window.keys)
-        taken = window.keys if not leaving else set(window.keys) - set(leaving)
         names = window.unused_keys(len(targets)) if keys is None else keys
-        adding = validation.new_keys(names, len(targets), taken)
+        adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
         change = Change(rows, targets, weights, self._losses(targets, weights), adding, leaving)
-        trace = window.update(change, self._total)
+        trace = window.update(change, self._total_per_weight())
         self._window = window
         self.n_features_in_ = window.width
         self.gamma_ = window.state.kernel.gamma
@@ -286,7 +285,7 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         window = self._window_with(float(arrays["gamma"]))
         targets, weights = np.asarray(arrays["y"], np.float64), np.asarray(arrays["sample_weight"], np.float64)
-        window.restore(arrays, self._losses(targets, weights), self._total(weights))
+        window.restore(arrays, self._losses(targets, weights), self._total_per_weight() * float(weights.sum()))
         self._window = window
         self.n_features_in_ = window.width
         self.gamma_ = window.state.kernel.gamma

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,26 +117,25 @@ def _number(value: Any) -> float | None:
     return float(value)  # type: ignore[arg-type]
 
 
-def new_keys(keys: Iterable[Key], m: int, taken: Iterable[Key]) -> list[Key]:
-    """Return keys for ``m`` new examples: distinct, of a plain type, and none of ``taken``."""
+def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Container[Key]) -> list[Key]:
+    """Return keys for ``m`` new examples: distinct, of a plain type, and not in the window unless they leave it."""
     out = [plain_key(key, row) for row, key in enumerate(keys)]
     if len(out) != m:
         raise InvalidInput(f"{len(out)} keys for {m} examples", field="keys")
-    seen = set(taken)
+    seen: set[Key] = set()
     for row, key in enumerate(out):
-        if key in seen:
+        if key in seen or (key in window and key not in leaving):
             raise DuplicateKey(f"{key!r} is already in the window or stands twice", field="keys", row=row)
         seen.add(key)
     return out
 
 
-def known_keys(keys: Iterable[Key], known: Iterable[Key]) -> list[Key]:
-    """Return keys of examples that are to leave: distinct and known."""
+def known_keys(keys: Iterable[Key], window: Container[Key]) -> list[Key]:
+    """Return keys of examples that are to leave: distinct and in the window."""
     out = [plain_key(key, row, "remove") for row, key in enumerate(keys)]
-    there = set(known)
     seen: set[Key] = set()
     for row, key in enumerate(out):
-        if key not in there:
+        if key not in window:
             raise UnknownKey(f"{key!r} is not in the window", field="remove", row=row)
         if key in seen:
             raise DuplicateKey(f"{key!r} stands twice", field="remove", row=row)
@@ -146,6 +145,8 @@ def known_keys(keys: Iterable[Key], known: Iterable[Key]) -> list[Key]:
 
 def plain_key(key: Key, row: int, field: str = "keys") -> Key:
     """Return a key as a plain ``str`` or ``int``."""
+    if type(key) is str or type(key) is int:
+        return key
     if isinstance(key, np.integer):
         return int(key)
     if isinstance(key, np.str_):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,13 +79,15 @@ class Window:
             key += 1
         return out
 
-    def update(self, change: Change, total: Callable[[Floats], float]) -> Trace:
-        """Make a change that has been checked; ``total`` says what the betas of given weights sum up to."""
+    def update(self, change: Change, total_per_weight: float) -> Trace:
+        """Make a change that has been checked; betas sum up to ``total_per_weight`` times the sum of weights."""
         leave = np.array([self.keys[key] for key in change.leaving], np.int64)
         self._check_positive(change.X, leave)
-        stay = np.setdiff1d(self.slots, leave, assume_unique=True)
-        wanted = total(np.concatenate([self._weight[stay], change.weights]))
-        slots, trace = incremental.update(self.state, change.X, change.losses, leave, wanted)
+        total = 0.0
+        if total_per_weight:
+            stay = np.setdiff1d(self.slots, leave, assume_unique=True)
+            total = total_per_weight * float(self._weight[stay].sum() + change.weights.sum())
+        slots, trace = incremental.update(self.state, change.X, change.losses, leave, total)
         for key in change.leaving:
             del self.keys[key]
         self._admit(slots, change.y, change.weights, change.adding)
