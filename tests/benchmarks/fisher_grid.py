@@ -77,7 +77,7 @@ def _updates(stream: Stream, C: float, gamma: float, repeats: int, clock: Clock)
     K = Kernel("rbf", gamma)(stream.X[window], stream.X[window])
     found = gap(K, hinge(stream.y[window], C), beta, float(model.intercept_[0]))
     free = int(np.count_nonzero((beta != 0) & (np.abs(beta) < C)))
-    return float(np.median(taken)), float(np.median(events)), free, found.relative
+    return float(np.median(taken)), float(np.median(events)), free, found.strict
 
 
 def _retrain(

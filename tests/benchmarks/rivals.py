@@ -180,7 +180,7 @@ def compete(stream: Stream, start: int) -> dict[str, Score]:
             answer = rival.answer(window)
             if answer is not None:
                 found = gap(K, hinge(stream.y[window.start : window.stop], C), *answer)
-                score.relative_gap = max(score.relative_gap, found.relative)
+                score.relative_gap = max(score.relative_gap, found.strict)
     return scores
 
 

@@ -26,7 +26,7 @@ def assert_same_solution(
     ``sqrt(2 g) + sqrt(2 h)`` apart. Coefficients and intercept need not be unique and are not compared.
     """
     a, b = judge(first, drawn, window), judge(second, drawn, other)
-    tolerance = 1e-7 * max(abs(a.primal), abs(b.primal)) + a.resolution
+    tolerance = 1e-7 * max(abs(a.primal), abs(b.primal)) + a.resolution + b.resolution
     assert abs(a.primal - b.primal) <= tolerance
     assert abs(a.dual - b.dual) <= tolerance
     K, _ = window_problem(drawn, window)
@@ -35,7 +35,9 @@ def assert_same_solution(
     difference = (coefficients(first) - moved).astype(Wide)
     apart = float(difference @ (K @ difference))
     rounding = ROUNDING * float(np.abs(K).max(initial=0)) * float(np.abs(difference).sum()) ** 2
-    assert apart <= (np.sqrt(2 * max(a.gap, 0)) + np.sqrt(2 * max(b.gap, 0))) ** 2 + rounding + a.resolution
+    assert (
+        apart <= (np.sqrt(2 * max(a.gap, 0)) + np.sqrt(2 * max(b.gap, 0))) ** 2 + rounding + a.resolution + b.resolution
+    )
 
 
 def of_batches(drawn: Problem, *batches: Batch) -> Problem:
@@ -103,13 +105,15 @@ def test_a_weight_is_a_number_of_copies(drawn: Problem, data: st.DataObject) -> 
     first = build(of_batches(weighted, Batch(every, NOBODY)))
     second = build(of_batches(copied, Batch(each, NOBODY)))
     a, b = judge(first, weighted, every), judge(second, copied, each)
-    assert abs(a.primal - b.primal) <= 1e-8 * abs(a.primal) + a.resolution
+    assert abs(a.primal - b.primal) <= 1e-8 * abs(a.primal) + a.resolution + b.resolution
     K = drawn.kernel(drawn.X, drawn.X)
     summed = np.bincount(repeated, weights=coefficients(second), minlength=len(drawn.X))
     difference = (coefficients(first) - summed).astype(Wide)
     apart = float(difference @ (K @ difference))
     rounding = ROUNDING * float(np.abs(K).max()) * float(np.abs(difference).sum()) ** 2
-    assert apart <= (np.sqrt(2 * max(a.gap, 0)) + np.sqrt(2 * max(b.gap, 0))) ** 2 + rounding + a.resolution
+    assert (
+        apart <= (np.sqrt(2 * max(a.gap, 0)) + np.sqrt(2 * max(b.gap, 0))) ** 2 + rounding + a.resolution + b.resolution
+    )
 
 
 @given(drawn=problems())
@@ -119,12 +123,12 @@ def test_swapping_the_labels_swaps_the_sign(drawn: Problem) -> None:
     mirrored = build(swapped)
     straight = build(drawn)
     a, b = judge(straight, drawn, window), judge(mirrored, swapped, window)
-    assert abs(a.primal - b.primal) <= 1e-7 * abs(a.primal) + a.resolution
+    assert abs(a.primal - b.primal) <= 1e-7 * abs(a.primal) + a.resolution + b.resolution
     K, _ = window_problem(drawn, window)
     added = (coefficients(straight) + coefficients(mirrored)).astype(Wide)
     rounding = ROUNDING * float(np.abs(K).max(initial=0)) * float(np.abs(added).sum()) ** 2
     bound = (np.sqrt(2 * max(a.gap, 0)) + np.sqrt(2 * max(b.gap, 0))) ** 2
-    assert float(added @ (K @ added)) <= bound + rounding + a.resolution
+    assert float(added @ (K @ added)) <= bound + rounding + a.resolution + b.resolution
 
 
 @given(drawn=tiny_problems(), power=st.sampled_from([-20, -7, 7, 20]))
