@@ -1,7 +1,7 @@
 """Fresh optimality residuals and the duality gap: the oracle that trusts no solver state.
 
-With ``f`` recomputed from ``beta``, every example contributes ``L(f) + L*(-beta) + beta f >= 0`` [Fenchel-Young]; their sum is
-the duality gap of the model.
+With ``f`` recomputed from ``beta``, every example contributes ``L(f) + L*(-beta) + beta f >= 0`` [Fenchel-Young];
+their sum is the duality gap of the model.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Certificate:
 
     Attributes
     ----------
-    max_violation : largest distance of an f from where its beta says it must be, in units of f; boxes and the sum of the
-        betas count relative to the largest box, times the largest kink
+    max_violation : largest distance of an f from where its beta says it must be, in units of f; boxes and the sum
+        of the betas count relative to the largest box, times the largest kink
     duality_gap : primal minus dual, in units of the objective; an upper bound on how much better any other model is
     relative_gap : the gap divided by the larger of the two objectives
     primal, dual : the objectives ``1/2 beta'K beta + sum of losses`` and its dual
@@ -50,7 +50,7 @@ def certify(
     n = beta.size
     if n == 0:
         return Certificate(0.0, 0.0, 0.0, 0.0, 0.0, 0)
-    kinks, levels, n_kinks = losses
+    _, levels, n_kinks = losses
     top = levels[:, 0]
     bottom = levels[np.arange(n), n_kinks]
     inside = np.clip(beta, bottom, top)

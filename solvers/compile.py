@@ -17,4 +17,6 @@ FAST_MATH = frozenset({"reassoc", "contract", "nsz"})
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function to machine code that releases the GIL; the result is cached on disk."""
-    return cast("Callable[P, R]", numba.njit(nogil=True, cache=True, fastmath=set(FAST_MATH), error_model="numpy")(function))
+    return cast(
+        "Callable[P, R]", numba.njit(nogil=True, cache=True, fastmath=set(FAST_MATH), error_model="numpy")(function)
+    )

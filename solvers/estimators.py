@@ -24,14 +24,15 @@ ON_BOUNDARY = 1e-10  # of rho; see IncrementalOneClassSVM.decision_function
 class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
     """A support vector classifier that stays exactly optimal while examples come and go.
 
-    It minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over its window; an update moves many examples in and
-    out along one multi-parametric path [Karasuyama & Takeuchi].
+    It minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over its window; an update moves many
+    examples in and out along one multi-parametric path [Karasuyama & Takeuchi].
 
     Parameters
     ----------
     C : weight of the losses, > 0
     kernel : "linear", "rbf", "poly" or "sigmoid"
-    gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance of the first data seen), and stays
+    gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance of the first data seen), and
+        stays
     degree, coef0 : of the kernels that have them
     class_weight : multiplies C by class, {label: weight}
     fit_intercept : whether f has an intercept
@@ -120,7 +121,9 @@ class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
         unknown = ~(positive | (labels == known[0]))
         if unknown.any():
             row = int(np.argmax(unknown))
-            raise InvalidInput(f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}", field="y", row=row)
+            raise InvalidInput(
+                f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}", field="y", row=row
+            )
         self._set_classes(known)
         return np.where(positive, 1.0, -1.0)
 
@@ -258,8 +261,8 @@ class IncrementalOneClassSVM(OutlierMixin, LiveEstimator):  # type: ignore[misc]
     """A one-class support vector machine that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + sum_i weight_i (max(0, rho - w'x_i) - nu rho)``, the problem of [Schoelkopf et al.] times
-    ``nu n``, so that coefficients lie in [0, weight_i] and sum up to ``nu sum_i weight_i``: an example that comes or goes
-    changes the sum and nothing else. ``f = w'x - rho`` is negative for outliers.
+    ``nu n``, so that coefficients lie in [0, weight_i] and sum up to ``nu sum_i weight_i``: an example that comes or
+    goes changes the sum and nothing else. ``f = w'x - rho`` is negative for outliers.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
 """Cholesky factor of the free block: append, delete, solve.
 
-The factor is the upper triangle ``R`` with ``R'R = K_FF + kappa 1 1'``, rows contiguous, so that both triangular solves,
-appending and deleting run along memory. A deleted position stays behind as a row and column of the identity ("dead"),
-so nothing is shifted; ``compact`` closes the holes now and then.
+The factor is the upper triangle ``R`` with ``R'R = K_FF + kappa 1 1'``, rows contiguous, so that both triangular
+solves, appending and deleting run along memory. A deleted position stays behind as a row and column of the identity
+("dead"), so nothing is shifted; ``compact`` closes the holes now and then.
 
-Beside ``R`` stand two forward-solved right-hand sides, ``y[0] = R^-T rhs`` and ``y[1] = R^-T 1``. They take part in every
-rotation, so that a new direction costs one backward solve.
+Beside ``R`` stand two forward-solved right-hand sides, ``y[0] = R^-T rhs`` and ``y[1] = R^-T 1``. They take part in
+every rotation, so that a new direction costs one backward solve.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """``follow``: move a model, exactly, from the losses it is optimal for to the losses it has been given.
 
-The state may be off its losses in three ways: a bound ``beta`` is not at the level of its piece, a free ``f`` is not at its
-kink, or either is beyond a limit. Each is turned into a linear motion that ends in the right place when the path does, and
-the compiled loop walks. What rounding and the ratio test leave over is again a state that is slightly off, so another
-round is the corrector (rule 7 of the path engine's design).
+The state may be off its losses in three ways: a bound ``beta`` is not at the level of its piece, a free ``f`` is not
+at its kink, or either is beyond a limit. Each is turned into a linear motion that ends in the right place when the
+path does, and the compiled loop walks. What rounding and the ratio test leave over is again a state that is slightly
+off, so another round is the corrector (rule 7 of the path engine's design).
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import walk as loop
 from solvers.compile import compiled
 from solvers.errors import MemoryLimit
+from solvers.settle import rebuild
 from solvers.state import Examples, PathState
 
 Floats = NDArray[np.float64]
@@ -76,8 +76,8 @@ def refresh(state: PathState) -> None:
 def refresh_margin(state: PathState, scale: float) -> None:
     """Compute the f of the free examples afresh, and of those bound ones that stand close to a kink.
 
-    What decides about optimality is there; an error in the f of the others is no harm while it is small. ``scale`` is that
-    of f.
+    What decides about optimality is there; an error in the f of the others is no harm while it is small. ``scale`` is
+    that of f.
     """
     e, n = state.examples, state.n_slots
     free = state.free_slots()
@@ -128,7 +128,7 @@ def refactor(state: PathState, free: Ints | None = None) -> None:
     need_rows(state, free)
     state.make_room_for_free(free.size)
     kappa = state.kappa if state.intercept else 0.0
-    loop.rebuild(state.factor, state.rows.values, state.rows.row_of, free, state.examples.diagonal, kappa)
+    rebuild(state.factor, state.rows.values, state.rows.row_of, free, state.examples.diagonal, kappa)
 
 
 def mean_diagonal(state: PathState) -> float:

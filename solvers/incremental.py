@@ -1,7 +1,7 @@
 """Learn and unlearn: many examples in and out along one path [Karasuyama & Takeuchi].
 
-New examples start at ``beta = 0`` on the piece of their loss where their f stands, leaving ones lose their loss. Both are
-then off their levels, and ``follow`` takes them there together. What cannot be finished is undone as a whole.
+New examples start at ``beta = 0`` on the piece of their loss where their f stands, leaving ones lose their loss. Both
+are then off their levels, and ``follow`` takes them there together. What cannot be finished is undone as a whole.
 """
 
 from __future__ import annotations

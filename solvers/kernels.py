@@ -1,7 +1,8 @@
 """Mercer kernels, computed pair by pair so that a value never depends on which batch it was computed in.
 
 Features are held transposed, ``XT`` of shape ``(d, slots)``: the inner loop runs over examples, along memory. Squared
-distances are sums of squared differences, so duplicates give exactly equal rows and nothing cancels far from the origin.
+distances are sums of squared differences, so duplicates give exactly equal rows and nothing cancels far from the
+origin.
 """
 
 from __future__ import annotations

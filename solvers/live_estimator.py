@@ -36,7 +36,8 @@ class UpdateReport:
     added, removed : keys, in the order in which they were given
     events : breakpoints of the path: examples that changed sides
     seconds : wall time of the update
-    n, n_free, n_bound : examples in the window, how many of them are at a kink, and how many have a coefficient at a bound
+    n, n_free, n_bound : examples in the window, how many of them are at a kink, and how many have a coefficient at a
+        bound
     max_violation : largest violation of the optimality conditions after the update, in units of f
     relative_gap : duality gap over the objective, by the f that the solver tracks
     rounds, exchanges, stalls, refreshes, refactorizations : how the path was walked, see ``solvers.follow``

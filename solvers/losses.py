@@ -1,9 +1,9 @@
 """Piecewise-linear convex losses as tables of kinks and levels (section 1 of the path engine's design).
 
-An example's loss has kinks ``k_0 < k_1 < ...`` and slopes ``s_0 < s_1 < ...`` between them. What the engine needs of the
-slopes is the coefficient that each asks for, ``beta = -w s``: the *levels* ``a_0 > a_1 > ...``. Plotted as ``beta`` against
-``f`` an example is a descending staircase: on a step (a piece) ``beta`` rests at a level, on a riser (a kink) ``f`` rests and
-``beta`` is free. ::
+An example's loss has kinks ``k_0 < k_1 < ...`` and slopes ``s_0 < s_1 < ...`` between them. What the engine needs of
+the slopes is the coefficient that each asks for, ``beta = -w s``: the *levels* ``a_0 > a_1 > ...``. Plotted as
+``beta`` against ``f`` an example is a descending staircase: on a step (a piece) ``beta`` rests at a level, on a riser
+(a kink) ``f`` rests and ``beta`` is free. ::
 
     hinge, y = +1 :  kinks [1]    levels [C, 0]         hinge, y = -1 :  kinks [-1]   levels [0, -C]
 """

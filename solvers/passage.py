@@ -1,4 +1,4 @@
-"""One walk along the path: everything that is off is set in motion, the compiled loop walks, what is left is settled."""
+"""One walk along the path: what is off is set in motion, the compiled loop walks, what is left is settled."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import walk as loop
+from solvers import motion as loop
+from solvers import settle
 from solvers.audit import Audit, audited
 from solvers.compile import compiled
 from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
 from solvers.state import Examples, Motion, PathState
+from solvers.strides import follow_path
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -82,16 +84,14 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
     w = walk_of(state, motion, tolerances(state, motion, audit, settings, precision))
-    loop.start(w)
+    settle.start(w)
     exit_ = _walk_to_the_end(state, w, audit, trace, settings)
     _count(state, w, trace)
     _raise_for(exit_)
     return _settle(state, w, audit, trace, settings) and exit_ == loop.DONE
 
 
-def tolerances(
-    state: PathState, motion: Motion, audit: Audit, settings: Settings, precision: float
-) -> loop.Tolerances:
+def tolerances(state: PathState, motion: Motion, audit: Audit, settings: Settings, precision: float) -> loop.Tolerances:
     """Scale the settings by the units of the problem and by the rounding errors of this motion."""
     n = state.n_slots
     speed = np.abs(motion.v[:n])
@@ -140,7 +140,7 @@ def _walk_to_the_end(state: PathState, w: loop.Walk, audit: Audit, trace: Trace,
     rng = np.random.default_rng(trace.rounds)
     strength = settings.perturbation
     while True:
-        exit_ = loop.follow_path(w)
+        exit_ = follow_path(w)
         if exit_ == loop.NEED_ROW:
             need_rows(state, np.append(state.free_slots(), w.counters[loop.WHO]))
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
@@ -149,7 +149,7 @@ def _walk_to_the_end(state: PathState, w: loop.Walk, audit: Audit, trace: Trace,
             w = w._replace(factor=state.factor)
         elif exit_ == loop.STALLED and w.clock[loop.RHO] > 1e-9 and strength < 1e-4:
             trace.stalls += 1
-            loop.perturb(w, rng.random((w.n, 2)), strength * audit.kink_scale, strength * audit.level_scale)
+            settle.perturb(w, rng.random((w.n, 2)), strength * audit.kink_scale, strength * audit.level_scale)
             strength *= 3
         else:
             break
@@ -180,15 +180,15 @@ def _raise_for(exit_: int) -> None:
 
 
 def _settle(state: PathState, w: loop.Walk, audit: Audit, trace: Trace, settings: Settings) -> bool:
-    """Put betas that are at an end but for rounding there, and b in its middle with nobody free; False: not done yet."""
+    """Put betas that are at an end, but for rounding, there, and b in its middle if nobody is free; False: go on."""
     snap_to_levels(state.examples, state.n_slots, 1e-13 * audit.level_scale)
     rounding = 4 * EPS * audit.level_scale
     w = w._replace(factor=state.factor)
-    moved = loop.leave_ends(w, settings.dust * audit.level_scale if trace.rounds <= 2 else rounding, rounding)
+    moved = settle.leave_ends(w, settings.dust * audit.level_scale if trace.rounds <= 2 else rounding, rounding)
     if state.n_free == 0:
         refresh(state)
         if state.intercept:
-            state.b += loop.center(w)
+            state.b += settle.center(w)
     return not moved
 
 

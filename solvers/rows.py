@@ -72,7 +72,7 @@ class RowCache:
     def store_what_fits(self, slots: Ints, block: Floats, keep: Ints) -> None:
         """Take in as many rows as there is room for beside those of ``keep``; the rest is not kept."""
         room = self.max_rows - np.count_nonzero(self.row_of[keep] >= 0)
-        count = int(min(slots.size, room))
+        count = min(slots.size, int(room))
         if count > 0:
             self.store(slots[:count], block[:count], keep)
 
@@ -101,7 +101,8 @@ class RowCache:
             if candidates.size + unused.size < count:
                 needed = (np.count_nonzero(held) + count) * self.row_of.size * 8
                 raise MemoryLimit(
-                    f"the kernel rows of this step need {needed / 2**20:.0f} MiB; the cache may take {self.limit / 2**20:.0f} MiB"
+                    f"the kernel rows of this step need {needed / 2**20:.0f} MiB; "
+                    f"the cache may take {self.limit / 2**20:.0f} MiB"
                 )
             order = np.argsort(self.used[candidates], kind="stable")
             self.forget(self.slot_of[candidates[order[: count - unused.size]]])

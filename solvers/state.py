@@ -54,6 +54,7 @@ class Motion(NamedTuple):
     drive: Floats  #: (c,) sum of v_j k_j over bound examples
     df: Floats  #: (c,) rate of f
     dbeta: Floats  #: (c,) rate of beta of free examples
+    work: Floats  #: (c,) work of the ratio test
 
 
 def empty_motion(c: int) -> Motion:

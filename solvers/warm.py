@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers import walk
+from solvers import settle
 from solvers.audit import audited
 from solvers.estimators import IncrementalSVC
 from solvers.passage import DEFAULT, tolerances, walk_of
@@ -30,5 +30,5 @@ def _what_only_a_stall_needs(model: IncrementalSVC) -> None:
     state = model._window.state
     motion = empty_motion(state.capacity)
     w = walk_of(state, motion, tolerances(state, motion, audited(state), DEFAULT, 1.0))
-    walk.start(w)
-    walk.perturb(w, np.zeros((w.n, 2)), 0.0, 0.0)
+    settle.start(w)
+    settle.perturb(w, np.zeros((w.n, 2)), 0.0, 0.0)

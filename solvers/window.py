@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from solvers import incremental
 from solvers.certificate import Certificate, certify
 from solvers.errors import InvalidInput, NotPositiveSemidefinite
-from solvers.passage import Trace
 from solvers.kernels import Kernel
 from solvers.losses import Losses
+from solvers.passage import Trace
 from solvers.predictor import Predictor
 from solvers.state import PathState
 from solvers.validation import Key
@@ -160,7 +160,7 @@ class Window:
         }
 
     def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float) -> None:
-        """Fill an empty window from ``to_arrays``; f and the factor are computed afresh, and what is off is corrected."""
+        """Fill an empty window from ``to_arrays``; f and the factor are computed afresh, and corrected."""
         X = np.ascontiguousarray(arrays["X"], np.float64)
         y = np.asarray(arrays["y"], np.float64)
         keys = list(arrays["keys"])

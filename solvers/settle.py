@@ -1,0 +1,109 @@
+"""What is done before, between and after walks: set everyone up, spread ties, put what is at an end there."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.compile import compiled
+from solvers.direction import resolve
+from solvers.factor import Factor, append, delete, schur
+from solvers.motion import RHO, Walk, set_limits
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@compiled
+def start(w: Walk) -> None:
+    """Set everyone's limits and solve the right-hand sides: the motion has just been set."""
+    for j in range(w.n):
+        set_limits(w, j)
+    resolve(w)
+
+
+@compiled
+def leave_ends(w: Walk, dust: float, rounding: float) -> bool:
+    """Put free examples whose beta is at an end of their box, but for dust, or beyond it, on the piece there.
+
+    Says whether any beta was moved by more than rounding, so that f must be computed afresh.
+    """
+    e = w.examples
+    moved = False
+    for j in range(w.n):
+        if e.seg[j] & 1 == 0:
+            continue
+        q = e.seg[j] // 2
+        high, low, beta = e.levels[j, q], e.levels[j, q + 1], e.beta[j]
+        piece = q if beta >= high - dust else q + 1
+        if low + dust < beta < high - dust:
+            continue
+        delete(w.factor, j)
+        e.seg[j] = 2 * piece
+        off = abs(beta - e.levels[j, piece])
+        if off <= dust:
+            e.beta[j] = e.levels[j, piece]
+            moved = moved or off > rounding
+    return moved
+
+
+@compiled
+def center(w: Walk) -> float:
+    """With nobody free, put b in the middle of the interval that the kinks leave it; returns its change."""
+    e = w.examples
+    low, high = -np.inf, np.inf
+    for j in range(w.n):
+        q = e.seg[j] // 2
+        if q > 0:
+            low = max(low, e.kinks[j, q - 1] - e.f[j])
+        if q < e.n_kinks[j]:
+            high = min(high, e.kinks[j, q] - e.f[j])
+    shift = 0.0
+    if low > -np.inf and high < np.inf:
+        shift = 0.5 * (low + high)
+    elif low > -np.inf:
+        shift = low
+    elif high < np.inf:
+        shift = high
+    for j in range(w.n):
+        e.f[j] += shift
+    return shift
+
+
+@compiled
+def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
+    """Spread ties: move every limit that somebody is near outward by a random amount that vanishes at the path's end.
+
+    With generic kinks and boxes no two examples reach theirs at once, every step is positive, and each set of free
+    examples is met at most once (rule 6).
+    """
+    e = w.examples
+    rho = w.clock[RHO]
+    for j in range(w.n):
+        q = e.seg[j] // 2
+        if e.seg[j] & 1:
+            e.dlevels[j, q] -= (0.5 + random[j, 0]) * size_beta / rho
+            e.dlevels[j, q + 1] += (0.5 + random[j, 1]) * size_beta / rho
+        else:
+            if q < e.n_kinks[j]:
+                e.dkinks[j, q] -= (0.5 + random[j, 0]) * size_f / rho
+            if q > 0:
+                e.dkinks[j, q - 1] += (0.5 + random[j, 1]) * size_f / rho
+        set_limits(w, j)
+
+
+@compiled
+def rebuild(fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float) -> None:
+    """Factor the free block from nothing; an example whose pivot is lost in rounding gets the least usable one."""
+    for k in range(fac.size[0]):
+        if fac.slot[k] >= 0:
+            fac.position[fac.slot[k]] = -1
+    fac.size[0] = 0
+    fac.size[1] = 0
+    for slot in free:
+        n = fac.size[0]
+        for k in range(n):
+            fac.column[k] = rows[row_of[slot], fac.slot[k]] + kappa
+        own = diagonal[slot] + kappa
+        pivot2 = max(schur(fac, fac.column, own), 1e-15 * own)
+        append(fac, fac.column, pivot2, slot, 0.0)

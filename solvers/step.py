@@ -1,0 +1,115 @@
+"""The step: how far the direction goes until somebody is at a limit, and going there."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.compile import compiled
+from solvers.motion import DB, JUMPS, RHO, SIDE, SUM_RATE, SUM_V, WHO, B, Walk
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@compiled
+def longest_step(w: Walk) -> tuple[float, int, int]:
+    """Return the step to the next event, who makes it (-1: the end of the path), and on which side (-1 low, +1 high).
+
+    Two passes [Harris]: the longest step with every limit relaxed by its tolerance, then among the examples that would
+    pass their own limit within it, the one that does so at the highest speed.
+    """
+    motion = w.motion
+    rho = w.clock[RHO]
+    frequencies(w, motion.work)
+    highest = 0.0
+    for j in range(w.n):
+        highest = max(highest, motion.work[j])
+    if highest * rho <= 1.0:
+        return rho, -1, 0
+    bound = 1.0 / highest
+    best = 0.0
+    who, side = -1, 0
+    step = rho
+    for j in range(w.n):
+        if motion.work[j] <= 0.0:
+            continue
+        x, dx, tol = coordinate(w, j)
+        up, gap = dx - motion.dhigh[j], motion.high[j] - x
+        if gap <= bound * up and up > best * tol:
+            best, who, side = up / tol, j, 1
+            step = gap / up
+        down, gap = motion.dlow[j] - dx, x - motion.low[j]
+        if gap <= bound * down and down > best * tol:
+            best, who, side = down / tol, j, -1
+            step = gap / down
+    return min(max(step, 0.0), rho), who, side
+
+
+@compiled
+def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
+    """Return what the limits of an example are about, its rate, and the tolerance: beta if it is free, f if bound."""
+    if w.examples.seg[j] & 1:
+        return w.examples.beta[j], w.motion.dbeta[j], w.tol.beta
+    return w.examples.f[j], w.motion.df[j], w.tol.f
+
+
+@compiled
+def frequencies(w: Walk, out: Floats) -> None:
+    """Compute for each example one over the step at which it passes the relaxed limit it moves to; no branches."""
+    e, motion = w.examples, w.motion
+    seg, f, beta, df, dbeta = e.seg, e.f, e.beta, motion.df, motion.dbeta
+    low, high, dlow, dhigh = motion.low, motion.high, motion.dlow, motion.dhigh
+    tol_f, tol_beta = w.tol.f, w.tol.beta
+    for j in range(w.n):
+        free = seg[j] & 1 == 1
+        f_j, beta_j, df_j, dbeta_j = f[j], beta[j], df[j], dbeta[j]
+        x = beta_j if free else f_j
+        dx = dbeta_j if free else df_j
+        tol = tol_beta if free else tol_f
+        up = (dx - dhigh[j]) / (high[j] - x + tol)
+        down = (dlow[j] - dx) / (x - low[j] + tol)
+        out[j] = up if up > down else down
+
+
+@compiled
+def advance(w: Walk, step: float) -> None:
+    """Move everyone by ``step``; a limit that was passed within its tolerance moves along."""
+    e, motion = w.examples, w.motion
+    for j in range(w.n):
+        e.f[j] += step * motion.df[j]
+        motion.low[j] += step * motion.dlow[j]
+        motion.high[j] += step * motion.dhigh[j]
+        if e.seg[j] & 1:
+            e.beta[j] += step * motion.dbeta[j]
+            motion.low[j] = min(motion.low[j], e.beta[j])
+            motion.high[j] = max(motion.high[j], e.beta[j])
+        else:
+            e.beta[j] += step * motion.v[j]
+            motion.low[j] = min(motion.low[j], e.f[j])
+            motion.high[j] = max(motion.high[j], e.f[j])
+    w.clock[B] += step * w.clock[DB]
+    w.clock[RHO] = max(0.0, w.clock[RHO] - step)
+
+
+@compiled
+def jump(w: Walk) -> bool:
+    """With nobody free and betas out of balance, move b until someone who can take them up is at a kink (rule 4)."""
+    e, motion = w.examples, w.motion
+    up = w.clock[SUM_RATE] - w.clock[SUM_V] < 0.0  # somebody's beta must fall, so f must rise to a kink
+    least = np.inf
+    who = -1
+    for j in range(w.n):
+        distance = motion.high[j] - e.f[j] if up else e.f[j] - motion.low[j]
+        if distance < least:
+            least, who = distance, j
+    if who < 0:
+        return False
+    least = max(least, 0.0)
+    shift = least if up else -least
+    w.clock[B] += shift
+    for j in range(w.n):
+        e.f[j] += shift
+    w.counters[WHO], w.counters[SIDE] = who, 1 if up else -1
+    w.counters[JUMPS] += 1
+    return True

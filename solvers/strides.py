@@ -1,0 +1,243 @@
+"""The path in strides, each among those who may have an event soon.
+
+Most examples of a window are far from their limits. For a stride of some dozen events the loop is given only those
+that could meet a limit, in arrays of their own, and the free examples, whose f is known to rest. Then everyone is
+brought up to date by one product with the kernel rows of the betas that took part. Who has crossed a limit
+meanwhile gets it moved to where he is, and back by the end of the path: the path may differ, its end does not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.compile import compiled
+from solvers.direction import find_direction
+from solvers.factor import Factor
+from solvers.motion import (
+    DONE,
+    EVENTS,
+    MEMBERS,
+    PACE,
+    RHO,
+    ROWS,
+    STRIDE,
+    STRIDE_EVENTS,
+    STRIDES,
+    THROUGH,
+    UNBALANCED,
+    WHO,
+    B,
+    Walk,
+    balanced,
+    set_limits,
+)
+from solvers.sides import gather_row
+from solvers.state import Examples, Motion
+from solvers.step import jump
+from solvers.walk import take_turn, walk
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
+SPREAD = 1.0  #: or at this multiple of the mean rate
+WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
+
+
+@compiled
+def follow_path(w: Walk) -> int:
+    """Follow the path to its end, in strides, or until something is needed; returns why it stopped.
+
+    With NEED_ROW or NEED_ROOM the example ``counters[WHO]`` is about to change sides; call again when its kernel row is
+    cached and the factor has room.
+    """
+    while True:
+        outcome = take_turn(w)
+        if outcome != DONE:
+            return outcome
+        if w.factor.size[0] == 0 and not balanced(w):
+            if not jump(w):
+                return UNBALANCED
+            continue
+        find_direction(w)
+        members, n_seen = choose(w)
+        outcome = walk(w) if n_seen < 0 else stride(w, members, n_seen)
+        if outcome != STRIDE:
+            return outcome
+
+
+@compiled
+def choose(w: Walk) -> tuple[Ints, int]:
+    """Plan a stride: return its members, those who might meet a limit first, the free ones last, and how many are
+    first.
+
+    The number is -1 where nearly everyone would be a member, so that all may walk.
+    """
+    e, motion = w.examples, w.motion
+    members = np.empty(w.n, np.int64)
+    if w.n < WHOLE_BELOW:
+        return members, -1
+    mean = 0.0
+    for j in range(w.n):
+        mean += abs(motion.df[j]) / w.n
+    horizon = min(w.clock[RHO], 2.0 * STRIDE_EVENTS * w.clock[PACE])
+    m = 0
+    for j in range(w.n):
+        if e.seg[j] & 1 == 0:
+            up = REACH * max(motion.df[j] - motion.dhigh[j], 0.0) + SPREAD * mean
+            down = REACH * max(motion.dlow[j] - motion.df[j], 0.0) + SPREAD * mean
+            if motion.high[j] - e.f[j] <= horizon * up or e.f[j] - motion.low[j] <= horizon * down:
+                members[m] = j
+                m += 1
+    n_seen = m
+    if 2 * n_seen > w.n:
+        return members, -1
+    for k in range(w.factor.size[0]):
+        if w.factor.slot[k] >= 0:
+            members[m] = w.factor.slot[k]
+            m += 1
+    return members[:m], n_seen
+
+
+@compiled
+def stride(w: Walk, members: Ints, n_seen: int) -> int:
+    """Walk one stride among ``members``, then bring everyone up to date; returns why it stopped."""
+    rho, b, events = w.clock[RHO], w.clock[B], w.counters[EVENTS]
+    near = narrowed(w, members, n_seen)
+    w.counters[STRIDES] += 1
+    w.counters[MEMBERS] += n_seen
+    outcome = walk(near)
+    update_everyone(near, w, rho - w.clock[RHO], w.clock[B] - b)
+    if w.counters[WHO] >= 0:
+        w.counters[WHO] = members[w.counters[WHO]]
+    w.clock[PACE] = (rho - w.clock[RHO]) / max(w.counters[EVENTS] - events, 1)
+    return outcome
+
+
+@compiled
+def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
+    """Return the walk of ``members``: copies of their arrays, and their columns of the kernel rows they need."""
+    m = members.size
+    e, v, fac = w.examples, w.motion, w.factor
+    position = np.full(m, -1, np.int64)
+    local = np.full(w.n, -1, np.int64)
+    for i in range(m):
+        local[members[i]] = i
+    rename(fac.slot, fac.size[0], local, position)
+    near = Walk(
+        m,
+        n_seen,
+        w.intercept,
+        w.kappa,
+        Examples(
+            e.kinks[members],
+            e.levels[members],
+            e.dkinks[members],
+            e.dlevels[members],
+            e.n_kinks[members],
+            e.seg[members],
+            e.f[members],
+            e.beta[members],
+            e.diagonal[members],
+        ),
+        Motion(
+            v.low[members],
+            v.high[members],
+            v.dlow[members],
+            v.dhigh[members],
+            v.v[members],
+            v.drive[members],
+            v.df[members],
+            v.dbeta[members],
+            np.empty(m),
+        ),
+        Factor(fac.R, fac.y, fac.column, fac.work, fac.slot, position, fac.size),
+        np.empty((fac.size[1] + STRIDE_EVENTS + 1, m)),
+        np.full(m, -1, np.int64),
+        members,
+        w.rows,
+        w.row_of,
+        w.clock,
+        w.counters,
+        w.tol,
+    )
+    w.counters[ROWS] = 0
+    for k in range(fac.size[0]):
+        if fac.slot[k] >= 0:
+            gather_row(near, fac.slot[k])
+    return near
+
+
+@compiled
+def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
+    """Give the examples in the factor new numbers."""
+    for k in range(size):
+        if slot[k] >= 0:
+            slot[k] = name[slot[k]]
+            position[slot[k]] = k
+
+
+@compiled
+def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
+    """Bring the whole up to date after a stride that used up ``used`` of rho and moved b by ``db``."""
+    e, motion, members = w.examples, w.motion, near.members
+    change = motion.df
+    redrive = motion.dbeta
+    for j in range(w.n):
+        change[j] = used * motion.drive[j] + db
+        redrive[j] = 0.0
+    for i in range(near.n):
+        if near.row_of[i] >= 0:  # free at some time in the stride
+            slot = members[i]
+            moved = near.examples.beta[i] - e.beta[slot] - used * motion.v[slot]
+            dv = near.motion.v[i] - motion.v[slot]
+            add_scaled(w.rows[w.row_of[slot]], moved, change, dv, redrive, w.n)
+    for j in range(w.n):
+        motion.drive[j] += redrive[j]
+        motion.low[j] += used * motion.dlow[j]
+        motion.high[j] += used * motion.dhigh[j]
+        redrive[j] = 0.0
+        if e.seg[j] & 1 == 0:
+            e.beta[j] += used * motion.v[j]
+        e.f[j] += change[j]
+    for i in range(near.n):
+        slot = members[i]
+        if i < near.n_seen:
+            e.f[slot] = near.examples.f[i]
+        e.beta[slot] = near.examples.beta[i]
+        e.seg[slot] = near.examples.seg[i]
+        motion.v[slot] = near.motion.v[i]
+        motion.low[slot], motion.high[slot] = near.motion.low[i], near.motion.high[i]
+        motion.dlow[slot], motion.dhigh[slot] = near.motion.dlow[i], near.motion.dhigh[i]
+    w.factor.position[:] = -1
+    rename(w.factor.slot, w.factor.size[0], members, w.factor.position)
+    for j in range(w.n):
+        if e.seg[j] & 1 == 0 and (e.f[j] > motion.high[j] or e.f[j] < motion.low[j]):
+            let_through(w, j)
+
+
+@compiled
+def add_scaled(row: Floats, a: float, x: Floats, b: float, y: Floats, n: int) -> None:
+    """Add ``a row`` to ``x`` and ``b row`` to ``y``."""
+    if b == 0.0:
+        for j in range(n):
+            x[j] += a * row[j]
+        return
+    for j in range(n):
+        x[j] += a * row[j]
+        y[j] += b * row[j]
+
+
+@compiled
+def let_through(w: Walk, slot: int) -> None:
+    """A bound example was found beyond its limit: move its kink there, and back by the end of the path."""
+    e = w.examples
+    q, rho = e.seg[slot] // 2, w.clock[RHO]
+    w.counters[THROUGH] += 1
+    if rho > 1e-6:
+        for k in range(e.n_kinks[slot]):
+            now = e.kinks[slot, k] - rho * e.dkinks[slot, k]
+            if (k >= q and e.f[slot] > now) or (k < q and e.f[slot] < now):
+                e.dkinks[slot, k] = (e.kinks[slot, k] - e.f[slot]) / rho
+    set_limits(w, slot)
