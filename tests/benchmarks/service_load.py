@@ -4,7 +4,8 @@
 
 The requests are sent at their appointed times whether or not earlier ones were answered, and a latency counts from
 the appointed time, so that a stall is seen by every request that fell into it. The clients run in processes of their
-own and take their share of the same cores. It exits 1 if anything fails or 99% of the predictions are not under ``--limit``.
+own and take their share of the same cores. It exits 1 if anything fails or if 99% of the predictions are not under
+``--limit``.
 """
 
 from __future__ import annotations
