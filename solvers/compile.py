@@ -17,6 +17,12 @@ FAST_MATH = frozenset({"reassoc", "contract", "nsz"})
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function to machine code that releases the GIL; the result is cached on disk."""
-    return cast(
-        "Callable[P, R]", numba.njit(nogil=True, cache=True, fastmath=set(FAST_MATH), error_model="numpy")(function)
-    )
+
+    def build(*, cache: bool) -> Callable[P, R]:
+        machine_code = numba.njit(nogil=True, cache=cache, fastmath=set(FAST_MATH), error_model="numpy")(function)
+        return cast("Callable[P, R]", machine_code)
+
+    try:
+        return build(cache=True)
+    except RuntimeError:  # no directory to cache in can be written to
+        return build(cache=False)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from solvers import validation
 from solvers.errors import InvalidInput
-from solvers.live_estimator import LiveEstimator
+from solvers.live_estimator import LiveEstimator, UpdateReport
 from solvers.losses import Losses, epsilon_insensitive, hinge, one_class, pinball
 
 Floats = NDArray[np.float64]
@@ -147,13 +147,31 @@ class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
         return known
 
     def _set_classes(self, known: NDArray[Any]) -> None:
-        before = getattr(self, "classes_", None)
-        if before is not None and before.size == 1 and known.size == 2 and known[0] == before[0]:
+        if self._mirrors(known):
             self._window.flip_signs()  # what was the only class, and so the positive one, is the negative one now
         self.classes_ = known
 
-    def _losses(self, targets: Floats, weights: Floats) -> Losses:
-        return hinge(targets, validation.positive(self.C, "C") * weights * self._class_weights(targets))
+    def _mirrors(self, known: NDArray[Any]) -> bool:
+        """Say whether the only class so far has the other sign among the ``known`` ones."""
+        before = getattr(self, "classes_", None)
+        return before is not None and before.size == 1 and known.size == 2 and known[0] == before[0]
+
+    def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
+        before = getattr(self, "classes_", None)
+        try:
+            return super()._learn(*args, **kwargs)
+        except BaseException:
+            if before is None:
+                self.__dict__.pop("classes_", None)
+            elif before is not self.classes_:
+                mirrored, self.classes_ = self.classes_, before
+                if self._mirrors(mirrored):
+                    self._window.flip_signs()
+            raise
+
+    def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
+        cost = validation.positive(self.C if C is None else C, "C")
+        return hinge(targets, cost * weights * self._class_weights(targets))
 
     def _class_weights(self, targets: Floats) -> Floats:
         if self.class_weight is None:
@@ -244,8 +262,8 @@ class IncrementalSVR(RegressorMixin, LiveEstimator):  # type: ignore[misc]
             raise InvalidInput("requires y to be passed, but the target y is None", field="y")
         return validation.vector(column_or_1d(y, warn=True), m, field="y")
 
-    def _losses(self, targets: Floats, weights: Floats) -> Losses:
-        costs = validation.positive(self.C, "C") * weights
+    def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
+        costs = validation.positive(self.C if C is None else C, "C") * weights
         if self.loss == "epsilon_insensitive":
             return epsilon_insensitive(targets, validation.not_negative(self.epsilon, "epsilon"), costs)
         if self.loss == "absolute":
@@ -323,7 +341,9 @@ class IncrementalOneClassSVM(OutlierMixin, LiveEstimator):  # type: ignore[misc]
     def _targets(self, y: ArrayLike | None, m: int) -> Floats:
         return np.ones(m)
 
-    def _losses(self, targets: Floats, weights: Floats) -> Losses:
+    def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
+        if C is not None:
+            raise InvalidInput("a one-class model has none; its parameter is nu", field="C")
         return one_class(weights)
 
     def _total_per_weight(self) -> float:

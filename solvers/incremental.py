@@ -1,4 +1,4 @@
-"""Learn and unlearn: many examples in and out along one path [Karasuyama & Takeuchi].
+"""Learn and unlearn, correct and reweight: many examples at once, along one path [Karasuyama & Takeuchi].
 
 New examples start at ``beta = 0`` on the piece of their loss where their f stands, leaving ones lose their loss. Both
 are then off their levels, and ``follow`` takes them there together. What cannot be finished is undone as a whole.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +24,17 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def update(
-    state: PathState,
-    X: Floats,
-    losses: Losses,
-    leave: Ints,
-    total: float = 0.0,
-    settings: Settings = DEFAULT,
-) -> tuple[Ints, Trace]:
-    """Add examples ``X`` (m, d) with their losses and remove those in slots ``leave``, along one path.
+class Edit(NamedTuple):
+    """What happens to examples that are already there."""
 
-    ``total`` is what the betas sum up to afterwards.
+    leave: Ints  #: slots of those who go
+    changed: Ints  #: slots of those who get other losses
+    losses: Losses  #: their losses from now on
+    total: float = 0.0  #: what all betas sum up to afterwards
+
+
+def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Settings = DEFAULT) -> tuple[Ints, Trace]:
+    """Add examples ``X`` (m, d) with their losses, remove some, change the losses of others, along one path.
 
     Returns the slots of the new examples and what the walk did. On any error the state is as it was.
 
@@ -43,12 +44,13 @@ def update(
     """
     with undone_on_error(state):
         slots = state.insert(X, losses)
-        state.total = total
+        state.total = edit.total
         meet(state, slots, X)
-        depart(state, leave)
+        depart(state, edit.leave)
+        convert(state, edit.changed, edit.losses)
         place(state, slots)
         trace = follow(state, settings=settings)
-        state.release(leave)
+        state.release(edit.leave)
     return slots, trace
 
 
@@ -106,6 +108,15 @@ def depart(state: PathState, slots: Ints) -> None:
     release_free(state, slots)
     state.set_losses(slots, leaving(slots.size))
     state.examples.seg[slots] = 0
+
+
+def convert(state: PathState, slots: Ints, losses: Losses) -> None:
+    """Give examples other losses; who keeps his kinks keeps his place, the others are placed anew."""
+    e = state.examples
+    moved = (e.n_kinks[slots] != losses.n_kinks) | (e.kinks[slots] != losses.kinks).any(axis=1)
+    release_free(state, slots[moved])
+    state.set_losses(slots, losses)
+    place(state, slots[moved])
 
 
 def release_free(state: PathState, slots: Ints) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,7 @@ class UpdateReport:
     Attributes
     ----------
     added, removed : keys, in the order in which they were given
+    changed : how many examples that stayed got another target or weight
     events : breakpoints of the path: examples that changed sides
     seconds : wall time of the update
     n, n_free, n_bound : examples in the window, how many of them are at a kink, and how many have a coefficient at a
@@ -45,6 +46,7 @@ class UpdateReport:
 
     added: tuple[Key, ...]
     removed: tuple[Key, ...]
+    changed: int
     events: int
     seconds: float
     n: int
@@ -57,6 +59,18 @@ class UpdateReport:
     stalls: int
     refreshes: int
     refactorizations: int
+
+
+class Edits(NamedTuple):
+    """What an update changes of examples that stay, and of the model."""
+
+    relabel: Mapping[Key, Any]
+    reweight: Mapping[Key, float]
+    decay: float = 1.0
+    C: float | None = None
+
+
+NO_EDITS = Edits({}, {})
 
 
 class LiveEstimator(BaseEstimator):  # type: ignore[misc]
@@ -77,8 +91,8 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the targets of ``m`` examples as numbers."""
         raise AssertionError("every live estimator says what its targets are")
 
-    def _losses(self, targets: Floats, weights: Floats) -> Losses:
-        """Return the losses of examples with these targets and weights."""
+    def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
+        """Return the losses of examples with these targets and weights; ``C`` stands in for the model's own."""
         raise AssertionError("every live estimator says what its losses are")
 
     def _total_per_weight(self) -> float:
@@ -109,8 +123,12 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         keys: Iterable[Key] | None = None,
         sample_weight: ArrayLike | None = None,
+        relabel: Mapping[Key, Any] | None = None,
+        reweight: Mapping[Key, float] | None = None,
+        decay: float = 1.0,
+        C: float | None = None,
     ) -> UpdateReport:
-        """Add and remove examples along one path; all or nothing.
+        """Add, remove, correct and reweight examples along one path; all or nothing.
 
         Parameters
         ----------
@@ -118,6 +136,10 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         remove : keys of examples that leave; a key that leaves can come back in the same call
         keys : m names for the new examples, strings or whole numbers; unused whole numbers by default
         sample_weight : (m,) weights of the new examples, >= 0
+        relabel : {key: target} corrects targets of examples that stay
+        reweight : {key: weight} gives examples that stay another weight, >= 0
+        decay : multiplies the weights of all examples that stay and are not reweighted, in (0, 1]
+        C : from now on the model's ``C``
 
         Raises
         ------
@@ -125,7 +147,8 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         NotPositiveSemidefinite, NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
         """
         X, y = add if add is not None else (None, None)
-        return self._learn(X, y, sample_weight, keys, () if remove is None else remove)
+        edits = Edits(relabel or {}, reweight or {}, decay, C)
+        return self._learn(X, y, sample_weight, keys, () if remove is None else remove, edits)
 
     def _learn(
         self,
@@ -134,6 +157,7 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         sample_weight: ArrayLike | None,
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
+        edits: Edits = NO_EDITS,
     ) -> UpdateReport:
         started = time.perf_counter()
         window = getattr(self, "_window", None)
@@ -149,19 +173,58 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         leaving = validation.known_keys(remove, window.keys)
         names = window.unused_keys(len(targets)) if keys is None else keys
         adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
-        change = Change(rows, targets, weights, self._losses(targets, weights), adding, leaving)
+        changing, new_y, new_weights = self._edited(window, edits, set(leaving))
+        C = edits.C
+        change = Change(
+            rows,
+            targets,
+            weights,
+            self._losses(targets, weights, C),
+            adding,
+            leaving,
+            changing,
+            new_y,
+            new_weights,
+            self._losses(new_y, new_weights, C),
+        )
         trace = window.update(change, self._total_per_weight())
         self._window = window
+        if C is not None:
+            self.C = C
         self.n_features_in_ = window.width
         self.gamma_ = window.state.kernel.gamma
-        return self._report(trace, adding, leaving, time.perf_counter() - started)
+        return self._report(trace, change, time.perf_counter() - started)
 
-    def _report(self, trace: Trace, added: list[Key], removed: list[Key], seconds: float) -> UpdateReport:
+    def _edited(self, window: Window, edits: Edits, leaving: set[Key]) -> tuple[list[Key], Floats, Floats]:
+        """Return who is changed, and their targets and weights from now on."""
+        relabelled = validation.known_keys(edits.relabel, window.keys, field="relabel")
+        reweighted = validation.known_keys(edits.reweight, window.keys, field="reweight")
+        for field, named in (("relabel", relabelled), ("reweight", reweighted)):
+            for row, key in enumerate(named):
+                if key in leaving:
+                    raise InvalidInput(f"{key!r} is also to be removed", field=field, row=row)
+        corrected = self._targets(list(edits.relabel.values()), len(relabelled)) if relabelled else np.empty(0)
+        given = validation.sample_weights(list(edits.reweight.values()), len(reweighted))
+        if not 0 < validation.positive(edits.decay, "decay") <= 1:
+            raise InvalidInput(f"must lie in (0, 1], not {edits.decay!r}", field="decay")
+        if edits.decay != 1 or edits.C is not None:
+            changing = [key for key in window.keys if key not in leaving]
+        else:
+            changing = list(dict.fromkeys([*relabelled, *reweighted]))
+        y, weights = window.targets_of(changing)
+        weights *= edits.decay
+        place = {key: i for i, key in enumerate(changing)}
+        y[[place[key] for key in relabelled]] = corrected
+        weights[[place[key] for key in reweighted]] = given
+        return changing, y, weights
+
+    def _report(self, trace: Trace, change: Change, seconds: float) -> UpdateReport:
         state = self._window.state
         supports = int(np.count_nonzero(state.examples.beta[: state.n_slots]))
         return UpdateReport(
-            added=tuple(added),
-            removed=tuple(removed),
+            added=tuple(change.adding),
+            removed=tuple(change.leaving),
+            changed=len(change.changing),
             events=trace.events,
             seconds=seconds,
             n=state.n,

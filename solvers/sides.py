@@ -160,7 +160,7 @@ def exchange(w: Walk, slot: int, side: int) -> bool:
 
 @compiled
 def blocking(w: Walk, z: Floats, side: int, length: float) -> tuple[int, int]:
-    """Return the free example that ends its box first within ``length`` along ``side z``, and at which end; -1: none."""
+    """Return the free example that ends its box first within ``length`` along ``side z``, and at which end, or -1."""
     e, motion, fac = w.examples, w.motion, w.factor
     bound = length
     for k in range(fac.size[0]):

@@ -130,7 +130,7 @@ class PathState:
             self.XT = np.zeros((X.shape[1], self.capacity))
         fresh = max(0, m - len(self.vacant))
         if self.n_slots + fresh > self.capacity:
-            self._reserve(max(self.n_slots + fresh, 64, self.capacity * 3 // 2))
+            self._reserve(64 + (self.n_slots + fresh) * 5 // 4)  # with room for a batch that comes before one goes
         reused = [self.vacant.pop() for _ in range(m - fresh)]
         slots = np.array([*reused, *range(self.n_slots, self.n_slots + fresh)], np.int64)
         self.n_slots += fresh

@@ -130,15 +130,15 @@ def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Conta
     return out
 
 
-def known_keys(keys: Iterable[Key], window: Container[Key]) -> list[Key]:
-    """Return keys of examples that are to leave: distinct and in the window."""
-    out = [plain_key(key, row, "remove") for row, key in enumerate(keys)]
+def known_keys(keys: Iterable[Key], window: Container[Key], *, field: str = "remove") -> list[Key]:
+    """Return keys of examples of the window, each once; by default of those that are to leave."""
+    out = [plain_key(key, row, field) for row, key in enumerate(keys)]
     seen: set[Key] = set()
     for row, key in enumerate(out):
         if key not in window:
-            raise UnknownKey(f"{key!r} is not in the window", field="remove", row=row)
+            raise UnknownKey(f"{key!r} is not in the window", field=field, row=row)
         if key in seen:
-            raise DuplicateKey(f"{key!r} stands twice", field="remove", row=row)
+            raise DuplicateKey(f"{key!r} stands twice", field=field, row=row)
         seen.add(key)
     return out
 

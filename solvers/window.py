@@ -31,6 +31,10 @@ class Change(NamedTuple):
     losses: Losses
     adding: list[Key]  #: their keys
     leaving: list[Key]  #: keys of those who go
+    changing: list[Key]  #: keys of those who stay with another target or weight
+    new_y: Floats  #: their targets and weights from now on
+    new_weights: Floats
+    new_losses: Losses
 
 
 class Window:
@@ -69,6 +73,11 @@ class Window:
     def beta(self) -> Floats:
         return self.state.examples.beta[self.slots]
 
+    def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats]:
+        """Return targets and weights of examples, by key."""
+        slots = np.array([self.keys[key] for key in keys], np.int64)
+        return self._y[slots], self._weight[slots]
+
     def unused_keys(self, m: int) -> list[Key]:
         """Return ``m`` whole numbers that are nobody's key."""
         out: list[Key] = []
@@ -84,12 +93,18 @@ class Window:
         leave = np.array([self.keys[key] for key in change.leaving], np.int64)
         self._check_positive(change.X, leave)
         total = 0.0
+        changed = np.array([self.keys[key] for key in change.changing], np.int64)
         if total_per_weight:
-            stay = np.setdiff1d(self.slots, leave, assume_unique=True)
-            total = total_per_weight * float(self._weight[stay].sum() + change.weights.sum())
-        slots, trace = incremental.update(self.state, change.X, change.losses, leave, total)
+            gone = np.concatenate([leave, changed])
+            stay = np.setdiff1d(self.slots, gone, assume_unique=True)
+            weight = self._weight[stay].sum() + change.weights.sum() + change.new_weights.sum()
+            total = total_per_weight * float(weight)
+        edit = incremental.Edit(leave, changed, change.new_losses, total)
+        slots, trace = incremental.update(self.state, change.X, change.losses, edit)
         for key in change.leaving:
             del self.keys[key]
+        self._y[changed] = change.new_y
+        self._weight[changed] = change.new_weights
         self._admit(slots, change.y, change.weights, change.adding)
         return trace
 
