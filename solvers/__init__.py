@@ -1,5 +1,6 @@
 """Exact online solvers for support vector machines: arrays in, arrays out."""
 
+from solvers.assessment import Assessment, k_fold, leave_one_out
 from solvers.certificate import Certificate
 from solvers.estimators import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from solvers.live_estimator import UpdateReport
@@ -7,11 +8,14 @@ from solvers.predictor import Predictor
 from solvers.warm import warm_up
 
 __all__ = [
+    "Assessment",
     "Certificate",
     "IncrementalOneClassSVM",
     "IncrementalSVC",
     "IncrementalSVR",
     "Predictor",
     "UpdateReport",
+    "k_fold",
+    "leave_one_out",
     "warm_up",
 ]

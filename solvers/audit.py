@@ -88,3 +88,10 @@ def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, f
         gap += outside * abs(f)
     resolution = 4.0 * EPS * exposed * (kink_scale + mass)
     return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution
+
+
+@compiled
+def gap_of(e: Examples, n: int, b: float) -> tuple[float, float, float]:
+    """Return the gap, the primal objective but for the part of the sum, and the resolution, for compiled callers."""
+    _, _, _, _, gap, primal, resolution = _audit(e, n, b)
+    return gap, primal, resolution

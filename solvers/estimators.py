@@ -169,6 +169,9 @@ class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
                     self._window.flip_signs()
             raise
 
+    def _error(self, decisions: Floats, targets: Floats) -> float:
+        return float(np.mean(np.where(decisions > 0, 1.0, -1.0) != targets))
+
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         cost = validation.positive(self.C if C is None else C, "C")
         return hinge(targets, cost * weights * self._class_weights(targets))
@@ -262,6 +265,9 @@ class IncrementalSVR(RegressorMixin, LiveEstimator):  # type: ignore[misc]
             raise InvalidInput("requires y to be passed, but the target y is None", field="y")
         return validation.vector(column_or_1d(y, warn=True), m, field="y")
 
+    def _error(self, decisions: Floats, targets: Floats) -> float:
+        return float(np.mean(np.abs(decisions - targets)))
+
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         costs = validation.positive(self.C if C is None else C, "C") * weights
         if self.loss == "epsilon_insensitive":
@@ -340,6 +346,9 @@ class IncrementalOneClassSVM(OutlierMixin, LiveEstimator):  # type: ignore[misc]
 
     def _targets(self, y: ArrayLike | None, m: int) -> Floats:
         return np.ones(m)
+
+    def _error(self, decisions: Floats, targets: Floats) -> float:
+        return float(np.mean(decisions < 0))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         if C is not None:

@@ -95,6 +95,10 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the losses of examples with these targets and weights; ``C`` stands in for the model's own."""
         raise AssertionError("every live estimator says what its losses are")
 
+    def _error(self, decisions: Floats, targets: Floats) -> float:
+        """Return how wrong decision values are about the targets of their examples."""
+        raise AssertionError("every live estimator says what an error is")
+
     def _total_per_weight(self) -> float:
         """Return what the coefficients sum up to, per unit of weight in the window."""
         return 0.0

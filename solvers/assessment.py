@@ -1,0 +1,271 @@
+"""Exact leave-one-out and k-fold decisions of a live window, by decremental steps from its optimum.
+
+An example that has no coefficient is not missed: its own decision value stays. For every other the path on which it
+leaves is followed, its decision value read at the end, and the model put back. Nothing is trained again, and the live
+model is not touched: all of it happens on a copy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers import validation
+from solvers.audit import audited, gap_of
+from solvers.compile import compiled
+from solvers.errors import Cancelled, InvalidInput
+from solvers.factor import delete
+from solvers.follow import follow
+from solvers.fresh import BLOCK, need_rows, refresh
+from solvers.incremental import depart, undone_on_error
+from solvers.live_estimator import LiveEstimator
+from solvers.motion import BUDGET, DONE, EVENTS, PACE, RHO, STRIDE_EVENTS, SUM_RATE, SUM_V, WHO, B, Walk
+from solvers.passage import DEFAULT, tolerances, walk_of
+from solvers.settle import start
+from solvers.state import Examples, PathState, empty_motion
+from solvers.strides import follow_path
+from solvers.validation import Key
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PORTION = 32  # examples that leave between two reports of progress
+
+#: Called with how many examples or folds are done and how many there are; returning False cancels.
+Progress = Callable[[int, int], bool]
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Decisions of a window's examples by models that have not seen them.
+
+    Attributes
+    ----------
+    keys : the window's keys, oldest first
+    decisions : (n,) f(x_i) of the model trained without example i, or without its fold
+    error : share of wrong labels (classification), mean absolute error in units of y (regression), or share of outliers
+    events : breakpoints of all paths together
+    seconds : wall time
+    """
+
+    keys: tuple[Key, ...]
+    decisions: Floats
+    error: float
+    events: int
+    seconds: float
+
+
+def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> Assessment:
+    """Return the exact leave-one-out decisions of a model's window.
+
+    Raises
+    ------
+    Cancelled : ``progress`` said so
+    NotOptimal : a path could not be followed
+    """
+    started = time.perf_counter()
+    copy = _copy(model)
+    window, state = copy._window, copy._window.state
+    slots, weights = window.slots, window.weights
+    per_weight = copy._total_per_weight()
+    refresh(state)
+    decisions = state.examples.f[slots].copy()
+    missed = np.arange(slots.size) if per_weight else np.flatnonzero(state.examples.beta[slots])
+    totals = state.total - per_weight * weights[missed]
+    decisions[missed], events = _leave_each_out(state, slots[missed], totals, progress)
+    return _assessment(copy, decisions, events, started)
+
+
+def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progress | None = None) -> Assessment:
+    """Return the exact k-fold decisions of a model's window.
+
+    Parameters
+    ----------
+    folds : number of folds of consecutive examples, oldest first; or the fold of each example, (n,)
+
+    Raises
+    ------
+    InvalidInput : fewer than two folds, or more than examples
+    Cancelled : ``progress`` said so
+    NotOptimal : a path could not be followed
+    """
+    started = time.perf_counter()
+    copy = _copy(model)
+    window, state = copy._window, copy._window.state
+    slots, weights = window.slots, window.weights
+    fold = _folds(folds, slots.size)
+    decisions = np.empty(slots.size)
+    events = 0
+    names = np.unique(fold)
+    for done, name in enumerate(names):
+        _report(progress, done, names.size)
+        out = np.flatnonzero(fold == name)
+        total = state.total - copy._total_per_weight() * float(weights[out].sum())
+        decisions[out], count = _decisions_without(state, slots[out], total)
+        events += count
+    _report(progress, names.size, names.size)
+    return _assessment(copy, decisions, events, started)
+
+
+def _copy(model: LiveEstimator) -> LiveEstimator:
+    copy = type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
+    if copy.n_window_ < 2:
+        raise InvalidInput(f"the window holds {copy.n_window_} examples; at least two are needed", field="window")
+    return copy
+
+
+def _folds(folds: int | Sequence[int], n: int) -> Ints:
+    if isinstance(folds, int | np.integer):
+        if not 2 <= folds <= n:
+            raise InvalidInput(f"must be between 2 and the {n} examples of the window, not {folds}", field="folds")
+        return np.arange(n) * int(folds) // n
+    fold = validation.vector(folds, n, field="folds").astype(np.int64)
+    if np.unique(fold).size < 2:
+        raise InvalidInput("at least two folds are needed", field="folds")
+    return fold
+
+
+def _report(progress: Progress | None, done: int, count: int) -> None:
+    if progress is not None and not progress(done, count):
+        raise Cancelled("cancelled between two examples")
+
+
+def _assessment(model: LiveEstimator, decisions: Floats, events: int, started: float) -> Assessment:
+    error = model._error(decisions, model._window.y)
+    return Assessment(tuple(model.keys_), decisions, error, events, time.perf_counter() - started)
+
+
+class _Undone(Exception):
+    """Raised to put the state back after a path has been followed to its end."""
+
+
+def _decisions_without(state: PathState, slots: Ints, total: float) -> tuple[Floats, int]:
+    """Return f at examples by the model without them, and the events on the way; the state is put back."""
+    decisions, events = np.empty(0), 0
+    try:
+        with undone_on_error(state):
+            depart(state, slots)
+            state.total = total
+            events = follow(state).events
+            decisions = state.kernel_rows(slots) @ state.examples.beta[: state.n_slots] + state.b
+            raise _Undone
+    except _Undone:
+        return decisions, events
+
+
+class Kept(NamedTuple):
+    """The optimum that every example leaves from."""
+
+    examples: Examples
+    R: Floats  #: the factor
+    slots: Ints  #: who stands in it
+    b: float
+    total: float
+
+
+def _leave_each_out(state: PathState, who: Ints, totals: Floats, progress: Progress | None) -> tuple[Floats, int]:
+    """Return f at each of the examples ``who`` by the model without it, and the events of all paths.
+
+    What compiled code cannot finish, for a row that is not cached or a tie that must be spread, goes the ordinary way.
+    """
+    size = int(state.factor.size[0])
+    kept = Kept(
+        Examples(*(a[: state.n_slots].copy() for a in state.examples)),  # type: ignore[arg-type]
+        state.factor.R[:size, :size].copy(),
+        state.factor.slot[:size].copy(),
+        state.b,
+        state.total,
+    )
+    state.make_room_for_free(state.n - state.n_free if state.n < 1000 else 4 * STRIDE_EVENTS)
+    _cache_rows(state, who)
+    motion = empty_motion(state.capacity)
+    motion.v[who] = state.examples.beta[who]
+    tol = tolerances(state, motion, audited(state), DEFAULT, 1.0)
+    decisions = np.full(who.size, np.nan)
+    events = 0
+    for first in range(0, who.size, PORTION):
+        _report(progress, first, who.size)
+        part = slice(first, first + PORTION)
+        w = walk_of(state, motion, tol)
+        events += _leave_portion(w, kept, who[part], totals[part], decisions[part], DEFAULT.goal)
+    for i in np.flatnonzero(np.isnan(decisions)):
+        _report(progress, who.size - 1, who.size)
+        found, count = _decisions_without(state, who[i : i + 1], float(totals[i]))
+        decisions[i] = found[0]
+        events += count
+    _report(progress, who.size, who.size)
+    return decisions, events
+
+
+def _cache_rows(state: PathState, who: Ints) -> None:
+    """Cache as many kernel rows as there is room for: those that leave and those near a kink come first."""
+    e, n = state.examples, state.n_slots
+    distance = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)
+    distance[who] = 0.0
+    order = np.argsort(distance, kind="stable")
+    order = order[e.n_kinks[order] > 0][: max(0, state.rows.max_rows - state.n_free - BLOCK)]
+    need_rows(state, np.union1d(state.free_slots(), order))
+
+
+@compiled
+def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, decisions: Floats, goal: float) -> int:
+    """Let one example after the other leave, each from the kept optimum; NaN stays where that cannot be done here."""
+    e, motion, clock, counters = w.examples, w.motion, w.clock, w.counters
+    events = 0
+    for i in range(who.size):
+        slot = who[i]
+        if w.row_of[slot] < 0:
+            continue
+        v = -e.beta[slot]
+        row = w.rows[w.row_of[slot]]
+        for j in range(w.n):
+            motion.v[j] = 0.0
+            motion.drive[j] = v * row[j]
+        motion.v[slot] = v
+        clock[B], clock[RHO], clock[SUM_V], clock[SUM_RATE] = kept.b, 1.0, v, totals[i] - kept.total
+        clock[PACE] = 0.25 / STRIDE_EVENTS
+        counters[:BUDGET] = 0
+        counters[WHO] = -1
+        if w.factor.position[slot] >= 0:
+            delete(w.factor, slot)
+        e.n_kinks[slot] = 0
+        e.seg[slot] = 0
+        e.levels[slot, :] = 0.0
+        start(w)
+        outcome = follow_path(w)
+        events += counters[EVENTS]
+        gap, primal, resolution = gap_of(e, w.n, clock[B])
+        if outcome == DONE and gap <= max(goal * abs(primal), resolution):
+            decisions[i] = e.f[slot]
+        _put_back(w, kept)
+    return events
+
+
+@compiled
+def _put_back(w: Walk, kept: Kept) -> None:
+    """Undo what a walk has done to the examples and to the factor."""
+    e, fac, n, slots = w.examples, w.factor, w.n, kept.slots
+    e.n_kinks[:n] = kept.examples.n_kinks
+    e.seg[:n] = kept.examples.seg
+    e.levels[:n] = kept.examples.levels
+    e.f[:n] = kept.examples.f
+    e.beta[:n] = kept.examples.beta
+    e.dkinks[:n] = 0.0
+    e.dlevels[:n] = 0.0
+    for k in range(fac.size[0]):
+        if fac.slot[k] >= 0:
+            fac.position[fac.slot[k]] = -1
+    size = slots.size
+    fac.size[0] = size
+    fac.size[1] = 0
+    for k in range(size):
+        fac.slot[k] = slots[k]
+        if slots[k] >= 0:
+            fac.position[slots[k]] = k
+            fac.size[1] += 1
+        fac.R[k, k:size] = kept.R[k, k:]
