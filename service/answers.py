@@ -17,6 +17,7 @@ def update_answer(version: int, command: Command, outcome: Outcome, durability: 
             "version": version,
             "added": command.added,
             "removed": command.remove,
+            "changed": outcome.changed,
             "events": outcome.events,
             "n_examples": sizes.n_examples,
             "n_free": sizes.n_free,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
 from service import arrays, commands
-from service.arrays import Matrix
+from service.arrays import Key, Matrix
 from service.errors import BodyTimeout, BodyTooLarge, MalformedBody, UnsupportedMedia
 from service.schemas import PredictRequest, UpdateRequest, check_weights
 from service.settings import Settings
@@ -22,7 +22,9 @@ NPY = "application/x-npy"
 NPZ = "application/x-npz"
 MEDIA = {JSON: JSON, NPY: NPY, NPZ: NPZ, "application/zip": NPZ}
 
-UPDATE_MEMBERS = frozenset({"X", "y", "keys", "weights", "sample_weight", "remove_keys", "remove_oldest"})
+ADD_MEMBERS = frozenset({"X", "y", "keys", "weights", "sample_weight"})
+EDIT_MEMBERS = frozenset({"relabel_keys", "relabel_y", "reweight_keys", "reweight_weights", "decay", "C"})
+UPDATE_MEMBERS = ADD_MEMBERS | EDIT_MEMBERS | {"remove_keys", "remove_oldest"}
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -98,11 +100,11 @@ def parse_update(body: Body) -> commands.Update:
 
 
 def _update_from(found: dict[str, NDArray[Any]]) -> commands.Update:
-    add = _batch_from(found) if found.keys() & {"X", "y", "keys", "weights", "sample_weight"} else None
-    remove = _removal_from(found)
-    if add is None and remove is None:
-        raise InvalidInput("an update adds or removes something; this one does neither", field="body")
-    return commands.Update(add, remove)
+    if not found:
+        raise InvalidInput(commands.NOTHING, field="body")
+    add = _batch_from(found) if found.keys() & ADD_MEMBERS else None
+    edits = _edits_from(found) if found.keys() & EDIT_MEMBERS else None
+    return commands.Update(add, _removal_from(found), edits)
 
 
 def _batch_from(found: dict[str, NDArray[Any]]) -> commands.Batch:
@@ -111,7 +113,7 @@ def _batch_from(found: dict[str, NDArray[Any]]) -> commands.Batch:
     weights = found.get("weights", found.get("sample_weight"))
     return commands.Batch(
         arrays.check_matrix(_member(found, "X")),
-        arrays.check_vector(_member(found, "y"), "y"),
+        arrays.check_vector(found["y"], "y") if "y" in found else None,
         arrays.npy_keys(found["keys"], "keys") if "keys" in found else None,
         None if weights is None else check_weights(arrays.check_vector(weights, "weights")),
     )
@@ -128,6 +130,32 @@ def _removal_from(found: dict[str, NDArray[Any]]) -> commands.Removal | None:
     if count.size != 1 or count.dtype.kind not in "iu" or int(count.reshape(())) < 1:
         raise InvalidInput("must be one integer that is at least 1", field="remove_oldest")
     return commands.Removal(oldest=int(count.reshape(())))
+
+
+def _edits_from(found: dict[str, NDArray[Any]]) -> commands.Edits:
+    return commands.Edits(
+        _by_key(found, "relabel_keys", "relabel_y"),
+        _by_key(found, "reweight_keys", "reweight_weights"),
+        _scalar(found, "decay", 1.0) if "decay" in found else 1.0,
+        _scalar(found, "C", 1e8) if "C" in found else None,
+    )
+
+
+def _by_key(found: dict[str, NDArray[Any]], keys: str, values: str) -> dict[Key, float]:
+    if keys not in found and values not in found:
+        return {}
+    given = arrays.check_vector(_member(found, values), values)
+    if values == "reweight_weights":
+        check_weights(given, values)
+    return commands.paired(arrays.npy_keys(_member(found, keys), keys), given, values)
+
+
+def _scalar(found: dict[str, NDArray[Any]], name: str, largest: float) -> float:
+    """A member that is one number above 0 and at most ``largest``."""
+    value = found[name]
+    if value.size != 1 or value.dtype.kind not in "iuf" or not 0 < float(value.reshape(())) <= largest:
+        raise InvalidInput(f"must be one number above 0 and at most {largest:g}", field=name)
+    return float(value.reshape(()))
 
 
 def _member(found: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:

@@ -74,15 +74,32 @@ class Client:
         keys: Sequence[int | str] | None = None,
         weights: ArrayLike | None = None,
         remove: Mapping[str, Any] | None = None,
+        relabel: Mapping[int | str, float] | None = None,
+        reweight: Mapping[int | str, float] | None = None,
+        decay: float | None = None,
+        C: float | None = None,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Add X (n, d) with y (n,), and remove ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``."""
-        body: dict[str, Any] = {}
+        """Change a model's window along one path, whole or not at all.
+
+        Parameters
+        ----------
+        X, y, keys, weights : examples to add, (n, d) and each (n,); no y for a one-class model
+        remove : ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``
+        relabel, reweight : target and weight by key, for examples that stay
+        decay : multiplies the weights of all other examples that stay
+        C : from now on the model's C
+        """
+        body: dict[str, Any] = {name: value for name, value in (("decay", decay), ("C", C)) if value is not None}
         if X is not None:
             add = {"X": _listed(X), "y": _listed(y), "keys": keys, "weights": _listed(weights)}
             body["add"] = {name: value for name, value in add.items() if value is not None}
         if remove is not None:
             body["remove"] = dict(remove)
+        if relabel is not None:
+            body["relabel"] = {"keys": list(relabel), "y": _listed(list(relabel.values()))}
+        if reweight is not None:
+            body["reweight"] = {"keys": list(reweight), "weights": _listed(list(reweight.values()))}
         headers = {"idempotency-key": idempotency_key or uuid.uuid4().hex}
         return self._json("POST", f"/models/{id}/update", json=body, headers=headers)
 

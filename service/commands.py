@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Container
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from service.arrays import Key, Matrix, Vector
 from service.store import codec
+from solvers.errors import InvalidInput
+
+NOTHING = "an update adds, removes or changes something; this one does nothing"
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples to add: X (n, d), y (n,), and where given keys (n) and weights (n,)."""
+    """Examples to add: X (n, d), y (n,) where the task has targets, and where given keys (n) and weights (n,)."""
 
     X: Matrix
-    y: Vector
+    y: Vector | None = None
     keys: list[Key] | None = None
     weights: Vector | None = None
 
@@ -30,22 +34,45 @@ class Removal:
 
 
 @dataclass(frozen=True)
+class Edits:
+    """What changes of examples that stay: targets and weights by key, all weights by a factor; and the model's C."""
+
+    relabel: dict[Key, float] = field(default_factory=dict)
+    reweight: dict[Key, float] = field(default_factory=dict)
+    decay: float = 1.0
+    C: float | None = None
+
+    def only(self, staying: Container[Key]) -> Edits:
+        """These edits without those of examples that do not stay."""
+        relabel = {key: y for key, y in self.relabel.items() if key in staying}
+        reweight = {key: weight for key, weight in self.reweight.items() if key in staying}
+        return replace(self, relabel=relabel, reweight=reweight)
+
+
+def paired(keys: list[Key], values: Vector, field: str) -> dict[Key, float]:
+    """Value by key; raises InvalidInput, for ``field``, unless there is one for each."""
+    if len(values) != len(keys):
+        raise InvalidInput(f"has {len(values)} entries for {len(keys)} keys", field=field)
+    return dict(zip(keys, values.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
 class Update:
-    """One update, as it was asked for; at least one of the two is there."""
+    """One update, as it was asked for; at least one of the three is there."""
 
     add: Batch | None = None
     remove: Removal | None = None
+    edits: Edits | None = None
 
     def digest(self) -> bytes:
         """SHA-256 of what was asked, the same in whichever format it came."""
-        add = None if self.add is None else vars(self.add)
-        remove = None if self.remove is None else vars(self.remove)
-        return hashlib.sha256(codec.encode({"add": add, "remove": remove})).digest()
+        parts = {"add": self.add, "remove": self.remove, "edits": self.edits}
+        return hashlib.sha256(codec.pack({name: part and vars(part) for name, part in parts.items()})).digest()
 
 
 @dataclass(frozen=True)
 class Command:
-    """One update with nothing left open: which examples come, under which keys, and which go.
+    """One update with nothing left open: which examples come, under which keys, which go, and what changes of others.
 
     ``next_key`` is the model's counter for handing out keys after it; ``arrived`` is a Unix time in seconds;
     ``request`` is the Idempotency-Key that it came with.
@@ -56,6 +83,7 @@ class Command:
     arrived: float
     next_key: int
     request: str | None
+    edits: Edits | None = None
 
     @property
     def added(self) -> list[Key]:
@@ -64,11 +92,11 @@ class Command:
 
     def encode(self) -> bytes:
         """Bytes for the log."""
-        return codec.encode(vars(self) | {"add": None if self.add is None else vars(self.add)})
+        return codec.encode(vars(self) | {"add": self.add and vars(self.add), "edits": self.edits and vars(self.edits)})
 
     @classmethod
     def decode(cls, data: bytes) -> Command:
         """The command in a record of the log; raises StoreDamaged or StoreTooNew."""
         document: dict[str, Any] = codec.decode(data)
-        add = document.pop("add")
-        return cls(add=None if add is None else Batch(**add), **document)
+        add, edits = document.pop("add"), document.pop("edits", None)  # schema 1 knew no edits
+        return cls(add=add and Batch(**add), edits=edits and Edits(**edits), **document)

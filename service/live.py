@@ -30,7 +30,7 @@ from service.recovery import Recovered, recover
 from service.schemas import ModelSpec
 from service.settings import Settings
 from service.store.base import Durability, Idempotency, Lease, StoreError
-from service.tasks import task_of
+from service.tasks import check_update, task_of
 from service.window import Limits
 from service.writer import Writer
 from solvers.errors import InvalidInput, SolverError
@@ -47,6 +47,7 @@ class Published:
     sizes: Sizes
     n_features: int | None
     n_support: int
+    C: float | None
     updated_at: float | None
 
 
@@ -113,12 +114,12 @@ class LiveModel:
             reason = f"has {X.shape[1]} columns, this model has {seen.n_features} features"
             raise InvalidInput(reason, field="X", row=0)
         with np.errstate(over="ignore", invalid="ignore"):
-            decision = seen.predictor.decision_function(X)
+            decision, prediction = self._task.decide(seen.predictor, X)
         finite = np.isfinite(decision)
         if not finite.all():
             raise InvalidInput("is too large for this kernel", field="X", row=int(np.argmin(finite)))
         self._metrics.predictions.labels(self.spec.task).inc(len(decision))
-        return Prediction(seen.version, decision, self._task.predictions(decision), self.stale)
+        return Prediction(seen.version, decision, prediction, self.stale)
 
     @property
     def stale(self) -> bool:
@@ -187,8 +188,7 @@ class LiveModel:
         digest = update.digest() if request is not None else b""
         if request is not None and (earlier := self._journal.recall(request, digest)) is not None:
             return Reply(earlier, replayed=True)
-        if update.add is not None:
-            self._task.check_targets(update.add.y)
+        check_update(self.spec, update)
         now = time.time()
         command = self._state.window.plan(update, self._limits, now, request)
         crash.point("before-log")
@@ -309,4 +309,4 @@ class LiveModel:
         state = self._state
         predictor = state.estimator.predictor() if state.sizes.n_examples else None
         n_support = 0 if predictor is None else int(predictor.n_support)
-        return Published(state.version, predictor, state.sizes, state.window.n_features, n_support, now)
+        return Published(state.version, predictor, state.sizes, state.window.n_features, n_support, state.C, now)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from service.commands import Batch, Command
+from service.commands import Batch, Command, Edits
 from service.schemas import ModelSpec
 from service.store import codec
 from service.store.base import StoreDamaged
 from service.tasks import new_estimator, restored_estimator
 from service.window import Window
-from solvers import IncrementalSVC
 from solvers.errors import SolverError
+from solvers.live_estimator import LiveEstimator
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,12 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one command did: the sizes after it, the path's events, and the seconds it took."""
+    """What one command did: the sizes after it, the path's events, its seconds, and how many that stayed changed."""
 
     sizes: Sizes
-    events: int
-    seconds: float
+    events: int = 0
+    seconds: float = 0.0
+    changed: int = 0
 
 
 @dataclass
@@ -47,7 +48,7 @@ class ModelState:
 
     spec: ModelSpec
     cache_mb: int
-    estimator: IncrementalSVC
+    estimator: LiveEstimator
     window: Window = field(default_factory=Window)
     sizes: Sizes = Sizes()
     version: int = 0
@@ -60,18 +61,22 @@ class ModelState:
 
     def apply(self, command: Command) -> Outcome:
         """Follow the path of one command; raises SolverError with the model as it was."""
-        outcome = Outcome(self.sizes, 0, 0.0)
-        if command.add is not None or command.remove:
-            outcome = _follow(self.estimator, command.add, command.remove)
+        outcome = Outcome(self.sizes)
+        if command.add is not None or (self._is_fitted and (command.remove or command.edits is not None)):
+            outcome = _follow(self.estimator, command.add, command.remove, command.edits)
+        elif command.edits is not None and command.edits.C is not None:
+            self.estimator.set_params(C=command.edits.C)
         self._done(command, outcome)
         return outcome
 
     def apply_cold(self, command: Command) -> Outcome:
         """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was."""
-        estimator = new_estimator(self.spec, self.cache_mb)
+        edits = command.edits or Edits()
+        changed = self._changed if edits.C is None else {"C": edits.C}
         if self._is_fitted:
-            estimator.set_params(gamma=self.estimator.gamma_)  # the one that the first data set
-        outcome = _follow(estimator, self._window_after(command), [])
+            changed = changed | {"gamma": self.estimator.gamma_}  # the one that the first data set
+        estimator = new_estimator(self.spec, self.cache_mb, **changed)
+        outcome = _follow(estimator, self._window_after(command, edits), [], None)
         self.estimator = estimator
         self._done(command, outcome)
         return outcome
@@ -90,17 +95,34 @@ class ModelState:
         self.version += 1
         self.sequence += 1
 
-    def _window_after(self, command: Command) -> Batch:
+    @property
+    def C(self) -> float | None:
+        """The current C, where the task has one."""
+        return None if self.spec.C is None else float(self.estimator.C)
+
+    @property
+    def _changed(self) -> dict[str, Any]:
+        """Parameters that an update may have changed since the model was created."""
+        return {} if self.C is None else {"C": self.C}
+
+    def _window_after(self, command: Command, edits: Edits) -> Batch:
         """Every example that the window holds after ``command``, oldest first."""
         leaving = set(command.remove)
         model, add = self.estimator, command.add
-        keys = list(self.window.arrivals)
-        stay = np.array([key not in leaving for key in keys], dtype=bool)
-        parts = [(model.window_X[stay], model.window_y[stay], model.window_sample_weight[stay])] if keys else []
+        keys = [key for key in self.window.arrivals if key not in leaving]
+        parts = []
+        if self._is_fitted:
+            stay = np.array([key not in leaving for key in self.window.arrivals], dtype=bool)
+            y, weights = model.window_y[stay], model.window_sample_weight[stay] * edits.decay
+            y = np.array([edits.relabel.get(key, old) for key, old in zip(keys, y, strict=True)], dtype=np.float64)
+            weights = [edits.reweight.get(key, old) for key, old in zip(keys, weights, strict=True)]
+            parts.append((model.window_X[stay], y, np.array(weights, dtype=np.float64)))
         if add is not None:
-            parts.append((add.X, add.y, np.ones(len(add.y)) if add.weights is None else add.weights))
+            n = len(add.X)
+            y = np.ones(n) if add.y is None else add.y
+            parts.append((add.X, y, np.ones(n) if add.weights is None else add.weights))
         X, y, weights = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return Batch(X, y, [key for key in keys if key not in leaving] + command.added, weights)
+        return Batch(X, y, keys + command.added, weights)
 
     def encode(self) -> bytes:
         """Bytes of a snapshot."""
@@ -112,6 +134,7 @@ class ModelState:
             "arrived": np.array(list(self.window.arrivals.values()), dtype=np.float64),
             "n_features": self.window.n_features,
             "next_key": self.window.next_key,
+            "changed": self._changed,
             "arrays": self.estimator.to_arrays() if self._is_fitted else None,
         }
         return codec.encode(document)
@@ -123,20 +146,24 @@ class ModelState:
         arrivals = dict(zip(document["keys"], document["arrived"].tolist(), strict=True))
         window = Window(arrivals, document["n_features"], document["next_key"])
         try:
-            arrays = document["arrays"]
-            estimator = new_estimator(spec, cache_mb) if arrays is None else restored_estimator(spec, cache_mb, arrays)
+            arrays, changed = document["arrays"], document.get("changed", {})  # schema 1 knew no changed parameters
+            if arrays is None:
+                estimator = new_estimator(spec, cache_mb, **changed)
+            else:
+                estimator = restored_estimator(spec, cache_mb, arrays, **changed)
         except SolverError as error:
             raise StoreDamaged(f"the snapshot does not hold an optimal model: {error}") from error
         sizes = Sizes(**document["sizes"])
         return cls(spec, cache_mb, estimator, window, sizes, document["version"], document["sequence"])
 
 
-def _follow(estimator: IncrementalSVC, add: Batch | None, remove: list[Any]) -> Outcome:
+def _follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits: Edits | None) -> Outcome:
     report = estimator.update(
         add=None if add is None else (add.X, add.y),
         remove=remove or None,
         keys=None if add is None else add.keys,
         sample_weight=None if add is None else add.weights,
+        **({} if edits is None else vars(edits)),
     )
     sizes = Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation))
-    return Outcome(sizes, int(report.events), float(report.seconds))
+    return Outcome(sizes, int(report.events), float(report.seconds), int(report.changed))

@@ -17,10 +17,24 @@ from pydantic import (
 )
 
 from service import arrays, commands
+from service.commands import NOTHING
 from solvers.errors import InvalidInput
 
 MODEL_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
-SUPPORTED_TASKS = ("svc",)
+
+TASK_PARAMETERS: dict[str, dict[str, Any]] = {
+    "svc": {"C": 1.0},
+    "svr": {"C": 1.0, "loss": "epsilon_insensitive"},
+    "oneclass": {"nu": 0.5},
+}
+"""The parameters of each task besides its kernel, with their defaults."""
+LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
+    "epsilon_insensitive": {"epsilon": 0.1},
+    "absolute": {},
+    "pinball": {"quantile": 0.5},
+}
+"""The parameters of each loss of regression, with their defaults."""
+SUPPORTED_TASKS = tuple(TASK_PARAMETERS)
 
 _NUMBER = {"type": "number", "minimum": -arrays.MAX_MAGNITUDE, "maximum": arrays.MAX_MAGNITUDE}
 _NUMBERS = {"type": "array", "minItems": 1, "items": _NUMBER}
@@ -36,10 +50,10 @@ Matrix = Annotated[
     PlainValidator(arrays.matrix),
     WithJsonSchema({"type": "array", "minItems": 1, "items": _NUMBERS, "description": "(n, d), finite numbers"}),
 ]
-Labels = Annotated[
+Targets = Annotated[
     Any,
     PlainValidator(lambda value: arrays.vector(value, "y")),
-    WithJsonSchema({"type": "array", "minItems": 1, "items": {"enum": [-1, 1]}, "description": "(n,), -1 or 1"}),
+    WithJsonSchema({**_NUMBERS, "description": "(n,): -1 or 1 for `svc`, numbers for `svr`, absent for `oneclass`"}),
 ]
 Weights = Annotated[
     Any,
@@ -68,6 +82,8 @@ Gamma = Annotated[
         }
     ),
 ]
+Cost = Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)]
+Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 AnswerKeys = Annotated[list[int | str], WithJsonSchema({"type": "array", "items": _KEY})]
 
 
@@ -83,11 +99,11 @@ def _weights(value: Any) -> arrays.Vector:
     return check_weights(arrays.vector(value, "weights"))
 
 
-def check_weights(weights: arrays.Vector) -> arrays.Vector:
+def check_weights(weights: arrays.Vector, field: str = "weights") -> arrays.Vector:
     """The weights (n,) if each is between 0 and 1e8; raises InvalidInput otherwise."""
     for row, weight in enumerate(weights):
         if not 0 <= weight <= 1e8:
-            raise InvalidInput(f"a weight is between 0 and 1e8, not {weight:g}", field="weights", row=row)
+            raise InvalidInput(f"a weight is between 0 and 1e8, not {weight:g}", field=field, row=row)
     return weights
 
 
@@ -127,7 +143,7 @@ class WindowSpec(Request):
 
 
 class ModelSpec(Request):
-    """A model, as it is created."""
+    """A model, as it is created. Parameters of another task or loss are refused, absent ones get their defaults."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -138,7 +154,31 @@ class ModelSpec(Request):
     id: str | None = Field(default=None, pattern=MODEL_ID, description="Made up when absent.")
     task: str = Field(default="svc", json_schema_extra={"enum": list(SUPPORTED_TASKS)})
     kernel: KernelSpec = Field(default_factory=lambda: KernelSpec())
-    C: float = Field(default=1.0, gt=0, le=1e8, allow_inf_nan=False, description="Weight of the losses.")
+    C: Cost | None = Field(default=None, description="`svc`, `svr`: weight of the losses; 1 when absent.")
+    loss: Literal["epsilon_insensitive", "absolute", "pinball"] | None = Field(
+        default=None, description="`svr`: of a residual; `epsilon_insensitive` when absent."
+    )
+    epsilon: float | None = Field(
+        default=None,
+        ge=0,
+        le=1e8,
+        allow_inf_nan=False,
+        description="Loss `epsilon_insensitive`: half width of the tube without loss, in units of y; 0.1 when absent.",
+    )
+    quantile: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="Loss `pinball`: which quantile of y given x is estimated; 0.5 when absent.",
+    )
+    nu: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        allow_inf_nan=False,
+        description="`oneclass`: upper bound of the share of outliers; 0.5 when absent.",
+    )
     fit_intercept: bool = True
     n_features: int | None = Field(
         default=None, ge=1, le=10**6, description="Taken from the first examples when absent."
@@ -157,12 +197,29 @@ class ModelSpec(Request):
     def _absent(cls, value: Any) -> Any:
         return {} if value is None else value
 
+    @model_validator(mode="after")
+    def _parameters_of_the_task(self) -> Self:
+        """Refuse what belongs to another task or loss, fill in the rest."""
+        own = TASK_PARAMETERS[self.task]
+        if "loss" in own:
+            self.loss = self.loss or own["loss"]
+            own = own | LOSS_PARAMETERS[self.loss]
+        kind = self.task if self.loss is None else f"{self.task} with loss {self.loss}"
+        for name in ("C", "loss", "epsilon", "quantile", "nu"):
+            if getattr(self, name) is None:
+                setattr(self, name, own.get(name))
+            elif name not in own:
+                raise InvalidInput(f"is no parameter of {kind}", field=name)
+        if self.task == "oneclass" and not self.fit_intercept:
+            raise InvalidInput("a one-class model always has an offset", field="fit_intercept")
+        return self
+
 
 class AddBatch(Request):
     """Examples to learn; keys are made up and returned when absent."""
 
     X: Matrix
-    y: Labels
+    y: Targets | None = None
     keys: Keys | None = None
     weights: Weights | None = None
 
@@ -193,23 +250,54 @@ class RemoveSpec(Request):
         return commands.Removal(self.keys, self.oldest, older)
 
 
+class RelabelSpec(Request):
+    """Other targets for examples that stay."""
+
+    keys: Keys
+    y: Targets
+
+    def by_key(self) -> dict[int | str, float]:
+        """Target by key."""
+        return commands.paired(self.keys, self.y, "relabel.y")
+
+
+class ReweightSpec(Request):
+    """Other weights for examples that stay."""
+
+    keys: Keys
+    weights: Weights
+
+    def by_key(self) -> dict[int | str, float]:
+        """Weight by key."""
+        return commands.paired(self.keys, self.weights, "reweight.weights")
+
+
 class UpdateRequest(Request):
-    """One update, applied whole or not at all, along one path. It adds, removes, or both."""
+    """One update, applied whole or not at all, along one path. Its verbs may be combined at will."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "minProperties": 1,
-            "examples": [{"add": {"X": [[0.1, 0.7], [0.9, 0.2]], "y": [1, -1], "keys": ["mon", "tue"]}}],
+            "examples": [
+                {"add": {"X": [[0.1, 0.7], [0.9, 0.2]], "y": [1, -1], "keys": ["mon", "tue"]}},
+                {"relabel": {"keys": ["tue"], "y": [1]}, "remove": {"keys": ["mon"]}},
+            ],
         }
     )
 
     add: AddBatch | None = None
     remove: RemoveSpec | None = None
+    relabel: RelabelSpec | None = None
+    reweight: ReweightSpec | None = None
+    decay: Decay | None = Field(
+        default=None, description="Multiplies the weights of all examples that stay and are not reweighted."
+    )
+    C: Cost | None = Field(default=None, description="`svc`, `svr`: from now on the model's C.")
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
-        if self.add is None and self.remove is None:
-            raise ValueError("an update adds or removes something; this one does neither")
+        if all(value is None for _, value in self):
+            raise ValueError(NOTHING)
         return self
 
     def command(self) -> commands.Update:
@@ -217,6 +305,17 @@ class UpdateRequest(Request):
         return commands.Update(
             None if self.add is None else self.add.command(),
             None if self.remove is None else self.remove.command(),
+            self._edits(),
+        )
+
+    def _edits(self) -> commands.Edits | None:
+        if all(value is None for value in (self.relabel, self.reweight, self.decay, self.C)):
+            return None
+        return commands.Edits(
+            {} if self.relabel is None else self.relabel.by_key(),
+            {} if self.reweight is None else self.reweight.by_key(),
+            1.0 if self.decay is None else self.decay,
+            self.C,
         )
 
 
@@ -234,6 +333,7 @@ class UpdateAnswer(BaseModel):
     version: int
     added: AnswerKeys
     removed: AnswerKeys = Field(description="Also those that left to make room.")
+    changed: int = Field(description="Examples that stayed and got another target, weight or C.")
     events: int = Field(description="Events on the solution path.")
     n_examples: int
     n_free: int = Field(description="Examples on the margin.")
@@ -244,7 +344,7 @@ class UpdateAnswer(BaseModel):
 
 
 class PredictAnswer(BaseModel):
-    """Decision values, predicted labels, and the version that answered."""
+    """Decision values, predicted labels or values, and the version that answered."""
 
     version: int
     decision: list[float]
@@ -286,7 +386,11 @@ class ModelDescription(BaseModel):
     state: Literal["live", "failed"]
     task: str
     kernel: dict[str, Any]
-    C: float
+    C: float | None = Field(description="The current one; an update can change it.")
+    loss: str | None
+    epsilon: float | None
+    quantile: float | None
+    nu: float | None
     fit_intercept: bool
     window: dict[str, Any]
     version: int

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.arrays import Vector
-from service.schemas import ModelSpec
-from solvers import IncrementalSVC
+from service.arrays import Matrix, Vector
+from service.commands import Update
+from service.schemas import LOSS_PARAMETERS, TASK_PARAMETERS, ModelSpec
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, Predictor
 from solvers.errors import InvalidInput
+from solvers.estimators import ON_BOUNDARY
+from solvers.live_estimator import LiveEstimator
 
 
 @dataclass(frozen=True)
@@ -21,36 +24,58 @@ class Task:
 
     Parameters
     ----------
-    estimator : makes an untrained estimator from its parameters
-    restore : makes one from its parameters and its arrays
-    check_targets : raises InvalidInput unless every entry of y (n,) can be learnt
-    predictions : decision values (m,) to what is predicted, (m,)
+    estimator : the class that learns it
+    fixed : parameters of the estimator that are the same for every model
+    check_targets : raises InvalidInput, for the field that it is told, unless every entry of y (m,) can be learnt
+    decide : decision values (m,) and what is predicted, (m,), of rows (m, d)
     """
 
-    estimator: Callable[..., IncrementalSVC]
-    restore: Callable[[dict[str, Any], dict[str, Any]], IncrementalSVC]
-    check_targets: Callable[[Vector], None]
-    predictions: Callable[[Vector], NDArray[Any]]
+    estimator: type[LiveEstimator]
+    fixed: dict[str, Any]
+    check_targets: Callable[[Vector | None, str], object]
+    decide: Callable[[Predictor, Matrix], tuple[Vector, NDArray[Any]]]
 
 
-def _check_signs(y: Vector) -> None:
-    wrong = np.flatnonzero(np.abs(y) != 1.0)
+def _check_signs(y: Vector | None, field: str) -> None:
+    labels = _check_present(y, field)
+    wrong = np.flatnonzero(np.abs(labels) != 1.0)
     if wrong.size:
         row = int(wrong[0])
-        raise InvalidInput(f"a label is -1 or 1, not {y[row]:g}", field="y", row=row)
+        raise InvalidInput(f"a label is -1 or 1, not {labels[row]:g}", field=field, row=row)
 
 
-def _signs(decision: Vector) -> NDArray[Any]:
-    return np.where(decision > 0, 1, -1)
+def _check_present(y: Vector | None, field: str) -> Vector:
+    if y is None:
+        raise InvalidInput("is missing; this task learns targets", field=field)
+    return y
+
+
+def _check_absent(y: Vector | None, field: str) -> None:
+    if y is not None:
+        raise InvalidInput("a one-class model has no targets", field=field)
+
+
+def _sign(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+    decision = predictor.decision_function(X)
+    return decision, np.where(decision > 0, 1, -1)
+
+
+def _value(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+    decision = predictor.decision_function(X)
+    return decision, decision
+
+
+def _inside(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+    """1 inside and on the boundary, where rounding alone does not count, -1 outside."""
+    decision = predictor.decision_function(X)
+    decision = np.where(np.abs(decision) <= ON_BOUNDARY * abs(predictor.intercept), 0.0, decision)
+    return decision, np.where(decision >= 0, 1, -1)
 
 
 TASKS: dict[str, Task] = {
-    "svc": Task(
-        estimator=IncrementalSVC,
-        restore=IncrementalSVC.from_arrays,
-        check_targets=_check_signs,
-        predictions=_signs,
-    ),
+    "svc": Task(IncrementalSVC, {"classes": (-1, 1)}, _check_signs, _sign),
+    "svr": Task(IncrementalSVR, {}, _check_present, _value),
+    "oneclass": Task(IncrementalOneClassSVM, {}, _check_absent, _inside),
 }
 
 
@@ -59,26 +84,40 @@ def task_of(spec: ModelSpec) -> Task:
     return TASKS[spec.task]
 
 
+def check_update(spec: ModelSpec, update: Update) -> None:
+    """Raise InvalidInput if an update holds what the model's task cannot learn."""
+    task = task_of(spec)
+    if update.add is not None:
+        task.check_targets(update.add.y, "y")
+    if update.edits is None:
+        return
+    if update.edits.relabel:
+        task.check_targets(np.array(list(update.edits.relabel.values())), "relabel.y")
+    if update.edits.C is not None and spec.C is None:
+        raise InvalidInput(f"is no parameter of {spec.task}", field="C")
+
+
 def parameters(spec: ModelSpec, cache_mb: int) -> dict[str, Any]:
     """The estimator's parameters that a specification asks for."""
     kernel = spec.kernel
+    own = TASK_PARAMETERS[spec.task] | ({} if spec.loss is None else LOSS_PARAMETERS[spec.loss])
     return {
-        "C": spec.C,
+        **task_of(spec).fixed,
+        **{name: getattr(spec, name) for name in own},
+        **({} if spec.task == "oneclass" else {"fit_intercept": spec.fit_intercept}),
         "kernel": kernel.name,
         "gamma": kernel.gamma,
         "degree": kernel.degree,
         "coef0": kernel.coef0,
-        "fit_intercept": spec.fit_intercept,
-        "classes": (-1, 1),
         "cache_mb": cache_mb,
     }
 
 
-def new_estimator(spec: ModelSpec, cache_mb: int) -> IncrementalSVC:
-    """An untrained estimator for a specification; the one place that says which class learns which task."""
-    return task_of(spec).estimator(**parameters(spec, cache_mb))
+def new_estimator(spec: ModelSpec, cache_mb: int, **changed: Any) -> LiveEstimator:
+    """An untrained estimator for a specification, but for the parameters that have been ``changed`` since."""
+    return task_of(spec).estimator(**parameters(spec, cache_mb) | changed)
 
 
-def restored_estimator(spec: ModelSpec, cache_mb: int, arrays: dict[str, Any]) -> IncrementalSVC:
+def restored_estimator(spec: ModelSpec, cache_mb: int, arrays: dict[str, Any], **changed: Any) -> LiveEstimator:
     """The estimator that ``to_arrays`` described; raises NotOptimal or InvalidInput if the arrays are damaged."""
-    return task_of(spec).restore(parameters(spec, cache_mb), arrays)
+    return task_of(spec).estimator.from_arrays(parameters(spec, cache_mb) | changed, arrays)

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from service.arrays import MAX_KEY, Key
-from service.commands import Batch, Command, Removal, Update
+from service.commands import NOTHING, Batch, Command, Edits, Removal, Update
 from solvers.errors import DuplicateKey, InvalidInput, UnknownKey
-
 
 @dataclass(frozen=True)
 class Limits:
@@ -29,7 +28,10 @@ class Window:
     next_key: int = 0
 
     def plan(self, update: Update, limits: Limits, now: float, request: str | None) -> Command:
-        """Decide which examples come and go; changes nothing.
+        """Decide which examples come, go and change; changes nothing.
+
+        What an update changes of examples that its limits make leave has no effect; of examples that it asks to remove
+        it is refused.
 
         Parameters
         ----------
@@ -40,13 +42,16 @@ class Window:
         ------
         InvalidInput, DuplicateKey, UnknownKey
         """
-        if update.add is None and update.remove is None:
-            raise InvalidInput("an update adds or removes something; this one does neither", field="body")
+        if update == Update():
+            raise InvalidInput(NOTHING, field="body")
         self._check_apart(update.add, update.remove)
         add, next_key = (None, self.next_key) if update.add is None else self._named(update.add, limits)
         remove = self._leaving(update.remove)
-        remove = self._make_room(0 if add is None else len(add.y), remove, limits, now)
-        return Command(add=add, remove=remove, arrived=now, next_key=next_key, request=request)
+        if update.edits is not None:
+            self._check_edited(update.edits, set(remove))
+        remove = self._make_room(0 if add is None else len(add.X), remove, limits, now)
+        edits = None if update.edits is None else update.edits.only(self.arrivals.keys() - set(remove))
+        return Command(add=add, remove=remove, arrived=now, next_key=next_key, request=request, edits=edits)
 
     def apply(self, command: Command) -> None:
         """Take over what a command did."""
@@ -109,6 +114,14 @@ class Window:
             return list(islice(self.arrivals, removal.oldest))
         limit = removal.older_than if removal.older_than is not None else 0.0
         return [key for key, arrived in self.arrivals.items() if arrived < limit]
+
+    def _check_edited(self, edits: Edits, leaving: set[Key]) -> None:
+        for verb, named in (("relabel", edits.relabel), ("reweight", edits.reweight)):
+            for row, key in enumerate(named):
+                if key not in self.arrivals:
+                    raise UnknownKey(f"key {key!r} is not in the window", field=f"{verb}.keys", row=row)
+                if key in leaving:
+                    raise InvalidInput(f"key {key!r} is also removed", field=f"{verb}.keys", row=row)
 
     @staticmethod
     def _check_apart(batch: Batch | None, removal: Removal | None) -> None:

@@ -28,15 +28,16 @@ IdempotencyKey = Annotated[
 
 @router.post(
     "/models/{id}/update",
-    summary="Add and remove examples",
+    summary="Add, remove, correct and reweight examples",
     dependencies=[scope("learn")],
     responses=answers(200, UpdateAnswer, "The update is applied, published, and as durable as it says."),
     openapi_extra=schema_content("UpdateRequest", NPZ),
 )
 async def update(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
-    """Add and remove examples along one path, whole or not at all.
+    """Add, remove, correct and reweight examples and change C, along one path, whole or not at all.
 
-    Besides JSON this reads an npz file with members `X`, `y`, `keys`?, `weights`?, `remove_keys`?, `remove_oldest`?.
+    Besides JSON this reads an npz file with members `X`, `y`, `keys`, `weights`, `remove_keys`, `remove_oldest`,
+    `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`, `decay`, `C`, each where it is needed.
     """
     live = service.models().get(id)
     with service.workers.place():

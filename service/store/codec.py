@@ -21,8 +21,9 @@ import numpy as np
 
 from service.store.base import StoreDamaged, StoreTooNew
 
-SCHEMA = 1
-READABLE = frozenset({1})
+SCHEMA = 2
+"""2: commands hold edits, snapshots the current parameters that an update can change."""
+READABLE = frozenset({1, 2})
 
 _MAGIC = b"LSVM"
 _HEADER = struct.Struct("<4sH32s")
@@ -33,8 +34,14 @@ _DTYPES = frozenset({"<f8", "<f4", "<i8", "<i4", "<i2", "<u8", "|i1", "|u1", "|b
 
 def encode(document: dict[str, Any]) -> bytes:
     """Bytes of a document of numbers, strings, lists, dicts and arrays."""
-    payload: bytes = msgpack.packb(document, default=_pack, use_bin_type=True)
+    payload = pack(document)
     return _HEADER.pack(_MAGIC, SCHEMA, _digest(SCHEMA, payload)) + payload
+
+
+def pack(document: dict[str, Any]) -> bytes:
+    """The payload alone: the same bytes for the same document, whatever the schema version."""
+    payload: bytes = msgpack.packb(document, default=_pack, use_bin_type=True)
+    return payload
 
 
 def decode(data: bytes) -> dict[str, Any]:
