@@ -111,7 +111,9 @@ class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
     def _targets(self, y: ArrayLike | None, m: int) -> Floats:
         if y is None:
             raise InvalidInput("requires y to be passed, but the target y is None", field="y")
-        labels = column_or_1d(y, warn=True)
+        labels = np.asarray(y)
+        if labels.ndim != 1:
+            labels = column_or_1d(y, warn=True)
         if labels.dtype.kind == "f":
             validation.check_finite(labels, "y")
         if labels.shape != (m,):

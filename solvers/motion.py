@@ -68,6 +68,7 @@ class Walk(NamedTuple):
     members: Ints  #: in a narrow walk, whose slot each one has in the whole; empty: all walk
     parent_rows: Floats  #: in a narrow walk, the cached rows of the whole
     parent_row_of: Ints
+    scratch: Floats  #: work of the strides
     clock: Floats  #: b, rho, sum of v, wanted rate of sum beta, rate of b, rho used up per event
     counters: Ints
     tol: Tolerances

@@ -129,6 +129,7 @@ def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk
         nobody,
         rows.values,
         rows.row_of,
+        state.scratch,
         clock,
         counters,
         tol,

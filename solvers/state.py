@@ -84,6 +84,7 @@ class PathState:
         self.examples = self._empty_examples(0)
         self.factor: Factor = empty_factor(0, 0)
         self.rows = RowCache(cache_bytes)
+        self.scratch = np.empty(1 << 20)  #: work of the strides; untouched memory costs nothing
         self.kappa = 1.0  #: weight of 1 1' in the factor
         self.events_since_refresh = 0
 

@@ -153,11 +153,12 @@ def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
             np.empty(m),
         ),
         Factor(fac.R, fac.y, fac.column, fac.work, fac.slot, position, fac.size),
-        np.empty((fac.size[1] + STRIDE_EVENTS + 1, m)),
+        room_for_rows(w.scratch, fac.size[1] + STRIDE_EVENTS + 1, m),
         np.full(m, -1, np.int64),
         members,
         w.rows,
         w.row_of,
+        w.scratch,
         w.clock,
         w.counters,
         w.tol,
@@ -167,6 +168,14 @@ def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
         if fac.slot[k] >= 0:
             gather_row(near, fac.slot[k])
     return near
+
+
+@compiled
+def room_for_rows(scratch: Floats, rows: int, m: int) -> Floats:
+    """Return an array (rows, m) in the scratch memory, or a new one where that is too small."""
+    if rows * m <= scratch.size:
+        return scratch[: rows * m].reshape((rows, m))
+    return np.empty((rows, m))
 
 
 @compiled
