@@ -9,6 +9,7 @@ from service.arrays import MAX_KEY, Key
 from service.commands import NOTHING, Batch, Command, Edits, Removal, Update
 from solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 
+
 @dataclass(frozen=True)
 class Limits:
     """What one window may hold; ``max_examples`` and ``max_age_seconds`` make room, the quotas refuse."""

@@ -165,7 +165,7 @@ SPECS: dict[str, tuple[dict[str, Any], str]] = {
     "degree 11": ({"kernel": {"name": "poly", "degree": 11}}, "degree"),
     "degree 2.5": ({"kernel": {"name": "poly", "degree": 2.5}}, "degree"),
     "negative coef0": ({"kernel": {"name": "polynomial", "coef0": -0.1}}, "coef0"),
-    "task of later": ({"task": "svr"}, "task"),
+    "task of later": ({"task": "pu"}, "task"),
     "task unknown": ({"task": "cooking"}, "task"),
     "bad id": ({"id": "Not/This"}, "id"),
     "long id": ({"id": "a" * 65}, "id"),
