@@ -54,7 +54,7 @@ def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, f
     level_scale = 0.0
     gap = 0.0
     primal = 0.0
-    exposed = 0.0  # widths of the boxes of those whose f decides about the gap
+    exposed = 0.0  # what the gap grows by per unit of f, over those whose f decides about it
     mass = 0.0  # sum of |beta| k(x, x), and with it what rounding can do to an f
     for j in range(n):
         q = e.seg[j] // 2
@@ -72,19 +72,19 @@ def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, f
             primal -= e.levels[j, 0] * f
         off, width = 0.0, 0.0
         if e.seg[j] & 1:
-            off, width = abs(f - e.kinks[j, q]), e.levels[j, q] - e.levels[j, q + 1]
+            off = abs(f - e.kinks[j, q])
+            width = beta - e.levels[j, q + 1] if f > e.kinks[j, q] else e.levels[j, q] - beta
             outside = max(beta - e.levels[j, q], e.levels[j, q + 1] - beta, 0.0)
-            gap += off * (beta - e.levels[j, q + 1] if f > e.kinks[j, q] else e.levels[j, q] - beta)
         else:
             outside = abs(beta - e.levels[j, q])
             if q > 0 and f < e.kinks[j, q - 1]:
                 off, width = e.kinks[j, q - 1] - f, e.levels[j, q - 1] - e.levels[j, q]
             if q < p and f > e.kinks[j, q]:
                 off, width = f - e.kinks[j, q], e.levels[j, q] - e.levels[j, q + 1]
-            gap += off * width
+        gap += off * max(width, 0.0)
         off_f = max(off_f, off)
         off_beta = max(off_beta, outside)
-        exposed += width
+        exposed += max(width, 0.0)
         gap += outside * abs(f)
     resolution = 4.0 * EPS * exposed * (kink_scale + mass)
     return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution

@@ -37,7 +37,7 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
     best = np.inf
     audit = audited(state)
     for round_ in range(settings.max_rounds):
-        arrived = walk_once(state, motion, trace, settings, 0.01**round_)
+        arrived = walk_once(state, motion, audit, trace, settings, 0.01**round_)
         refresh_margin(state, audit.kink_scale)
         audit = audited(state)
         trace.max_violation, trace.relative_gap = audit.violation, audit.relative_gap

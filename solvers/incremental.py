@@ -112,6 +112,8 @@ def depart(state: PathState, slots: Ints) -> None:
 
 def convert(state: PathState, slots: Ints, losses: Losses) -> None:
     """Give examples other losses; who keeps his kinks keeps his place, the others are placed anew."""
+    if slots.size == 0:
+        return
     e = state.examples
     moved = (e.n_kinks[slots] != losses.n_kinks) | (e.kinks[slots] != losses.kinks).any(axis=1)
     release_free(state, slots[moved])

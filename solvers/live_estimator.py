@@ -17,6 +17,7 @@ from solvers.certificate import Certificate
 from solvers.errors import InvalidInput
 from solvers.kernels import Kernel
 from solvers.losses import Losses
+from solvers.losses import leaving as leaving_losses
 from solvers.passage import Trace
 from solvers.predictor import Predictor
 from solvers.validation import Key
@@ -152,6 +153,8 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         """
         X, y = add if add is not None else (None, None)
         edits = Edits(relabel or {}, reweight or {}, decay, C)
+        if edits == NO_EDITS:
+            edits = NO_EDITS
         return self._learn(X, y, sample_weight, keys, () if remove is None else remove, edits)
 
     def _learn(
@@ -189,7 +192,7 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
             changing,
             new_y,
             new_weights,
-            self._losses(new_y, new_weights, C),
+            self._losses(new_y, new_weights, C) if changing else leaving_losses(0),
         )
         trace = window.update(change, self._total_per_weight())
         self._window = window
@@ -201,6 +204,8 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _edited(self, window: Window, edits: Edits, leaving: set[Key]) -> tuple[list[Key], Floats, Floats]:
         """Return who is changed, and their targets and weights from now on."""
+        if edits is NO_EDITS:
+            return [], np.empty(0), np.empty(0)
         relabelled = validation.known_keys(edits.relabel, window.keys, field="relabel")
         reweighted = validation.known_keys(edits.reweight, window.keys, field="reweight")
         for field, named in (("relabel", relabelled), ("reweight", reweighted)):

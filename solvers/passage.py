@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solvers import motion as loop
 from solvers import settle
-from solvers.audit import Audit, audited
+from solvers.audit import Audit
 from solvers.compile import compiled
 from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
@@ -65,17 +65,19 @@ class Trace:
         return Trace(**{**counts, "max_violation": later.max_violation, "relative_gap": later.relative_gap})
 
 
-def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings, precision: float) -> bool:
+def walk_once(
+    state: PathState, motion: Motion, audit: Audit, trace: Trace, settings: Settings, precision: float
+) -> bool:
     """Set everything that is off in motion towards its place, and walk; says whether the end was reached.
 
-    ``precision`` scales the relaxation of the ratio test: a corrector must not relax by what it is to correct.
+    ``audit`` is of the state as it is. ``precision`` scales the relaxation of the ratio test: a corrector must not
+    relax by what it is to correct.
 
     Raises
     ------
     NotOptimal, NotPositiveSemidefinite, MemoryLimit, Cancelled : see ``solvers.follow.follow``
     """
     e, n = state.examples, state.n_slots
-    audit = audited(state)
     set_motion(e, motion, n)
     moving = np.flatnonzero(motion.v[:n])
     motion.drive[:n] = combine(state, moving, motion.v[moving])
