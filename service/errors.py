@@ -53,6 +53,22 @@ class QueueFull(ServiceError):
     """Too many calls wait already."""
 
 
+class UnknownJob(ServiceError):
+    """No job has that id."""
+
+
+class JobNotDone(ServiceError):
+    """The job has no result, or none yet."""
+
+
+class JobInterrupted(ServiceError):
+    """The service ended while the job was under way."""
+
+
+class NotApplicable(ServiceError):
+    """The result of this kind of job cannot be applied to a model."""
+
+
 class IdempotencyConflict(ServiceError):
     """An Idempotency-Key came back with another request."""
 
@@ -104,6 +120,10 @@ KINDS: dict[type[Exception], Kind] = {
     NotOptimal: Kind(422, "not-optimal", "No certified optimum was reached; nothing was changed"),
     MemoryLimit: Kind(422, "memory-limit", "The update does not fit into memory; nothing was changed"),
     UnknownModel: Kind(404, "unknown-model", "There is no such model"),
+    UnknownJob: Kind(404, "unknown-job", "There is no such job"),
+    JobNotDone: Kind(409, "job-not-done", "The job has no result"),
+    JobInterrupted: Kind(503, "interrupted", "The job was cut off; ask for it again"),
+    NotApplicable: Kind(409, "not-applicable", "The result cannot be applied"),
     ModelExists: Kind(409, "model-exists", "A model of that id exists"),
     EmptyModel: Kind(409, "empty-model", "The model knows no example yet"),
     IdempotencyConflict: Kind(409, "idempotency-conflict", "The Idempotency-Key was used for another request"),

@@ -25,7 +25,7 @@ from service.commands import Command, Update
 from service.errors import EmptyModel, IdempotencyConflict, UnknownModel
 from service.journal import Journal, Source
 from service.metrics import ModelSample
-from service.model import Outcome, Sizes
+from service.model import ModelCopy, Outcome, Sizes
 from service.recovery import Recovered, recover
 from service.schemas import ModelSpec
 from service.settings import Settings
@@ -150,6 +150,10 @@ class LiveModel:
         """Recompute the certificate of the version that is newest when its turn comes."""
         return self._writer.submit(self._certificate)
 
+    def copy(self) -> Future[ModelCopy]:
+        """Copy the version that is newest when its turn comes, for a job."""
+        return self._writer.submit(self._copy)
+
     def checkpoint(self) -> Future[dict[str, Any]]:
         """Write a snapshot."""
         return self._writer.submit(self._checkpoint)
@@ -252,6 +256,12 @@ class LiveModel:
         numbers = {name: float(getattr(found, name)) for name in names}
         return {"version": self._state.version, **numbers, "n_examples": int(found.n_examples)}
 
+    def _copy(self) -> ModelCopy:
+        self._check_exists()
+        if self._state.sizes.n_examples == 0:
+            raise EmptyModel(f"model {self.id} knows no example yet")
+        return self._state.copy()
+
     def _checkpoint(self) -> dict[str, Any]:
         self._check_open()
         start = time.perf_counter()
@@ -266,10 +276,13 @@ class LiveModel:
 
     def _check_open(self) -> None:
         """Raise unless the model can take a command, after telling the store what it is owed."""
-        if self._deleted:
-            raise UnknownModel(f"model {self.id} was deleted")
+        self._check_exists()
         self._journal.check_not_fenced()
         self._journal.settle()
+
+    def _check_exists(self) -> None:
+        if self._deleted:
+            raise UnknownModel(f"model {self.id} was deleted")
 
     # Snapshots.
 

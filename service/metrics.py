@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import product
 from time import perf_counter
 
 from prometheus_client import (
@@ -21,9 +22,12 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from service.schemas import SUPPORTED_TASKS
+
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _SECONDS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_JOB_SECONDS = (0.01, 0.1, 1.0, 10.0, 60.0, 300.0, 1800.0, 7200.0, 36_000.0)
 _EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
 
@@ -79,6 +83,22 @@ class _Models(Collector):
             yield family
 
 
+class _Jobs(Collector):
+    """How many jobs are in which state."""
+
+    def __init__(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        self._counts = counts
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily("livesvm_jobs", "Jobs that are known", labels=["state"])
+        for state, count in self._counts().items():
+            family.add_metric([state], count)
+        yield family
+
+
 class Metrics:
     """The metrics of one service, in a registry of their own."""
 
@@ -100,6 +120,15 @@ class Metrics:
             "livesvm_update_events", "Events on the path of one update", ["task"], buckets=_EVENTS, registry=r
         )
         self.updates = Counter("livesvm_updates", "Updates by outcome", ["task", "outcome"], registry=r)
+        for task, outcome in product(SUPPORTED_TASKS, ("applied", "replayed", "refused", "failed")):
+            self.updates.labels(task, outcome)
+        self.job_seconds = Histogram(
+            "livesvm_job_seconds",
+            "Time of one job from its start to its end",
+            ["kind"],
+            buckets=_JOB_SECONDS,
+            registry=r,
+        )
         self.predictions = Counter("livesvm_predictions", "Rows predicted", ["task"], registry=r)
         self.predict_seconds = Histogram(
             "livesvm_predict_seconds", "Time of one predict call in its thread", ["task"], buckets=_SECONDS, registry=r
@@ -109,6 +138,8 @@ class Metrics:
         )
         self.store_errors = Counter("livesvm_store_errors", "Calls of the store that failed", ["operation"], registry=r)
         self.snapshots = Counter("livesvm_snapshots", "Snapshots by outcome", ["outcome"], registry=r)
+        for outcome in ("written", "failed", "damaged"):
+            self.snapshots.labels(outcome)
         self.http_requests = Counter(
             "livesvm_http_requests", "HTTP requests answered", ["method", "route", "status"], registry=r
         )
@@ -126,6 +157,10 @@ class Metrics:
     def watch(self, samples: Callable[[], Iterable[ModelSample]], limit: int) -> None:
         """Show the models that ``samples`` returns, the first ``limit`` with series of their own."""
         self.registry.register(_Models(samples, limit))
+
+    def watch_jobs(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        """Show how many jobs there are by state, as ``counts`` returns them."""
+        self.registry.register(_Jobs(counts))
 
     @contextmanager
     def store_call(self, operation: str) -> Iterator[None]:

@@ -38,6 +38,21 @@ class Outcome:
     changed: int = 0
 
 
+@dataclass(frozen=True)
+class ModelCopy:
+    """One version of a model, as its parameters and arrays, to be worked on elsewhere."""
+
+    spec: ModelSpec
+    version: int
+    cache_mb: int
+    changed: dict[str, Any]
+    arrays: dict[str, Any]
+
+    def estimator(self) -> LiveEstimator:
+        """A new estimator at the same optimum; raises NotOptimal."""
+        return restored_estimator(self.spec, self.cache_mb, self.arrays, **self.changed)
+
+
 @dataclass
 class ModelState:
     """One model; changed by its writer alone.
@@ -94,6 +109,10 @@ class ModelState:
         self.sizes = outcome.sizes
         self.version += 1
         self.sequence += 1
+
+    def copy(self) -> ModelCopy:
+        """A copy that shares nothing with the model; only for one that knows an example."""
+        return ModelCopy(self.spec, self.version, self.cache_mb, self._changed, self.estimator.to_arrays())
 
     @property
     def C(self) -> float | None:

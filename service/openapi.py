@@ -7,9 +7,9 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from service.schemas import ModelSpec, PredictRequest, Problem, UpdateRequest
+from service.schemas import ApplyRequest, AssessmentRequest, ModelSpec, PredictRequest, Problem, UpdateRequest
 
-_NAMED = (ModelSpec, UpdateRequest, PredictRequest, Problem)
+_NAMED = (ModelSpec, UpdateRequest, PredictRequest, AssessmentRequest, ApplyRequest, Problem)
 
 
 def describe(app: FastAPI, *, secured: bool) -> None:

@@ -9,6 +9,8 @@ import threading
 from service.auth import parse_keys
 from service.errors import NotReady
 from service.health import Health
+from service.job_files import JobFiles
+from service.jobs import JobLimits, Jobs
 from service.journal import Source
 from service.live import Surroundings
 from service.metrics import Metrics
@@ -18,6 +20,7 @@ from service.settings import Settings
 from service.store.base import StoreError
 from service.store.lock import DirectoryLock
 from service.store.sqlite import SqliteStore
+from service.streams import Streams
 from solvers import warm_up
 
 PING_SECONDS = 0.5
@@ -46,6 +49,10 @@ class Service:
         source = Source(self.store, self.health, self.metrics)
         self.registry = Registry(Surroundings(settings, source, threading.BoundedSemaphore(settings.solves)))
         self.metrics.watch(self.registry.samples, settings.metrics_models)
+        limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
+        self.jobs = Jobs(JobFiles(settings.data_dir / "jobs"), limits, self.metrics)
+        self.metrics.watch_jobs(self.jobs.counts)
+        self.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)
         self.control = Pool("control", 2, settings.max_calls)
@@ -76,6 +83,7 @@ class Service:
         self.health.stopping()
         for pool in (self.readers, self.workers, self.control):
             pool.close()
+        self.jobs.stop()
         self.registry.stop()
         self.store.close()
         self._lock.release()

@@ -21,6 +21,7 @@ from service.commands import NOTHING
 from solvers.errors import InvalidInput
 
 MODEL_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+JOB_ID = r"^j-[0-9a-f]{12}$"
 
 TASK_PARAMETERS: dict[str, dict[str, Any]] = {
     "svc": {"C": 1.0},
@@ -327,6 +328,29 @@ class PredictRequest(Request):
     X: Matrix
 
 
+class AssessmentRequest(Request):
+    """How to assess a model: by leaving out each example, or each of so many folds of consecutive examples."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"method": "leave-one-out"}]})
+
+    method: Literal["leave-one-out", "k-fold"]
+    folds: int | None = Field(default=None, ge=2, le=10**6, description="`k-fold`: how many; 10 when absent.")
+
+    @model_validator(mode="after")
+    def _folds_of_k_fold(self) -> Self:
+        if self.method == "k-fold":
+            self.folds = self.folds or 10
+        elif self.folds is not None:
+            raise InvalidInput("is no parameter of leave-one-out", field="folds")
+        return self
+
+
+class ApplyRequest(Request):
+    """What to apply of a job's result, as its kind says."""
+
+    choice: dict[str, Any] = Field(default_factory=dict)
+
+
 class UpdateAnswer(BaseModel):
     """What an update did, and the version that holds it."""
 
@@ -411,6 +435,31 @@ class ModelList(BaseModel):
     """Every model, by id."""
 
     models: list[ModelDescription]
+
+
+class Job(BaseModel):
+    """Long work on a copy of a model; fields that do not apply are absent."""
+
+    id: str
+    kind: str
+    model: str
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    progress: float = Field(description="From 0 to 1.")
+    done: int = Field(description="Steps behind it.")
+    total: int = Field(description="Steps in all; 0 as long as that is not known.")
+    version: int | None = Field(default=None, description="Of the model that it works on, from when it runs.")
+    asked: dict[str, Any]
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = Field(default=None, description="Problem document; `interrupted` after a restart.")
+
+
+class JobList(BaseModel):
+    """Every job, oldest first, without results."""
+
+    jobs: list[Job]
 
 
 class Health(BaseModel):

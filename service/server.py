@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import signal
+import socket
 import sys
+from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
@@ -16,6 +18,16 @@ from service.store.base import StoreError
 
 SWITCH_SECONDS = 0.0001
 """How long one thread may hold the interpreter while others wait; the default of 5 ms shows in predictions."""
+
+
+class _Server(uvicorn.Server):
+    """Calls ``before_shutdown`` when it begins to stop, for answers that would never end by themselves."""
+
+    before_shutdown: Callable[[], None]
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.before_shutdown()
+        await super().shutdown(sockets)
 
 
 def serve(settings: Settings) -> int:
@@ -36,7 +48,7 @@ def serve(settings: Settings) -> int:
         server_header=False,
         timeout_graceful_shutdown=settings.shutdown_seconds,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
 
     def failed(error: Exception) -> None:
         failures.append(error)
@@ -49,7 +61,8 @@ def serve(settings: Settings) -> int:
     host, port = listening.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     try:
-        config.app = create_app(settings, on_ready=ready, on_failure=failed)
+        app = create_app(settings, on_ready=ready, on_failure=failed)
+        config.app, server.before_shutdown = app, app.state.service.streams.close
     except StoreError as error:
         print(f"livesvm: {error}", file=sys.stderr)
         return 1

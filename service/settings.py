@@ -66,6 +66,13 @@ class Settings(BaseSettings):
     shutdown_seconds: int = Field(
         default=30, ge=1, description="Time that requests under way have to end after SIGTERM."
     )
+    jobs: int = Field(default=1, ge=1, le=64, description="Jobs that run at once.")
+    jobs_waiting: int = Field(default=16, ge=1, description="Jobs that may wait; more are answered 429.")
+    jobs_kept: int = Field(default=100, ge=0, description="Finished jobs that are kept, with their results.")
+    streams: int = Field(default=64, ge=1, description="Event streams that may be open; more are answered 429.")
+    heartbeat_seconds: float = Field(
+        default=15.0, gt=0, description="After so long without news an event stream says that it is still there."
+    )
     metrics_models: int = Field(
         default=50, ge=0, description="Models, by id, that get series of their own in /metrics."
     )

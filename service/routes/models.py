@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.bodies import parse_json, read_body, schema_content
-from service.live import LiveModel
+from service.errors import ModelUnavailable, UnknownModel
+from service.live import LiveModel, Published
 from service.metrics import ModelSample
 from service.registry import FailedModel
 from service.routes.access import ModelId, Parts, answers, scope
 from service.schemas import ModelDescription, ModelList, ModelSpec, Recovery
+from service.streams import MEDIA_TYPE, Event
 
 router = APIRouter(tags=["models"])
 
@@ -71,11 +74,38 @@ async def describe(id: ModelId, service: Parts) -> Response:
     responses=answers(204, None, "The model and all that was stored of it are gone."),
 )
 async def delete(id: ModelId, service: Parts) -> Response:
-    """Delete a model and everything that is stored of it."""
+    """Delete a model and everything that is stored of it, its jobs too."""
     registry = service.models()
     with service.control.place():
         await service.control.run(registry.delete, id)
+        await service.control.run(service.jobs.forget, id)
     return Response(status_code=204)
+
+
+@router.get(
+    "/models/{id}/events",
+    summary="Watch a model",
+    dependencies=[scope("read")],
+    response_class=Response,
+    responses={200: {"description": "Server-sent events.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+)
+async def watch(id: ModelId, service: Parts) -> Response:
+    """Server-sent events: the newest version, each time there is one; a reader who is slower than updates misses some."""
+    service.models().get(id)
+
+    def look() -> Event | None:
+        try:
+            live = service.registry.get(id)
+        except (UnknownModel, ModelUnavailable):
+            return None
+        return Event("update", _seen(live.published))
+
+    return service.streams.of(look)
+
+
+def _seen(published: Published) -> dict[str, object]:
+    names = ("version", "C", "n_support", "updated_at")
+    return {name: getattr(published, name) for name in names} | asdict(published.sizes)
 
 
 def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescription:

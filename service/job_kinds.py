@@ -1,0 +1,49 @@
+"""The table of job kinds: long work on a private copy of a live model, with what may be done with its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from service.commands import Update
+from service.model import ModelCopy
+from solvers.assessment import Progress, k_fold, leave_one_out
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """One kind of job.
+
+    Parameters
+    ----------
+    run : from what was asked for, a private copy of the model and where to report progress, the result as JSON values;
+        stops with Cancelled when ``progress`` returns False
+    apply : from a result and what was chosen of it, the update that brings it into the live model; None if the results
+        of this kind cannot be applied
+    """
+
+    run: Callable[[Document, ModelCopy, Progress], Document]
+    apply: Callable[[Document, Document], Update] | None = None
+
+
+def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
+    """Exact decisions of the window's examples by models that have not seen them."""
+    estimator = model.estimator()
+    if asked["method"] == "k-fold":
+        found = k_fold(estimator, asked["folds"], progress=progress)
+    else:
+        found = leave_one_out(estimator, progress=progress)
+    return {
+        "error": found.error,
+        "n_examples": len(found.keys),
+        "events": found.events,
+        "seconds": found.seconds,
+        "keys": list(found.keys),
+        "decisions": found.decisions.tolist(),
+    }
+
+
+KINDS: Mapping[str, JobKind] = {"assessment": JobKind(assess)}

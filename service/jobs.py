@@ -1,0 +1,196 @@
+"""Long work on private copies of live models: queued, running, done, failed or cancelled; none outlives the process.
+
+A job takes its copy when its turn comes, so that what waits holds no data; the live model goes on undisturbed.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+from service.commands import Update
+from service.errors import INTERNAL, JobInterrupted, JobNotDone, NotApplicable, QueueFull, UnknownJob, kind_of, problem
+from service.job_files import STATES, Document, JobFiles, JobRecord, State
+from service.job_kinds import KINDS, JobKind
+from service.live import LiveModel
+from service.metrics import Metrics
+from service.store.base import StoreError
+from solvers.errors import Cancelled
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class JobLimits:
+    """How many jobs run at once, how many may wait, and how many finished ones are kept."""
+
+    running: int
+    waiting: int
+    kept: int
+
+
+class Jobs:
+    """The jobs of one service; its calls may wait for the disk, except :meth:`get` and :meth:`all`.
+
+    Invariant: a record changes under the lock alone, and each is replaced, never changed, so that readers need no lock.
+    """
+
+    def __init__(
+        self, files: JobFiles, limits: JobLimits, metrics: Metrics, kinds: Mapping[str, JobKind] = KINDS
+    ) -> None:
+        """Know the jobs of before; those that were cut off have failed."""
+        self._files = files
+        self._limits = limits
+        self._metrics = metrics
+        self._kinds = kinds
+        self._lock = threading.RLock()
+        self._stopping = False
+        self._cancelled: dict[str, threading.Event] = {}
+        self._threads = ThreadPoolExecutor(limits.running, "job")
+        self._records = {record.id: record for record in files.load()}
+        for record in list(self._records.values()):
+            if not record.is_finished:
+                self._finish(record.id, "failed", JobInterrupted("the service ended while this job was under way"))
+
+    def get(self, id: str) -> JobRecord:
+        """One job as it is now; raises UnknownJob."""
+        found = self._records.get(id)
+        if found is None:
+            raise UnknownJob(f"there is no job {id[:64]!r}")
+        return found
+
+    def all(self) -> list[JobRecord]:
+        """Every job, oldest first."""
+        return list(self._records.values())
+
+    def counts(self) -> dict[str, int]:
+        """Jobs by state."""
+        found = Counter(record.state for record in self.all())
+        return {state: found[state] for state in STATES}
+
+    def result(self, id: str) -> Document:
+        """The result of a job; raises UnknownJob, JobNotDone or StoreUnavailable."""
+        if self.get(id).state != "done":
+            raise JobNotDone(f"job {id} is {self.get(id).state}, and has no result")
+        return self._files.result(id)
+
+    def submit(self, kind: str, live: LiveModel, asked: Document) -> JobRecord:
+        """Queue a job; raises QueueFull or StoreUnavailable."""
+        with self._lock:
+            waiting = sum(record.state == "queued" for record in self._records.values())
+            if self._stopping or waiting >= self._limits.waiting:
+                raise QueueFull(f"{waiting} jobs wait already")
+            record = JobRecord(f"j-{secrets.token_hex(6)}", kind, live.id, asked, time.time())
+            self._files.save(record)
+            self._records[record.id] = record
+            self._cancelled[record.id] = threading.Event()
+            self._forget_oldest()
+            self._threads.submit(self._run, record.id, live)
+        return record
+
+    def cancel(self, id: str) -> JobRecord:
+        """Have a job stop; one that waits never starts, one that runs stops at its next step."""
+        with self._lock:
+            record = self.get(id)
+            if not record.is_finished:
+                self._cancelled[id].set()
+            if record.state == "queued":
+                self._finish(id, "cancelled")
+            return self.get(id)
+
+    def update_of(self, id: str, choice: Document) -> tuple[str, Update]:
+        """The model of a job, and the update that brings its result in; raises NotApplicable or JobNotDone."""
+        record = self.get(id)
+        apply = self._kinds[record.kind].apply
+        if apply is None:
+            raise NotApplicable(f"the result of a job of kind {record.kind} cannot be applied to its model")
+        return record.model, apply(self.result(id), choice)
+
+    def forget(self, model: str) -> None:
+        """Cancel and forget every job of a model."""
+        with self._lock:
+            for record in self.all():
+                if record.model == model:
+                    self.cancel(record.id)
+                    self._forget(record.id)
+
+    def stop(self) -> None:
+        """Cut off what is under way, which has failed then, and end the threads."""
+        with self._lock:
+            self._stopping = True
+            for event in self._cancelled.values():
+                event.set()
+        self._threads.shutdown()
+
+    # In a job's thread.
+
+    def _run(self, id: str, live: LiveModel) -> None:
+        with self._lock:
+            if self._records.get(id) is None or self._records[id].is_finished:
+                return
+            event = self._cancelled[id]
+            self._change(id, state="running", started_at=time.time())
+        try:
+            self._work(id, live, event)
+        except Cancelled:
+            if self._stopping:
+                self._finish(id, "failed", JobInterrupted("the service stopped while this job was under way"))
+            else:
+                self._finish(id, "cancelled")
+        except Exception as error:
+            if kind_of(error) is INTERNAL:
+                log.exception("job %s failed in an unforeseen way", id)
+            self._finish(id, "failed", error)
+
+    def _work(self, id: str, live: LiveModel, event: threading.Event) -> None:
+        def progress(done: int, total: int) -> bool:
+            self._change(id, done=done, total=total)
+            return not event.is_set()
+
+        record = self.get(id)
+        if event.is_set():
+            raise Cancelled("cancelled before the first step")
+        self._files.save(record)
+        model = live.copy().result()
+        self._change(id, version=model.version)
+        result = self._kinds[record.kind].run(record.asked, model, progress)
+        with self._lock:
+            if id in self._records:
+                self._files.save_result(id, result)
+                self._finish(id, "done")
+
+    def _change(self, id: str, **values: Any) -> None:
+        with self._lock:
+            if id in self._records:  # it may have been forgotten with its model
+                self._records[id] = replace(self._records[id], **values)
+
+    def _finish(self, id: str, state: State, error: Exception | None = None) -> None:
+        """Give a job its last state; the disk is told, and if it cannot take it a restart calls the job interrupted."""
+        with self._lock:
+            self._cancelled.pop(id, None)
+            self._change(id, state=state, finished_at=time.time(), error=None if error is None else problem(error))
+            record = self._records.get(id)
+            if record is None:
+                return
+            if record.started_at is not None and record.finished_at is not None:
+                self._metrics.job_seconds.labels(record.kind).observe(max(0.0, record.finished_at - record.started_at))
+            try:
+                self._files.save(record)
+            except StoreError as failure:
+                log.warning("the end of job %s could not be kept: %s", id, failure)
+
+    def _forget_oldest(self) -> None:
+        finished = [record.id for record in self._records.values() if record.is_finished]
+        for id in finished[: max(0, len(finished) - self._limits.kept)]:
+            self._forget(id)
+
+    def _forget(self, id: str) -> None:
+        self._records.pop(id, None)
+        self._files.delete(id)

@@ -1,0 +1,142 @@
+"""Jobs: ask for them, watch them, cancel them, use what they found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from service.bodies import parse_json, read_body, schema_content
+from service.errors import EmptyModel, UnknownJob
+from service.job_files import JobRecord
+from service.parts import Service
+from service.routes.access import ModelId, Parts, answers, scope
+from service.routes.learn import IdempotencyKey
+from service.schemas import JOB_ID, ApplyRequest, AssessmentRequest, Job, JobList, UpdateAnswer
+from service.streams import MEDIA_TYPE, Event
+from solvers.errors import InvalidInput
+
+router = APIRouter(tags=["jobs"])
+
+JobId = Annotated[str, Path(json_schema_extra={"pattern": JOB_ID})]
+
+
+@router.post(
+    "/models/{id}/assessment",
+    status_code=202,
+    summary="Assess a model on its own window, exactly",
+    dependencies=[scope("learn")],
+    responses=answers(202, Job, "The job waits for its turn."),
+    openapi_extra=schema_content("AssessmentRequest"),
+)
+async def assess(id: ModelId, request: Request, service: Parts) -> Response:
+    """Find what models that had not seen an example would say of it: leave-one-out or k-fold, by exact unlearning.
+
+    The result holds the error (`svc`: share of wrong labels; `svr`: mean absolute error; `oneclass`: share of outliers)
+    and, oldest first, `keys` and `decisions`.
+    """
+    live = service.models().get(id)
+    with service.control.place():
+        asked = parse_json(await read_body(request, service.settings), AssessmentRequest)
+        n = live.published.sizes.n_examples
+        if n == 0:
+            raise EmptyModel(f"model {live.id} knows no example yet")
+        if n < 2 or (asked.folds or 0) > n:
+            raise InvalidInput(f"asks for {asked.folds or 2} examples at least, the window holds {n}", field="folds")
+        document = asked.model_dump(exclude_none=True)
+        record = await service.control.run(lambda: service.jobs.submit("assessment", live, document))
+    return _json(_told(record), 202, {"location": f"/jobs/{record.id}"})
+
+
+@router.get("/jobs", summary="List the jobs", dependencies=[scope("read")], responses=answers(200, JobList, "All."))
+async def list_all(service: Parts) -> Response:
+    """Every job, oldest first, without results."""
+    return _json(JobList(jobs=[_told(record) for record in service.jobs.all()]))
+
+
+@router.get("/jobs/{job}", summary="See a job", dependencies=[scope("read")], responses=answers(200, Job, "The job."))
+async def see(job: JobId, service: Parts) -> Response:
+    """One job as it is now, with its result when it is done or its error when it has failed."""
+    return await _in_control(service, lambda: _json(_told(service.jobs.get(job), service)))
+
+
+@router.get(
+    "/jobs/{job}/events",
+    summary="Watch a job",
+    dependencies=[scope("read")],
+    response_class=Response,
+    responses={200: {"description": "Server-sent events.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+)
+async def watch(job: JobId, service: Parts) -> Response:
+    """Server-sent events: the job, without its result, each time it has changed; the last one is its final state."""
+    service.jobs.get(job)
+
+    def look() -> Event | None:
+        try:
+            record = service.jobs.get(job)
+        except UnknownJob:  # it went with its model
+            return None
+        return Event("job", _told(record).model_dump(mode="json", exclude_none=True), record.is_finished)
+
+    return service.streams.of(look)
+
+
+@router.delete(
+    "/jobs/{job}", summary="Cancel a job", dependencies=[scope("learn")], responses=answers(200, Job, "Told.")
+)
+async def cancel(job: JobId, service: Parts) -> Response:
+    """Have a job stop at its next step; one that is finished stays as it is."""
+    return await _in_control(service, lambda: _json(_told(service.jobs.cancel(job))))
+
+
+@router.post(
+    "/jobs/{job}/apply",
+    summary="Apply a job's result",
+    dependencies=[scope("learn")],
+    responses=answers(200, UpdateAnswer, "The live model has taken the result over."),
+    openapi_extra=schema_content("ApplyRequest"),
+)
+async def apply(job: JobId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+    """Bring what a job found into its live model, as one logged update; 409 for kinds of which that makes no sense."""
+    with service.control.place():
+        chosen = parse_json(await read_body(request, service.settings), ApplyRequest)
+        model, update = await service.control.run(service.jobs.update_of, job, chosen.choice)
+    reply = await asyncio.wrap_future(service.models().get(model).update(update, idempotency_key))
+    return Response(reply.body, media_type="application/json")
+
+
+def _told(record: JobRecord, service: Service | None = None) -> Job:
+    """What the API says of a job; with its result, if it has one, when the service is given."""
+    return Job(
+        id=record.id,
+        kind=record.kind,
+        model=record.model,
+        state=record.state,
+        progress=record.progress,
+        done=record.done,
+        total=record.total,
+        version=record.version,
+        asked=record.asked,
+        created_at=datetime.fromtimestamp(record.created_at, UTC),
+        started_at=_time(record.started_at),
+        finished_at=_time(record.finished_at),
+        result=service.jobs.result(record.id) if service is not None and record.state == "done" else None,
+        error=record.error,
+    )
+
+
+def _time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def _json(answer: Job | JobList, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(answer.model_dump_json(exclude_none=True), status, headers, "application/json")
+
+
+async def _in_control(service: Service, call: Callable[[], Response]) -> Response:
+    with service.control.place():
+        return await service.control.run(call)
