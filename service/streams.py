@@ -1,4 +1,4 @@
-"""Server-sent events: a stream shows the newest state whenever it has changed, so that it holds nothing for slow readers."""
+"""Server-sent events: a stream shows the newest state when it has changed, so that nothing is held for slow readers."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ async def delete(id: ModelId, service: Parts) -> Response:
     responses={200: {"description": "Server-sent events.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}},
 )
 async def watch(id: ModelId, service: Parts) -> Response:
-    """Server-sent events: the newest version, each time there is one; a reader who is slower than updates misses some."""
+    """Server-sent events: the newest version, each time there is one; a reader slower than the updates misses some."""
     service.models().get(id)
 
     def look() -> Event | None:
@@ -115,7 +115,7 @@ def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescript
     spec, updated = model.spec, sample.updated_at
     return ModelDescription(
         id=model.id,
-        state="failed" if live is None else "live",
+        state=model.state,
         task=spec.task,
         kernel=spec.kernel.model_dump(),
         C=spec.C if live is None else live.published.C,
@@ -132,7 +132,7 @@ def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescript
         n_bound=sample.n_bound,
         n_support=0 if live is None else live.published.n_support,
         max_violation=sample.max_violation,
-        durability=service.store.durability().value,
+        durability=service.health.durability,
         queue_depth=sample.queue_depth,
         updated_at=None if updated is None else datetime.fromtimestamp(updated, UTC),
         recovery=None if live is None else _recovery(live),
