@@ -37,8 +37,9 @@ N_CLOCK = 6
     THROUGH,
     STRIDES,
     MEMBERS,
-) = range(14)
-N_COUNTERS = 14
+    LAPS,
+) = range(15)
+N_COUNTERS = 15
 STRIDE_EVENTS = 48  #: events after which everyone is brought up to date
 
 

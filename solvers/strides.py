@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled
-from solvers.direction import find_direction
+from solvers.direction import find_direction, resolve
 from solvers.factor import Factor
 from solvers.motion import (
     DONE,
     EVENTS,
+    LAPS,
     MEMBERS,
     PACE,
     RHO,
@@ -24,6 +25,8 @@ from solvers.motion import (
     STRIDE,
     STRIDE_EVENTS,
     STRIDES,
+    SUM_RATE,
+    SUM_V,
     THROUGH,
     UNBALANCED,
     WHO,
@@ -40,6 +43,7 @@ from solvers.walk import take_turn, walk
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+MOST_LAPS = 4  #: how often those who were let through are sent back before the walk is judged
 REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
 SPREAD = 1.0  #: or at this multiple of the mean rate
 WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
@@ -63,8 +67,41 @@ def follow_path(w: Walk) -> int:
         find_direction(w)
         members, n_seen = choose(w)
         outcome = walk(w) if n_seen < 0 else stride(w, members, n_seen)
+        if outcome == DONE and w.counters[LAPS] < MOST_LAPS and another_lap(w):
+            continue
         if outcome != STRIDE:
             return outcome
+
+
+@compiled
+def another_lap(w: Walk) -> bool:
+    """At the end of the path, send the kinks of those who were let through back on a path of their own.
+
+    Says whether there is anybody. Everything else has arrived and stands still.
+    """
+    e, motion = w.examples, w.motion
+    anybody = False
+    for j in range(w.n):
+        q = e.seg[j] // 2
+        if e.seg[j] & 1 == 0:
+            above = q < e.n_kinks[j] and e.f[j] > e.kinks[j, q] + w.tol.f
+            below = q > 0 and e.f[j] < e.kinks[j, q - 1] - w.tol.f
+            anybody = anybody or above or below
+    if not anybody:
+        return False
+    w.counters[LAPS] += 1
+    w.clock[RHO], w.clock[SUM_V], w.clock[SUM_RATE] = 1.0, 0.0, 0.0
+    w.clock[PACE] = 0.25 / STRIDE_EVENTS
+    e.dkinks[:] = 0.0
+    e.dlevels[:] = 0.0
+    for j in range(w.n):
+        motion.v[j] = 0.0
+        motion.drive[j] = 0.0
+        if e.seg[j] & 1 == 0:
+            shift_kinks(e, j, 1.0)
+        set_limits(w, j)
+    resolve(w)
+    return True
 
 
 @compiled
@@ -242,11 +279,17 @@ def add_scaled(row: Floats, a: float, x: Floats, b: float, y: Floats, n: int) ->
 def let_through(w: Walk, slot: int) -> None:
     """A bound example was found beyond its limit: move its kink there, and back by the end of the path."""
     e = w.examples
-    q, rho = e.seg[slot] // 2, w.clock[RHO]
     w.counters[THROUGH] += 1
-    if rho > 1e-6:
-        for k in range(e.n_kinks[slot]):
-            now = e.kinks[slot, k] - rho * e.dkinks[slot, k]
-            if (k >= q and e.f[slot] > now) or (k < q and e.f[slot] < now):
-                e.dkinks[slot, k] = (e.kinks[slot, k] - e.f[slot]) / rho
+    if w.clock[RHO] > 1e-6:
+        shift_kinks(e, slot, w.clock[RHO])
     set_limits(w, slot)
+
+
+@compiled
+def shift_kinks(e: Examples, slot: int, rho: float) -> None:
+    """Move those kinks of a bound example that its f is beyond to where it is, for now."""
+    q = e.seg[slot] // 2
+    for k in range(e.n_kinks[slot]):
+        now = e.kinks[slot, k] - rho * e.dkinks[slot, k]
+        if (k >= q and e.f[slot] > now) or (k < q and e.f[slot] < now):
+            e.dkinks[slot, k] = (e.kinks[slot, k] - e.f[slot]) / rho

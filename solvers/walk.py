@@ -19,6 +19,7 @@ from solvers.motion import (
     DONE,
     EVENTS,
     EXHAUSTED,
+    LAPS,
     SIDE,
     STALLED,
     STRIDE,
@@ -40,7 +41,7 @@ Ints = NDArray[np.int64]
 def walk(w: Walk) -> int:
     """Go from event to event until the path or the stride ends, or something is needed; returns why it stopped."""
     counters = w.counters
-    counters[STRIDE_END] = counters[EVENTS] + STRIDE_EVENTS
+    counters[STRIDE_END] = counters[EVENTS] + (STRIDE_EVENTS if counters[LAPS] == 0 else STRIDE_EVENTS // 4)
     while True:
         outcome = take_turn(w)
         if outcome != DONE:
