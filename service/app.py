@@ -44,11 +44,13 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(restore()), asyncio.create_task(service.watch_store())]
+        watches = (service.watch_store(), service.take_models_over())
+        tasks = [asyncio.create_task(restore()), *map(asyncio.create_task, watches)]
         yield
-        tasks[1].cancel()
+        for task in tasks[1:]:
+            task.cancel()
         with suppress(asyncio.CancelledError):
-            await asyncio.gather(*tasks)
+            await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(service.close)
 
     app = FastAPI(

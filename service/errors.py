@@ -9,7 +9,7 @@ from typing import Any
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
-from service.store.base import Fenced, ModelExists, StoreDamaged, StoreUnavailable
+from service.store.base import Fenced, LeaseHeld, ModelExists, StoreBehind, StoreDamaged, StoreError, StoreUnavailable
 from solvers.errors import (
     DuplicateKey,
     InvalidInput,
@@ -138,6 +138,9 @@ KINDS: dict[type[Exception], Kind] = {
     NotReady: Kind(503, "not-ready", "The service is not ready", retry_after=1),
     ModelUnavailable: Kind(503, "model-unavailable", "The model is not available", retry_after=10),
     StoreUnavailable: Kind(503, "store-unavailable", "The store is not available", retry_after=1),
+    StoreError: Kind(503, "store-refused", "The store did not take it", retry_after=1),
+    StoreBehind: Kind(503, "store-behind", "The store has lost updates; the model is read-only", retry_after=60),
+    LeaseHeld: Kind(503, "model-unavailable", "The model is not available", retry_after=5),
     StoreDamaged: Kind(503, "store-damaged", "The store is damaged", retry_after=60),
     Fenced: Kind(503, "fenced", "Another writer has taken the model over", retry_after=10),
 }

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from service.metrics import Metrics
-from service.store.base import Store, StoreError, StoreUnavailable
+from service.store.base import Durability, Store, StoreError, StoreUnavailable
 
 
 class Health:
     """Facts that readiness is made of; each is set by whoever learns it first."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, lease_seconds: float = 5.0) -> None:
         self._metrics = metrics
+        self._lease_seconds = lease_seconds
+        self._answered_at = time.monotonic()
+        self._on_standby = False
+        self._level: Durability | None = None
         self._lock = threading.Lock()
         self._store_up = True
         self._restored = False
@@ -27,6 +32,16 @@ class Health:
         return self._store_up
 
     @property
+    def durability(self) -> Durability | None:
+        """What the store said last that it gives; None while it is away."""
+        return self._level if self._store_up else None
+
+    @property
+    def store_is_fresh(self) -> bool:
+        """Whether the store answered, and lately enough that no other service can have taken a model over unseen."""
+        return self._store_up and time.monotonic() - self._answered_at < self._lease_seconds
+
+    @property
     def is_restored(self) -> bool:
         """Whether the models are there."""
         return self._restored
@@ -37,6 +52,7 @@ class Health:
             "the store is not available": not self._store_up,
             "models are being restored": not self._restored,
             "the service is stopping": self._stopping,
+            "another service holds the models": self._on_standby,
         }
         return [reason for reason, holds in found.items() if holds]
 
@@ -49,6 +65,12 @@ class Health:
         """No more work is taken."""
         self._stopping = True
         self._show()
+
+    def standby(self, *, on: bool) -> None:
+        """Every model is held by another service."""
+        if on != self._on_standby:
+            self._on_standby = on
+            self._show()
 
     @contextmanager
     def store_call(self, operation: str) -> Iterator[None]:
@@ -69,12 +91,15 @@ class Health:
         except StoreError:
             self._set_store(up=False)
             return
-        level = store.durability()
+        with self.store_call("ping"):
+            self._level = level = store.durability()
         for each in type(level):
             self._metrics.durability.labels(each.value).set(each is level)
 
     def _set_store(self, *, up: bool) -> None:
         with self._lock:
+            if up:
+                self._answered_at = time.monotonic()
             if up != self._store_up:
                 self._store_up = up
                 self._show()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -9,8 +10,20 @@ from typing import TypeVar
 from service.errors import IdempotencyConflict, ModelUnavailable
 from service.health import Health
 from service.metrics import Metrics
-from service.store.base import Durability, Fenced, Idempotency, Lease, Store, StoreError
+from service.store.base import (
+    Durability,
+    Fenced,
+    Head,
+    Idempotency,
+    Lease,
+    ModelGone,
+    Store,
+    StoreBehind,
+    StoreError,
+    StoreUnavailable,
+)
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -28,14 +41,21 @@ class Journal:
     """The log and the snapshots of one model, seen by its only writer.
 
     Invariant: no command is appended while a debt stands, a debt being a thing the store must know first (that a
-    record was taken back, or how a request was answered).
+    record was taken back, or how a request was answered). After a call whose outcome is not known, the first debt is
+    a new epoch, so that what is still under way cannot take effect later.
+
+    ``known`` is the newest record that the store has said to keep; ``behind`` says that it no longer has it.
     """
 
     source: Source
     lease: Lease
     keep: int
     fenced: bool = False
+    behind: bool = False
+    known: int = 0
     _debts: list[Callable[[], None]] = field(default_factory=list)
+    _is_unsure: bool = False
+    _attempt: int = 0
 
     def owe(self, debt: Callable[[], None]) -> None:
         """Have ``debt`` paid before the next command."""
@@ -43,21 +63,29 @@ class Journal:
 
     def settle(self) -> None:
         """Pay every debt, oldest first; raises StoreError if the store does not take it."""
+        if self._is_unsure:
+            self._retake()
         while self._debts:
             self._debts[0]()
             self._debts.pop(0)
 
     def append(self, sequence: int, data: bytes, idempotency: Idempotency | None) -> Durability:
         """Log a command; the durability that it reached."""
-        return self._call("append", lambda store: store.append(self.lease, sequence, data, idempotency, keep=self.keep))
+        level = self._call(
+            "append", lambda store: store.append(self.lease, sequence, data, idempotency, keep=self.keep)
+        )
+        self.known = sequence
+        return level
 
     def abort(self, sequence: int) -> None:
         """Take a record back."""
         self._call("abort", lambda store: store.abort(self.lease, sequence))
 
     def last_sequence(self) -> int:
-        """Number of the newest record in the log."""
-        return self._call("recall", lambda store: store.last_sequence(self.lease))
+        """Number of the newest record in the log; raises StoreBehind if it is older than what is known to be kept."""
+        newest = self._call("recall", lambda store: store.last_sequence(self.lease))
+        self._compare(newest)
+        return newest
 
     def recall(self, request: str, digest: bytes) -> bytes | None:
         """The answer that a request got before, None if it is new; raises IdempotencyConflict."""
@@ -74,10 +102,10 @@ class Journal:
         """Keep the answer to a request."""
         self._call("answer", lambda store: store.remember(self.lease, request, answer))
 
-    def save_snapshot(self, sequence: int, data: bytes) -> None:
+    def save_snapshot(self, sequence: int, data: bytes, version: int) -> None:
         """Keep a snapshot that holds every record up to ``sequence``."""
         try:
-            self._call("snapshot", lambda store: store.save_snapshot(self.lease, sequence, data))
+            self._call("snapshot", lambda store: store.save_snapshot(self.lease, sequence, data, version))
         except StoreError:
             self.source.metrics.snapshots.labels("failed").inc()
             raise
@@ -87,15 +115,48 @@ class Journal:
         """Remove the model from the store."""
         self._call("delete", lambda store: store.delete(self.lease))
 
-    def check_not_fenced(self) -> None:
-        """Raise Fenced once another writer has taken the model over."""
+    def release(self) -> None:
+        """Let another service take the model over at once."""
+        self._call("lease", lambda store: store.release(self.lease))
+
+    def check_writable(self) -> None:
+        """Raise Fenced once another writer has taken the model over, StoreBehind while the store lacks records."""
         if self.fenced:
             raise Fenced(f"another writer has taken model {self.lease.model} over")
+        if self.behind:
+            raise StoreBehind(f"the store no longer has record {self.known} of model {self.lease.model}")
+
+    def observe(self, known: int, head: Head | None) -> None:
+        """Learn from any thread where the store stands; ``known`` was read before the store was asked."""
+        if head is not None and head.lease.writer != self.lease.writer:
+            self.fenced = True
+        elif self.behind != (head is None or head.sequence < known):
+            self.behind = not self.behind
+            say = log.error if self.behind else log.warning
+            say("model %s: the store %s what it had acknowledged", self.lease.model, "lacks" if self.behind else "has")
+
+    def _compare(self, newest: int) -> None:
+        if newest < self.known:
+            self.behind = True
+            self.check_writable()
+
+    def _retake(self) -> None:
+        """Fence what may still be under way."""
+        self._attempt += 1
+        self.lease, newest = self._call("lease", lambda store: store.retake(self.lease, self._attempt))
+        self._is_unsure = False
+        self._compare(newest)
 
     def _call(self, operation: str, call: Callable[[Store], T]) -> T:
         try:
             with self.source.health.store_call(operation):
                 return call(self.source.store)
+        except StoreUnavailable:
+            self._is_unsure = True
+            raise
+        except ModelGone as error:
+            self.behind = True
+            raise StoreBehind(str(error)) from error
         except Fenced:
             self.fenced = True
             raise

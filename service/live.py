@@ -27,9 +27,9 @@ from service.journal import Journal, Source
 from service.metrics import ModelSample
 from service.model import ModelCopy, Outcome, Sizes
 from service.recovery import Recovered, recover
-from service.schemas import ModelSpec
+from service.schemas import ModelSpec, ServingState
 from service.settings import Settings
-from service.store.base import Durability, Idempotency, Lease, StoreError
+from service.store.base import Durability, Head, Idempotency, Lease, StoreError
 from service.tasks import check_update, task_of
 from service.window import Limits
 from service.writer import Writer
@@ -93,6 +93,7 @@ class LiveModel:
         self._limits = Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
         self._journal = Journal(around.source, lease, settings.idempotency_keep)
         self._deleted = False
+        self._is_broken = False
         self.recovered = self._recover()
         self._saved_version = self.recovered.snapshot_version
         self._changed_since: float | None = time.monotonic() if self.recovered.replayed else None
@@ -124,13 +125,29 @@ class LiveModel:
     @property
     def stale(self) -> bool:
         """Whether updates are refused now, so that newer data may be unknown."""
-        return self._journal.fenced or not self._around.source.health.store_up
+        return self.state != "live" or not self._around.source.health.store_is_fresh
+
+    @property
+    def state(self) -> ServingState:
+        """``live``, or ``fenced`` or ``behind`` when it is read-only."""
+        return "fenced" if self._journal.fenced else "behind" if self._journal.behind else "live"
+
+    @property
+    def known(self) -> int:
+        """The newest record that the store has said to keep."""
+        return self._journal.known
+
+    def observe(self, known: int, head: Head | None) -> None:
+        """Learn where the store stands; ``known`` was read before the store was asked."""
+        if not self._deleted:
+            self._journal.observe(known, head)
 
     def sample(self) -> ModelSample:
         """What the metrics and the description show."""
         seen, sizes = self.published, self.published.sizes
         return ModelSample(
             id=self.id,
+            state=self.state,
             version=seen.version,
             n_examples=sizes.n_examples,
             n_free=sizes.n_free,
@@ -163,10 +180,14 @@ class LiveModel:
         return self._writer.submit(self._delete)
 
     def stop(self) -> None:
-        """Let the queue run empty, end the writer, and write a snapshot if anything changed."""
+        """Let the queue run empty, end the writer, write a snapshot if anything changed, and let go of the model."""
         self._writer.stop()
+        if self._deleted or self.state != "live" or not self._around.source.health.store_up:
+            return
         if self._changed_since is not None:
             self._save_quietly()
+        with suppress(StoreError):  # another service then waits until the lease has run out
+            self._journal.release()
 
     # The writer.
 
@@ -236,6 +257,7 @@ class LiveModel:
             raise
         except Exception:
             log.exception("model %s: an update failed in an unforeseen way; the model is rebuilt", self.id)
+            self._is_broken = True
             self._journal.owe(lambda: self._rebuild(sequence))
             raise
         self._metrics.solve_seconds.labels(self.spec.task).observe(outcome.seconds)
@@ -245,9 +267,14 @@ class LiveModel:
     def _rebuild(self, aborted: int) -> None:
         self._journal.abort(aborted)
         self._recover()
+        self._is_broken = False
 
     def _certificate(self) -> dict[str, Any]:
-        self._check_open()
+        try:
+            self._check_open()
+        except StoreError:  # what is in memory can be judged without the store
+            if self._is_broken:
+                raise
         if self._state.sizes.n_examples == 0:
             raise EmptyModel(f"model {self.id} knows no example yet")
         with self._around.solves:
@@ -277,7 +304,7 @@ class LiveModel:
     def _check_open(self) -> None:
         """Raise unless the model can take a command, after telling the store what it is owed."""
         self._check_exists()
-        self._journal.check_not_fenced()
+        self._journal.check_writable()
         self._journal.settle()
 
     def _check_exists(self) -> None:
@@ -299,7 +326,7 @@ class LiveModel:
         return self._changed_since + self._around.settings.snapshot_seconds
 
     def _save(self) -> None:
-        self._journal.save_snapshot(self._state.sequence, self._state.encode())
+        self._journal.save_snapshot(self._state.sequence, self._state.encode(), self._state.version)
         self._saved_version = self._state.version
         self._changed_since = None
 
@@ -316,6 +343,7 @@ class LiveModel:
     def _recover(self) -> Recovered:
         found = recover(self._around.source, self._journal.lease, self.spec, self._around.settings.cache_mb)
         self._state = found.state
+        self._journal.known = found.state.sequence
         return found
 
     def _snapshot_for_readers(self, now: float | None) -> Published:

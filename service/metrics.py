@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import product
 from time import perf_counter
+from typing import get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -22,7 +23,8 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from service.schemas import SUPPORTED_TASKS
+from service.schemas import SUPPORTED_TASKS, ServingState
+from service.store.base import LeaseHeld
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -33,10 +35,10 @@ _EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
 @dataclass(frozen=True)
 class ModelSample:
-    """What one model shows of itself."""
+    """What one model shows of itself; ``state`` is as in :class:`service.schemas.ModelDescription`."""
 
     id: str
-    failed: bool = False
+    state: ServingState = "live"
     version: int = 0
     n_examples: int = 0
     n_free: int = 0
@@ -70,11 +72,10 @@ class _Models(Collector):
     def collect(self) -> Iterator[Metric]:
         samples = list(self._samples())
         states = GaugeMetricFamily("livesvm_models", "Models held", labels=["state"])
-        failed = sum(sample.failed for sample in samples)
-        states.add_metric(["live"], len(samples) - failed)
-        states.add_metric(["failed"], failed)
+        for state in get_args(ServingState):
+            states.add_metric([state], sum(sample.state == state for sample in samples))
         yield states
-        shown = [sample for sample in samples if not sample.failed][: self._limit]
+        shown = [sample for sample in samples if sample.state not in ("failed", "held")][: self._limit]
         for name, help_, value_of in _PER_MODEL:
             family = GaugeMetricFamily(f"livesvm_model_{name}", help_, labels=["model"])
             for sample in shown:
@@ -168,6 +169,8 @@ class Metrics:
         start = perf_counter()
         try:
             yield
+        except LeaseHeld:  # an answer, not a failure
+            raise
         except Exception:
             self.store_errors.labels(operation).inc()
             raise

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import threading
+from contextlib import suppress
 
 from service.auth import parse_keys
 from service.errors import NotReady
@@ -17,14 +19,34 @@ from service.metrics import Metrics
 from service.pools import Pool
 from service.registry import Registry
 from service.settings import Settings
-from service.store.base import StoreError
+from service.store.base import Store, StoreError
 from service.store.lock import DirectoryLock
+from service.store.redis import RedisStore
 from service.store.sqlite import SqliteStore
 from service.streams import Streams
 from solvers import warm_up
 
 PING_SECONDS = 0.5
 """Between two questions to the store whether it is there."""
+
+
+TAKE_OVERS = 5
+"""Looks for models to take over while one lease lasts."""
+
+log = logging.getLogger(__name__)
+
+
+def open_store(settings: Settings, holder: str) -> Store:
+    """The store that the settings ask for, as the service ``holder``; raises StoreError."""
+    if not settings.redis_url:
+        return SqliteStore(settings.data_dir / "livesvm.sqlite3")
+    return RedisStore(
+        settings.redis_url,
+        holder,
+        prefix=settings.redis_prefix,
+        timeout=settings.redis_seconds,
+        lease_seconds=settings.lease_seconds,
+    )
 
 
 class Service:
@@ -40,12 +62,12 @@ class Service:
         self.keys = parse_keys(settings.api_keys)
         self._lock = DirectoryLock(settings.data_dir)
         try:
-            self.store = SqliteStore(settings.data_dir / "livesvm.sqlite3")
+            self.store = open_store(settings, self._lock.holder())
         except StoreError:
             self._lock.release()
             raise
         self.metrics = Metrics()
-        self.health = Health(self.metrics)
+        self.health = Health(self.metrics, settings.lease_seconds)
         source = Source(self.store, self.health, self.metrics)
         self.registry = Registry(Surroundings(settings, source, threading.BoundedSemaphore(settings.solves)))
         self.metrics.watch(self.registry.samples, settings.metrics_models)
@@ -73,10 +95,29 @@ class Service:
         self.health.restored()
 
     async def watch_store(self) -> None:
-        """Keep asking whether the store is there."""
+        """Keep telling the store that this service is alive, and asking where it stands."""
         while True:
             await asyncio.sleep(PING_SECONDS)
-            await asyncio.to_thread(self.health.ask_store, self.store)
+            await asyncio.to_thread(self._ask_store)
+
+    def _ask_store(self) -> None:
+        with suppress(StoreError):  # health knows
+            self.health.ask_store(self.store)
+            if self.health.store_up and self.health.is_restored:
+                self.registry.watch()
+
+    async def take_models_over(self) -> None:
+        """Keep restoring what other services let go of."""
+        while True:
+            await asyncio.sleep(self.settings.lease_seconds / TAKE_OVERS)
+            if self.health.store_up and self.health.is_restored:
+                await asyncio.to_thread(self._take_over)
+
+    def _take_over(self) -> None:
+        try:
+            self.registry.take_over()
+        except Exception:
+            log.exception("no model was taken over; it is tried again")
 
     def close(self) -> None:
         """Drain the writers, write snapshots, let go of everything; blocks."""

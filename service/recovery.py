@@ -45,13 +45,13 @@ def recover(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Rec
 def _newest_good(source: Source, model: str, spec: ModelSpec, cache_mb: int) -> tuple[ModelState, int]:
     """The newest snapshot that can be trusted, or the empty model; and how many were damaged."""
     damaged = 0
-    for sequence in source.store.snapshots(model):
+    for snapshot in source.store.snapshots(model):
         try:
-            return ModelState.decode(spec, cache_mb, source.store.load_snapshot(model, sequence)), damaged
+            return ModelState.decode(spec, cache_mb, source.store.load_snapshot(model, snapshot.sequence)), damaged
         except StoreDamaged as error:
             damaged += 1
             source.metrics.snapshots.labels("damaged").inc()
-            log.warning("model %s: snapshot %d is damaged, falling back: %s", model, sequence, error)
+            log.warning("model %s: snapshot %d is damaged, falling back: %s", model, snapshot.sequence, error)
     return ModelState.empty(spec, cache_mb), damaged
 
 

@@ -7,27 +7,32 @@ import secrets
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from service.errors import ModelUnavailable, TooManyModels, UnknownModel
 from service.live import LiveModel, Surroundings
 from service.metrics import ModelSample
-from service.schemas import ModelSpec
+from service.schemas import ModelSpec, ServingState
 from service.store import codec
-from service.store.base import Lease, ModelExists, StoredModel, StoreError
+from service.store.base import Lease, LeaseHeld, ModelExists, StoredModel, StoreError
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class FailedModel:
-    """A stored model that could not be restored, and why."""
+    """A stored model that is not served here, and why; without a lease it is another service's."""
 
     id: str
     spec: ModelSpec
-    lease: Lease
+    lease: Lease | None
     reason: str
+
+    @property
+    def state(self) -> ServingState:
+        """``held`` if another service has its lease, else ``failed``."""
+        return "held" if self.lease is None else "failed"
 
 
 class Registry:
@@ -43,7 +48,7 @@ class Registry:
         """The live model of that id; raises UnknownModel or ModelUnavailable."""
         found = self.find(model)
         if isinstance(found, FailedModel):
-            raise ModelUnavailable(f"model {model} could not be restored: {found.reason}")
+            raise ModelUnavailable(f"model {model} is not served here: {found.reason}")
         return found
 
     def find(self, model: str) -> LiveModel | FailedModel:
@@ -59,7 +64,7 @@ class Registry:
 
     def samples(self) -> list[ModelSample]:
         """What the metrics show of every model."""
-        return [m.sample() if isinstance(m, LiveModel) else ModelSample(m.id, failed=True) for m in self.all()]
+        return [m.sample() if isinstance(m, LiveModel) else ModelSample(m.id, m.state) for m in self.all()]
 
     def create(self, spec: ModelSpec) -> LiveModel:
         """Store a new model and start it; raises ModelExists, TooManyModels or StoreError."""
@@ -82,6 +87,8 @@ class Registry:
         if isinstance(found, LiveModel):
             found.delete().result()
             found.stop()
+        elif found.lease is None:
+            raise ModelUnavailable(f"model {model} is not served here: {found.reason}")
         else:
             with self._around.source.health.store_call("delete"):
                 self._around.source.store.delete(found.lease)
@@ -94,11 +101,58 @@ class Registry:
         with ThreadPoolExecutor(self._around.settings.solves, "restore") as pool:
             for model in pool.map(self._restore, stored):
                 self._models[model.id] = model
+        self._show_standby()
+
+    def watch(self) -> None:
+        """Learn whether other writers or losses of the store concern any model."""
+        live = {model.id: model for model in self.all() if isinstance(model, LiveModel)}
+        known = {id_: model.known for id_, model in live.items()}
+        with self._around.source.health.store_call("watch"):
+            heads = self._around.source.store.heads(live)
+        for id_, model in live.items():
+            model.observe(known[id_], heads.get(id_))
+
+    def take_over(self) -> None:
+        """Where other services use the same store: restore the models that they let go of, forget the deleted ones."""
+        if not self._around.source.store.shared:
+            return
+        with self._around.source.health.store_call("load"):
+            stored = {model.id: model for model in self._around.source.store.models()}
+        for id_, model in stored.items():
+            if id_ not in self._making and self._may_be_taken(self._models.get(id_)):
+                with suppress(StoreError):
+                    self._take(model)
+        for gone in [
+            m.id for m in self.all() if isinstance(m, FailedModel) and m.state == "held" and m.id not in stored
+        ]:
+            self._models.pop(gone, None)
+        self._show_standby()
+
+    @staticmethod
+    def _may_be_taken(model: LiveModel | FailedModel | None) -> bool:
+        return model is None or model.state in ("held", "fenced")
+
+    def _take(self, stored: StoredModel) -> None:
+        before = self._models.get(stored.id)
+        now = self._restore(stored)
+        if isinstance(before, LiveModel) and isinstance(now, FailedModel) and now.state == "held":
+            return  # it goes on predicting as of when it was taken
+        self._models[stored.id] = now
+        if isinstance(before, LiveModel):
+            before.stop()
+
+    def _show_standby(self) -> None:
+        models = self.all()
+        held = sum(model.state == "held" for model in models)
+        self._around.source.health.standby(on=0 < held == len(models))
 
     def _restore(self, stored: StoredModel) -> LiveModel | FailedModel:
         spec = ModelSpec.model_validate_json(codec.decode(stored.spec)["spec"])
-        with self._around.source.health.store_call("load"):
-            lease = self._around.source.store.acquire(stored.id)
+        try:
+            with self._around.source.health.store_call("load"):
+                lease = self._around.source.store.acquire(stored.id)
+        except LeaseHeld as error:
+            return FailedModel(stored.id, spec, None, str(error))
         try:
             return LiveModel(spec, lease, self._around)
         except StoreError as error:

@@ -403,11 +403,17 @@ class Recovery(BaseModel):
     damaged_snapshots: int = Field(description="Snapshots that were damaged and passed over.")
 
 
+ServingState = Literal["live", "failed", "held", "fenced", "behind"]
+
+
 class ModelDescription(BaseModel):
     """A model as it is now."""
 
     id: str
-    state: Literal["live", "failed"]
+    state: ServingState = Field(
+        description="Served; not restorable; held by another service; read-only as another service took it over; "
+        "read-only as the store lost updates that it had acknowledged."
+    )
     task: str
     kernel: dict[str, Any]
     C: float | None = Field(description="The current one; an update can change it.")

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.auth import parse_keys
+from service.store.connect import check_url
 
 PREFIX = "LIVESVM_"
 
@@ -28,7 +29,28 @@ class Settings(BaseSettings):
         default="127.0.0.1", description="Address to listen on; without API keys only a loopback address."
     )
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one and prints it.")
-    data_dir: Path = Field(default=Path("livesvm-data"), description="Directory of the embedded store; made if absent.")
+    data_dir: Path = Field(
+        default=Path("livesvm-data"),
+        description="Directory of the embedded store, and of what this service is known by; made if absent.",
+    )
+    redis_url: str = Field(
+        default="",
+        repr=False,
+        description="Redis that keeps the models, as redis://, rediss://, unix://, redis+sentinel:// or "
+        "rediss+sentinel://; empty: the embedded store does.",
+    )
+    redis_prefix: str = Field(
+        default="livesvm", pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="First part of every key in Redis."
+    )
+    redis_seconds: float = Field(
+        default=1.0, gt=0, le=60, description="Time that Redis has for one call; then it counts as away."
+    )
+    lease_seconds: float = Field(
+        default=5.0,
+        ge=1,
+        description="Silence after which another service takes a model in Redis over; a restart on the same data "
+        "directory need not wait.",
+    )
     api_keys: str = Field(
         default="",
         description="Keys that may call, as label:scope:sha256hex separated by commas; scope is read, learn or "
@@ -80,6 +102,12 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _keys_are_readable(self) -> Self:
         parse_keys(self.api_keys)
+        return self
+
+    @model_validator(mode="after")
+    def _redis_is_readable(self) -> Self:
+        if self.redis_url:
+            check_url(self.redis_url)
         return self
 
     @model_validator(mode="after")

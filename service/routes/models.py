@@ -112,7 +112,7 @@ def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescript
     """What the API says of a model."""
     live = model if isinstance(model, LiveModel) else None
     sample = live.sample() if live is not None else ModelSample(model.id)
-    spec, updated = model.spec, sample.updated_at
+    spec, updated, level = model.spec, sample.updated_at, service.health.durability
     return ModelDescription(
         id=model.id,
         state=model.state,
@@ -132,7 +132,7 @@ def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescript
         n_bound=sample.n_bound,
         n_support=0 if live is None else live.published.n_support,
         max_violation=sample.max_violation,
-        durability=service.health.durability,
+        durability=None if level is None else level.value,
         queue_depth=sample.queue_depth,
         updated_at=None if updated is None else datetime.fromtimestamp(updated, UTC),
         recovery=None if live is None else _recovery(live),

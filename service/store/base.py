@@ -2,12 +2,13 @@
 
 Each model has a *log* of records numbered 1, 2, 3, ... and a few *snapshots*, each of which says up to which record it
 goes. Every write carries the writer's :class:`Lease`; a writer whose epoch is no longer the newest is refused, so two
-writers never both succeed. All calls are safe from any thread, and block.
+writers never both succeed. Time only decides when a model may be taken over, never who is right, and it is read from
+monotonic clocks alone. All calls are safe from any thread, and block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -48,8 +49,24 @@ class Fenced(StoreError):
     """Another writer has taken this model over, or it was deleted; this one must stop."""
 
 
+class ModelGone(Fenced):
+    """The model is not stored: it was deleted, or the store lost it."""
+
+
+class LeaseHeld(StoreError):
+    """Another service that is alive holds this model."""
+
+
+class StoreBehind(StoreError):
+    """The store has lost records that it had said to keep; writing on would hide the loss."""
+
+
 class OutOfSequence(StoreError):
     """The record does not follow the newest one in the log."""
+
+
+class RequestKnown(StoreError):
+    """A record with that idempotency key is in the log already."""
 
 
 class ModelExists(StoreError):
@@ -62,6 +79,26 @@ class Lease:
 
     model: str
     epoch: int
+    writer: str = ""
+    """The process that was given it, where a store can forget epochs that it gave out."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where a model stands in the store: who writes it, and its newest record."""
+
+    lease: Lease
+    sequence: int
+
+
+@dataclass(frozen=True)
+class SnapshotInfo:
+    """A kept snapshot: the record and the version it goes up to, its Unix time, its bytes."""
+
+    sequence: int
+    version: int
+    saved_at: float
+    size: int
 
 
 @dataclass(frozen=True)
@@ -101,20 +138,40 @@ class LogRecord:
 class Store(Protocol):
     """The protocol; ``tests/contract`` holds what every implementation must pass."""
 
+    @property
+    def shared(self) -> bool:
+        """Whether other services may use what is stored at the same time."""
+
     def durability(self) -> Durability:
         """The level that an append reaches now, as the store itself says."""
 
     def ping(self) -> None:
-        """Return if the store could write now; raise StoreUnavailable otherwise."""
+        """Write that this service is alive; raise StoreUnavailable if the store cannot write now."""
 
-    def create(self, model: str, spec: bytes) -> Lease:
-        """Store a new model and take its lease; raises ModelExists."""
+    def create(self, model: str, spec: bytes, sequence: int = 0) -> Lease:
+        """Store a new model whose log begins after ``sequence``, and take its lease; raises ModelExists."""
 
     def models(self) -> list[StoredModel]:
         """Every stored model, by id."""
 
     def acquire(self, model: str) -> Lease:
-        """Take a model over: a new epoch, which fences every writer before; raises Fenced if there is no such model."""
+        """Take a model over: a new epoch, which fences every writer before.
+
+        Raises ModelGone if there is no such model, LeaseHeld if another service holds it and is, or may be, alive.
+        """
+
+    def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
+        """Take one's own model again, so that calls still under way are refused; the lease, the newest record.
+
+        Every try of one writer has a higher ``attempt`` than those before, whose answers may have been lost. Raises
+        Fenced if another writer has the model.
+        """
+
+    def release(self, lease: Lease) -> None:
+        """Let another service take the model over at once; raises Fenced."""
+
+    def heads(self, models: Iterable[str]) -> dict[str, Head]:
+        """Where each of these models stands; those that are not stored are left out."""
 
     def delete(self, lease: Lease) -> None:
         """Remove the model and all of its records."""
@@ -124,8 +181,8 @@ class Store(Protocol):
     ) -> Durability:
         """Append a record and remember its idempotency key, both or neither; the level that it reached.
 
-        Keys of records more than ``keep`` before this one are forgotten. Checks before it writes: raises Fenced, or
-        OutOfSequence if ``sequence`` is not the newest + 1.
+        Keys of records more than ``keep`` before this one are forgotten. Checks before it writes: raises Fenced,
+        OutOfSequence if ``sequence`` is not the newest + 1, or RequestKnown.
         """
 
     def abort(self, lease: Lease, sequence: int) -> None:
@@ -143,14 +200,20 @@ class Store(Protocol):
         A loss of power before the next append or snapshot may take it back; recovery makes it again from the log.
         """
 
-    def save_snapshot(self, lease: Lease, sequence: int, data: bytes) -> None:
+    def requests(self, model: str) -> dict[str, Remembered]:
+        """Everything that is remembered, by idempotency key."""
+
+    def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
+        """Remember requests of records that another store held."""
+
+    def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
         """Store a snapshot that holds every record up to ``sequence``; keep two; trim the log below the older."""
 
-    def snapshots(self, model: str) -> list[int]:
-        """Sequence numbers of the snapshots, newest first."""
+    def snapshots(self, model: str) -> list[SnapshotInfo]:
+        """The kept snapshots, newest first."""
 
     def load_snapshot(self, model: str, sequence: int) -> bytes:
-        """The bytes of one snapshot as they were given; raises StoreDamaged if there are none."""
+        """The bytes of one snapshot as they were given; raises StoreDamaged if it is missing or altered."""
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
         """Records with a number above ``after``, in order, aborted ones too."""

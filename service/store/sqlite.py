@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,35 +15,54 @@ from typing import Any
 from service.store.base import (
     Durability,
     Fenced,
+    Head,
     Idempotency,
     Lease,
     LogRecord,
     ModelExists,
+    ModelGone,
     OutOfSequence,
     Remembered,
+    RequestKnown,
+    SnapshotInfo,
     StoreDamaged,
     StoredModel,
     StoreTooNew,
     StoreUnavailable,
 )
 
-SCHEMA = 1
+SCHEMA = 2
 KEPT_SNAPSHOTS = 2
 _BUSY_SECONDS = 1.0
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _TABLES = """
 CREATE TABLE models (
-    id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL);
+    id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
+    writer TEXT NOT NULL DEFAULT '', attempt INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE log (
     model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL, aborted INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (model, sequence));
 CREATE TABLE snapshots (
-    model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (model, sequence));
+    model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL,
+    sha256 BLOB, version INTEGER NOT NULL DEFAULT 0, saved REAL NOT NULL DEFAULT 0, PRIMARY KEY (model, sequence));
 CREATE TABLE requests (
     model TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL, sequence INTEGER NOT NULL, answer BLOB,
     PRIMARY KEY (model, key));
 CREATE INDEX requests_by_sequence ON requests (model, sequence);
+CREATE TABLE epochs (newest INTEGER NOT NULL);
+INSERT INTO epochs VALUES (0);
 """
+_FROM_1 = """
+ALTER TABLE models ADD COLUMN writer TEXT NOT NULL DEFAULT '';
+ALTER TABLE models ADD COLUMN attempt INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE snapshots ADD COLUMN sha256 BLOB;
+ALTER TABLE snapshots ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE snapshots ADD COLUMN saved REAL NOT NULL DEFAULT 0;
+CREATE TABLE epochs (newest INTEGER NOT NULL);
+INSERT INTO epochs SELECT coalesce(max(epoch), 0) FROM models;
+"""
+"""What brings a database of schema 1 to schema 2. Its snapshots have no checksum here, only the one inside them."""
+_STEPS = {0: _TABLES, 1: _FROM_1}
 
 
 @contextmanager
@@ -63,6 +84,7 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
+        self._writer = uuid.uuid4().hex
         with _sqlite_errors():
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")
@@ -73,8 +95,8 @@ class SqliteStore:
             found = db.execute("PRAGMA user_version").fetchone()[0]
             if found > SCHEMA:
                 raise StoreTooNew(f"the database has schema {found}; this version reads up to {SCHEMA}")
-            if found == 0:
-                for statement in filter(str.strip, _TABLES.split(";")):
+            if found < SCHEMA:
+                for statement in filter(str.strip, _STEPS[found].split(";")):
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {SCHEMA}")
 
@@ -101,10 +123,19 @@ class SqliteStore:
         """The model's newest sequence number, if the lease still holds; raises Fenced."""
         row = db.execute("SELECT epoch, sequence FROM models WHERE id = ?", (lease.model,)).fetchone()
         if row is None:
-            raise Fenced(f"model {lease.model} is no longer stored")
+            raise ModelGone(f"model {lease.model} is no longer stored")
         if row[0] != lease.epoch:
             raise Fenced(f"model {lease.model} was taken over by another writer (epoch {row[0]})")
         return int(row[1])
+
+    @staticmethod
+    def _new_epoch(db: sqlite3.Connection) -> int:
+        """An epoch that no lease ever had."""
+        return int(db.execute("UPDATE epochs SET newest = newest + 1 RETURNING newest").fetchone()[0])
+
+    @property
+    def shared(self) -> bool:
+        return False
 
     def durability(self) -> Durability:
         return Durability.FSYNCED
@@ -113,13 +144,15 @@ class SqliteStore:
         with self._transaction():
             pass  # taking the write lock is the question
 
-    def create(self, model: str, spec: bytes) -> Lease:
+    def create(self, model: str, spec: bytes, sequence: int = 0) -> Lease:
         with self._transaction() as db:
             row = db.execute("SELECT 1 FROM models WHERE id = ?", (model,)).fetchone()
             if row is not None:
                 raise ModelExists(f"model {model} is stored already")
-            db.execute("INSERT INTO models VALUES (?, ?, 1, 0, ?)", (model, spec, time.time()))
-        return Lease(model, 1)
+            epoch = self._new_epoch(db)
+            row = (model, spec, epoch, sequence, time.time(), self._writer)
+            db.execute("INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, 0)", row)
+        return Lease(model, epoch, self._writer)
 
     def models(self) -> list[StoredModel]:
         rows = self._read("SELECT id, spec FROM models ORDER BY id")
@@ -127,11 +160,29 @@ class SqliteStore:
 
     def acquire(self, model: str) -> Lease:
         with self._transaction() as db:
-            query = "UPDATE models SET epoch = epoch + 1 WHERE id = ? RETURNING epoch"
-            row = db.execute(query, (model,)).fetchone()
-            if row is None:
-                raise Fenced(f"model {model} is not stored")
-        return Lease(model, int(row[0]))
+            epoch = self._new_epoch(db)
+            query = "UPDATE models SET epoch = ?, writer = ?, attempt = 0 WHERE id = ?"
+            if not db.execute(query, (epoch, self._writer, model)).rowcount:
+                raise ModelGone(f"model {model} is not stored")
+        return Lease(model, epoch, self._writer)
+
+    def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
+        with self._transaction() as db:
+            epoch = self._new_epoch(db)
+            query = """UPDATE models SET epoch = ?, attempt = ? WHERE id = ? AND writer = ? AND attempt < ?
+                RETURNING sequence"""
+            rows = db.execute(query, (epoch, attempt, lease.model, lease.writer, attempt)).fetchall()
+            if not rows:
+                raise Fenced(f"model {lease.model} was taken over by another writer, or deleted")
+        return Lease(lease.model, epoch, lease.writer), int(rows[0][0])
+
+    def release(self, lease: Lease) -> None:
+        self.last_sequence(lease)  # nobody else may hold the file: there is nothing to let go of
+
+    def heads(self, models: Iterable[str]) -> dict[str, Head]:
+        wanted = set(models)
+        rows = self._read("SELECT id, epoch, writer, sequence FROM models")
+        return {id_: Head(Lease(id_, epoch, writer), n) for id_, epoch, writer, n in rows if id_ in wanted}
 
     def delete(self, lease: Lease) -> None:
         with self._transaction() as db:
@@ -147,6 +198,8 @@ class SqliteStore:
             newest = self._held(db, lease)
             if sequence != newest + 1:
                 raise OutOfSequence(f"record {sequence} of model {lease.model} does not follow record {newest}")
+            if idempotency is not None and self._knows(db, lease.model, idempotency.key):
+                raise RequestKnown(f"a record of model {lease.model} has that idempotency key already")
             db.execute("INSERT INTO log (model, sequence, data) VALUES (?, ?, ?)", (lease.model, sequence, data))
             db.execute("UPDATE models SET sequence = ? WHERE id = ?", (sequence, lease.model))
             old = "DELETE FROM requests WHERE model = ? AND sequence <= ?"
@@ -155,6 +208,11 @@ class SqliteStore:
                 row = (lease.model, idempotency.key, idempotency.body, sequence)
                 db.execute("INSERT INTO requests (model, key, body, sequence) VALUES (?, ?, ?, ?)", row)
         return Durability.FSYNCED
+
+    @staticmethod
+    def _knows(db: sqlite3.Connection, model: str, key: str) -> bool:
+        query = "SELECT 1 FROM requests WHERE model = ? AND key = ?"
+        return db.execute(query, (model, key)).fetchone() is not None
 
     def abort(self, lease: Lease, sequence: int) -> None:
         with self._transaction() as db:
@@ -178,26 +236,42 @@ class SqliteStore:
             query = "UPDATE requests SET answer = ? WHERE model = ? AND key = ?"
             db.execute(query, (answer, lease.model, key))
 
-    def save_snapshot(self, lease: Lease, sequence: int, data: bytes) -> None:
+    def requests(self, model: str) -> dict[str, Remembered]:
+        rows = self._read("SELECT key, body, sequence, answer FROM requests WHERE model = ?", model)
+        return {key: Remembered(*rest) for key, *rest in rows}
+
+    def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
+        rows = [(lease.model, key, r.body, r.sequence, r.answer) for key, r in requests.items()]
         with self._transaction() as db:
             self._held(db, lease)
-            db.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", (lease.model, sequence, data))
+            query = "INSERT OR REPLACE INTO requests (model, key, body, sequence, answer) VALUES (?, ?, ?, ?, ?)"
+            db.executemany(query, rows)
+
+    def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
+        row = (lease.model, sequence, data, hashlib.sha256(data).digest(), version, time.time())
+        with self._transaction() as db:
+            self._held(db, lease)
+            columns = "(model, sequence, data, sha256, version, saved)"
+            db.execute(f"INSERT OR REPLACE INTO snapshots {columns} VALUES (?, ?, ?, ?, ?, ?)", row)
             query = "SELECT sequence FROM snapshots WHERE model = ? ORDER BY sequence DESC LIMIT ?"
             kept = [row[0] for row in db.execute(query, (lease.model, KEPT_SNAPSHOTS))]
             db.execute("DELETE FROM snapshots WHERE model = ? AND sequence < ?", (lease.model, kept[-1]))
             if len(kept) == KEPT_SNAPSHOTS:  # with a single one, the whole log is what stands behind it
                 db.execute("DELETE FROM log WHERE model = ? AND sequence <= ?", (lease.model, kept[-1]))
 
-    def snapshots(self, model: str) -> list[int]:
-        query = "SELECT sequence FROM snapshots WHERE model = ? ORDER BY sequence DESC"
-        return [int(row[0]) for row in self._read(query, model)]
+    def snapshots(self, model: str) -> list[SnapshotInfo]:
+        query = "SELECT sequence, version, saved, length(data) FROM snapshots WHERE model = ? ORDER BY sequence DESC"
+        return [SnapshotInfo(*row) for row in self._read(query, model)]
 
     def load_snapshot(self, model: str, sequence: int) -> bytes:
-        query = "SELECT data FROM snapshots WHERE model = ? AND sequence = ?"
+        query = "SELECT data, sha256 FROM snapshots WHERE model = ? AND sequence = ?"
         rows = self._read(query, model, sequence)
         if not rows:
             raise StoreDamaged(f"snapshot {sequence} of model {model} is missing")
-        return bytes(rows[0][0])
+        data, sha256 = rows[0]
+        if sha256 is not None and hashlib.sha256(data).digest() != sha256:
+            raise StoreDamaged(f"snapshot {sequence} of model {model} does not match its checksum")
+        return bytes(data)
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
         query = "SELECT sequence, data, aborted FROM log WHERE model = ? AND sequence > ? ORDER BY sequence LIMIT 256"

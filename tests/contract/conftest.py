@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -9,25 +10,32 @@ from pathlib import Path
 import pytest
 
 from service.store.base import Store
+from service.store.redis import RedisStore
 from service.store.sqlite import SqliteStore
+from tests.contract.redis_server import RedisServer
 
 Open = Callable[[], Store]
 
 
-def _sqlite(directory: Path) -> Store:
-    return SqliteStore(directory / "store.sqlite3")
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """One server for every test that neither stops nor breaks it."""
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
 
 
-STORES: dict[str, Callable[[Path], Store]] = {"sqlite": _sqlite}
-
-
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=["sqlite", "redis"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """Open the same stored data, each time as another process would."""
+    """Open the same stored data, each time as another process of the same service would."""
+    prefix = uuid.uuid4().hex
+    server = request.getfixturevalue("redis_server") if request.param == "redis" else None
     with ExitStack() as opened:
 
         def open_once() -> Store:
-            return opened.enter_context(closing(STORES[request.param](tmp_path)))
+            store: Store = (
+                SqliteStore(tmp_path / "store") if server is None else RedisStore(server.url, "me", prefix=prefix)
+            )
+            return opened.enter_context(closing(store))
 
         yield open_once
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -15,6 +16,7 @@ from service.store.base import (
     ModelExists,
     OutOfSequence,
     Remembered,
+    RequestKnown,
     Store,
     StoreDamaged,
     StoredModel,
@@ -30,6 +32,10 @@ def append(store: Store, lease: Lease, sequence: int, idempotency: Idempotency |
 
 def records(store: Store, after: int = 0) -> list[int]:
     return [record.sequence for record in store.log("m", after)]
+
+
+def kept(store: Store) -> list[int]:
+    return [snapshot.sequence for snapshot in store.snapshots("m")]
 
 
 def test_a_new_model_is_there_for_others(open_store: Open) -> None:
@@ -80,8 +86,11 @@ def test_the_newest_writer_fences_the_others(open_store: Open) -> None:
         lambda: append(old_store, old, 2),
         lambda: old_store.abort(old, 1),
         lambda: old_store.remember(old, "k", b"answer"),
-        lambda: old_store.save_snapshot(old, 1, b"snapshot"),
+        lambda: old_store.save_snapshot(old, 1, b"snapshot", 1),
         lambda: old_store.last_sequence(old),
+        lambda: old_store.put_requests(old, {"k": Remembered(b"", 1, None)}),
+        lambda: old_store.release(old),
+        lambda: old_store.retake(old, 1),
         lambda: old_store.delete(old),
     ):
         with pytest.raises(Fenced):
@@ -94,9 +103,9 @@ def test_the_newest_writer_fences_the_others(open_store: Open) -> None:
 def test_a_deleted_model_is_gone_and_fences_its_writer(store: Store) -> None:
     lease = store.create("m", b"")
     append(store, lease, 1, Idempotency("k", b"body"))
-    store.save_snapshot(lease, 1, b"snapshot")
+    store.save_snapshot(lease, 1, b"snapshot", 1)
     store.delete(lease)
-    assert (store.models(), records(store), store.snapshots("m"), store.recall("m", "k")) == ([], [], [], None)
+    assert (store.models(), records(store), kept(store), store.recall("m", "k")) == ([], [], [], None)
     with pytest.raises(Fenced):
         append(store, lease, 2)
     with pytest.raises(Fenced):
@@ -153,12 +162,12 @@ def test_two_snapshots_are_kept_and_the_log_behind_the_older_is_trimmed(store: S
     for sequence in range(1, 10):
         append(store, lease, sequence)
         if sequence == 3:
-            store.save_snapshot(lease, 3, b"three")
+            store.save_snapshot(lease, 3, b"three", 3)
             assert records(store) == [1, 2, 3]
-    store.save_snapshot(lease, 6, b"six")
-    assert (store.snapshots("m"), records(store)) == ([6, 3], [4, 5, 6, 7, 8, 9])
-    store.save_snapshot(lease, 9, b"nine")
-    assert (store.snapshots("m"), records(store)) == ([9, 6], [7, 8, 9])
+    store.save_snapshot(lease, 6, b"six", 6)
+    assert (kept(store), records(store)) == ([6, 3], [4, 5, 6, 7, 8, 9])
+    store.save_snapshot(lease, 9, b"nine", 9)
+    assert (kept(store), records(store)) == ([9, 6], [7, 8, 9])
     assert store.load_snapshot("m", 6) == b"six"
     with pytest.raises(StoreDamaged):
         store.load_snapshot("m", 3)
@@ -168,9 +177,9 @@ def test_two_snapshots_are_kept_and_the_log_behind_the_older_is_trimmed(store: S
 def test_a_snapshot_at_the_same_record_replaces(store: Store) -> None:
     lease = store.create("m", b"")
     append(store, lease, 1)
-    store.save_snapshot(lease, 1, b"first")
-    store.save_snapshot(lease, 1, b"second")
-    assert store.snapshots("m") == [1]
+    store.save_snapshot(lease, 1, b"first", 1)
+    store.save_snapshot(lease, 1, b"second", 1)
+    assert kept(store) == [1]
     assert store.load_snapshot("m", 1) == b"second"
 
 
@@ -178,7 +187,7 @@ def test_a_large_snapshot_comes_back_whole(open_store: Open) -> None:
     store = open_store()
     lease = store.create("m", b"")
     data = bytes(range(256)) * 2**16
-    store.save_snapshot(lease, 0, data)
+    store.save_snapshot(lease, 0, data, 0)
     assert open_store().load_snapshot("m", 0) == data
 
 
@@ -187,9 +196,9 @@ def test_models_do_not_see_each_other(store: Store) -> None:
     append(store, first, 1)
     append(store, second, 1)
     append(store, second, 2)
-    store.save_snapshot(second, 2, b"two")
+    store.save_snapshot(second, 2, b"two", 2)
     store.delete(second)
-    assert (records(store), store.snapshots("m"), store.last_sequence(first)) == ([1], [], 1)
+    assert (records(store), kept(store), store.last_sequence(first)) == ([1], [], 1)
 
 
 def test_writers_of_many_models_do_not_disturb_each_other(store: Store) -> None:
@@ -219,3 +228,94 @@ def test_a_reachable_store_answers_a_ping(store: Store) -> None:
     before = store.models()
     store.ping()
     assert store.models() == before
+
+
+def test_a_model_made_anew_fences_the_writer_of_its_namesake(open_store: Open) -> None:
+    old_store, new_store = open_store(), open_store()
+    old = old_store.create("m", b"")
+    new_store.delete(new_store.acquire("m"))
+    new_store.create("m", b"")
+    with pytest.raises(Fenced):
+        append(old_store, old, 1)
+
+
+def test_a_request_is_appended_once(store: Store) -> None:
+    lease = store.create("m", b"")
+    append(store, lease, 1, Idempotency("k", b"body"))
+    with pytest.raises(RequestKnown):
+        append(store, lease, 2, Idempotency("k", b"body"))
+    assert records(store) == [1]
+    assert store.last_sequence(lease) == 1
+
+
+def test_taking_ones_own_model_again_fences_what_is_still_under_way(store: Store) -> None:
+    first = store.create("m", b"")
+    append(store, first, 1)
+    second, newest = store.retake(first, 1)
+    assert (newest, second.epoch > first.epoch) == (1, True)
+    with pytest.raises(Fenced):
+        append(store, first, 2)
+    append(store, second, 2)
+
+
+def test_taking_again_succeeds_when_the_answer_to_the_first_try_was_lost(store: Store) -> None:
+    first = store.create("m", b"")
+    lost, _ = store.retake(first, 1)
+    found, _ = store.retake(first, 2)
+    with pytest.raises(Fenced):
+        append(store, lost, 1)
+    with pytest.raises(Fenced):  # the first try arrives late
+        store.retake(first, 1)
+    append(store, found, 1)
+
+
+def test_heads_say_where_models_stand(open_store: Open) -> None:
+    store = open_store()
+    lease = store.create("m", b"")
+    append(store, lease, 1)
+    heads = open_store().heads(["m", "absent"])
+    assert list(heads) == ["m"]
+    assert (heads["m"].lease, heads["m"].sequence) == (lease, 1)
+    assert store.heads([]) == {}
+
+
+def test_a_released_model_can_be_taken(open_store: Open) -> None:
+    store = open_store()
+    lease = store.create("m", b"")
+    store.release(lease)
+    assert open_store().acquire("m").epoch > lease.epoch
+
+
+def test_a_log_may_begin_after_records_that_another_store_held(store: Store) -> None:
+    lease = store.create("m", b"", 7)
+    store.save_snapshot(lease, 7, b"seven", 5)
+    append(store, lease, 8)
+    store.put_requests(lease, {"old": Remembered(b"\x00:body", 6, b"\x00"), "bare": Remembered(b"", 7, None)})
+    assert (records(store), kept(store), store.last_sequence(lease)) == ([8], [7], 8)
+    assert store.requests("m") == {"old": Remembered(b"\x00:body", 6, b"\x00"), "bare": Remembered(b"", 7, None)}
+    assert store.recall("m", "old") == Remembered(b"\x00:body", 6, b"\x00")
+
+
+def test_a_snapshot_says_what_it_holds(store: Store) -> None:
+    lease = store.create("m", b"")
+    before = time.time()
+    store.save_snapshot(lease, 9, b"data", 4)
+    found = store.snapshots("m")[0]
+    assert (found.sequence, found.version, found.size) == (9, 4, 4)
+    assert before - 1 <= found.saved_at <= time.time() + 1
+
+
+def test_an_empty_snapshot_comes_back(store: Store) -> None:
+    lease = store.create("m", b"")
+    store.save_snapshot(lease, 0, b"", 0)
+    assert store.load_snapshot("m", 0) == b""
+
+
+def test_aborted_marks_leave_with_their_records(store: Store) -> None:
+    lease = store.create("m", b"")
+    for sequence in range(1, 5):
+        append(store, lease, sequence)
+        store.abort(lease, sequence)
+    store.save_snapshot(lease, 2, b"", 0)
+    store.save_snapshot(lease, 3, b"", 0)
+    assert [(record.sequence, record.aborted) for record in store.log("m", 0)] == [(3, True), (4, True)]

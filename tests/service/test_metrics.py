@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def test_only_so_many_models_get_series(metrics: Metrics) -> None:
-    samples = [ModelSample(f"m{n}", version=n, updated_at=1.5) for n in range(9)] + [ModelSample("bad", failed=True)]
+    samples = [ModelSample(f"m{n}", version=n, updated_at=1.5) for n in range(9)] + [ModelSample("bad", "failed")]
     metrics.watch(lambda: samples, limit=3)
     text = metrics.render().decode()
     assert 'livesvm_models{state="live"} 9.0' in text

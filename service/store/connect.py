@@ -1,0 +1,85 @@
+"""From a URL to a connection with Redis: plain, TLS, a Unix socket, or behind Sentinel.
+
+    redis://[user:password@]host:6379/0          rediss://...  the same over TLS
+    unix:///run/redis.sock?db=0
+    redis+sentinel://[user:password@]host:26379,host2:26379/name/0       rediss+sentinel://...
+
+Further options follow as a query, among them ``ssl_ca_certs``, and ``sentinel_username`` and ``sentinel_password``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel")
+_SENTINEL_PORT = 26379
+
+
+def connect(url: str, timeout: float) -> Any:
+    """A client of the server behind ``url`` whose calls end after ``timeout`` seconds; connects when first used.
+
+    Nothing is tried again by the client: whoever calls knows what may be repeated. Raises ValueError for a URL of
+    another kind. (Its type is left open: the library's own annotations do not know that answers are bytes.)
+    """
+    options: dict[str, Any] = {
+        "socket_timeout": timeout,
+        "socket_connect_timeout": timeout,
+        "retry": Retry(NoBackoff(), 0),
+        "health_check_interval": 0,
+    }
+    scheme = check_url(url)
+    if scheme.endswith("+sentinel"):
+        return _behind_sentinel(url, options)
+    return redis.Redis.from_url(url, **options)
+
+
+def check_url(url: str) -> str:
+    """The scheme of a URL that :func:`connect` knows; raises ValueError, which never repeats a password."""
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES:
+        raise ValueError(f"a Redis URL begins with one of {', '.join(scheme + '://' for scheme in SCHEMES)}")
+    if parts.scheme.endswith("+sentinel"):
+        _addresses(url)
+        if not parts.path.strip("/"):
+            raise ValueError("a Sentinel URL names its service: redis+sentinel://host:26379/name/0")
+    return parts.scheme
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+
+def _addresses(url: str) -> list[tuple[str, int]]:
+    found = []
+    for place in urlsplit(url).netloc.rpartition("@")[2].split(","):
+        one = urlsplit(f"//{place}")
+        if not one.hostname:
+            raise ValueError("a Sentinel URL lists host:port,host:port")
+        found.append((one.hostname, one.port or _SENTINEL_PORT))
+    return found
+
+
+def _behind_sentinel(url: str, options: dict[str, Any]) -> Any:
+    parts = urlsplit(url)
+    service, _, database = parts.path.strip("/").partition("/")
+    given = dict(parse_qsl(parts.query))
+    sentinel: dict[str, Any] = {
+        name.removeprefix("sentinel_"): given.pop(name)
+        for name in ("sentinel_username", "sentinel_password")
+        if name in given
+    }
+    user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+    common: dict[str, Any] = options | given
+    if parts.scheme.startswith("rediss"):
+        common["ssl"] = True
+    own = {"username": unquote(user) or None, "password": unquote(password) or None, "db": int(database or 0)}
+    behind: Any = Sentinel
+    return behind(_addresses(url), sentinel_kwargs=common | sentinel, **common).master_for(service, **own)

@@ -1,0 +1,322 @@
+"""The Redis store: a stream a model as its log, snapshots in chunks, every write behind one check in one script.
+
+Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
+
+    {p}:schema                    version of this layout
+    {p}:models                    hash: id -> specification
+    {p}:epochs                    counter that every lease takes its epoch from
+    {p}:alive:<holder>            counter that a living service keeps raising
+    {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence
+    {p}:m:<id>:log                stream: entry <sequence>-0, field data
+    {p}:m:<id>:aborted            set of sequences without effect
+    {p}:m:<id>:requests, answers  hashes by idempotency key: "sequence:body", answer
+    {p}:m:<id>:order              sorted set: idempotency keys by sequence
+    {p}:m:<id>:snapshots          hash: sequence -> JSON pointer to chunks, with their SHA-256
+    {p}:m:<id>:writing            hash: nonce -> chunks, of snapshots that are not finished
+    {p}:m:<id>:chunk:<nonce>:<i>  bytes
+
+A model may be taken over from another holder when that holder's counter has stood still for ``lease_seconds`` on this
+process's monotonic clock: no wall clock takes part, neither here nor in Redis.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import redis
+
+from service.store import scripts
+from service.store.base import (
+    Durability,
+    Fenced,
+    Head,
+    Idempotency,
+    Lease,
+    LeaseHeld,
+    LogRecord,
+    ModelExists,
+    ModelGone,
+    OutOfSequence,
+    Remembered,
+    RequestKnown,
+    SnapshotInfo,
+    StoredModel,
+    StoreTooNew,
+    StoreUnavailable,
+)
+from service.store.chunks import Pointer, join, split
+from service.store.connect import connect
+from service.store.script_runner import ScriptRunner
+
+SCHEMA = 1
+KEPT_SNAPSHOTS = 2
+SNAPSHOT_PATIENCE = 20
+"""How much longer than another call one chunk of a snapshot may take."""
+_ALIVE_SECONDS = 86_400
+"""After which the counter of a service that is gone is removed; it means nothing long before."""
+_PAGE = 128
+_BATCH = 500
+
+
+class RedisStore:
+    """Store in Redis 6.2 or newer; see :class:`service.store.base.Store` for what each call does.
+
+    Parameters
+    ----------
+    url : as :mod:`service.store.connect` reads it
+    holder : name of this service, the same after a restart, so that its own models are its own at once
+    prefix : of every key
+    timeout : seconds after which a call gives up
+    lease_seconds : for which a holder has to show no life before its models may be taken over
+    """
+
+    def __init__(
+        self, url: str, holder: str, *, prefix: str = "livesvm", timeout: float = 1.0, lease_seconds: float = 5.0
+    ) -> None:
+        """Connect; raises StoreUnavailable or StoreTooNew."""
+        self._p = "{" + prefix + "}"
+        self._holder = holder
+        self._writer = uuid.uuid4().hex
+        self._lease_seconds = lease_seconds
+        self._seen: dict[bytes, tuple[bytes | None, float]] = {}
+        self._client = connect(url, timeout)
+        self._patient = connect(url, timeout * SNAPSHOT_PATIENCE)
+        self._scripts = ScriptRunner(self._client)
+        self._patient_scripts = ScriptRunner(self._patient)
+        with self._errors():
+            self._client.set(f"{self._p}:schema", SCHEMA, nx=True)
+            found = int(self._client.get(f"{self._p}:schema") or 0)
+        if found > SCHEMA:
+            raise StoreTooNew(f"Redis holds schema {found} under {self._p}; this version reads up to {SCHEMA}")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn Redis's errors into the store's; connections that may be dead are not used again."""
+        try:
+            yield
+        except redis.RedisError as error:
+            if isinstance(error, redis.ConnectionError | redis.TimeoutError):
+                self._client.connection_pool.disconnect(inuse_connections=False)
+            raise StoreUnavailable(f"Redis cannot be used: {str(error) or type(error).__name__}") from error
+
+    def _keys(self, model: str) -> list[str]:
+        return [f"{self._p}:m:{model}:{name}" for name in scripts.MODEL_KEYS]
+
+    def _key(self, model: str, name: str) -> str:
+        return f"{self._p}:m:{model}:{name}"
+
+    def _write(
+        self, script: str, lease: Lease, *arguments: Any, patient: bool = False, also: Iterable[str] = ()
+    ) -> Any:
+        """Run a script on a model that the lease must hold; its answer."""
+        run = self._patient_scripts if patient else self._scripts
+        with self._errors():
+            answer = run(script, [*self._keys(lease.model), *also], [f"{lease.epoch}:{lease.writer}", *arguments])
+        return _checked(answer, lease.model)
+
+    # The service and its server.
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    def durability(self) -> Durability:
+        with self._errors():
+            try:
+                return _level(self._client.config_get("*append*"))
+            except redis.ResponseError:  # not for this user: nothing is known
+                return Durability.MEMORY
+
+    def ping(self) -> None:
+        key = f"{self._p}:alive:{self._holder}"
+        with self._errors():
+            pipe = self._client.pipeline(transaction=False)
+            pipe.incr(key).expire(key, _ALIVE_SECONDS)
+            pipe.execute()
+
+    def close(self) -> None:
+        for client in (self._client, self._patient):
+            client.close()
+
+    # Models and leases.
+
+    def create(self, model: str, spec: bytes, sequence: int = 0) -> Lease:
+        keys = [f"{self._p}:models", f"{self._p}:epochs", self._key(model, "meta")]
+        with self._errors():
+            answer = self._scripts(scripts.CREATE, keys, [model, spec, self._writer, self._holder, sequence])
+        if answer[0] == b"exists":
+            raise ModelExists(f"model {model} is stored already")
+        return Lease(model, int(answer[1]), self._writer)
+
+    def models(self) -> list[StoredModel]:
+        with self._errors():
+            found = self._client.hgetall(f"{self._p}:models")
+        return [StoredModel(id_.decode(), spec) for id_, spec in sorted(found.items())]
+
+    def acquire(self, model: str) -> Lease:
+        with self._errors():
+            lease, holder = self._client.hmget(self._key(model, "meta"), "lease", "holder")
+            if lease is None:
+                raise ModelGone(f"model {model} is not stored")
+            if holder and holder != self._holder.encode() and not self._has_lapsed(holder):
+                raise LeaseHeld(f"model {model} is held by another service, {holder.decode()}")
+            keys = [f"{self._p}:epochs", self._key(model, "meta")]
+            answer = self._scripts(scripts.ACQUIRE, keys, [lease, self._writer, self._holder])
+        return Lease(model, int(_checked(answer, model)[1]), self._writer)
+
+    def _has_lapsed(self, holder: bytes) -> bool:
+        """Whether a holder has shown no life for as long as a lease lasts, from the first look at it."""
+        counter = self._client.get(f"{self._p}:alive:{holder.decode()}")
+        now = time.monotonic()
+        before = self._seen.get(holder)
+        if before is None or before[0] != counter:
+            self._seen[holder] = (counter, now)
+            return False
+        return now - before[1] >= self._lease_seconds
+
+    def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
+        keys = [f"{self._p}:epochs", self._key(lease.model, "meta")]
+        with self._errors():
+            answer = self._scripts(scripts.RETAKE, keys, [lease.writer, attempt])
+        _, epoch, sequence = _checked(answer, lease.model)
+        return Lease(lease.model, int(epoch), lease.writer), int(sequence)
+
+    def release(self, lease: Lease) -> None:
+        self._write(scripts.RELEASE, lease)
+
+    def heads(self, models: Iterable[str]) -> dict[str, Head]:
+        wanted = list(models)
+        with self._errors():
+            pipe = self._client.pipeline(transaction=False)
+            for model in wanted:
+                pipe.hmget(self._key(model, "meta"), "lease", "sequence")
+            found = pipe.execute() if wanted else []
+        return {m: _head(m, lease, sequence) for m, (lease, sequence) in zip(wanted, found, strict=True) if lease}
+
+    def delete(self, lease: Lease) -> None:
+        self._write(scripts.DELETE, lease, lease.model, also=[f"{self._p}:models"])
+
+    # The log.
+
+    def append(
+        self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, *, keep: int
+    ) -> Durability:
+        named = ("", b"") if idempotency is None else (idempotency.key, idempotency.body)
+        arguments = [f"{lease.epoch}:{lease.writer}", sequence, data, keep, *named]
+        with self._errors():
+            answer, settings = self._scripts.with_config(scripts.APPEND, self._keys(lease.model), arguments)
+        if answer[0] == b"sequence":
+            newest = int(answer[1])
+            raise OutOfSequence(f"record {sequence} of model {lease.model} does not follow record {newest}")
+        if answer[0] == b"request":
+            raise RequestKnown(f"a record of model {lease.model} has that idempotency key already")
+        _checked(answer, lease.model)
+        return _level(settings)
+
+    def abort(self, lease: Lease, sequence: int) -> None:
+        self._write(scripts.ABORT, lease, sequence)
+
+    def last_sequence(self, lease: Lease) -> int:
+        return int(self._write(scripts.LAST_SEQUENCE, lease)[1])
+
+    def log(self, model: str, after: int) -> Iterator[LogRecord]:
+        key = self._key(model, "log")
+        with self._errors():
+            aborted = {int(sequence) for sequence in self._patient.smembers(self._key(model, "aborted"))}
+        while True:
+            with self._errors():
+                page = self._patient.xrange(key, f"{after + 1}-0", "+", count=_PAGE)
+            for entry, fields in page:
+                after = int(entry.partition(b"-")[0])
+                yield LogRecord(after, fields[b"data"], after in aborted)
+            if len(page) < _PAGE:
+                return
+
+    # Requests.
+
+    def recall(self, model: str, key: str) -> Remembered | None:
+        with self._errors():
+            pipe = self._client.pipeline(transaction=True)
+            pipe.hget(self._key(model, "requests"), key).hget(self._key(model, "answers"), key)
+            request, answer = pipe.execute()
+        return None if request is None else _remembered(request, answer)
+
+    def remember(self, lease: Lease, key: str, answer: bytes) -> None:
+        self._write(scripts.REMEMBER, lease, key, answer)
+
+    def requests(self, model: str) -> dict[str, Remembered]:
+        with self._errors():
+            pipe = self._patient.pipeline(transaction=True)
+            pipe.hgetall(self._key(model, "requests")).hgetall(self._key(model, "answers"))
+            requests, answers = pipe.execute()
+        return {key.decode(): _remembered(request, answers.get(key)) for key, request in requests.items()}
+
+    def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
+        rest = iter(requests.items())
+        while batch := list(islice(rest, _BATCH)):
+            arguments = []
+            for key, known in batch:
+                answer = b"" if known.answer is None else b"1" + known.answer
+                arguments += [key, known.sequence, known.body, answer]
+            self._write(scripts.PUT_REQUESTS, lease, *arguments)
+
+    # Snapshots.
+
+    def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
+        pointer = Pointer.of(data, version)
+        self._write(scripts.BEGIN_SNAPSHOT, lease, pointer.nonce, pointer.chunks)
+        for number, chunk in enumerate(split(data)):
+            self._write(scripts.WRITE_CHUNK, lease, pointer.nonce, number, chunk, patient=True)
+        self._publish(lease, sequence, pointer)
+
+    def _publish(self, lease: Lease, sequence: int, pointer: Pointer) -> None:
+        arguments = (pointer.nonce, sequence, pointer.encode(), KEPT_SNAPSHOTS)
+        answer = self._write(scripts.PUBLISH_SNAPSHOT, lease, *arguments, patient=True)
+        if answer[0] != b"ok":
+            raise StoreUnavailable(f"snapshot {sequence} of model {lease.model} was lost while it was written")
+
+    def snapshots(self, model: str) -> list[SnapshotInfo]:
+        with self._errors():
+            found = self._client.hgetall(self._key(model, "snapshots"))
+        pointers = {int(sequence): Pointer.decode(pointer) for sequence, pointer in found.items()}
+        return [pointers[sequence].info(sequence) for sequence in sorted(pointers, reverse=True)]
+
+    def load_snapshot(self, model: str, sequence: int) -> bytes:
+        what = f"snapshot {sequence} of model {model}"
+        with self._errors():
+            found = self._client.hget(self._key(model, "snapshots"), str(sequence))
+            pointer = Pointer.decode(found)
+            names = [f"{self._key(model, 'chunk')}:{pointer.nonce}:{number}" for number in range(pointer.chunks)]
+            chunks = [self._patient.get(name) for name in names]
+        return join(chunks, pointer, what)
+
+
+def _checked(answer: list[Any], model: str) -> list[Any]:
+    if answer[0] == b"gone":
+        raise ModelGone(f"model {model} is no longer stored")
+    if answer[0] == b"fenced":
+        raise Fenced(f"model {model} was taken over by another writer (lease {answer[1].decode()})")
+    return answer
+
+
+def _head(model: str, lease: bytes, sequence: bytes) -> Head:
+    epoch, _, writer = lease.decode().partition(":")
+    return Head(Lease(model, int(epoch), writer), int(sequence))
+
+
+def _remembered(request: bytes, answer: bytes | None) -> Remembered:
+    sequence, _, body = request.partition(b":")
+    return Remembered(body, int(sequence), answer)
+
+
+def _level(settings: Mapping[str, str]) -> Durability:
+    """What the server's own settings promise; the least where it does not say."""
+    if settings.get("appendonly") != "yes" or settings.get("no-appendfsync-on-rewrite") != "no":
+        return Durability.MEMORY
+    levels = {"always": Durability.FSYNCED, "everysec": Durability.LOGGED}
+    return levels.get(settings.get("appendfsync", ""), Durability.MEMORY)

@@ -1,0 +1,41 @@
+"""Run Lua scripts by their hash; a server that does not know one yet is sent it, and asked again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from redis.exceptions import NoScriptError
+
+
+class ScriptRunner:
+    """Runs scripts on one client; safe from any thread."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._hashes: dict[str, str] = {}
+
+    def _hash(self, script: str) -> str:
+        if script not in self._hashes:
+            self._hashes[script] = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
+        return self._hashes[script]
+
+    def __call__(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """The script's answer."""
+        try:
+            return self._client.evalsha(self._hash(script), len(keys), *keys, *arguments)
+        except NoScriptError:  # it did not run: a server forgets its scripts when it starts
+            return self._client.eval(script, len(keys), *keys, *arguments)
+
+    def with_config(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> tuple[Any, Mapping[str, str]]:
+        """The script's answer, and how the server kept its append-only file when it ran."""
+        pipe = self._client.pipeline(transaction=False)
+        pipe.evalsha(self._hash(script), len(keys), *keys, *arguments)
+        pipe.config_get("*append*")
+        answer, settings = pipe.execute(raise_on_error=False)
+        if isinstance(answer, NoScriptError):
+            answer = self._client.eval(script, len(keys), *keys, *arguments)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer, {} if isinstance(settings, Exception) else settings

@@ -1,0 +1,195 @@
+"""What the Redis store does in one step, in Lua. Each script checks everything before its first write.
+
+A script of Redis runs alone but does not roll back, so the first write of each is one that Redis refuses when it is out
+of memory, read-only or cannot write to its disk; after that first one, nothing can fail. Every script on a model gets
+the model's keys in the order of :data:`MODEL_KEYS`; the names of chunks are made from the last of them. The model's
+lease is the string ``epoch:writer``.
+
+A script answers with an array whose first entry is ``ok``, ``gone``, ``fenced``, or a refusal of its own.
+"""
+
+from __future__ import annotations
+
+MODEL_KEYS = ("meta", "log", "aborted", "requests", "answers", "order", "snapshots", "writing", "chunk")
+
+_HELD = """
+local lease = redis.call('HGET', KEYS[1], 'lease')
+if not lease then return {'gone'} end
+if lease ~= ARGV[1] then return {'fenced', lease} end
+"""
+
+_UNLINK = """
+local function unlink(nonce, count)
+  for i = 0, tonumber(count) - 1 do redis.call('UNLINK', KEYS[9] .. ':' .. nonce .. ':' .. i) end
+end
+local function unlink_unfinished(but)
+  local writing = redis.call('HGETALL', KEYS[8])
+  for i = 1, #writing, 2 do
+    if writing[i] ~= but then unlink(writing[i], writing[i + 1]) end
+  end
+  redis.call('DEL', KEYS[8])
+end
+"""
+
+# KEYS: the index, the epochs, the model's meta. ARGV: id, spec, writer, holder, sequence.
+CREATE = """
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return {'exists'} end
+local epoch = redis.call('INCR', KEYS[2])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('HSET', KEYS[3], 'lease', epoch .. ':' .. ARGV[3], 'holder', ARGV[4], 'attempt', 0, 'sequence', ARGV[5])
+return {'ok', epoch}
+"""
+
+# KEYS: the epochs, the model's meta. ARGV: the lease that was seen, writer, holder.
+ACQUIRE = """
+local lease = redis.call('HGET', KEYS[2], 'lease')
+if not lease then return {'gone'} end
+if lease ~= ARGV[1] then return {'fenced', lease} end
+local epoch = redis.call('INCR', KEYS[1])
+redis.call('HSET', KEYS[2], 'lease', epoch .. ':' .. ARGV[2], 'holder', ARGV[3], 'attempt', 0)
+return {'ok', epoch}
+"""
+
+# KEYS: the epochs, the model's meta. ARGV: writer, attempt.
+RETAKE = """
+local found = redis.call('HMGET', KEYS[2], 'lease', 'attempt', 'sequence')
+if not found[1] then return {'gone'} end
+if string.match(found[1], ':(.*)$') ~= ARGV[1] or tonumber(ARGV[2]) <= tonumber(found[2]) then
+  return {'fenced', found[1]}
+end
+local epoch = redis.call('INCR', KEYS[1])
+redis.call('HSET', KEYS[2], 'lease', epoch .. ':' .. ARGV[1], 'attempt', ARGV[2])
+return {'ok', epoch, found[3]}
+"""
+
+# ARGV of this and all that follow: the lease, then what is named.
+RELEASE = _HELD + "redis.call('HSET', KEYS[1], 'holder', '') return {'ok'}"
+
+# ARGV: sequence, data, keep, idempotency key or '', body.
+APPEND = (
+    _HELD
+    + """
+local newest = tonumber(redis.call('HGET', KEYS[1], 'sequence'))
+local sequence = tonumber(ARGV[2])
+if sequence ~= newest + 1 then return {'sequence', newest} end
+if ARGV[5] ~= '' and redis.call('HEXISTS', KEYS[4], ARGV[5]) == 1 then return {'request'} end
+redis.call('XADD', KEYS[2], ARGV[2] .. '-0', 'data', ARGV[3])
+redis.call('HSET', KEYS[1], 'sequence', ARGV[2])
+for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[6], '-inf', sequence - tonumber(ARGV[4]))) do
+  redis.call('HDEL', KEYS[4], old)
+  redis.call('HDEL', KEYS[5], old)
+  redis.call('ZREM', KEYS[6], old)
+end
+if ARGV[5] ~= '' then
+  redis.call('HSET', KEYS[4], ARGV[5], ARGV[2] .. ':' .. ARGV[6])
+  redis.call('ZADD', KEYS[6], sequence, ARGV[5])
+end
+return {'ok'}
+"""
+)
+
+# ARGV: sequence. A record that was never written is marked neither.
+ABORT = (
+    _HELD
+    + """
+if tonumber(ARGV[2]) > tonumber(redis.call('HGET', KEYS[1], 'sequence')) then return {'ok'} end
+redis.call('SADD', KEYS[3], ARGV[2])
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[6], ARGV[2], ARGV[2])) do
+  redis.call('HDEL', KEYS[4], key)
+  redis.call('HDEL', KEYS[5], key)
+  redis.call('ZREM', KEYS[6], key)
+end
+return {'ok'}
+"""
+)
+
+LAST_SEQUENCE = _HELD + "return {'ok', redis.call('HGET', KEYS[1], 'sequence')}"
+
+# ARGV: idempotency key, answer.
+REMEMBER = (
+    _HELD
+    + """
+if redis.call('HEXISTS', KEYS[4], ARGV[2]) == 1 then redis.call('HSET', KEYS[5], ARGV[2], ARGV[3]) end
+return {'ok'}
+"""
+)
+
+# ARGV: then for each request its key, sequence, body, and answer behind a '1', or '' when it has none.
+PUT_REQUESTS = (
+    _HELD
+    + """
+for i = 2, #ARGV, 4 do
+  redis.call('HSET', KEYS[4], ARGV[i], ARGV[i + 1] .. ':' .. ARGV[i + 2])
+  redis.call('ZADD', KEYS[6], ARGV[i + 1], ARGV[i])
+  if ARGV[i + 3] ~= '' then redis.call('HSET', KEYS[5], ARGV[i], string.sub(ARGV[i + 3], 2)) end
+end
+return {'ok'}
+"""
+)
+
+# ARGV: nonce, chunks. What is noted here is removed with the next snapshot if this one is never finished.
+BEGIN_SNAPSHOT = _HELD + "redis.call('HSET', KEYS[8], ARGV[2], ARGV[3]) return {'ok'}"
+
+# ARGV: nonce, number of the chunk, its bytes.
+WRITE_CHUNK = (
+    _HELD
+    + """
+if redis.call('HEXISTS', KEYS[8], ARGV[2]) == 0 then return {'lost'} end
+redis.call('SET', KEYS[9] .. ':' .. ARGV[2] .. ':' .. ARGV[3], ARGV[4])
+return {'ok'}
+"""
+)
+
+# ARGV: nonce, sequence, pointer, snapshots to keep. The pointer is JSON with "nonce" and "chunks".
+PUBLISH_SNAPSHOT = (
+    _HELD
+    + _UNLINK
+    + """
+local count = redis.call('HGET', KEYS[8], ARGV[2])
+if not count then return {'lost'} end
+for i = 0, tonumber(count) - 1 do
+  if redis.call('EXISTS', KEYS[9] .. ':' .. ARGV[2] .. ':' .. i) == 0 then return {'lost'} end
+end
+local replaced = redis.call('HGET', KEYS[7], ARGV[3])
+redis.call('HSET', KEYS[7], ARGV[3], ARGV[4])
+if replaced then
+  local old = cjson.decode(replaced)
+  unlink(old['nonce'], old['chunks'])
+end
+unlink_unfinished(ARGV[2])
+local sequences = {}
+for _, field in ipairs(redis.call('HKEYS', KEYS[7])) do sequences[#sequences + 1] = tonumber(field) end
+table.sort(sequences, function(a, b) return a > b end)
+local keep = tonumber(ARGV[5])
+for i = keep + 1, #sequences do
+  local field = string.format('%.0f', sequences[i])
+  local old = cjson.decode(redis.call('HGET', KEYS[7], field))
+  unlink(old['nonce'], old['chunks'])
+  redis.call('HDEL', KEYS[7], field)
+end
+if #sequences >= keep then
+  local older = sequences[keep]
+  redis.call('XTRIM', KEYS[2], 'MINID', string.format('%.0f-0', older + 1))
+  for _, sequence in ipairs(redis.call('SMEMBERS', KEYS[3])) do
+    if tonumber(sequence) <= older then redis.call('SREM', KEYS[3], sequence) end
+  end
+end
+return {'ok'}
+"""
+)
+
+# KEYS: the model's, then the index. ARGV: id.
+DELETE = (
+    _HELD
+    + _UNLINK
+    + """
+for _, pointer in ipairs(redis.call('HVALS', KEYS[7])) do
+  local old = cjson.decode(pointer)
+  unlink(old['nonce'], old['chunks'])
+end
+unlink_unfinished('')
+for i = 1, 8 do redis.call('UNLINK', KEYS[i]) end
+redis.call('HDEL', KEYS[10], ARGV[2])
+return {'ok'}
+"""
+)

@@ -1,0 +1,285 @@
+"""What only the Redis store does."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.store import chunks
+from service.store.base import (
+    Durability,
+    Fenced,
+    Idempotency,
+    Lease,
+    LeaseHeld,
+    OutOfSequence,
+    StoreDamaged,
+    StoreTooNew,
+    StoreUnavailable,
+)
+from service.store.redis import RedisStore
+from tests.contract.redis_server import RedisServer
+
+
+@pytest.fixture
+def prefix() -> str:
+    return uuid.uuid4().hex
+
+
+@pytest.fixture
+def store(redis_server: RedisServer, prefix: str) -> Iterator[RedisStore]:
+    with closing(RedisStore(redis_server.url, "me", prefix=prefix)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server that the test may stop and break."""
+    with RedisServer(tmp_path / "redis") as server:
+        yield server
+
+
+def keys(server: RedisServer, prefix: str) -> set[str]:
+    found: Any = server.client().keys(f"*{prefix}*")
+    return {key.decode() for key in found}
+
+
+@pytest.mark.parametrize(
+    ("options", "level"),
+    [
+        ({"appendonly": "yes", "appendfsync": "always"}, Durability.FSYNCED),
+        ({"appendonly": "yes", "appendfsync": "everysec"}, Durability.LOGGED),
+        ({"appendonly": "yes", "appendfsync": "no"}, Durability.MEMORY),
+        ({"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "yes"}, Durability.MEMORY),
+        ({"appendonly": "no", "appendfsync": "always"}, Durability.MEMORY),
+    ],
+)
+def test_the_level_is_the_servers_own_and_never_higher(
+    options: dict[str, str], level: Durability, tmp_path: Path
+) -> None:
+    server = RedisServer(tmp_path / "redis", **options)
+    with server, closing(RedisStore(server.url, "me")) as store:
+        assert store.durability() is level
+        assert store.append(store.create("m", b""), 1, b"", None, keep=1) is level
+
+
+def test_a_server_that_does_not_say_promises_nothing(own_server: RedisServer) -> None:
+    with closing(RedisStore(own_server.url, "me")) as store:
+        lease = store.create("m", b"")
+        assert store.durability() is Durability.FSYNCED
+        own_server.client().acl_setuser("default", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-config"])
+        assert store.durability() is Durability.MEMORY
+        assert store.append(lease, 1, b"", None, keep=1) is Durability.MEMORY
+
+
+def test_a_level_that_changes_is_named_by_the_next_append(own_server: RedisServer) -> None:
+    with closing(RedisStore(own_server.url, "me")) as store:
+        lease = store.create("m", b"")
+        assert store.append(lease, 1, b"", None, keep=1) is Durability.FSYNCED
+        own_server.client().config_set("appendfsync", "everysec")
+        assert store.append(lease, 2, b"", None, keep=1) is Durability.LOGGED
+
+
+def test_a_newer_layout_is_refused(redis_server: RedisServer, prefix: str, store: RedisStore) -> None:
+    redis_server.client().set(f"{{{prefix}}}:schema", 2)
+    with pytest.raises(StoreTooNew, match="schema 2"):
+        RedisStore(redis_server.url, "me", prefix=prefix)
+
+
+def test_every_key_is_under_the_prefix_in_one_slot_and_none_stays(
+    redis_server: RedisServer, prefix: str, store: RedisStore
+) -> None:
+    before: Any = redis_server.client().dbsize()
+    lease = store.create("m", b"")
+    store.append(lease, 1, b"", Idempotency("k", b""), keep=1)
+    store.abort(lease, 1)
+    store.save_snapshot(lease, 1, b"x", 1)
+    assert all(key.startswith(f"{{{prefix}}}:") for key in keys(redis_server, prefix))
+    assert redis_server.client().dbsize() == before + len(keys(redis_server, prefix)) - 1  # the schema was there
+    store.delete(lease)
+    assert {key.rpartition(":")[2] for key in keys(redis_server, prefix)} == {"schema", "epochs"}
+
+
+def test_any_damaged_byte_of_a_chunk_is_noticed(redis_server: RedisServer, prefix: str, store: RedisStore) -> None:
+    lease = store.create("m", b"")
+    data = bytes(range(200))
+    store.save_snapshot(lease, 0, data, 0)
+    (chunk,) = (key for key in keys(redis_server, prefix) if ":chunk:" in key)
+    client = redis_server.client()
+    for place in range(len(data)):
+        client.setrange(chunk, place, bytes([data[place] ^ 1]))
+        with pytest.raises(StoreDamaged):
+            store.load_snapshot("m", 0)
+        client.setrange(chunk, place, bytes([data[place]]))
+    assert store.load_snapshot("m", 0) == data
+    client.append(chunk, b"x")
+    with pytest.raises(StoreDamaged):
+        store.load_snapshot("m", 0)
+    client.delete(chunk)
+    with pytest.raises(StoreDamaged):
+        store.load_snapshot("m", 0)
+
+
+def test_a_snapshot_of_many_chunks_is_cut_and_joined(
+    redis_server: RedisServer, prefix: str, store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 10)
+    lease = store.create("m", b"")
+    for size in (0, 9, 10, 11, 35):
+        store.save_snapshot(lease, 0, bytes(range(size)), 0)
+        assert store.load_snapshot("m", 0) == bytes(range(size))
+        assert sum(":chunk:" in key for key in keys(redis_server, prefix)) == max(1, -(-size // 10))
+
+
+def test_a_snapshot_that_was_not_finished_is_not_seen_and_cleared_away(
+    redis_server: RedisServer, prefix: str, store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = store.create("m", b"")
+    store.save_snapshot(lease, 1, b"whole", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(RedisStore, "_publish", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            store.save_snapshot(lease, 2, b"torn", 2)
+    assert [snapshot.sequence for snapshot in store.snapshots("m")] == [1]
+    assert sum(":chunk:" in key for key in keys(redis_server, prefix)) == 2
+    store.save_snapshot(lease, 3, b"next", 3)
+    assert [snapshot.sequence for snapshot in store.snapshots("m")] == [3, 1]
+    assert sum(":chunk:" in key for key in keys(redis_server, prefix)) == 2
+
+
+def test_a_living_holder_keeps_its_models_and_a_silent_one_loses_them(redis_server: RedisServer, prefix: str) -> None:
+    with (
+        closing(RedisStore(redis_server.url, "one", prefix=prefix, lease_seconds=0.3)) as one,
+        closing(RedisStore(redis_server.url, "two", prefix=prefix, lease_seconds=0.3)) as two,
+    ):
+        old = one.create("m", b"")
+        end = time.monotonic() + 0.6
+        while time.monotonic() < end:
+            one.ping()
+            with pytest.raises(LeaseHeld, match="held by another service, one"):
+                two.acquire("m")
+            time.sleep(0.05)
+        new = _when_free(two, "m")
+        with pytest.raises(Fenced):
+            one.append(old, 1, b"", None, keep=1)
+        two.append(new, 1, b"", None, keep=1)
+
+
+def _when_free(store: RedisStore, model: str) -> Lease:
+    end = time.monotonic() + 5
+    while True:
+        try:
+            return store.acquire(model)
+        except LeaseHeld:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def test_a_service_takes_its_own_models_back_at_once_and_a_released_one_is_free(
+    redis_server: RedisServer, prefix: str, store: RedisStore
+) -> None:
+    old = store.create("m", b"")
+    with (
+        closing(RedisStore(redis_server.url, "me", prefix=prefix)) as again,
+        closing(RedisStore(redis_server.url, "two", prefix=prefix)) as two,
+    ):
+        lease = again.acquire("m")
+        with pytest.raises(Fenced):
+            store.append(old, 1, b"", None, keep=1)
+        with pytest.raises(LeaseHeld):
+            two.acquire("m")
+        again.release(lease)
+        two.acquire("m")
+
+
+def test_of_two_that_take_over_together_one_wins(redis_server: RedisServer, prefix: str, store: RedisStore) -> None:
+    store.release(store.create("m", b""))
+    stores = [RedisStore(redis_server.url, f"s{n}", prefix=prefix) for n in range(4)]
+    outcomes: list[Lease | Exception] = []
+
+    def take(own: RedisStore) -> None:
+        try:
+            outcomes.append(own.acquire("m"))
+        except (Fenced, LeaseHeld) as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=take, args=(own,)) for own in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(isinstance(outcome, Lease) for outcome in outcomes) == 1
+    for own in stores:
+        own.close()
+
+
+def test_a_stopped_server_is_told_in_time_and_what_was_under_way_is_fenced(own_server: RedisServer) -> None:
+    """The append that was given up runs when the server goes on; once the lease was retaken it cannot."""
+    with closing(RedisStore(own_server.url, "me", timeout=0.3)) as store:
+        lease = store.create("m", b"")
+        own_server.signal(signal.SIGSTOP)
+        start = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            store.append(lease, 1, b"late", None, keep=1)
+        with pytest.raises(StoreUnavailable):
+            store.ping()
+        assert time.monotonic() - start < 1.5
+        own_server.signal(signal.SIGCONT)
+        lease, newest = store.retake(lease, 1)
+        with pytest.raises(Fenced):
+            store.append(Lease("m", lease.epoch - 1, lease.writer), newest + 1, b"later", None, keep=1)
+        store.append(lease, newest + 1, b"now", None, keep=1)
+        assert [record.sequence for record in store.log("m", 0)] == list(range(1, newest + 2))
+
+
+def test_a_killed_server_comes_back_with_everything(own_server: RedisServer) -> None:
+    with closing(RedisStore(own_server.url, "me")) as store:
+        lease = store.create("m", b"spec")
+        store.append(lease, 1, b"one", Idempotency("k", b"body"), keep=10)
+        store.save_snapshot(lease, 1, b"snapshot", 1)
+        own_server.kill()
+        with pytest.raises(StoreUnavailable):
+            store.append(lease, 2, b"two", None, keep=10)
+        own_server.start()
+        store.append(lease, 2, b"two", None, keep=10)
+        assert [record.data for record in store.log("m", 0)] == [b"one", b"two"]
+        assert store.load_snapshot("m", 1) == b"snapshot"
+        assert store.recall("m", "k") is not None
+
+
+def test_a_server_without_memory_refuses_whole_and_recovers(own_server: RedisServer) -> None:
+    client = own_server.client()
+    with closing(RedisStore(own_server.url, "me")) as store:
+        lease = store.create("m", b"")
+        store.append(lease, 1, b"one", Idempotency("a", b""), keep=10)
+        client.config_set("maxmemory", "1")
+        for call in (
+            lambda: store.ping(),
+            lambda: store.append(lease, 2, b"two", Idempotency("b", b""), keep=10),
+            lambda: store.save_snapshot(lease, 1, b"x", 1),
+            lambda: store.create("other", b""),
+        ):
+            with pytest.raises(StoreUnavailable):
+                call()
+        client.config_set("maxmemory", "0")
+        assert store.last_sequence(lease) == 1
+        assert [record.sequence for record in store.log("m", 0)] == [1]
+        assert (store.recall("m", "b"), store.snapshots("m"), len(store.models())) == (None, [], 1)
+        store.append(lease, 2, b"two", Idempotency("b", b""), keep=10)
+
+
+def test_a_server_that_forgot_its_scripts_is_sent_them(redis_server: RedisServer, store: RedisStore) -> None:
+    lease = store.create("m", b"")
+    store.append(lease, 1, b"", None, keep=1)
+    redis_server.client().script_flush()
+    store.append(lease, 2, b"", None, keep=1)
+    with pytest.raises(OutOfSequence):
+        store.append(lease, 2, b"", None, keep=1)
