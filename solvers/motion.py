@@ -40,7 +40,7 @@ N_CLOCK = 6
     LAPS,
 ) = range(15)
 N_COUNTERS = 15
-STRIDE_EVENTS = 48  #: events after which everyone is brought up to date
+STRIDE_EVENTS = 80  #: events after which everyone is brought up to date
 
 
 class Tolerances(NamedTuple):

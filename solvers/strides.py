@@ -1,6 +1,6 @@
 """The path in strides, each among those who may have an event soon.
 
-Most examples of a window are far from their limits. For a stride of some dozen events the loop is given only those
+Most examples of a window are far from their limits. For a stride of some dozens of events the loop is given only those
 that could meet a limit, in arrays of their own, and the free examples, whose f is known to rest. Then everyone is
 brought up to date by one product with the kernel rows of the betas that took part. Who has crossed a limit
 meanwhile gets it moved to where he is, and back by the end of the path: the path may differ, its end does not.
