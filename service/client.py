@@ -12,6 +12,7 @@ import io
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -117,6 +118,35 @@ class Client:
     def checkpoint(self, id: str) -> dict[str, Any]:
         """Write a snapshot."""
         return self._json("POST", f"/models/{id}/checkpoint")
+
+    def assess(self, id: str, folds: int | None = None) -> dict[str, Any]:
+        """Ask for the exact leave-one-out decisions of a model's window, or for those of so many folds: a job."""
+        body = {"method": "leave-one-out"} if folds is None else {"method": "k-fold", "folds": folds}
+        return self._json("POST", f"/models/{id}/assessment", json=body)
+
+    def job(self, job: str) -> dict[str, Any]:
+        """One job as it is now, with its result when it is done."""
+        return self._json("GET", f"/jobs/{job}")
+
+    def wait(self, job: str) -> dict[str, Any]:
+        """The job once it is done or cancelled; raises ServiceProblem if it has failed."""
+        while (found := self.job(job))["state"] in ("queued", "running"):
+            self._watch(job)
+        if found["state"] == "failed":
+            raise ServiceProblem(int(found["error"]["status"]), found["error"])
+        return found
+
+    def _watch(self, job: str) -> None:
+        """Return when the stream of a job's events ends, or when there is none to be had."""
+        with suppress(httpx.TransportError), self._http.stream("GET", f"/jobs/{job}/events", timeout=60.0) as events:
+            if not events.is_success:
+                time.sleep(1.0)
+            for _ in events.iter_raw():
+                pass
+
+    def cancel(self, job: str) -> dict[str, Any]:
+        """Have a job stop at its next step."""
+        return self._json("DELETE", f"/jobs/{job}")
 
     def is_ready(self) -> bool:
         """Whether the service can do its work now."""

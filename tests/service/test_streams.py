@@ -1,0 +1,143 @@
+"""Server-sent events: what they show, that they end, and that readers cost nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from starlette.types import Message
+
+from service.errors import QueueFull
+from service.streams import Event, Streams
+from tests.service.conftest import Make
+from tests.service.process import ServiceProcess, blobs
+
+
+def events(response: httpx.Response) -> list[tuple[str, dict[str, Any]]]:
+    """Every event of a stream that ends, (name, data)."""
+    found = []
+    for block in response.read().decode().split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if lines:
+            found.append((lines["event"], json.loads(lines["data"])))
+    return found
+
+
+def test_a_job_is_watched_to_its_final_state(http: httpx.Client, make: Make) -> None:
+    model = make()
+    X, y = blobs(np.random.default_rng(9), 200)
+    http.post(f"/models/{model}/update", json={"add": {"X": X, "y": y}}).raise_for_status()
+    job = http.post(f"/models/{model}/assessment", json={"method": "leave-one-out"}).json()["id"]
+    with http.stream("GET", f"/jobs/{job}/events") as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        seen = events(response)
+    assert {name for name, _ in seen} == {"job"}
+    assert seen[-1][1] == {name: value for name, value in http.get(f"/jobs/{job}").json().items() if name != "result"}
+    assert (seen[-1][1]["state"], seen[-1][1]["progress"]) == ("done", 1.0)
+    progress = [data["progress"] for _, data in seen]
+    assert progress == sorted(progress)
+    with http.stream("GET", f"/jobs/{job}/events") as response:
+        assert events(response) == seen[-1:]
+
+
+def test_a_model_is_watched_until_it_is_deleted(http: httpx.Client, make: Make, service: ServiceProcess) -> None:
+    model = make(C=2.0)
+    found: list[tuple[str, dict[str, Any]]] = []
+
+    def watch() -> None:
+        with service.http() as other, other.stream("GET", f"/models/{model}/events") as response:
+            found.extend(events(response))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    for number in range(3):
+        time.sleep(0.3)
+        http.post(f"/models/{model}/update", json={"add": {"X": [[float(number)]], "y": [1]}}).raise_for_status()
+    time.sleep(0.3)
+    http.delete(f"/models/{model}")
+    watching.join()
+    versions = [data["version"] for _, data in found]
+    assert versions == sorted(set(versions))
+    assert versions[-1] == 3
+    assert (found[-1][0], found[-1][1]["n_examples"], found[-1][1]["C"]) == ("update", 3, 2.0)
+    assert http.get(f"/models/{model}/events").status_code == 404
+
+
+def test_open_streams_are_bounded_beat_and_end_with_the_service(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path, streams=1, heartbeat_seconds=0.2) as process, process.http() as http:
+        http.post("/models", json={"id": "m"}).raise_for_status()
+        with http.stream("GET", "/models/m/events") as response:
+            refused = httpx.get(f"{process.url}/models/m/events", trust_env=False)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            lines = response.iter_lines()
+            while next(lines) != ": nothing new":
+                pass
+            process.signal(signal.SIGTERM)
+            for _ in lines:
+                pass
+        assert process.wait() == 0
+
+
+def first_bytes(port: int) -> bytes:
+    """Ask for a stream, read the beginning of the answer, and leave without a word."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as plain:
+        plain.sendall(b"GET /models/m/events HTTP/1.1\r\nhost: x\r\n\r\n")
+        return plain.recv(12)
+
+
+def test_a_reader_who_leaves_gives_his_place_back(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path, streams=1) as process, process.http() as http:
+        http.post("/models", json={"id": "m"}).raise_for_status()
+        port = int(process.url.rsplit(":", 1)[1])
+        for _ in range(3):
+            end = time.monotonic() + 10
+            while (answer := first_bytes(port)) != b"HTTP/1.1 200":
+                assert answer == b"HTTP/1.1 429"
+                assert time.monotonic() < end
+                time.sleep(0.05)
+
+
+async def open_stream(streams: Streams, send: Any) -> None:
+    """Serve one stream of an event that is always another one."""
+    numbers = iter(range(10**9))
+
+    async def receive() -> Message:
+        await asyncio.sleep(3600)
+        return {"type": "http.disconnect"}
+
+    response = streams.of(lambda: Event("n", {"n": next(numbers)}))
+    await response({"type": "http", "asgi": {"spec_version": "2.3"}}, receive, send)
+
+
+def test_a_reader_who_takes_nothing_is_let_go() -> None:
+    async def scenario() -> None:
+        streams = Streams(limit=1, heartbeat_seconds=1.0, stall_seconds=0.2)
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+            if len(sent) > 2:
+                await asyncio.sleep(3600)
+
+        async def accept(message: Message) -> None:
+            return
+
+        stalled = asyncio.create_task(open_stream(streams, send))
+        await asyncio.sleep(0.1)
+        with pytest.raises(QueueFull):
+            await open_stream(streams, accept)
+        await asyncio.wait_for(stalled, 10)
+        assert len(sent) == 3
+        streams.close()
+        await asyncio.wait_for(open_stream(streams, accept), 10)
+
+    asyncio.run(scenario())
