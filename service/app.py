@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
 
 from service import problems
 from service.observe import HttpMetrics
@@ -53,7 +54,7 @@ def create_app(
             await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(service.close)
 
-    app = FastAPI(
+    app = FastAPIOffline(
         title="LiveSVM",
         summary="Live support vector machines: exact online learning",
         version=operations.VERSION,

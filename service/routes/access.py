@@ -13,6 +13,7 @@ from service.auth import allows, scope_of
 from service.errors import MEDIA_TYPE, Forbidden, Unauthorized
 from service.parts import Service
 from service.schemas import MODEL_ID
+from service.streams import MEDIA_TYPE as EVENT_STREAM
 
 _bearer = HTTPBearer(auto_error=False, description="An API key; asked for when the service has any configured.")
 
@@ -46,9 +47,18 @@ def scope(needed: str) -> Dependency:
 
 def answers(status: int, model: Any, description: str) -> dict[int | str, dict[str, Any]]:
     """OpenAPI's responses: one good one, and problem documents."""
+    return {status: {"model": model, "description": description}, **_refusals()}
+
+
+def stream_answers(description: str) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI's responses of a call that answers with server-sent events."""
+    content = {EVENT_STREAM: {"schema": {"type": "string"}}}
+    return {200: {"description": description, "content": content}, **_refusals()}
+
+
+def _refusals() -> dict[int | str, dict[str, Any]]:
     problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
-        status: {"model": model, "description": description},
         "4XX": {"description": "The request was refused; nothing changed.", "content": problem},
         "5XX": {"description": "The service cannot do it now.", "content": problem},
     }

@@ -14,10 +14,10 @@ from service.bodies import parse_json, read_body, schema_content
 from service.errors import EmptyModel, UnknownJob
 from service.job_files import JobRecord
 from service.parts import Service
-from service.routes.access import ModelId, Parts, answers, scope
+from service.routes.access import ModelId, Parts, answers, scope, stream_answers
 from service.routes.learn import IdempotencyKey
 from service.schemas import JOB_ID, ApplyRequest, AssessmentRequest, Job, JobList, UpdateAnswer
-from service.streams import MEDIA_TYPE, Event
+from service.streams import Event
 from solvers.errors import InvalidInput
 
 router = APIRouter(tags=["jobs"])
@@ -69,7 +69,7 @@ async def see(job: JobId, service: Parts) -> Response:
     summary="Watch a job",
     dependencies=[scope("read")],
     response_class=Response,
-    responses={200: {"description": "Server-sent events.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+    responses=stream_answers("Events, until the last one."),
 )
 async def watch(job: JobId, service: Parts) -> Response:
     """Server-sent events: the job, without its result, each time it has changed; the last one is its final state."""

@@ -13,9 +13,9 @@ from service.errors import ModelUnavailable, UnknownModel
 from service.live import LiveModel, Published
 from service.metrics import ModelSample
 from service.registry import FailedModel
-from service.routes.access import ModelId, Parts, answers, scope
+from service.routes.access import ModelId, Parts, answers, scope, stream_answers
 from service.schemas import ModelDescription, ModelList, ModelSpec, Recovery
-from service.streams import MEDIA_TYPE, Event
+from service.streams import Event
 
 router = APIRouter(tags=["models"])
 
@@ -87,7 +87,7 @@ async def delete(id: ModelId, service: Parts) -> Response:
     summary="Watch a model",
     dependencies=[scope("read")],
     response_class=Response,
-    responses={200: {"description": "Server-sent events.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+    responses=stream_answers("Events, until the model is deleted or the service stops."),
 )
 async def watch(id: ModelId, service: Parts) -> Response:
     """Server-sent events: the newest version, each time there is one; a reader slower than the updates misses some."""

@@ -197,3 +197,13 @@ def test_metrics_count_what_happened(http: httpx.Client, make: Make) -> None:
     assert 'route="/models/{id}/update",status="200"' in text
     http.delete(f"/models/{model}")
     assert f'model="{model}"' not in http.get("/metrics").text
+
+
+@pytest.mark.parametrize("page", ["/docs", "/redoc"])
+def test_the_documents_of_the_api_ask_nothing_of_other_hosts(page: str, http: httpx.Client) -> None:
+    text = http.get(page).raise_for_status().text
+    assert "//" not in "".join(re.findall(r"""(?:src|href)=["']([^"']*)["']""", text))
+    asked = re.findall(r"""(?:src|href|spec-url)=["']([^"']*)["']""", text)
+    assert len(asked) >= 3
+    for path in asked:
+        http.get(path).raise_for_status()

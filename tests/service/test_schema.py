@@ -12,6 +12,8 @@ from schemathesis.core.result import Ok
 from tests.service.process import ServiceProcess
 
 KNOWN = "schema-target"
+ENDLESS = "/models/{id}/events"
+"""Answers as long as the model lives; drawn requests ask it of models that there are not."""
 
 
 def keep_one_row(body: Any) -> None:
@@ -23,8 +25,8 @@ def keep_one_row(body: Any) -> None:
                 add[name] = column[:1]
 
 
-def exercise(operation: Any, url: str) -> set[int]:
-    """Send requests drawn for one operation; the statuses that came back."""
+def exercise(operation: Any, url: str, known: dict[str, str]) -> set[int]:
+    """Send requests drawn for one operation, on ``known`` resources; the statuses that came back."""
     statuses: set[int] = set()
 
     @settings(
@@ -37,8 +39,8 @@ def exercise(operation: Any, url: str) -> set[int]:
     )
     @given(case=operation.as_strategy())
     def send(case: Any) -> None:
-        if case.path_parameters and case.method.upper() != "DELETE":
-            case.path_parameters["id"] = KNOWN
+        if case.method.upper() != "DELETE":
+            case.path_parameters.update({name: known[name] for name in case.path_parameters if name in known})
         if len(repr(case.body)) % 2:
             keep_one_row(case.body)
         response = case.call(base_url=url)
@@ -53,12 +55,20 @@ def exercise(operation: Any, url: str) -> set[int]:
 
 def test_no_operation_fails(service: ServiceProcess, http: httpx.Client) -> None:
     http.post("/models", json={"id": KNOWN}).raise_for_status()
+    http.post(f"/models/{KNOWN}/update", json={"add": {"X": [[0.0], [1.0]], "y": [-1, 1]}}).raise_for_status()
+    job = http.post(f"/models/{KNOWN}/assessment", json={"method": "leave-one-out"}).json()["id"]
+    known = {"id": KNOWN, "job": job}
     document = http.get("/openapi.json").json()
     seen: dict[str, set[int]] = {}
     for result in schemathesis.openapi.from_dict(document).get_all_operations():
         assert isinstance(result, Ok)
         operation = result.ok()
-        seen[f"{operation.method.upper()} {operation.path}"] = exercise(operation, service.url)
-    assert len(seen) == 11
+        seen[f"{operation.method.upper()} {operation.path}"] = exercise(
+            operation, service.url, {} if operation.path == ENDLESS else known
+        )
+    assert len(seen) == sum(len(operations) for operations in document["paths"].values())
     assert seen["POST /models/{id}/update"] >= {200, 422}
+    assert seen["POST /models/{id}/assessment"] >= {202, 422}
+    assert seen["GET /jobs/{job}"] == seen["GET /jobs/{job}/events"] == {200}
+    assert seen["POST /jobs/{job}/apply"] >= {409}
     assert 201 in seen["POST /models"]
