@@ -27,3 +27,19 @@ def update_answer(version: int, command: Command, outcome: Outcome, durability: 
             "durability": durability.value,
         }
     )
+
+
+def restore_answer(version: int, restored: int, outcome: Outcome, durability: Durability) -> bytes:
+    """JSON of :class:`service.schemas.RestoreAnswer`."""
+    sizes = outcome.sizes
+    return to_json(
+        {
+            "version": version,
+            "restored": restored,
+            "n_examples": sizes.n_examples,
+            "n_free": sizes.n_free,
+            "n_bound": sizes.n_bound,
+            "max_violation": sizes.max_violation,
+            "durability": durability.value,
+        }
+    )

@@ -14,7 +14,7 @@ from service import problems
 from service.observe import HttpMetrics
 from service.openapi import describe
 from service.parts import Service
-from service.routes import jobs, learn, models, operations, predict
+from service.routes import jobs, learn, models, operations, predict, versions
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.service = service
-    for resource in (models, learn, predict, jobs, operations):
+    for resource in (models, learn, predict, versions, jobs, operations):
         app.include_router(resource.router)
     problems.install(app)
     describe(app, secured=bool(service.keys))

@@ -10,18 +10,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service import crash
-from service.answers import update_answer
 from service.arrays import Matrix, Vector
-from service.commands import Command, Update
+from service.commands import Update
 from service.errors import EmptyModel, IdempotencyConflict, UnknownModel
 from service.journal import Journal, Source
 from service.metrics import ModelSample
@@ -31,6 +32,7 @@ from service.schemas import ModelSpec, ServingState
 from service.settings import Settings
 from service.store.base import Durability, Head, Idempotency, Lease, StoreError
 from service.tasks import check_update, task_of
+from service.versions import Entry, Restoration, answer_to, digest_of_restore, oldest_kept, state_at
 from service.window import Limits
 from service.writer import Writer
 from solvers.errors import InvalidInput, SolverError
@@ -161,7 +163,22 @@ class LiveModel:
 
     def update(self, update: Update, request: str | None) -> Future[Reply]:
         """Apply an update; ``request`` is its Idempotency-Key."""
-        return self._writer.submit(lambda: self._update(update, request))
+        return self._writer.submit(lambda: self._counted(lambda: self._apply(update, request)))
+
+    def restore(self, version: int, request: str | None) -> Future[Reply]:
+        """Go back to a kept version, as a new one; ``request`` is its Idempotency-Key."""
+        return self._writer.submit(lambda: self._counted(lambda: self._restore(version, request)))
+
+    def versions(self) -> dict[str, Any]:
+        """Which versions can be had; asks the store, so it belongs in a thread."""
+        with self._around.source.health.store_call("load"):
+            store = self._around.source.store
+            snapshots, oldest = store.snapshots(self.id), oldest_kept(store, self.id)
+        kept = [
+            {"version": s.version, "saved_at": datetime.fromtimestamp(s.saved_at, UTC).isoformat(), "bytes": s.size}
+            for s in snapshots
+        ]
+        return {"current": self.published.version, "oldest": oldest, "snapshots": kept}
 
     def certificate(self) -> Future[dict[str, Any]]:
         """Recompute the certificate of the version that is newest when its turn comes."""
@@ -191,11 +208,11 @@ class LiveModel:
 
     # The writer.
 
-    def _update(self, update: Update, request: str | None) -> Reply:
+    def _counted(self, call: Callable[[], Reply]) -> Reply:
         count, task = self._metrics.updates, self.spec.task
         start = time.perf_counter()
         try:
-            reply = self._apply(update, request)
+            reply = call()
         except (SolverError, IdempotencyConflict):
             count.labels(task, "refused").inc()
             raise
@@ -208,22 +225,34 @@ class LiveModel:
         return reply
 
     def _apply(self, update: Update, request: str | None) -> Reply:
-        """Log, then apply, then publish; all or nothing."""
         self._check_open()
         digest = update.digest() if request is not None else b""
         if request is not None and (earlier := self._journal.recall(request, digest)) is not None:
             return Reply(earlier, replayed=True)
         check_update(self.spec, update)
-        now = time.time()
-        command = self._state.window.plan(update, self._limits, now, request)
+        return self._execute(self._state.window.plan(update, self._limits, time.time(), request), digest)
+
+    def _restore(self, version: int, request: str | None) -> Reply:
+        self._check_open()
+        digest = digest_of_restore(version)
+        if request is not None and (earlier := self._journal.recall(request, digest)) is not None:
+            return Reply(earlier, replayed=True)
+        source, cache_mb = self._around.source, self._around.settings.cache_mb
+        with self._around.solves, source.health.store_call("load"):
+            found = state_at(source.store, self.spec, cache_mb, self.id, version)
+        return self._execute(Restoration(version, found.encode(), request), digest)
+
+    def _execute(self, entry: Entry, digest: bytes) -> Reply:
+        """Log, then apply, then publish; all or nothing."""
+        request = entry.request
         crash.point("before-log")
-        durability = self._append(command.encode(), None if request is None else Idempotency(request, digest))
+        durability = self._append(entry.encode(), None if request is None else Idempotency(request, digest))
         crash.point("after-log")
-        outcome = self._solve(command)
+        outcome = self._solve(entry)
         crash.point("before-publish")
-        self.published = self._snapshot_for_readers(now)
+        self.published = self._snapshot_for_readers(time.time())
         self._changed_since = self._changed_since or time.monotonic()
-        answer = update_answer(self._state.version, command, outcome, durability)
+        answer = answer_to(entry, self._state.version, outcome, durability)
         if request is not None:
             self._journal.owe(lambda: self._journal.remember(request, answer))
             with suppress(StoreError):  # it is in the log; the store is told before the next command
@@ -244,12 +273,12 @@ class LiveModel:
             self._journal.abort(self._state.sequence + 1)
             self._state.skip()
 
-    def _solve(self, command: Command) -> Outcome:
+    def _solve(self, entry: Entry) -> Outcome:
         """Follow the path; on failure take the record back, with the model as it was."""
         sequence = self._state.sequence + 1
         try:
             with self._around.solves:
-                outcome = self._state.apply(command)
+                outcome = entry.apply(self._state) if isinstance(entry, Restoration) else self._state.apply(entry)
         except SolverError:
             self._state.skip()
             self._journal.owe(lambda: self._journal.abort(sequence))

@@ -7,9 +7,17 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from service.schemas import ApplyRequest, AssessmentRequest, ModelSpec, PredictRequest, Problem, UpdateRequest
+from service.schemas import (
+    ApplyRequest,
+    AssessmentRequest,
+    ModelSpec,
+    PredictRequest,
+    Problem,
+    RestoreRequest,
+    UpdateRequest,
+)
 
-_NAMED = (ModelSpec, UpdateRequest, PredictRequest, AssessmentRequest, ApplyRequest, Problem)
+_NAMED = (ModelSpec, UpdateRequest, RestoreRequest, PredictRequest, AssessmentRequest, ApplyRequest, Problem)
 
 
 def describe(app: FastAPI, *, secured: bool) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from service.answers import update_answer
-from service.commands import Command
 from service.journal import Source
 from service.model import ModelState
 from service.schemas import ModelSpec
 from service.store.base import Lease, LogRecord, StoreDamaged
+from service.versions import answer_to, decode_entry, reapply
 from solvers.errors import SolverError
 
 log = logging.getLogger(__name__)
@@ -60,12 +59,9 @@ def _replay(source: Source, lease: Lease, state: ModelState, record: LogRecord, 
     if record.aborted:
         state.skip()
         return False
-    command = Command.decode(record.data)
+    entry = decode_entry(record.data)
     try:
-        try:
-            outcome = state.apply(command)
-        except SolverError:  # it went well before from other rounding errors; there is one optimum, so ask again
-            outcome = state.apply_cold(command)
+        outcome = reapply(state, entry)
     except SolverError as error:
         if not is_newest:
             reason = f"record {record.sequence} of model {lease.model} can no longer be applied: {error}"
@@ -74,9 +70,9 @@ def _replay(source: Source, lease: Lease, state: ModelState, record: LogRecord, 
         source.store.abort(lease, record.sequence)
         state.skip()
         return False
-    if command.request is not None:
-        answer = update_answer(state.version, command, outcome, source.store.durability())
-        earlier = source.store.recall(lease.model, command.request)
+    if entry.request is not None:
+        earlier = source.store.recall(lease.model, entry.request)
         if earlier is not None and earlier.answer is None:
-            source.store.remember(lease, command.request, answer)
+            answer = answer_to(entry, state.version, outcome, source.store.durability())
+            source.store.remember(lease, entry.request, answer)
     return True

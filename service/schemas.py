@@ -395,6 +395,40 @@ class Checkpoint(BaseModel):
     seconds: float
 
 
+class SnapshotDescription(BaseModel):
+    """A kept snapshot."""
+
+    version: int
+    saved_at: datetime
+    bytes: int
+
+
+class Versions(BaseModel):
+    """The versions that can be had: every one from the oldest to the current."""
+
+    current: int
+    oldest: int
+    snapshots: list[SnapshotDescription] = Field(description="Newest first; a version near one is quick to restore.")
+
+
+class RestoreRequest(Request):
+    """The version to go back to."""
+
+    version: int = Field(ge=0, le=2**53)
+
+
+class RestoreAnswer(BaseModel):
+    """The new version, which holds what the restored one held."""
+
+    version: int
+    restored: int
+    n_examples: int
+    n_free: int
+    n_bound: int
+    max_violation: float
+    durability: Literal["fsynced", "logged", "memory"]
+
+
 class Recovery(BaseModel):
     """How the model came back at the last start."""
 

@@ -1,0 +1,46 @@
+"""Versions: which can be had again, and going back to one."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from pydantic_core import to_json
+from starlette.responses import Response
+
+from service.bodies import parse_json, read_body, schema_content
+from service.routes.access import ModelId, Parts, answers, scope
+from service.routes.learn import IdempotencyKey
+from service.schemas import RestoreAnswer, RestoreRequest, Versions
+
+router = APIRouter(tags=["versions"])
+
+
+@router.get(
+    "/models/{id}/versions",
+    summary="List the versions that can be had",
+    dependencies=[scope("read")],
+    responses=answers(200, Versions, "Every version from the oldest to the current can be restored."),
+)
+async def versions(id: ModelId, service: Parts) -> Response:
+    """The kept snapshots, and the oldest version that they and the log reach."""
+    live = service.models().get(id)
+    with service.control.place():
+        return Response(to_json(await service.control.run(live.versions)), media_type="application/json")
+
+
+@router.post(
+    "/models/{id}/restore",
+    summary="Go back to a version",
+    dependencies=[scope("learn")],
+    responses=answers(200, RestoreAnswer, "A new version holds what the restored one held, as durable as it says."),
+    openapi_extra=schema_content("RestoreRequest"),
+)
+async def restore(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+    """Go back to a kept version, as a new version: examples, targets, weights and C are what they were then."""
+    live = service.models().get(id)
+    with service.workers.place():
+        wanted = parse_json(await read_body(request, service.settings), RestoreRequest)
+    reply = await asyncio.wrap_future(live.restore(wanted.version, idempotency_key))
+    headers = {"idempotent-replayed": "true"} if reply.replayed else None
+    return Response(reply.body, 200, headers, "application/json")
