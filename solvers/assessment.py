@@ -240,7 +240,7 @@ def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, decisions: Fl
         outcome = follow_path(w)
         events += counters[EVENTS]
         gap, primal, resolution = gap_of(e, w.n, clock[B])
-        if outcome == DONE and gap <= max(goal * abs(primal), resolution):
+        if outcome == DONE and gap <= max(goal * abs(primal), 4.0 * resolution):
             decisions[i] = e.f[slot]
         _put_back(w, kept)
     return events

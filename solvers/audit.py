@@ -26,9 +26,9 @@ class Audit(NamedTuple):
     def relative_gap(self) -> float:
         return self.gap / max(self.size, self.resolution) if self.gap > 0 else 0.0
 
-    def good(self, goal: float) -> bool:
-        """Say whether the gap is as small as asked for, or as rounding allows."""
-        return self.gap <= max(goal * self.size, self.resolution)
+    def good(self, goal: float, roundings: float = 1.0) -> bool:
+        """Say whether the gap is as small as asked for, or as that many roundings of each f allow."""
+        return self.gap <= max(goal * self.size, roundings * self.resolution)
 
 
 def audited(state: PathState) -> Audit:
@@ -39,7 +39,7 @@ def audited(state: PathState) -> Audit:
         kink_scale = max(state.total, level_scale) * float(e.diagonal[:n].max())
     off_sum = abs(float(e.beta[:n].sum()) - state.total) if state.intercept else 0.0
     primal += state.total * state.b
-    resolution += 4 * EPS * float(np.abs(e.beta[:n]).sum()) * max(abs(state.b), kink_scale)
+    resolution += EPS * float(np.abs(e.beta[:n]).sum()) * max(abs(state.b), kink_scale)
     gap += max(abs(state.b), kink_scale) * off_sum
     relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
     violation = max(off_f, relative_beta * max(kink_scale, 1.0))
@@ -86,7 +86,7 @@ def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, f
         off_beta = max(off_beta, outside)
         exposed += max(width, 0.0)
         gap += outside * abs(f)
-    resolution = 4.0 * EPS * exposed * (kink_scale + mass)
+    resolution = EPS * exposed * (kink_scale + mass)
     return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution
 
 

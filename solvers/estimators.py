@@ -18,8 +18,6 @@ from solvers.losses import Losses, epsilon_insensitive, hinge, one_class, pinbal
 
 Floats = NDArray[np.float64]
 
-ON_BOUNDARY = 1e-10  # of rho; see IncrementalOneClassSVM.decision_function
-
 
 class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
     """A support vector classifier that stays exactly optimal while examples come and go.
@@ -132,7 +130,7 @@ class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
     def _known_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
         """Return the classes known after seeing ``labels``."""
         if self.classes is not None:
-            fixed = np.asarray(self.classes)
+            fixed = np.array(list(self.classes))
             if fixed.shape != (2,) or fixed[0] == fixed[1]:
                 raise InvalidInput(f"must be two different labels, not {self.classes!r}", field="classes")
             return fixed
@@ -330,8 +328,7 @@ class IncrementalOneClassSVM(OutlierMixin, LiveEstimator):  # type: ignore[misc]
 
         Margin examples lie on the boundary: what only rounding keeps off it, 1e-10 of rho, is 0.
         """
-        f = self._decision(X)
-        return np.where(np.abs(f) <= ON_BOUNDARY * abs(self.offset_), 0.0, f)
+        return self._decision(X)
 
     def score_samples(self, X: ArrayLike) -> Floats:
         """Return ``w'x`` for ``X`` (m, d), as (m,)."""

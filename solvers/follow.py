@@ -8,11 +8,9 @@ off, so another round is the corrector (rule 7 of the path engine's design).
 
 from __future__ import annotations
 
-import numpy as np
-
 from solvers.audit import audited
 from solvers.errors import NotOptimal
-from solvers.fresh import refactor, refresh, refresh_margin
+from solvers.fresh import Standing, refactor, refresh, refresh_margin, restore, stand
 from solvers.passage import DEFAULT, Settings, Trace, walk_once
 from solvers.state import PathState, empty_motion
 
@@ -34,29 +32,32 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
         trace.max_violation = trace.relative_gap = 0.0
         return trace
     motion = empty_motion(state.capacity)
-    best = np.inf
     audit = audited(state)
+    best: tuple[float, Standing] | None = None
     for round_ in range(settings.max_rounds):
         arrived = walk_once(state, motion, audit, trace, settings, 0.01**round_)
         refresh_margin(state, audit.kink_scale)
-        audit = audited(state)
-        trace.max_violation, trace.relative_gap = audit.violation, audit.relative_gap
-        trusted = arrived and state.events_since_refresh <= settings.refresh_events
-        if trusted and audit.good(settings.goal):
+        audit = trace.noted(audited(state))
+        fresh = state.events_since_refresh <= settings.refresh_events
+        if arrived and fresh and audit.good(settings.goal):
             return trace
-        if trusted and round_ == 0 and not audit.good(settings.coarse):
-            continue  # somebody was let through a limit: that needs another walk, not another f
+        if arrived and fresh and round_ == 0 and not audit.good(settings.coarse):
+            continue  # somebody is beyond a limit: that needs another walk, not another f
         refresh(state)
         trace.refreshed += 1
-        audit = audited(state)
-        trace.max_violation, trace.relative_gap = audit.violation, audit.relative_gap
-        stuck = round_ >= 2 and audit.gap > best / 2
-        if arrived and (audit.good(settings.goal) or (stuck and audit.good(settings.acceptable))):
+        audit = trace.noted(audited(state))
+        if arrived and audit.good(settings.goal):
             return trace
-        best = min(best, audit.gap)
+        if arrived and audit.good(settings.acceptable, settings.roundings):
+            if best is not None and audit.gap > best[0] / 2:
+                break  # rounding allows no more
+            best = audit.gap, stand(state)
         if round_ >= 1:
             refactor(state)
             trace.refactored += 1
-    if not audit.good(settings.acceptable):
+    if best is None:
         raise NotOptimal(f"the path ended with a relative gap of {audit.relative_gap:.1e} after {trace.events} events")
+    if audit.gap > best[0]:
+        restore(state, best[1])
+        trace.noted(audited(state))
     return trace

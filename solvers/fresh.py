@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -129,6 +131,32 @@ def refactor(state: PathState, free: Ints | None = None) -> None:
     state.make_room_for_free(free.size)
     kappa = state.kappa if state.intercept else 0.0
     rebuild(state.factor, state.rows.values, state.rows.row_of, free, state.examples.diagonal, kappa)
+
+
+class Standing(NamedTuple):
+    """Where everyone stands: what is needed to come back to it."""
+
+    examples: Examples
+    b: float
+    kappa: float
+    total: float
+    free: Ints
+
+
+def stand(state: PathState) -> Standing:
+    """Return a copy of where everyone stands now."""
+    n = state.n_slots
+    copies = Examples(*(a[:n].copy() for a in state.examples))  # type: ignore[arg-type]
+    return Standing(copies, state.b, state.kappa, state.total, state.free_slots().copy())
+
+
+def restore(state: PathState, standing: Standing) -> None:
+    """Bring everyone back to where they stood, with a fresh factor."""
+    n = standing.examples.f.size
+    for array, old in zip(state.examples, standing.examples, strict=True):
+        array[:n] = old
+    state.b, state.kappa, state.total = standing.b, standing.kappa, standing.total
+    refactor(state, standing.free)
 
 
 def mean_diagonal(state: PathState) -> float:

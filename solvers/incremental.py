@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from solvers.errors import NotOptimal
 from solvers.factor import delete
 from solvers.follow import DEFAULT, Settings, Trace, follow
-from solvers.fresh import BLOCK, mean_diagonal, need_rows, refactor, refresh
+from solvers.fresh import BLOCK, mean_diagonal, refactor, refresh, restore, stand
 from solvers.losses import Losses, leaving
 from solvers.state import PathState
 
@@ -130,19 +130,13 @@ def release_free(state: PathState, slots: Ints) -> None:
 @contextmanager
 def undone_on_error(state: PathState) -> Iterator[None]:
     """Bring the state back to what it was when anything goes wrong inside."""
-    n = state.n_slots
-    kept = [a[:n].copy() for a in state.examples]
-    vacant, b, kappa, total = list(state.vacant), state.b, state.kappa, state.total
-    free = state.free_slots().copy()
+    n, vacant, standing = state.n_slots, list(state.vacant), stand(state)
     try:
         yield
     except BaseException:
         state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(n, vacant))))
-        state.n_slots, state.vacant, state.b, state.kappa, state.total = n, vacant, b, kappa, total
-        for array, old in zip(state.examples, kept, strict=True):
-            array[:n] = old
-        need_rows(state, free)
-        refactor(state, free)
+        state.n_slots, state.vacant = n, vacant
+        restore(state, standing)
         raise
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ class Settings:
     goal: float = 1e-10  #: relative gap that asks for no more correction
     coarse: float = 1e-7  #: relative gap beyond which rounding is not what is wrong
     acceptable: float = 1e-8  #: relative gap beyond which a state is not called optimal
+    roundings: float = 64.0  #: or within so many roundings of each f
     perturbation: float = 1e-8  #: how far ties are spread when the loop stalls
     max_rounds: int = 12
     refresh_events: int = 2000  #: f is computed afresh from beta at least this often
@@ -59,10 +60,10 @@ class Trace:
     max_violation: float = 0.0  #: in units of f, at the end
     relative_gap: float = 0.0  #: at the end
 
-    def __add__(self, later: Trace) -> Trace:
-        """Return the sum of two walks; the violation is that of the later one."""
-        counts = {f.name: getattr(self, f.name) + getattr(later, f.name) for f in fields(self)}
-        return Trace(**{**counts, "max_violation": later.max_violation, "relative_gap": later.relative_gap})
+    def noted(self, audit: Audit) -> Audit:
+        """Note what an audit found, and return it."""
+        self.max_violation, self.relative_gap = audit.violation, audit.relative_gap
+        return audit
 
 
 def walk_once(

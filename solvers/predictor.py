@@ -23,6 +23,7 @@ class Predictor:
     ----------
     support : (d, n_support) features of the support vectors, transposed
     coefficients : (n_support,) signed beta
+    boundary : decision values up to this far from 0 are 0; of one-class models, whose margin lies on the boundary
     """
 
     kernel: Kernel
@@ -30,6 +31,7 @@ class Predictor:
     coefficients: Floats
     intercept: float
     n_features: int | None
+    boundary: float = 0.0
 
     @property
     def n_support(self) -> int:
@@ -47,4 +49,6 @@ class Predictor:
             for start in range(0, rows.shape[0], _BLOCK):
                 part = rows[start : start + _BLOCK]
                 out[start : start + _BLOCK] += self.kernel.matrix(part, self.support) @ self.coefficients
+        if self.boundary:
+            out[np.abs(out) <= self.boundary] = 0.0
         return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,9 @@ from solvers.validation import Key
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+ON_BOUNDARY = 1e-10  # of rho: f this close to 0 is 0 in a one-class model
 
 
 class Change(NamedTuple):
@@ -150,13 +154,15 @@ class Window:
             self.state.examples.beta[support],
             self.state.b,
             self.width,
+            ON_BOUNDARY * abs(self.state.b) if self.state.total else 0.0,
         )
 
     def certificate(self) -> Certificate:
         """Recompute f from features and coefficients, and certify."""
         slots, state = self.slots, self.state
         X, beta = self.X, self.beta
-        f = self.predictor().decision_function(X) if slots.size else np.empty(0)
+        predictor = replace(self.predictor(), boundary=0.0)
+        f = predictor.decision_function(X) if slots.size else np.empty(0)
         return certify(state.losses(slots), beta, f, state.b, total=state.total, intercept=state.intercept)
 
     def to_arrays(self) -> dict[str, Any]:
