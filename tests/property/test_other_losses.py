@@ -93,6 +93,16 @@ def judge(task: Task, model: Model, drawn: Problem, y: Vector, window: Rows) -> 
     return gap(K, losses, coefficients(model), float(model.intercept_[0]))
 
 
+def negligible(task: Task, drawn: Problem, y: Vector, window: Rows) -> float:
+    """Return a gap that says nothing: 1e-9 of what the model costs that is zero everywhere.
+
+    Where the targets are constant the optimum costs nothing, and a gap relative to it is rounding over rounding.
+    """
+    losses = task.losses(y[window], drawn.C, drawn.weight[window], drawn.fit_intercept)
+    steepest, furthest = np.abs(losses.slopes).max(axis=1), np.abs(losses.kinks).max(axis=1)
+    return float((1e-9 * steepest * furthest + 1e-14 * steepest).sum())
+
+
 def check_every_update(task: Task, drawn: Problem, kind: int) -> None:
     """Assert that every update ends at an optimum of the task."""
     y = targets(drawn, kind)
@@ -101,8 +111,10 @@ def check_every_update(task: Task, drawn: Problem, kind: int) -> None:
     for batch, window in zip(drawn.batches, drawn.windows(), strict=True):
         update(task, model, drawn, y, batch.add, batch.remove)
         found = judge(task, model, drawn, y, window)
-        assert found.relative <= (1e-8 if drawn.C <= 1e4 else 1e-7), found
-        assert max(found.box_violation, found.sum_violation) <= 1e-12 * unit * max(len(window), 1), found
+        nothing = negligible(task, drawn, y, window)
+        assert found.relative <= (1e-8 if drawn.C <= 1e4 else 1e-7) or found.gap <= nothing, found
+        off = max(found.box_violation, found.sum_violation)
+        assert off <= (1e-12 if found.primal > nothing else 1e-9) * unit * max(len(window), 1), found
         ours = model.certificate()
         assert ours.n_examples == len(window)
         assert ours.duality_gap == pytest.approx(found.gap, abs=1e-9 * abs(found.primal) + 100 * found.resolution)
@@ -135,6 +147,7 @@ def test_adding_and_removing_again_changes_nothing(name: str, drawn: Problem, ki
         update(task, model, drawn, y, nobody, guests)
     after = judge(task, model, drawn, y, kept)
     slack = 1e-7 * max(abs(before.primal), abs(after.primal)) + before.resolution + after.resolution
+    slack += negligible(task, drawn, y, kept)
     assert abs(before.primal - after.primal) <= slack
     assert abs(before.dual - after.dual) <= slack
 
@@ -146,7 +159,8 @@ def test_a_predictor_and_arrays_are_the_model(name: str, drawn: Problem, kind: i
     model = task.make(**parameters(drawn))
     update(task, model, drawn, y, everyone, everyone[:0])
     again = type(model).from_arrays(model.get_params(), model.to_arrays())
-    assert judge(task, again, drawn, y, everyone).relative <= (1e-8 if drawn.C <= 1e4 else 1e-7)
+    found = judge(task, again, drawn, y, everyone)
+    assert found.relative <= (1e-8 if drawn.C <= 1e4 else 1e-7) or found.gap <= negligible(task, drawn, y, everyone)
     decisions = model.predict(drawn.X) if isinstance(model, IncrementalSVR) else model.decision_function(drawn.X)
     assert np.array_equal(model.predictor().decision_function(drawn.X), decisions)
 
