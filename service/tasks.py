@@ -14,7 +14,6 @@ from service.commands import Update
 from service.schemas import LOSS_PARAMETERS, TASK_PARAMETERS, ModelSpec
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, Predictor
 from solvers.errors import InvalidInput
-from solvers.estimators import ON_BOUNDARY
 from solvers.live_estimator import LiveEstimator
 
 
@@ -66,9 +65,8 @@ def _value(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
 
 
 def _inside(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
-    """1 inside and on the boundary, where rounding alone does not count, -1 outside."""
+    """1 inside and on the boundary, -1 outside."""
     decision = predictor.decision_function(X)
-    decision = np.where(np.abs(decision) <= ON_BOUNDARY * abs(predictor.intercept), 0.0, decision)
     return decision, np.where(decision >= 0, 1, -1)
 
 
