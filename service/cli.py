@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     options = _parser().parse_args(arguments)
     command: str = options.command
-    return {"serve": _serve, "settings": _settings, "key": _key}[command](options)
+    return {"serve": _serve, "settings": _settings, "key": _key, "store": _store}[command](options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -26,6 +26,12 @@ def _parser() -> argparse.ArgumentParser:
     key = commands.add_parser("key", help="make an API key")
     key.add_argument("--scope", choices=("read", "learn", "admin"), required=True)
     key.add_argument("--label", default="key", help="who it is for, as the entry will say")
+    store = commands.add_parser("store", help="move what is stored").add_subparsers(dest="action", required=True)
+    copy = store.add_parser("copy", help="copy every model from one store to another, and check the copy")
+    for name in ("source", "target"):
+        copy.add_argument(name, help="a data directory, or a Redis URL")
+    copy.add_argument("--prefix", default="livesvm", help="first part of every key in Redis")
+    copy.add_argument("--patience", type=float, default=10.0, help="seconds to wait for a service that has died")
     return parser
 
 
@@ -66,6 +72,27 @@ def _key(options: argparse.Namespace) -> int:
     secret, entry = new_key(options.label, options.scope)
     print(f"key, for the caller, shown once:  {secret}")
     print(f"entry for LIVESVM_API_KEYS:       {entry}")
+    return 0
+
+
+def _store(options: argparse.Namespace) -> int:
+    from contextlib import ExitStack
+
+    from service.store.base import StoreError
+    from service.store.copy import Copied, copy_models
+    from service.store.places import open_place
+
+    def say(copied: Copied) -> None:
+        counts = f"{copied.records} records, {copied.snapshots} snapshots, {copied.requests} requests"
+        print(f"{copied.model}: up to record {copied.sequence}; {counts}")
+
+    with ExitStack() as opened:
+        try:
+            source, target = (open_place(place, options.prefix, opened) for place in (options.source, options.target))
+            copy_models(source, target, options.patience, say)
+        except (StoreError, ValueError) as error:
+            print(f"livesvm: {error}", file=sys.stderr)
+            return 1
     return 0
 
 

@@ -17,6 +17,7 @@ from service.store.base import (
     Idempotency,
     Lease,
     ModelGone,
+    OutOfSequence,
     Store,
     StoreBehind,
     StoreError,
@@ -71,9 +72,11 @@ class Journal:
 
     def append(self, sequence: int, data: bytes, idempotency: Idempotency | None) -> Durability:
         """Log a command; the durability that it reached."""
-        level = self._call(
-            "append", lambda store: store.append(self.lease, sequence, data, idempotency, keep=self.keep)
-        )
+        try:
+            level = self._call("append", lambda s: s.append(self.lease, sequence, data, idempotency, keep=self.keep))
+        except OutOfSequence:
+            self.last_sequence()  # says so if the store is behind
+            raise
         self.known = sequence
         return level
 

@@ -21,6 +21,7 @@ from service.registry import Registry
 from service.settings import Settings
 from service.store.base import Store, StoreError
 from service.store.lock import DirectoryLock
+from service.store.places import DATABASE
 from service.store.redis import RedisStore
 from service.store.sqlite import SqliteStore
 from service.streams import Streams
@@ -39,7 +40,7 @@ log = logging.getLogger(__name__)
 def open_store(settings: Settings, holder: str) -> Store:
     """The store that the settings ask for, as the service ``holder``; raises StoreError."""
     if not settings.redis_url:
-        return SqliteStore(settings.data_dir / "livesvm.sqlite3")
+        return SqliteStore(settings.data_dir / DATABASE)
     return RedisStore(
         settings.redis_url,
         holder,

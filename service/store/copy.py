@@ -1,0 +1,97 @@
+"""Move what one store holds to another, whole: models, logs, snapshots, remembered requests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from service.store.base import Lease, LeaseHeld, LogRecord, Store, StoreDamaged, StoredModel
+
+KEEP_ALL = 2**53
+_LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Copied:
+    """One model that was copied: its newest record, and how much came with it."""
+
+    model: str
+    sequence: int
+    records: int
+    snapshots: int
+    requests: int
+
+
+def copy_models(source: Store, target: Store, patience: float, say: Callable[[Copied], None]) -> None:
+    """Copy every model of ``source`` to ``target``; ``say`` is told of each.
+
+    Each model's lease is taken in the source, so that nobody writes it meanwhile, and let go of afterwards. A model
+    that cannot be copied whole is not left in the target.
+
+    Parameters
+    ----------
+    patience : seconds to wait for the lease of a service that has stopped without letting go
+
+    Raises
+    ------
+    LeaseHeld if a living service holds a model, ModelExists if the target has one of that id, StoreError
+    """
+    for stored in source.models():
+        lease = _acquire(source, stored.id, patience)
+        try:
+            say(_copy(source, target, stored, lease))
+        finally:
+            source.release(lease)
+
+
+def _acquire(source: Store, model: str, patience: float) -> Lease:
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return source.acquire(model)
+        except LeaseHeld:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_LOOK_SECONDS)
+
+
+def _copy(source: Store, target: Store, stored: StoredModel, held: Lease) -> Copied:
+    model = stored.id
+    records = list(source.log(model, 0))
+    snapshots = [(s, source.load_snapshot(model, s.sequence)) for s in reversed(source.snapshots(model))]
+    requests = source.requests(model)
+    newest = source.last_sequence(held)
+    begin = records[0].sequence - 1 if records else newest
+    lease = target.create(model, stored.spec, begin)
+    try:
+        for record in records:
+            _append(target, lease, record)
+        for snapshot, data in snapshots:  # after the log, as it is trimmed below the older one already
+            target.save_snapshot(lease, snapshot.sequence, data, snapshot.version)
+        target.put_requests(lease, requests)
+        _check(source, target, model)
+    except BaseException:
+        target.delete(lease)
+        raise
+    target.release(lease)
+    return Copied(model, newest, len(records), len(snapshots), len(requests))
+
+
+def _append(target: Store, lease: Lease, record: LogRecord) -> None:
+    target.append(lease, record.sequence, record.data, None, keep=KEEP_ALL)
+    if record.aborted:
+        target.abort(lease, record.sequence)
+
+
+def _check(source: Store, target: Store, model: str) -> None:
+    """Read everything back; raises StoreDamaged unless it is the same."""
+    kept = [snapshot.sequence for snapshot in source.snapshots(model)]
+    same = (
+        list(source.log(model, 0)) == list(target.log(model, 0))
+        and source.requests(model) == target.requests(model)
+        and kept == [snapshot.sequence for snapshot in target.snapshots(model)]
+        and all(source.load_snapshot(model, n) == target.load_snapshot(model, n) for n in kept)
+    )
+    if not same:
+        raise StoreDamaged(f"the copy of model {model} is not what was copied")

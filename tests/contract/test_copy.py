@@ -1,0 +1,109 @@
+"""Moving between stores: everything comes along, or nothing does."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from service.cli import main
+from service.store.base import Idempotency, Store
+from service.store.places import open_place
+from tests.contract.redis_server import RedisServer
+
+
+@pytest.fixture
+def prefix() -> str:
+    return uuid.uuid4().hex
+
+
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def fill(store: Store) -> None:
+    """A model with a trimmed log, an aborted record and requests, one whose answer is missing; and an empty one."""
+    lease = store.create("m", b"spec")
+    for sequence in range(1, 10):
+        store.append(lease, sequence, b"%d" % sequence * 50, Idempotency(f"k{sequence}", b"body"), keep=100)
+        if sequence != 5:
+            store.remember(lease, f"k{sequence}", b"answer %d" % sequence)
+        if sequence in (3, 6):
+            store.save_snapshot(lease, sequence, b"snapshot %d" % sequence, sequence - 1)
+    store.abort(lease, 8)
+    store.release(lease)
+    store.release(store.create("empty", b"another"))
+
+
+def contents(store: Store) -> object:
+    return [
+        (
+            model,
+            list(store.log(model.id, 0)),
+            [(s.sequence, s.version, store.load_snapshot(model.id, s.sequence)) for s in store.snapshots(model.id)],
+            store.requests(model.id),
+            store.heads([model.id])[model.id].sequence,
+        )
+        for model in store.models()
+    ]
+
+
+def copy(*places: str | Path, prefix: str) -> int:
+    return main(["store", "copy", *map(str, places), "--prefix", prefix, "--patience", "0.3"])
+
+
+def test_there_and_back_is_the_same(
+    redis_server: RedisServer, prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ExitStack() as stack:
+        fill(open_place(str(tmp_path / "a"), prefix, stack))
+    assert copy(tmp_path / "a", redis_server.url, prefix=prefix) == 0
+    assert "m: up to record 9; 6 records, 2 snapshots, 8 requests" in capsys.readouterr().out
+    assert copy(redis_server.url, tmp_path / "b", prefix=prefix) == 0
+    with ExitStack() as stack:
+        found = [contents(open_place(place, prefix, stack)) for place in (str(tmp_path / "a"), str(tmp_path / "b"))]
+        found.append(contents(open_place(redis_server.url, prefix, stack)))
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_model_that_is_there_is_not_replaced(
+    prefix: str, tmp_path: Path, opened: ExitStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, spec in (("a", b"new"), ("b", b"old")):
+        with ExitStack() as stack:
+            open_place(str(tmp_path / name), prefix, stack).create("m", spec)
+    assert copy(tmp_path / "a", tmp_path / "b", prefix=prefix) == 1
+    assert "model m is stored already" in capsys.readouterr().err
+    assert open_place(str(tmp_path / "b"), prefix, opened).models()[0].spec == b"old"
+
+
+def test_a_damaged_model_is_not_copied(prefix: str, tmp_path: Path, opened: ExitStack) -> None:
+    with ExitStack() as stack:
+        fill(open_place(str(tmp_path / "a"), prefix, stack))
+    with closing(sqlite3.connect(tmp_path / "a" / "livesvm.sqlite3")) as db:
+        db.execute("UPDATE snapshots SET data = x'00' WHERE sequence = 6")
+        db.commit()
+    assert copy(tmp_path / "a", tmp_path / "b", prefix=prefix) == 1
+    assert [model.id for model in open_place(str(tmp_path / "b"), prefix, opened).models()] == ["empty"]
+
+
+def test_what_a_service_holds_is_left_alone(
+    redis_server: RedisServer, prefix: str, tmp_path: Path, opened: ExitStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_place(str(tmp_path / "a"), prefix, opened)
+    assert copy(tmp_path / "a", tmp_path / "b", prefix=prefix) == 1
+    assert "in use by process" in capsys.readouterr().err
+    open_place(redis_server.url, prefix, opened).create("m", b"")
+    assert copy(redis_server.url, tmp_path / "b", prefix=prefix) == 1
+    assert "held by another service" in capsys.readouterr().err
+
+
+def test_a_place_of_another_kind_is_refused(prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert copy("http://example.org", tmp_path / "b", prefix=prefix) == 1
+    assert "begins with one of" in capsys.readouterr().err
