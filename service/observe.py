@@ -7,7 +7,9 @@ from time import perf_counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.metrics import Metrics
+from service.streams import MEDIA_TYPE
 
+_STREAM = MEDIA_TYPE.encode()
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -23,13 +25,14 @@ class HttpMetrics:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status = 500
+        status, lasts = 500, False
         start = perf_counter()
 
         async def noting_send(message: Message) -> None:
-            nonlocal status
+            nonlocal status, lasts
             if message["type"] == "http.response.start":
                 status = message["status"]
+                lasts = any(value.startswith(_STREAM) for _, value in message["headers"])
             await send(message)
 
         self._metrics.http_in_progress.inc()
@@ -40,4 +43,5 @@ class HttpMetrics:
             route = getattr(scope.get("route"), "path", "unmatched")
             method = scope["method"] if scope["method"] in _METHODS else "other"
             self._metrics.http_requests.labels(method, route, str(status)).inc()
-            self._metrics.http_seconds.labels(route).observe(perf_counter() - start)
+            if not lasts:  # an event stream ends when someone leaves, which says nothing of the service
+                self._metrics.http_seconds.labels(route).observe(perf_counter() - start)

@@ -38,6 +38,22 @@ def test_only_so_many_models_get_series(metrics: Metrics) -> None:
     assert 'model="m2"' not in metrics.render().decode()
 
 
+def test_counters_begin_at_zero(metrics: Metrics) -> None:
+    text = metrics.render().decode()
+    for task in ("svc", "svr", "oneclass"):
+        for outcome in ("applied", "replayed", "refused", "failed"):
+            assert f'livesvm_updates_total{{outcome="{outcome}",task="{task}"}} 0.0' in text
+    for outcome in ("written", "failed", "damaged"):
+        assert f'livesvm_snapshots_total{{outcome="{outcome}"}} 0.0' in text
+
+
+def test_jobs_are_counted_by_state(metrics: Metrics) -> None:
+    metrics.watch_jobs(lambda: {"running": 2, "done": 0})
+    text = metrics.render().decode()
+    assert 'livesvm_jobs{state="running"} 2.0' in text
+    assert 'livesvm_jobs{state="done"} 0.0' in text
+
+
 def test_readiness_needs_models_and_a_store(metrics: Metrics, store: SqliteStore) -> None:
     health = Health(metrics)
     assert health.reasons() == ["models are being restored"]

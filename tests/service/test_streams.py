@@ -141,3 +141,14 @@ def test_a_reader_who_takes_nothing_is_let_go() -> None:
         await asyncio.wait_for(open_stream(streams, accept), 10)
 
     asyncio.run(scenario())
+
+
+def test_streams_do_not_count_as_slow_requests(http: httpx.Client, make: Make) -> None:
+    model = make()
+    with http.stream("GET", f"/models/{model}/events") as response:
+        http.delete(f"/models/{model}").raise_for_status()
+        response.read()
+    text = http.get("/metrics").text
+    assert 'livesvm_http_requests_total{method="GET",route="/models/{id}/events",status="200"}' in text
+    assert 'livesvm_http_request_seconds_count{route="/models/{id}"}' in text
+    assert 'livesvm_http_request_seconds_count{route="/jobs/{job}/events"}' not in text

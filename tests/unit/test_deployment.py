@@ -32,6 +32,7 @@ def metric_names() -> set[str]:
     """Every name that a query can ask the service's metrics for."""
     metrics = Metrics()
     metrics.watch(lambda: [ModelSample("river", updated_at=0.0)], 1)
+    metrics.watch_jobs(lambda: {"done": 1})
     names = set()
     for family in metrics.registry.collect():
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(family.type, ("",))
