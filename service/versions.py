@@ -97,7 +97,8 @@ def state_at(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: 
 
 def _nearest(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: int) -> ModelState | None:
     """The newest good snapshot that is no newer than a version, or the empty model if the whole log is there."""
-    for snapshot in store.snapshots(model):
+    snapshots = store.snapshots(model)
+    for snapshot in snapshots:
         try:
             if snapshot.version <= version:
                 state = ModelState.decode(spec, cache_mb, store.load_snapshot(model, snapshot.sequence))
@@ -106,7 +107,8 @@ def _nearest(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: 
         except StoreDamaged:
             continue
     first = next(iter(store.log(model, 0)), None)
-    return ModelState.empty(spec, cache_mb) if version == 0 or (first is not None and first.sequence == 1) else None
+    is_whole = not snapshots if first is None else first.sequence == 1
+    return ModelState.empty(spec, cache_mb) if is_whole else None
 
 
 def _pass(state: ModelState, record: LogRecord) -> None:

@@ -1,0 +1,218 @@
+"""The long form of the fault tests: kill the service and Redis many times, and report. `make faults` runs it.
+
+    python -m tests.faults.campaign --service-kills 1000 --redis-kills 200
+
+A client sends updates one after another, each under its own Idempotency-Key, and repeats one until it is answered.
+Lost is an acknowledged update that is not there after a recovery; duplicated is one that is there twice; different is
+a model that is not the one trained from nothing on what was acknowledged, or a fenced writer that wrote. Every version
+is checked by its number, and every tenth recovery by training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import numpy as np
+
+from service.crash import POINTS
+from solvers import IncrementalSVC
+from tests.contract.redis_server import RedisServer
+from tests.faults.test_crashes import MODEL, PROBE, batch, send
+from tests.service.process import ServiceProcess
+
+PATIENCE = 30.0
+_WINDOW_UPDATES = 6
+
+
+@dataclass
+class Tally:
+    """What one series of faults found; times in seconds."""
+
+    name: str
+    cycles: int = 0
+    acknowledged: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    different: int = 0
+    recovery: list[float] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every promise held."""
+        return self.lost == self.duplicated == self.different == 0
+
+    def line(self) -> str:
+        """One row of the report."""
+        times = np.array(self.recovery or [0.0])
+        return (
+            f"{self.name:<24}{self.cycles:>8}{self.acknowledged:>14}{self.lost:>7}{self.duplicated:>12}"
+            f"{self.different:>11}"
+            f"{np.median(times):>10.2f} s{times.max():>8.2f} s"
+        )
+
+
+HEADER = (
+    f"{'fault':<24}{'cycles':>8}{'acknowledged':>14}{'lost':>7}{'duplicated':>12}{'different':>11}"
+    f"{'recovery':>12}{'worst':>10}"
+)
+
+
+def compare(http: httpx.Client, tally: Tally) -> None:
+    """Count what the model's version says is lost or applied twice."""
+    extra = int(http.get("/models/m").json()["version"]) - tally.acknowledged
+    tally.lost += max(0, -extra)
+    tally.duplicated += max(0, extra - 1)  # one may have been logged and not answered
+
+
+def compare_whole(http: httpx.Client, tally: Tally) -> None:
+    """Count a model that is not the one trained from nothing on what was acknowledged."""
+    newest = range(max(0, tally.acknowledged - _WINDOW_UPDATES), tally.acknowledged)
+    added = [batch(number)["add"] for number in newest]
+    X, y = (np.concatenate([one[name] for one in added]) for name in ("X", "y"))
+    fresh = IncrementalSVC(C=10.0, gamma=0.3, classes=(-1, 1)).fit(X, y).decision_function(PROBE)
+    answer = http.post("/models/m/predict", json={"X": PROBE}).json()
+    gap = http.get("/models/m/certificate").json()["relative_gap"]
+    same = np.allclose(answer["decision"], fresh, rtol=0, atol=1e-6) and answer["version"] == tally.acknowledged
+    tally.different += not (same and gap <= 1e-8)
+
+
+def acknowledge(http: httpx.Client, tally: Tally) -> None:
+    """Send the next update until it is answered."""
+    end = time.monotonic() + PATIENCE
+    while (answer := send(http, tally.acknowledged)).status_code != 200:
+        if answer.status_code not in (429, 503) or time.monotonic() > end:
+            raise RuntimeError(f"update {tally.acknowledged} was answered {answer.status_code}: {answer.text}")
+        time.sleep(0.02)
+    tally.duplicated += answer.json()["version"] > tally.acknowledged + 1
+    tally.lost += answer.json()["version"] < tally.acknowledged + 1
+    tally.acknowledged += 1
+
+
+def kill_service(directory: Path, cycles: int, **settings: object) -> Tally:
+    """Kill -9 the service at each of its named points in turn; measured from its start until it is ready."""
+    tally = Tally("service, " + ("Redis" if "redis_url" in settings else "SQLite"))
+    rng = random.Random(1)
+    for cycle in range(cycles + 1):
+        point = f"{POINTS[cycle % len(POINTS)]}:{rng.randint(2, 8)}" if cycle < cycles else ""
+        service = ServiceProcess(directory, None, crash_at=point, snapshot_updates=rng.randint(1, 12), **settings)
+        start = time.monotonic()
+        with service, service.http() as http:
+            if cycle == 0:
+                http.post("/models", json=MODEL).raise_for_status()
+            else:
+                tally.recovery.append(time.monotonic() - start)
+                compare(http, tally)
+            acknowledge(http, tally)
+            if cycle % 10 == 0 or cycle == cycles:
+                compare_whole(http, tally)
+            if cycle < cycles:
+                _send_until_it_dies(http, tally)
+                tally.cycles += 1
+        _progress(tally)
+    return tally
+
+
+def _send_until_it_dies(http: httpx.Client, tally: Tally) -> None:
+    """Send updates until the service is gone."""
+    try:
+        for _ in range(20):
+            acknowledge(http, tally)
+    except httpx.TransportError:
+        return
+    raise RuntimeError("the service did not die")
+
+
+def kill_redis(directory: Path, cycles: int) -> Tally:
+    """Kill -9 Redis at random moments of a stream of updates; measured until an update is acknowledged again."""
+    tally = Tally("Redis, fsync always")
+    rng = random.Random(2)
+    with RedisServer(directory / "redis") as server:
+        service = ServiceProcess(directory / "data", redis_url=server.url, snapshot_updates=7)
+        with service, service.http() as http:
+            http.post("/models", json=MODEL).raise_for_status()
+            while tally.cycles < cycles:
+                killer = threading.Timer(rng.uniform(0.0, 0.05), server.kill)
+                killer.start()
+                while send(http, tally.acknowledged).status_code == 200:
+                    tally.acknowledged += 1
+                killer.join()
+                server.start()
+                start = time.monotonic()
+                acknowledge(http, tally)
+                tally.recovery.append(time.monotonic() - start)
+                compare(http, tally)
+                tally.cycles += 1
+                if tally.cycles % 10 == 0 or tally.cycles == cycles:
+                    compare_whole(http, tally)
+                _progress(tally)
+    return tally
+
+
+def stop_writers(directory: Path, cycles: int) -> Tally:
+    """Stop the writer, let another service take over, let it go on: it must be fenced; measured until the takeover."""
+    tally = Tally("writer stopped")
+    with RedisServer(directory / "redis") as server:
+        services = [ServiceProcess(directory / name, redis_url=server.url, lease_seconds=1) for name in ("one", "two")]
+        with services[0] as one, one.http() as first, services[1] as two, two.http() as second:
+            holder, other = (one, first), (two, second)
+            first.post("/models", json=MODEL).raise_for_status()
+            while second.get("/models/m").status_code == 404:  # until the second has seen it
+                time.sleep(0.05)
+            while tally.cycles < cycles:
+                acknowledge(holder[1], tally)
+                holder[0].signal(signal.SIGSTOP)
+                start = time.monotonic()
+                acknowledge(other[1], tally)
+                tally.recovery.append(time.monotonic() - start)
+                holder[0].signal(signal.SIGCONT)
+                tally.different += send(holder[1], 10**6).status_code == 200
+                compare(other[1], tally)
+                compare_whole(other[1], tally)
+                holder, other = other, holder
+                tally.cycles += 1
+                _progress(tally)
+    return tally
+
+
+def _progress(tally: Tally) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{tally.name}: {tally.cycles}", end="", file=sys.stderr)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what was asked for and print the report; 1 if any promise was broken."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--service-kills", type=int, default=500, help="on each of the two stores")
+    parser.add_argument("--redis-kills", type=int, default=200)
+    parser.add_argument("--stops", type=int, default=20)
+    options = parser.parse_args(arguments)
+    print(HEADER, flush=True)
+    tallies = []
+    with ExitStack() as stack:
+        places = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(4)]
+        server = stack.enter_context(RedisServer(places[1] / "redis"))
+        every: list[Callable[[], Tally]] = [
+            lambda: kill_service(places[0], options.service_kills),
+            lambda: kill_service(places[1] / "data", options.service_kills, redis_url=server.url),
+            lambda: kill_redis(places[2], options.redis_kills),
+            lambda: stop_writers(places[3], options.stops),
+        ]
+        for series in every:
+            tallies.append(series())
+            print(tallies[-1].line(), flush=True)
+    return 0 if all(tally.is_clean for tally in tallies) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
