@@ -12,6 +12,9 @@ from schemathesis.core.result import Ok
 from tests.service.process import ServiceProcess
 
 KNOWN = "schema-target"
+STEADY = "schema-steady"
+"""A model that no drawn request changes, so that it can be assessed."""
+ASSESSED = "/models/{id}/assessment"
 ENDLESS = "/models/{id}/events"
 """Answers as long as the model lives; drawn requests ask it of models that there are not."""
 
@@ -54,17 +57,19 @@ def exercise(operation: Any, url: str, known: dict[str, str]) -> set[int]:
 
 
 def test_no_operation_fails(service: ServiceProcess, http: httpx.Client) -> None:
-    http.post("/models", json={"id": KNOWN}).raise_for_status()
-    http.post(f"/models/{KNOWN}/update", json={"add": {"X": [[0.0], [1.0]], "y": [-1, 1]}}).raise_for_status()
-    job = http.post(f"/models/{KNOWN}/assessment", json={"method": "leave-one-out"}).json()["id"]
-    known = {"id": KNOWN, "job": job}
+    for model in (KNOWN, STEADY):
+        http.post("/models", json={"id": model}).raise_for_status()
+        http.post(f"/models/{model}/update", json={"add": {"X": [[0.0], [1.0]], "y": [-1, 1]}}).raise_for_status()
+    job = http.post(f"/models/{STEADY}/assessment", json={"method": "leave-one-out"}).json()["id"]
+    usual = {"id": KNOWN, "job": job}
+    special: dict[str, dict[str, str]] = {ENDLESS: {}, ASSESSED: {"id": STEADY}}
     document = http.get("/openapi.json").json()
     seen: dict[str, set[int]] = {}
     for result in schemathesis.openapi.from_dict(document).get_all_operations():
         assert isinstance(result, Ok)
         operation = result.ok()
         seen[f"{operation.method.upper()} {operation.path}"] = exercise(
-            operation, service.url, {} if operation.path == ENDLESS else known
+            operation, service.url, special.get(operation.path, usual)
         )
     assert len(seen) == sum(len(operations) for operations in document["paths"].values())
     assert seen["POST /models/{id}/update"] >= {200, 422}
