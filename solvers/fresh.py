@@ -19,7 +19,7 @@ BLOCK = 256  #: kernel rows computed at once
 
 
 def need_rows(state: PathState, slots: Ints) -> None:
-    """See to it that the kernel rows of ``slots`` are cached.
+    """See to it that the kernel rows of ``slots``, each named once, are cached.
 
     Raises
     ------

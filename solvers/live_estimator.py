@@ -43,6 +43,7 @@ class UpdateReport:
     max_violation : largest violation of the optimality conditions after the update, in units of f
     relative_gap : duality gap over the objective, by the f that the solver tracks
     rounds, exchanges, stalls, refreshes, refactorizations : how the path was walked, see ``solvers.follow``
+    retrained : whether the window was solved from nothing, because that was less work or because the path failed
     """
 
     added: tuple[Key, ...]
@@ -60,6 +61,7 @@ class UpdateReport:
     stalls: int
     refreshes: int
     refactorizations: int
+    retrained: bool
 
 
 class Edits(NamedTuple):
@@ -246,6 +248,7 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
             stalls=trace.stalls,
             refreshes=trace.refreshed,
             refactorizations=trace.refactored,
+            retrained=bool(trace.retrained),
         )
 
     def _check_features(self, X: ArrayLike, y: ArrayLike | None, *, reset: bool) -> None:

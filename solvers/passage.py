@@ -14,10 +14,13 @@ from solvers.compile import compiled
 from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
 from solvers.state import Examples, Motion, PathState
+from solvers.step import frequencies
 from solvers.strides import follow_path
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+PREFETCH = 24  # kernel rows fetched at once, of examples that will soon change sides
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -57,6 +60,7 @@ class Trace:
     members: int = 0
     refreshed: int = 0
     refactored: int = 0
+    retrained: int = 0  #: 1: solved from nothing instead
     max_violation: float = 0.0  #: in units of f, at the end
     relative_gap: float = 0.0  #: at the end
 
@@ -146,7 +150,7 @@ def _walk_to_the_end(state: PathState, w: loop.Walk, audit: Audit, trace: Trace,
     while True:
         exit_ = follow_path(w)
         if exit_ == loop.NEED_ROW:
-            need_rows(state, np.append(state.free_slots(), w.counters[loop.WHO]))
+            _fetch_rows(state, w)
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
         elif exit_ == loop.NEED_ROOM:
             state.make_room_for_free()
@@ -159,6 +163,17 @@ def _walk_to_the_end(state: PathState, w: loop.Walk, audit: Audit, trace: Trace,
             break
     state.b = float(w.clock[loop.B])
     return exit_
+
+
+def _fetch_rows(state: PathState, w: loop.Walk) -> None:
+    """Cache the row of the example that is about to change sides, and those of the next likely ones with it."""
+    frequencies(w, w.motion.work)
+    often = np.where(w.row_of[: w.n] < 0, w.motion.work[: w.n], 0.0)
+    count = min(PREFETCH, w.n)
+    next_ones = np.argpartition(often, -count)[-count:]
+    must = np.append(state.free_slots(), w.counters[loop.WHO])
+    wanted = np.union1d(must, next_ones[often[next_ones] > 0.0])
+    need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
 
 
 def _count(state: PathState, w: loop.Walk, trace: Trace) -> None:

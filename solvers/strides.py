@@ -228,7 +228,7 @@ def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
 def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
     """Bring the whole up to date after a stride that used up ``used`` of rho and moved b by ``db``."""
     e, motion, members = w.examples, w.motion, near.members
-    change = motion.df
+    change = motion.work
     redrive = motion.dbeta
     for j in range(w.n):
         change[j] = used * motion.drive[j] + db

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from solvers import incremental
 from solvers.certificate import Certificate, certify
-from solvers.errors import InvalidInput, NotPositiveSemidefinite
+from solvers.errors import InvalidInput, NotOptimal, NotPositiveSemidefinite
 from solvers.kernels import Kernel
-from solvers.losses import Losses
+from solvers.losses import Losses, leaving
 from solvers.passage import Trace
 from solvers.predictor import Predictor
 from solvers.state import PathState
@@ -93,24 +93,69 @@ class Window:
         return out
 
     def update(self, change: Change, total_per_weight: float) -> Trace:
-        """Make a change that has been checked; betas sum up to ``total_per_weight`` times the sum of weights."""
+        """Make a change that has been checked; betas sum up to ``total_per_weight`` times the sum of weights.
+
+        Where more comes, goes and changes than is there in the end, the window is solved from nothing instead, and also
+        where the path fails; the trace says so.
+        """
         leave = np.array([self.keys[key] for key in change.leaving], np.int64)
+        changed = np.array([self.keys[key] for key in change.changing], np.int64)
         self._check_positive(change.X, leave)
         total = 0.0
-        changed = np.array([self.keys[key] for key in change.changing], np.int64)
         if total_per_weight:
-            gone = np.concatenate([leave, changed])
-            stay = np.setdiff1d(self.slots, gone, assume_unique=True)
+            stay = np.setdiff1d(self.slots, np.concatenate([leave, changed]), assume_unique=True)
             weight = self._weight[stay].sum() + change.weights.sum() + change.new_weights.sum()
             total = total_per_weight * float(weight)
         edit = incremental.Edit(leave, changed, change.new_losses, total)
-        slots, trace = incremental.update(self.state, change.X, change.losses, edit)
+        if self._is_a_new_window(change, leave, changed):
+            return self._solve_from_nothing(change, edit)
+        try:
+            slots, trace = incremental.update(self.state, change.X, change.losses, edit)
+        except NotOptimal:
+            return self._solve_from_nothing(change, edit)
+        self._commit(change, changed, slots)
+        return trace
+
+    def _is_a_new_window(self, change: Change, leave: Ints, changed: Ints) -> bool:
+        beta = self.state.examples.beta
+        moving = int(np.count_nonzero(beta[leave])) + int(np.count_nonzero(beta[changed]))
+        remaining = self.state.n - leave.size + change.y.size
+        return moving > 0 and moving + change.y.size > remaining > 0
+
+    def _solve_from_nothing(self, change: Change, edit: incremental.Edit) -> Trace:
+        """Solve the window that the change leads to without regard to what there was."""
+        gone = set(change.leaving)
+        keys = [key for key in self.keys if key not in gone]
+        slots = np.array([self.keys[key] for key in keys], np.int64)
+        old = self.state
+        losses = old.losses(slots)
+        where = {slot: i for i, slot in enumerate(slots.tolist())}
+        for j, slot in enumerate(edit.changed.tolist()):
+            for mine, new in zip(losses, edit.losses, strict=True):
+                mine[where[slot]] = new[j]
+        y, weights = self._y[slots], self._weight[slots]
+        state = PathState(old.kernel, intercept=old.intercept, cache_bytes=old.rows.limit)
+        nobody = np.empty(0, np.int64)
+        fresh, trace = incremental.update(
+            state,
+            np.vstack([old.features(slots), change.X]) if slots.size else change.X,
+            Losses(*(np.concatenate([a, b]) for a, b in zip(losses, change.losses, strict=True))),
+            incremental.Edit(nobody, nobody, leaving(0), edit.total),
+        )
+        trace.retrained = 1
+        self.state, self.keys = state, {}
+        self._y, self._weight = np.empty(0), np.empty(0)
+        self._admit(fresh[: slots.size], y, weights, keys)
+        changed = np.array([self.keys[key] for key in change.changing], np.int64)
+        self._commit(change._replace(leaving=[]), changed, fresh[slots.size :])
+        return trace
+
+    def _commit(self, change: Change, changed: Ints, slots: Ints) -> None:
         for key in change.leaving:
             del self.keys[key]
         self._y[changed] = change.new_y
         self._weight[changed] = change.new_weights
         self._admit(slots, change.y, change.weights, change.adding)
-        return trace
 
     def _admit(self, slots: Ints, y: Floats, weights: Floats, keys: list[Key]) -> None:
         if self._y.size < self.state.capacity:
