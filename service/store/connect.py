@@ -51,12 +51,6 @@ def check_url(url: str) -> str:
     return parts.scheme
 
 
-def without_password(url: str) -> str:
-    """The URL as it may be shown."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
-
-
 def _addresses(url: str) -> list[tuple[str, int]]:
     found = []
     for place in urlsplit(url).netloc.rpartition("@")[2].split(","):

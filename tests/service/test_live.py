@@ -20,7 +20,7 @@ from service.metrics import Metrics
 from service.model import ModelState
 from service.schemas import ModelSpec
 from service.settings import Settings
-from service.store.base import Lease, StoreDamaged, StoreUnavailable
+from service.store.base import Lease, Store, StoreDamaged, StoreUnavailable
 from service.store.sqlite import SqliteStore
 from solvers.errors import NotOptimal, NotPositiveSemidefinite
 
@@ -65,7 +65,7 @@ def store(tmp_path: Path) -> Iterator[FailingStore]:
         yield opened
 
 
-def alive(store: SqliteStore, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -> LiveModel:
+def alive(store: Store, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -> LiveModel:
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
     return LiveModel(spec, lease, Surroundings(Settings(**settings), source, threading.BoundedSemaphore(1)))

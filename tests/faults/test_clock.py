@@ -1,0 +1,42 @@
+"""The wall clock jumps by a day, either way: leases, windows by count and remembered requests do not care."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from contextlib import closing
+
+import pytest
+
+from service.schemas import ModelSpec
+from service.store.base import LeaseHeld
+from service.store.redis import RedisStore
+from tests.contract.redis_server import RedisServer
+from tests.service.test_live import alive, batch
+
+DAY = 86_400.0
+
+
+@pytest.mark.parametrize("jump", [DAY, -DAY])
+def test_a_jump_changes_nothing(jump: float, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = ModelSpec.model_validate({"id": "m", "window": {"max_examples": 12}})
+    prefix, now = uuid.uuid4().hex, time.time
+    with (
+        closing(RedisStore(redis_server.url, "one", prefix=prefix)) as one,
+        closing(RedisStore(redis_server.url, "two", prefix=prefix)) as two,
+    ):
+        live = alive(one, one.create("m", b""), spec)
+        first = live.update(batch(0), "name").result()
+        with pytest.raises(LeaseHeld):
+            two.acquire("m")
+        monkeypatch.setattr(time, "time", lambda: now() + jump)
+        one.ping()
+        with pytest.raises(LeaseHeld):
+            two.acquire("m")
+        assert live.update(batch(0), "name").result().body == first.body
+        live.update(batch(1), None).result()
+        assert live.published.sizes.n_examples == 12
+        live.stop()
+        again = alive(one, one.acquire("m"), spec)
+        assert list(again._state.window.arrivals) == list(range(4, 16))
+        again.stop()
