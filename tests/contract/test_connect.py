@@ -88,7 +88,14 @@ def test_a_unix_socket() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://user:secret@a", "a:6379", "redis+sentinel://user:secret@a:1", "redis+sentinel:///river", "redis+sentinel://a:1,/river"]
+    "url",
+    [
+        "http://user:secret@a",
+        "a:6379",
+        "redis+sentinel://user:secret@a:1",
+        "redis+sentinel:///river",
+        "redis+sentinel://a:1,/river",
+    ],
 )
 def test_other_urls_are_refused_without_repeating_them(url: str) -> None:
     with pytest.raises(ValueError, match="URL") as caught:
