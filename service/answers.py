@@ -10,7 +10,7 @@ from service.store.base import Durability
 
 
 def update_answer(version: int, command: Command, outcome: Outcome, durability: Durability) -> bytes:
-    """JSON of :class:`service.schemas.UpdateAnswer`."""
+    """JSON of :class:`service.answer_schemas.UpdateAnswer`."""
     sizes = outcome.sizes
     return to_json(
         {
@@ -30,7 +30,7 @@ def update_answer(version: int, command: Command, outcome: Outcome, durability: 
 
 
 def restore_answer(version: int, restored: int, outcome: Outcome, durability: Durability) -> bytes:
-    """JSON of :class:`service.schemas.RestoreAnswer`."""
+    """JSON of :class:`service.answer_schemas.RestoreAnswer`."""
     sizes = outcome.sizes
     return to_json(
         {

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ValidationError
 from service import arrays, commands
 from service.arrays import Key, Matrix
 from service.errors import BodyTimeout, BodyTooLarge, MalformedBody, UnsupportedMedia
-from service.schemas import PredictRequest, UpdateRequest, check_weights
+from service.fields import check_weights
+from service.schemas import PredictRequest, UpdateRequest
 from service.settings import Settings
 from solvers.errors import InvalidInput
 

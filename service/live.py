@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service import crash
+from service.answer_schemas import ServingState
 from service.arrays import Matrix, Vector
 from service.commands import Update
 from service.errors import EmptyModel, IdempotencyConflict, UnknownModel
@@ -28,7 +29,7 @@ from service.journal import Journal, Source
 from service.metrics import ModelSample
 from service.model import ModelCopy, Outcome, Sizes
 from service.recovery import Recovered, recover
-from service.schemas import ModelSpec, ServingState
+from service.schemas import ModelSpec
 from service.settings import Settings
 from service.store.base import Durability, Head, Idempotency, Lease, StoreError
 from service.tasks import check_update, task_of

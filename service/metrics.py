@@ -23,7 +23,8 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from service.schemas import SUPPORTED_TASKS, ServingState
+from service.answer_schemas import ServingState
+from service.schemas import SUPPORTED_TASKS
 from service.store.base import LeaseHeld
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -35,7 +36,7 @@ _EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
 @dataclass(frozen=True)
 class ModelSample:
-    """What one model shows of itself; ``state`` is as in :class:`service.schemas.ModelDescription`."""
+    """What one model shows of itself; ``state`` is as in :class:`service.answer_schemas.ModelDescription`."""
 
     id: str
     state: ServingState = "live"

@@ -7,15 +7,8 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from service.schemas import (
-    ApplyRequest,
-    AssessmentRequest,
-    ModelSpec,
-    PredictRequest,
-    Problem,
-    RestoreRequest,
-    UpdateRequest,
-)
+from service.answer_schemas import Problem
+from service.schemas import ApplyRequest, AssessmentRequest, ModelSpec, PredictRequest, RestoreRequest, UpdateRequest
 
 _NAMED = (ModelSpec, UpdateRequest, RestoreRequest, PredictRequest, AssessmentRequest, ApplyRequest, Problem)
 

@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from service.answer_schemas import ServingState
 from service.errors import ModelUnavailable, TooManyModels, UnknownModel
 from service.live import LiveModel, Surroundings
 from service.metrics import ModelSample
-from service.schemas import ModelSpec, ServingState
+from service.schemas import ModelSpec
 from service.store import codec
 from service.store.base import Lease, LeaseHeld, ModelExists, StoredModel, StoreError
 

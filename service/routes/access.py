@@ -11,8 +11,8 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from service.auth import allows, scope_of
 from service.errors import MEDIA_TYPE, Forbidden, Unauthorized
+from service.fields import MODEL_ID
 from service.parts import Service
-from service.schemas import MODEL_ID
 from service.streams import MEDIA_TYPE as EVENT_STREAM
 
 _bearer = HTTPBearer(auto_error=False, description="An API key; asked for when the service has any configured.")

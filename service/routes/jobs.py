@@ -10,13 +10,15 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
+from service.answer_schemas import Job, JobList, UpdateAnswer
 from service.bodies import parse_json, read_body, schema_content
 from service.errors import EmptyModel, UnknownJob
+from service.fields import JOB_ID
 from service.job_files import JobRecord
 from service.parts import Service
 from service.routes.access import ModelId, Parts, answers, scope, stream_answers
 from service.routes.learn import IdempotencyKey
-from service.schemas import JOB_ID, ApplyRequest, AssessmentRequest, Job, JobList, UpdateAnswer
+from service.schemas import ApplyRequest, AssessmentRequest
 from service.streams import Event
 from solvers.errors import InvalidInput
 

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Header, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from service.answer_schemas import Certificate, Checkpoint, UpdateAnswer
 from service.bodies import NPZ, parse_update, read_body, schema_content
 from service.routes.access import ModelId, Parts, answers, scope
-from service.schemas import Certificate, Checkpoint, UpdateAnswer
 
 router = APIRouter(tags=["learning"])
 

@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from service.answer_schemas import ModelDescription, ModelList, Recovery
 from service.bodies import parse_json, read_body, schema_content
 from service.errors import ModelUnavailable, UnknownModel
 from service.live import LiveModel, Published
 from service.metrics import ModelSample
 from service.registry import FailedModel
 from service.routes.access import ModelId, Parts, answers, scope, stream_answers
-from service.schemas import ModelDescription, ModelList, ModelSpec, Recovery
+from service.schemas import ModelSpec
 from service.streams import Event
 
 router = APIRouter(tags=["models"])

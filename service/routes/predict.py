@@ -8,10 +8,10 @@ from fastapi import APIRouter, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from service.answer_schemas import PredictAnswer
 from service.bodies import NPY, NPZ, Body, parse_predict, read_body, schema_content
 from service.live import LiveModel
 from service.routes.access import ModelId, Parts, answers, scope
-from service.schemas import PredictAnswer
 
 router = APIRouter(tags=["predictions"])
 

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from service.answer_schemas import RestoreAnswer, Versions
 from service.bodies import parse_json, read_body, schema_content
 from service.routes.access import ModelId, Parts, answers, scope
 from service.routes.learn import IdempotencyKey
-from service.schemas import RestoreAnswer, RestoreRequest, Versions
+from service.schemas import RestoreRequest
 
 router = APIRouter(tags=["versions"])
 

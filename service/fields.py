@@ -1,0 +1,84 @@
+"""Fields that requests are made of: how each is checked and how OpenAPI describes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from service import arrays
+from solvers.errors import InvalidInput
+
+MODEL_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+JOB_ID = r"^j-[0-9a-f]{12}$"
+
+_NUMBER = {"type": "number", "minimum": -arrays.MAX_MAGNITUDE, "maximum": arrays.MAX_MAGNITUDE}
+_NUMBERS = {"type": "array", "minItems": 1, "items": _NUMBER}
+KEY_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "minLength": 1, "maxLength": arrays.MAX_KEY_LENGTH},
+        {"type": "integer", "minimum": 0, "maximum": arrays.MAX_KEY - 1},
+    ]
+}
+
+Matrix = Annotated[
+    Any,
+    PlainValidator(arrays.matrix),
+    WithJsonSchema({"type": "array", "minItems": 1, "items": _NUMBERS, "description": "(n, d), finite numbers"}),
+]
+Targets = Annotated[
+    Any,
+    PlainValidator(lambda value: arrays.vector(value, "y")),
+    WithJsonSchema({**_NUMBERS, "description": "(n,): -1 or 1 for `svc`, numbers for `svr`, absent for `oneclass`"}),
+]
+Weights = Annotated[
+    Any,
+    PlainValidator(lambda value: _weights(value)),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "number", "minimum": 0, "maximum": 1e8},
+            "description": "(n,), each multiplies C for its example",
+        }
+    ),
+]
+Keys = Annotated[
+    Any,
+    PlainValidator(arrays.keys),
+    WithJsonSchema({"type": "array", "minItems": 1, "uniqueItems": True, "items": KEY_SCHEMA}),
+]
+Gamma = Annotated[
+    Any,
+    PlainValidator(lambda value: _gamma(value)),
+    WithJsonSchema(
+        {
+            "anyOf": [{"const": "scale"}, {"type": "number", "exclusiveMinimum": 0, "maximum": 1e8}],
+            "description": "`scale`: 1 / (features x variance) of the first examples",
+        }
+    ),
+]
+Cost = Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)]
+Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+
+def _gamma(value: Any) -> float | str:
+    if value == "scale":
+        return "scale"
+    if type(value) not in (int, float) or not 0 < value <= 1e8:
+        raise ValueError("must be 'scale' or a number above 0 and at most 1e8")
+    return float(value)
+
+
+def _weights(value: Any) -> arrays.Vector:
+    return check_weights(arrays.vector(value, "weights"))
+
+
+def check_weights(weights: arrays.Vector, field: str = "weights") -> arrays.Vector:
+    """The weights (n,) if each is between 0 and 1e8; raises InvalidInput otherwise."""
+    wrong = np.flatnonzero((weights < 0) | (weights > 1e8))
+    if wrong.size:
+        row = int(wrong[0])
+        raise InvalidInput(f"a weight is between 0 and 1e8, not {weights[row]:g}", field=field, row=row)
+    return weights
