@@ -347,17 +347,32 @@ def test_jobs_after_a_kill(tmp_path: Path) -> None:
     process = ServiceProcess(tmp_path)
     with process, Client(process.url) as client:
         client.create_model("m")
-        client.update("m", *blobs(np.random.default_rng(9), 300))
-        done = client.wait(client.assess("m", folds=3)["id"])
+        client.update("m", *blobs(np.random.default_rng(9), 2000))
+        done = client.wait(client.assess("m", folds=2)["id"])
         cut = [client.assess("m")["id"] for _ in range(4)]
+        given_up = client.assess("m")["id"]
+        assert client.cancel(given_up)["state"] == "cancelled"
         process.kill()
     with process, Client(process.url) as client:
         assert client.job(done["id"]) == done
+        assert client.job(given_up)["state"] == "cancelled"
         for id in cut[1:]:
-            assert (client.job(id)["state"], client.job(id)["error"]["type"]) == (
-                ("failed", "urn:livesvm:problem:interrupted")
-            )
-        with pytest.raises(ServiceProblem, match="cut off"):
+            found = client.job(id)
+            assert (found["state"], found["error"]["type"]) == ("failed", "urn:livesvm:problem:interrupted")
+        with pytest.raises(ServiceProblem, match="under way"):
             client.wait(cut[-1])
         assert client.wait(client.assess("m", folds=2)["id"])["state"] == "done"
         assert client.cancel(cut[-1])["state"] == "failed"
+
+
+def test_a_running_job_is_cancelled_over_rest(http: httpx.Client, make: Make) -> None:
+    model = make()
+    X, y = blobs(np.random.default_rng(9), 2000)
+    http.post(f"/models/{model}/update", json={"add": {"X": X, "y": y}}).raise_for_status()
+    job = http.post(f"/models/{model}/assessment", json={"method": "k-fold", "folds": 2000}).json()["id"]
+    until(lambda: http.get(f"/jobs/{job}").json()["done"] > 0)
+    http.delete(f"/jobs/{job}").raise_for_status()
+    ended = awaited(http, job)
+    assert (ended["state"], ended["total"]) == ("cancelled", 2000)
+    assert 0 < ended["progress"] < 1
+    assert "result" not in ended
