@@ -173,6 +173,7 @@ class Machine(RuleBasedStateMachine):
         self.live.checkpoint().result()
 
     def oldest(self) -> int:
+        self.live._writer.submit(lambda: None).result()  # the snapshot after the last update is written
         found: int = self.live.versions()["oldest"]
         return found
 
