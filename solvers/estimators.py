@@ -28,7 +28,7 @@ class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
     Parameters
     ----------
     C : weight of the losses, > 0
-    kernel : "linear", "rbf", "poly" or "sigmoid"
+    kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see ``update``
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance of the first data seen), and
         stays
     degree, coef0 : of the kernels that have them

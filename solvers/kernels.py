@@ -7,7 +7,7 @@ origin.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
@@ -22,19 +22,68 @@ KernelName = Literal["linear", "rbf", "poly", "sigmoid", "precomputed"]
 _BLOCK = 512  # examples per block of the inner loops: five arrays of them stay in the first-level cache
 
 
+class Gram:
+    """Kernel values as they were given, between examples that have a number here."""
+
+    def __init__(self) -> None:
+        self.values = np.zeros((0, 0))
+        self.vacant: list[int] = []
+
+    def admit(self, rows: Floats, known: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Take in ``rows`` (m, w + m): values of new examples with those numbered ``known`` (w,), and with each other.
+
+        Returns the numbers of the new examples.
+
+        Raises
+        ------
+        InvalidInput : not as many columns as that, or not symmetric
+        """
+        m, w = rows.shape[0], known.size
+        if rows.shape[1] != w + m:
+            raise InvalidInput(
+                f"a precomputed row has one value for each of the {w} examples of the window, oldest first, and for "
+                f"each of the {m} new ones: {w + m}, not {rows.shape[1]}",
+                field="X",
+            )
+        own = rows[:, w:]
+        off = np.abs(own - own.T)
+        if off.max() > 1e-10 * np.abs(own).max():
+            row, column = np.unravel_index(int(off.argmax()), off.shape)
+            raise InvalidInput("kernel values are not symmetric", field="X", row=int(row), column=w + int(column))
+        if len(self.vacant) < m:
+            self._enlarge(m)
+        numbers = np.array([self.vacant.pop() for _ in range(m)], np.int64)
+        self.values[np.ix_(numbers, known)] = rows[:, :w]
+        self.values[np.ix_(known, numbers)] = rows[:, :w].T
+        self.values[np.ix_(numbers, numbers)] = 0.5 * (own + own.T)
+        return numbers
+
+    def release(self, numbers: NDArray[np.int64]) -> None:
+        """Take numbers back whose examples are gone."""
+        self.vacant.extend(int(i) for i in numbers[::-1])
+
+    def _enlarge(self, extra: int) -> None:
+        have = self.values.shape[0]
+        values = np.zeros((have + max(extra, have // 4), have + max(extra, have // 4)))
+        values[:have, :have] = self.values
+        self.values = values
+        self.vacant = [*self.vacant, *range(values.shape[0] - 1, have - 1, -1)]
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A kernel function with its parameters.
 
     ``linear``: x'z; ``rbf``: exp(-gamma |x - z|^2); ``poly``: (gamma x'z + coef0)^degree;
-    ``sigmoid``: tanh(gamma x'z + coef0), positive semi-definite only on some data; ``precomputed``: the features of
-    an example are its kernel values, see ``solvers.estimators``.
+    ``sigmoid``: tanh(gamma x'z + coef0), positive semi-definite only on some data; ``precomputed``: the only feature of
+    an example is its number in ``gram``.
     """
 
     name: KernelName = "rbf"
     gamma: float = 1.0
     degree: int = 3
     coef0: float = 0.0
+    gram: Gram | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.name not in get_args(KernelName):
@@ -55,6 +104,10 @@ class Kernel:
 
     def matrix(self, A: Floats, XT: Floats, n: int | None = None) -> Floats:
         """Return ``K[i, j] = k(A[i], XT[:, j])`` for ``A`` (m, d) and the first ``n`` columns of ``XT``, as (m, n)."""
+        if self.gram is not None:
+            columns = XT[0] if n is None else XT[0, :n]
+            given: Floats = self.gram.values[np.ix_(A[:, 0].astype(np.int64), columns.astype(np.int64))]
+            return given
         out = np.empty((A.shape[0], XT.shape[1] if n is None else n))
         if self.name == "rbf":
             _squared_distances(A, XT, out)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from solvers import validation
 from solvers.certificate import Certificate
 from solvers.errors import InvalidInput
-from solvers.kernels import Kernel
+from solvers.kernels import Gram, Kernel
 from solvers.losses import Losses
 from solvers.losses import leaving as leaving_losses
 from solvers.passage import Trace
@@ -139,7 +139,9 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        add : features (m, d) and targets (m,) of new examples
+        add : features (m, d) and targets (m,) of new examples; with the kernel "precomputed", in place of features
+            their
+            kernel values (m, n + m) with the n examples of the window, oldest first, and with each other
         remove : keys of examples that leave; a key that leaves can come back in the same call
         keys : m names for the new examples, strings or whole numbers; unused whole numbers by default
         sample_weight : (m,) weights of the new examples, >= 0
@@ -153,6 +155,8 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         InvalidInput, DuplicateKey, UnknownKey : see the message; nothing was changed
         NotPositiveSemidefinite, NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
         """
+        if add is None and remove is None and not relabel and not reweight and decay == 1.0 and C is None:
+            raise InvalidInput("there is nothing to add, to remove or to change")
         X, y = add if add is not None else (None, None)
         edits = Edits(relabel or {}, reweight or {}, decay, C)
         if edits == NO_EDITS:
@@ -172,9 +176,9 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         window = getattr(self, "_window", None)
         width = window.width if window is not None else None
         if X is None:
-            rows, targets = np.empty((0, width or 0)), np.empty(0)
+            rows, targets = np.empty((0, (window.state.n_features if window else 0))), np.empty(0)
         else:
-            rows = _examples(X, width)
+            rows = _examples(X, None if self.kernel == "precomputed" else width)
             targets = self._targets(y, rows.shape[0])
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         if window is None:
@@ -260,7 +264,13 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _kernel(self, gamma: float) -> Kernel:
         name = KERNEL_ALIASES.get(self.kernel, self.kernel)
-        return Kernel(name, gamma, self.degree, self.coef0)  # type: ignore[arg-type]
+        gram = Gram() if name == "precomputed" else None
+        return Kernel(name, gamma, self.degree, self.coef0, gram)  # type: ignore[arg-type]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
 
     def _new_window(self, X: Floats, weights: Floats) -> Window:
         if isinstance(self.gamma, str):

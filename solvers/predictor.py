@@ -21,7 +21,8 @@ class Predictor:
 
     Attributes
     ----------
-    support : (d, n_support) features of the support vectors, transposed
+    support : (d, n_support) features of the support vectors, transposed; of the kernel "precomputed",
+        (1, n_support) their places in the window
     coefficients : (n_support,) signed beta
     boundary : decision values up to this far from 0 are 0; of one-class models, whose margin lies on the boundary
     """
@@ -41,6 +42,11 @@ class Predictor:
         """Return ``X`` as a finite float64 array (m, d) or raise InvalidInput naming the row and column."""
         return validation.matrix(X, width=self.n_features)
 
+    def _values(self, X: Floats) -> Floats:
+        if self.kernel.gram is not None:
+            return X[:, self.support[0].astype(np.int64)]
+        return self.kernel.matrix(X, self.support)
+
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return f(x) for ``X`` (m, d), as (m,)."""
         rows = self.validate(X)
@@ -48,7 +54,7 @@ class Predictor:
         if self.n_support:
             for start in range(0, rows.shape[0], _BLOCK):
                 part = rows[start : start + _BLOCK]
-                out[start : start + _BLOCK] += self.kernel.matrix(part, self.support) @ self.coefficients
+                out[start : start + _BLOCK] += self._values(part) @ self.coefficients
         if self.boundary:
             out[np.abs(out) <= self.boundary] = 0.0
         return out

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from solvers import settle
+from solvers.assessment import leave_one_out
 from solvers.audit import audited
 from solvers.estimators import IncrementalSVC
 from solvers.passage import DEFAULT, tolerances, walk_of
 from solvers.state import empty_motion
+from solvers.step import frequencies
 
 
 def warm_up() -> None:
@@ -23,12 +25,15 @@ def warm_up() -> None:
             model.update(add=(X[:4], y[:4]), remove=model.keys_[:6])
             model.decision_function(X)
     model.from_arrays(model.get_params(), model.to_arrays())
-    _what_only_a_stall_needs(model)
+    leave_one_out(model)
+    _what_comes_up_rarely(model)
 
 
-def _what_only_a_stall_needs(model: IncrementalSVC) -> None:
+def _what_comes_up_rarely(model: IncrementalSVC) -> None:
+    """Compile what only a stall or a missing kernel row needs."""
     state = model._window.state
     motion = empty_motion(state.capacity)
     w = walk_of(state, motion, tolerances(state, motion, audited(state), DEFAULT, 1.0))
     settle.start(w)
     settle.perturb(w, np.zeros((w.n, 2)), 0.0, 0.0)
+    frequencies(w, motion.work)

@@ -53,8 +53,18 @@ class Window:
 
     @property
     def width(self) -> int | None:
-        """Number of features; None before any were seen."""
+        """Number of features of an example to predict; None before any were seen."""
+        if self.state.kernel.gram is not None:
+            return len(self.keys) or None
         return self.state.n_features or None
+
+    @property
+    def numbers(self) -> Ints:
+        """Numbers of the window's examples in the precomputed kernel matrix, oldest first."""
+        return self._numbers_of(self.slots)
+
+    def _numbers_of(self, slots: Ints) -> Ints:
+        return self.state.XT[0, slots].astype(np.int64) if slots.size else np.empty(0, np.int64)
 
     @property
     def slots(self) -> Ints:
@@ -63,6 +73,10 @@ class Window:
 
     @property
     def X(self) -> Floats:
+        """Features (n, d), oldest first; of the kernel "precomputed" the kernel matrix (n, n)."""
+        gram = self.state.kernel.gram
+        if gram is not None:
+            return gram.values[np.ix_(self.numbers, self.numbers)]
         return self.state.features(self.slots)
 
     @property
@@ -93,7 +107,22 @@ class Window:
         return out
 
     def update(self, change: Change, total_per_weight: float) -> Trace:
-        """Make a change that has been checked; betas sum up to ``total_per_weight`` times the sum of weights.
+        """Make a change that has been checked; betas sum up to ``total_per_weight`` times the sum of weights."""
+        gram = self.state.kernel.gram
+        if gram is None:
+            return self._update(change, total_per_weight)
+        leaving = self._numbers_of(np.array([self.keys[key] for key in change.leaving], np.int64))
+        numbers = gram.admit(change.X, self.numbers) if change.y.size else np.empty(0, np.int64)
+        try:
+            trace = self._update(change._replace(X=numbers[:, None].astype(np.float64)), total_per_weight)
+        except BaseException:
+            gram.release(numbers)
+            raise
+        gram.release(leaving)
+        return trace
+
+    def _update(self, change: Change, total_per_weight: float) -> Trace:
+        """Follow one path to the window that the change leads to.
 
         Where more comes, goes and changes than is there in the end, the window is solved from nothing instead, and also
         where the path fails; the trace says so.
@@ -192,10 +221,13 @@ class Window:
     def predictor(self) -> Predictor:
         """Return the decision function as it is now, frozen."""
         slots = self.slots
-        support = slots[self.state.examples.beta[slots] != 0]
+        at = np.flatnonzero(self.state.examples.beta[slots])
+        support = slots[at]
         return Predictor(
             self.state.kernel,
-            np.ascontiguousarray(self.state.XT[:, support]),
+            np.ascontiguousarray(
+                self.state.XT[:, support] if self.state.kernel.gram is None else at[None, :], np.float64
+            ),
             self.state.examples.beta[support],
             self.state.b,
             self.width,
@@ -206,7 +238,7 @@ class Window:
         """Recompute f from features and coefficients, and certify."""
         slots, state = self.slots, self.state
         X, beta = self.X, self.beta
-        predictor = replace(self.predictor(), boundary=0.0)
+        predictor = replace(self.predictor(), boundary=0.0, n_features=None)
         f = predictor.decision_function(X) if slots.size else np.empty(0)
         return certify(state.losses(slots), beta, f, state.b, total=state.total, intercept=state.intercept)
 
@@ -232,6 +264,8 @@ class Window:
         keys = list(arrays["keys"])
         if not (X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
+        if self.state.kernel.gram is not None and X.shape[0]:
+            X = self.state.kernel.gram.admit(X, np.empty(0, np.int64))[:, None].astype(np.float64)
         self.next_key = int(arrays["next_key"])
         self.state.total = total
         if X.shape[0]:
