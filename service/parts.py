@@ -21,9 +21,7 @@ from service.registry import Registry
 from service.settings import Settings
 from service.store.base import Store, StoreError
 from service.store.lock import DirectoryLock
-from service.store.places import DATABASE
-from service.store.redis import RedisStore
-from service.store.sqlite import SqliteStore
+from service.store.sqlite import DATABASE, SqliteStore
 from service.streams import Streams
 from solvers import warm_up
 
@@ -41,6 +39,8 @@ def open_store(settings: Settings, holder: str) -> Store:
     """The store that the settings ask for, as the service ``holder``; raises StoreError."""
     if not settings.redis_url:
         return SqliteStore(settings.data_dir / DATABASE)
+    from service.store.redis import RedisStore  # its library is only loaded where it is used
+
     return RedisStore(
         settings.redis_url,
         holder,

@@ -12,11 +12,6 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-from redis.sentinel import Sentinel
-
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel")
 _SENTINEL_PORT = 26379
 
@@ -27,6 +22,10 @@ def connect(url: str, timeout: float) -> Any:
     Nothing is tried again by the client: whoever calls knows what may be repeated. Raises ValueError for a URL of
     another kind. (Its type is left open: the library's own annotations do not know that answers are bytes.)
     """
+    import redis  # a tenth of a second that a service on the embedded store need not spend
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
     options: dict[str, Any] = {
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
@@ -62,6 +61,8 @@ def _addresses(url: str) -> list[tuple[str, int]]:
 
 
 def _behind_sentinel(url: str, options: dict[str, Any]) -> Any:
+    from redis.sentinel import Sentinel
+
     parts = urlsplit(url)
     service, _, database = parts.path.strip("/").partition("/")
     given = dict(parse_qsl(parts.query))

@@ -9,10 +9,7 @@ from pathlib import Path
 from service.store.base import Store
 from service.store.lock import DirectoryLock
 from service.store.redis import RedisStore
-from service.store.sqlite import SqliteStore
-
-DATABASE = "livesvm.sqlite3"
-"""Name of the embedded store's file in its data directory."""
+from service.store.sqlite import DATABASE, SqliteStore
 
 _TOOL_SECONDS = 10.0
 

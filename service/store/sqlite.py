@@ -33,6 +33,8 @@ from service.store.base import (
 
 SCHEMA = 2
 KEPT_SNAPSHOTS = 2
+DATABASE = "livesvm.sqlite3"
+"""Name of the file in a data directory."""
 _BUSY_SECONDS = 1.0
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _TABLES = """
