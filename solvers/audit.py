@@ -33,13 +33,13 @@ class Audit(NamedTuple):
 
 def audited(state: PathState) -> Audit:
     """Return the violation and the duality gap of the state, judged by its own f."""
-    e, n = state.examples, state.n_slots
-    off_f, off_beta, kink_scale, level_scale, gap, primal, resolution = _audit(e, n, state.b)
+    found = _audit(state.examples, state.n_slots, state.b)
+    off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size = found
     if kink_scale == 0.0:  # one class: f has the scale that the kernel gives it
-        kink_scale = max(state.total, level_scale) * float(e.diagonal[:n].max())
-    off_sum = abs(float(e.beta[:n].sum()) - state.total) if state.intercept else 0.0
+        kink_scale = max(state.total, level_scale) * float(state.examples.diagonal[: state.n_slots].max())
+    off_sum = abs(sum_beta - state.total) if state.intercept else 0.0
     primal += state.total * state.b
-    resolution += EPS * float(np.abs(e.beta[:n]).sum()) * max(abs(state.b), kink_scale)
+    resolution += EPS * sum_size * max(abs(state.b), kink_scale)
     gap += max(abs(state.b), kink_scale) * off_sum
     relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
     violation = max(off_f, relative_beta * max(kink_scale, 1.0))
@@ -47,7 +47,7 @@ def audited(state: PathState) -> Audit:
 
 
 @compiled
-def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, float, float, float]:
+def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, float, float, float, float, float]:
     off_f = 0.0
     off_beta = 0.0
     kink_scale = 0.0
@@ -55,12 +55,16 @@ def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, f
     gap = 0.0
     primal = 0.0
     exposed = 0.0  # what the gap grows by per unit of f, over those whose f decides about it
+    sum_beta = 0.0
+    sum_size = 0.0
     mass = 0.0  # sum of |beta| k(x, x), and with it what rounding can do to an f
     for j in range(n):
         q = e.seg[j] // 2
         p = e.n_kinks[j]
         f, beta = e.f[j], e.beta[j]
         primal += 0.5 * beta * (f - b)
+        sum_beta += beta
+        sum_size += abs(beta)
         mass += abs(beta) * e.diagonal[j]
         level_scale = max(level_scale, abs(e.levels[j, 0]), abs(e.levels[j, p]))
         if p > 0:
@@ -87,11 +91,11 @@ def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, f
         exposed += max(width, 0.0)
         gap += outside * abs(f)
     resolution = EPS * exposed * (kink_scale + mass)
-    return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution
+    return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size
 
 
 @compiled
 def gap_of(e: Examples, n: int, b: float) -> tuple[float, float, float]:
     """Return the gap, the primal objective but for the part of the sum, and the resolution, for compiled callers."""
-    _, _, _, _, gap, primal, resolution = _audit(e, n, b)
+    _, _, _, _, gap, primal, resolution, _, _ = _audit(e, n, b)
     return gap, primal, resolution
