@@ -24,9 +24,8 @@ from solvers.follow import follow
 from solvers.fresh import BLOCK, need_rows, refresh
 from solvers.incremental import depart, undone_on_error
 from solvers.live_estimator import LiveEstimator
-from solvers.motion import BUDGET, DONE, EVENTS, PACE, RHO, STRIDE_EVENTS, SUM_RATE, SUM_V, WHO, B, Walk
+from solvers.motion import BUDGET, DONE, EVENTS, LAPS, PACE, RHO, STARTED, STRIDE_EVENTS, SUM_RATE, SUM_V, WHO, B, Walk
 from solvers.passage import DEFAULT, tolerances, walk_of
-from solvers.settle import start
 from solvers.state import Examples, PathState, empty_motion
 from solvers.strides import follow_path
 from solvers.validation import Key
@@ -236,7 +235,7 @@ def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, decisions: Fl
         e.n_kinks[slot] = 0
         e.seg[slot] = 0
         e.levels[slot, :] = 0.0
-        start(w)
+        counters[STARTED] = counters[LAPS] = 0
         outcome = follow_path(w)
         events += counters[EVENTS]
         gap, primal, resolution = gap_of(e, w.n, clock[B])

@@ -38,8 +38,9 @@ N_CLOCK = 6
     STRIDES,
     MEMBERS,
     LAPS,
-) = range(15)
-N_COUNTERS = 15
+    STARTED,
+) = range(16)
+N_COUNTERS = 16
 STRIDE_EVENTS = 80  #: events after which everyone is brought up to date
 
 

@@ -39,7 +39,7 @@ class Settings:
     roundings: float = 64.0  #: or within so many roundings of each f
     perturbation: float = 1e-8  #: how far ties are spread when the loop stalls
     max_rounds: int = 12
-    refresh_events: int = 2000  #: f is computed afresh from beta at least this often
+    refresh_events: int = 20_000  #: f is computed afresh from beta at least this often
 
 
 DEFAULT = Settings()
@@ -91,7 +91,6 @@ def walk_once(
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
     w = walk_of(state, motion, tolerances(state, motion, audit, settings, precision))
-    settle.start(w)
     exit_ = _walk_to_the_end(state, w, audit, trace, settings)
     _count(state, w, trace)
     _raise_for(exit_)
@@ -200,10 +199,11 @@ def _raise_for(exit_: int) -> None:
 
 def _settle(state: PathState, w: loop.Walk, audit: Audit, trace: Trace, settings: Settings) -> bool:
     """Put betas that are at an end, but for rounding, there, and b in its middle if nobody is free; False: go on."""
-    snap_to_levels(state.examples, state.n_slots, 1e-13 * audit.level_scale)
     rounding = 4 * EPS * audit.level_scale
     w = w._replace(factor=state.factor)
-    moved = settle.leave_ends(w, settings.dust * audit.level_scale if trace.rounds <= 2 else rounding, rounding)
+    moved = settle.leave_ends(
+        w, 1e-13 * audit.level_scale, settings.dust * audit.level_scale if trace.rounds <= 2 else rounding, rounding
+    )
     if state.n_free == 0:
         refresh(state)
         if state.intercept:
@@ -244,13 +244,3 @@ def set_motion(e: Examples, motion: Motion, n: int) -> None:
         else:
             for k in range(p + 1):
                 e.dlevels[j, k] = e.levels[j, k] - beta
-
-
-@compiled
-def snap_to_levels(e: Examples, n: int, tol: float) -> None:
-    """Put bound betas on their levels where only rounding keeps them off."""
-    for j in range(n):
-        if e.seg[j] & 1 == 0:
-            level = e.levels[j, e.seg[j] // 2]
-            if abs(e.beta[j] - level) <= tol:
-                e.beta[j] = level

@@ -1,4 +1,4 @@
-"""What is done before, between and after walks: set everyone up, spread ties, put what is at an end there."""
+"""What is done between and after walks: spread ties, put what is at an end there, factor afresh."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled
-from solvers.direction import resolve
 from solvers.factor import Factor, append, delete, schur
 from solvers.motion import RHO, Walk, set_limits
 
@@ -15,25 +14,20 @@ Ints = NDArray[np.int64]
 
 
 @compiled
-def start(w: Walk) -> None:
-    """Set everyone's limits and solve the right-hand sides: the motion has just been set."""
-    for j in range(w.n):
-        set_limits(w, j)
-    resolve(w)
-
-
-@compiled
-def leave_ends(w: Walk, dust: float, rounding: float) -> bool:
+def leave_ends(w: Walk, snap: float, dust: float, rounding: float) -> bool:
     """Put free examples whose beta is at an end of their box, but for dust, or beyond it, on the piece there.
 
-    Says whether any beta was moved by more than rounding, so that f must be computed afresh.
+    A bound beta within ``snap`` of its level is put on it. Says whether a free one was moved by more than rounding, so
+    that f must be computed afresh.
     """
     e = w.examples
     moved = False
     for j in range(w.n):
-        if e.seg[j] & 1 == 0:
-            continue
         q = e.seg[j] // 2
+        if e.seg[j] & 1 == 0:
+            if abs(e.beta[j] - e.levels[j, q]) <= snap:
+                e.beta[j] = e.levels[j, q]
+            continue
         high, low, beta = e.levels[j, q], e.levels[j, q + 1], e.beta[j]
         piece = q if beta >= high - dust else q + 1
         if low + dust < beta < high - dust:

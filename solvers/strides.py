@@ -22,6 +22,7 @@ from solvers.motion import (
     PACE,
     RHO,
     ROWS,
+    STARTED,
     STRIDE,
     STRIDE_EVENTS,
     STRIDES,
@@ -56,6 +57,9 @@ def follow_path(w: Walk) -> int:
     With NEED_ROW or NEED_ROOM the example ``counters[WHO]`` is about to change sides; call again when its kernel row is
     cached and the factor has room.
     """
+    if w.counters[STARTED] == 0:
+        w.counters[STARTED] = 1
+        start(w)
     while True:
         outcome = take_turn(w)
         if outcome != DONE:
@@ -71,6 +75,14 @@ def follow_path(w: Walk) -> int:
             continue
         if outcome != STRIDE:
             return outcome
+
+
+@compiled
+def start(w: Walk) -> None:
+    """Set everyone's limits and solve the right-hand sides: the motion has just been set."""
+    for j in range(w.n):
+        set_limits(w, j)
+    resolve(w)
 
 
 @compiled

@@ -34,6 +34,5 @@ def _what_comes_up_rarely(model: IncrementalSVC) -> None:
     state = model._window.state
     motion = empty_motion(state.capacity)
     w = walk_of(state, motion, tolerances(state, motion, audited(state), DEFAULT, 1.0))
-    settle.start(w)
     settle.perturb(w, np.zeros((w.n, 2)), 0.0, 0.0)
     frequencies(w, motion.work)
