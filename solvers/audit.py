@@ -21,6 +21,7 @@ class Audit(NamedTuple):
     resolution: float  #: what rounding of f makes of the gap; less than that counts as none
     kink_scale: float  #: largest kink
     level_scale: float  #: largest level
+    balanced: bool  #: the betas sum up to what they should, or nobody is free to mend it
 
     @property
     def relative_gap(self) -> float:
@@ -43,7 +44,8 @@ def audited(state: PathState) -> Audit:
     gap += max(abs(state.b), kink_scale) * off_sum
     relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
     violation = max(off_f, relative_beta * max(kink_scale, 1.0))
-    return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, kink_scale, level_scale)
+    balanced = off_sum <= 1e-13 * level_scale * state.n or state.n_free == 0
+    return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, kink_scale, level_scale, balanced)
 
 
 @compiled

@@ -39,14 +39,14 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
         refresh_margin(state, audit.kink_scale)
         audit = trace.noted(audited(state))
         fresh = state.events_since_refresh <= settings.refresh_events
-        if arrived and fresh and audit.good(settings.goal):
+        if arrived and fresh and audit.balanced and audit.good(settings.goal):
             return trace
         if arrived and fresh and round_ == 0 and not audit.good(settings.coarse):
             continue  # somebody is beyond a limit: that needs another walk, not another f
         refresh(state)
         trace.refreshed += 1
         audit = trace.noted(audited(state))
-        if arrived and audit.good(settings.goal):
+        if arrived and audit.balanced and audit.good(settings.goal):
             return trace
         if arrived and audit.good(settings.acceptable, settings.roundings):
             if best is not None and audit.gap > best[0] / 2:
