@@ -5,6 +5,7 @@ from solvers.certificate import Certificate
 from solvers.estimators import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from solvers.live_estimator import UpdateReport
 from solvers.predictor import Predictor
+from solvers.single import update_singly
 from solvers.warm import warm_up
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "UpdateReport",
     "k_fold",
     "leave_one_out",
+    "update_singly",
     "warm_up",
 ]

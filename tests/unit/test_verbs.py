@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, update_singly
 from solvers.errors import InvalidInput, UnknownKey
 
 Floats = NDArray[np.float64]
@@ -105,3 +105,15 @@ def test_a_new_window_is_solved_from_nothing_and_says_so() -> None:
     assert model.window_y[2] == -y[57]
     assert model.certificate().relative_gap <= 1e-12
     assert not model.update(remove=[60]).retrained
+
+
+def test_single_updates_end_at_the_same_optimum_after_more_events() -> None:
+    X, y, _ = data()
+    together = IncrementalSVC(C=1.0, gamma=0.3).fit(X[:90], y[:90])
+    singly = IncrementalSVC(C=1.0, gamma=0.3).fit(X[:90], y[:90])
+    report = together.update(add=(X[90:], y[90:]), remove=range(30))
+    reports = update_singly(singly, add=(X[90:], y[90:]), remove=range(30))
+    assert len(reports) == 60
+    assert singly.keys_ == together.keys_
+    np.testing.assert_allclose(singly.decision_function(X), together.decision_function(X), atol=1e-9)
+    assert report.events < sum(one.events for one in reports)
