@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -40,7 +39,8 @@ def cache_directory() -> str | None:
 
     Numba's own cache looks at a function's file only, and would go on using code that called an older version of
     another file. So each state of the package has a directory of its own, named by its fingerprint: below
-    ``NUMBA_CACHE_DIR`` if that is set, else beside the source, else in the user's cache or the temporary directory.
+    ``NUMBA_CACHE_DIR`` if that is set, else beside the source, else in the user's cache; never where others could put
+    code for us to run.
     """
     source = Path(__file__).parent
     digest = hashlib.sha256()
@@ -49,7 +49,7 @@ def cache_directory() -> str | None:
     name = f"livesvm-{digest.hexdigest()[:16]}"
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    places = [Path(given)] if given else [source / "__pycache__", user / "livesvm", Path(tempfile.gettempdir())]
+    places = [Path(given)] if given else [source / "__pycache__", user / "livesvm"]
     for place in places:
         directory = place / name
         try:
