@@ -23,6 +23,7 @@ from solvers.factor import delete
 from solvers.follow import follow
 from solvers.fresh import BLOCK, need_rows, refresh
 from solvers.incremental import depart, undone_on_error
+from solvers.kernels import times
 from solvers.live_estimator import LiveEstimator
 from solvers.motion import BUDGET, DONE, EVENTS, LAPS, PACE, RHO, STARTED, STRIDE_EVENTS, SUM_RATE, SUM_V, WHO, B, Walk
 from solvers.passage import DEFAULT, tolerances, walk_of
@@ -151,7 +152,7 @@ def _decisions_without(state: PathState, slots: Ints, total: float) -> tuple[Flo
             depart(state, slots)
             state.total = total
             events = follow(state).events
-            decisions = state.kernel_rows(slots) @ state.examples.beta[: state.n_slots] + state.b
+            decisions = times(state.kernel_rows(slots), state.examples.beta[: state.n_slots]) + state.b
             raise _Undone
     except _Undone:
         return decisions, events

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.compile import compiled
 from solvers.errors import MemoryLimit
+from solvers.kernels import times
 from solvers.settle import rebuild
 from solvers.state import Examples, PathState
 
@@ -51,7 +52,8 @@ def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
         for start in range(0, missing.size, BLOCK):
             part = missing[start : start + BLOCK]
             block = state.kernel_rows(part)
-            total += by_slot[part] @ block
+            for row, slot in enumerate(part):
+                total += by_slot[slot] * block[row]
             if missing.size <= BLOCK or state.rows.max_rows >= n:
                 state.rows.store_what_fits(part, block, keep)
     return total
@@ -94,7 +96,7 @@ def refresh_margin(state: PathState, scale: float) -> None:
     if missing.size:
         block = state.kernel_rows(missing)
         state.rows.store_what_fits(missing, block, np.concatenate([free, close]))
-        e.f[missing] = block @ e.beta[:n] + state.b
+        e.f[missing] = times(block, e.beta[:n]) + state.b
     held = close[state.rows.row_of[close] >= 0]
     _fresh(e.f, e.beta[:n], state.rows.values, state.rows.row_of, held, state.b)
 

@@ -17,6 +17,7 @@ from solvers.errors import NotOptimal
 from solvers.factor import delete
 from solvers.follow import DEFAULT, Settings, Trace, follow
 from solvers.fresh import BLOCK, mean_diagonal, refactor, refresh, restore, stand
+from solvers.kernels import times
 from solvers.losses import Losses, leaving
 from solvers.state import PathState
 
@@ -87,7 +88,7 @@ def meet(state: PathState, slots: Ints, X: Floats) -> None:
     for start in range(0, slots.size, BLOCK):
         part = slots[start : start + BLOCK]
         block = state.kernel_rows(part)
-        state.examples.f[part] = block @ beta + state.b
+        state.examples.f[part] = times(block, beta) + state.b
         state.rows.update_columns(part, block)
         if slots.size <= BLOCK:
             state.rows.clock += 1

@@ -178,3 +178,16 @@ def _inner_products(A: Floats, XT: Floats, out: Floats) -> None:
                 for j in range(row.size):
                     row[j] += a * x[j]
                 k += 1
+
+
+@compiled
+def times(K: Floats, coefficients: Floats) -> Floats:
+    """Return ``K @ coefficients``, each row summed in one fixed order; that of a BLAS may vary from run to run."""
+    out = np.empty(K.shape[0])
+    for i in range(K.shape[0]):
+        row = K[i]
+        total = 0.0
+        for j in range(coefficients.size):
+            total += row[j] * coefficients[j]
+        out[i] = total
+    return out

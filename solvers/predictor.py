@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers import validation
-from solvers.kernels import Kernel
+from solvers.kernels import Kernel, times
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class Predictor:
 
     def _values(self, X: Floats) -> Floats:
         if self.kernel.gram is not None:
-            return X[:, self.support[0].astype(np.int64)]
+            return np.ascontiguousarray(X[:, self.support[0].astype(np.int64)])
         return self.kernel.matrix(X, self.support)
 
     def decision_function(self, X: ArrayLike) -> Floats:
@@ -54,7 +54,7 @@ class Predictor:
         if self.n_support:
             for start in range(0, rows.shape[0], _BLOCK):
                 part = rows[start : start + _BLOCK]
-                out[start : start + _BLOCK] += self._values(part) @ self.coefficients
+                out[start : start + _BLOCK] += times(self._values(part), self.coefficients)
         if self.boundary:
             out[np.abs(out) <= self.boundary] = 0.0
         return out
