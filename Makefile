@@ -4,7 +4,7 @@
 #   make demo       forecast the Fisher River with the real service (KEEP=1 leaves the service up)
 #   make serve      start the service with the settings in the environment
 #   make test       run every test (ARGS="-k name" is handed to pytest)
-#   make faults     the fault tests in their long form: thousands of kills, with a report (KILLS=100 for fewer)
+#   make faults     the fault tests in their long form: 1,000 kills of the service, with a report (KILLS=100 for fewer)
 #   make check      ruff, mypy --strict, hadolint
 #   make bench      the benchmarks, in their short form
 #   make keys       write docker/.env and docker/secrets/: API keys for `make up`

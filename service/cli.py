@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    gc.disable()  # nothing that a start makes is garbage; the restored service collects again
     for name in _BLAS_THREADS:  # read once, when the libraries are loaded
         os.environ.setdefault(name, "1")
     from pydantic import ValidationError

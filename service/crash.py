@@ -10,6 +10,9 @@ import os
 import signal
 
 POINTS = ("before-log", "after-log", "before-publish", "before-answer")
+"""Every update passes these, in this order."""
+SNAPSHOT_POINTS = ("before-snapshot", "in-snapshot", "after-snapshot")
+"""Every snapshot passes these; at the second it is written and not yet what a restart would find."""
 
 _name, _, _times = os.environ.get("LIVESVM_CRASH_AT", "").partition(":")
 _left = int(_times or 1)

@@ -17,51 +17,27 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from service import crash
 from service.answer_schemas import ServingState
-from service.arrays import Matrix, Vector
+from service.arrays import Matrix
+from service.checkpoints import Checkpoints
 from service.commands import Update
 from service.errors import EmptyModel, IdempotencyConflict, UnknownModel
 from service.journal import Journal, Source
 from service.metrics import ModelSample
-from service.model import ModelCopy, Outcome, Sizes
+from service.model import ModelCopy, Outcome
+from service.published import Prediction, Published
 from service.recovery import Recovered, recover
 from service.schemas import ModelSpec
 from service.settings import Settings
 from service.store.base import Durability, Head, Idempotency, Lease, StoreError
-from service.tasks import check_update, task_of
+from service.tasks import check_update
 from service.versions import Entry, Restoration, answer_to, digest_of_restore, oldest_kept, state_at
 from service.window import Limits
 from service.writer import Writer
-from solvers.errors import InvalidInput, SolverError
+from solvers.errors import SolverError
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Published:
-    """One version of a model, for readers; nothing in it ever changes."""
-
-    version: int
-    predictor: Any
-    sizes: Sizes
-    n_features: int | None
-    n_support: int
-    C: float | None
-    updated_at: float | None
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Decision values (m,) and predictions (m,) of one version; ``stale`` if newer data may be unknown."""
-
-    version: int
-    decision: Vector
-    prediction: NDArray[Any]
-    stale: bool
 
 
 @dataclass(frozen=True)
@@ -91,17 +67,21 @@ class LiveModel:
         self.spec = spec
         self._around = around
         self._metrics = around.source.metrics
-        self._task = task_of(spec)
         window = spec.window
         self._limits = Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
         self._journal = Journal(around.source, lease, settings.idempotency_keep)
         self._deleted = False
         self._is_broken = False
         self.recovered = self._recover()
-        self._saved_version = self.recovered.snapshot_version
-        self._changed_since: float | None = time.monotonic() if self.recovered.replayed else None
-        self.published = self._snapshot_for_readers(None)
-        self._writer = Writer(self.id, settings.queue_size, self._rest, self._snapshot_deadline)
+        self._checkpoints = Checkpoints(
+            self._journal,
+            settings.snapshot_updates,
+            settings.snapshot_seconds,
+            self.recovered.snapshot_version,
+            changed=self.recovered.replayed > 0,
+        )
+        self.published = Published.of(self._state, None)
+        self._writer = Writer(self.id, settings.queue_size, self._rest, self._checkpoints.deadline)
         self._writer.start()
 
     # What readers ask, from any thread.
@@ -109,19 +89,7 @@ class LiveModel:
     def predict(self, X: Matrix) -> Prediction:
         """Decide rows X (m, d) by the newest version; raises EmptyModel or InvalidInput."""
         seen = self.published
-        if seen.predictor is None:
-            raise EmptyModel(f"model {self.id} knows no example yet")
-        limit = self._around.settings.max_predict_rows
-        if X.shape[0] > limit:
-            raise InvalidInput(f"has {X.shape[0]} rows, the limit is {limit}", field="X")
-        if X.shape[1] != seen.n_features:
-            reason = f"has {X.shape[1]} columns, this model has {seen.n_features} features"
-            raise InvalidInput(reason, field="X", row=0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            decision, prediction = self._task.decide(seen.predictor, X)
-        finite = np.isfinite(decision)
-        if not finite.all():
-            raise InvalidInput("is too large for this kernel", field="X", row=int(np.argmin(finite)))
+        decision, prediction = seen.decide(self.spec, X, self._around.settings.max_predict_rows)
         self._metrics.predictions.labels(self.spec.task).inc(len(decision))
         return Prediction(seen.version, decision, prediction, self.stale)
 
@@ -202,8 +170,8 @@ class LiveModel:
         self._writer.stop()
         if self._deleted or self.state != "live" or not self._around.source.health.store_up:
             return
-        if self._changed_since is not None:
-            self._save_quietly()
+        if self._checkpoints.has_changes:
+            self._checkpoints.save_quietly(self._state)
         with suppress(StoreError):  # another service then waits until the lease has run out
             self._journal.release()
 
@@ -251,8 +219,8 @@ class LiveModel:
         crash.point("after-log")
         outcome = self._solve(entry)
         crash.point("before-publish")
-        self.published = self._snapshot_for_readers(time.time())
-        self._changed_since = self._changed_since or time.monotonic()
+        self.published = Published.of(self._state, time.time())
+        self._checkpoints.note_change()
         answer = answer_to(entry, self._state.version, outcome, durability)
         if request is not None:
             self._journal.owe(lambda: self._journal.remember(request, answer))
@@ -322,14 +290,14 @@ class LiveModel:
     def _checkpoint(self) -> dict[str, Any]:
         self._check_open()
         start = time.perf_counter()
-        self._save()
+        self._checkpoints.save(self._state)
         return {"version": self._state.version, "seconds": time.perf_counter() - start}
 
     def _delete(self) -> None:
         self._check_open()
         self._journal.delete()
         self._deleted = True
-        self._changed_since = None
+        self._checkpoints.forget()
 
     def _check_open(self) -> None:
         """Raise unless the model can take a command, after telling the store what it is owed."""
@@ -341,43 +309,13 @@ class LiveModel:
         if self._deleted:
             raise UnknownModel(f"model {self.id} was deleted")
 
-    # Snapshots.
-
     def _rest(self) -> None:
         """Between two commands: write a snapshot when it is time for one."""
-        deadline = self._snapshot_deadline()
-        late = deadline is not None and time.monotonic() >= deadline
-        if late or self._state.version - self._saved_version >= self._around.settings.snapshot_updates:
-            self._save_quietly()
-
-    def _snapshot_deadline(self) -> float | None:
-        if self._changed_since is None:
-            return None
-        return self._changed_since + self._around.settings.snapshot_seconds
-
-    def _save(self) -> None:
-        self._journal.save_snapshot(self._state.sequence, self._state.encode(), self._state.version)
-        self._saved_version = self._state.version
-        self._changed_since = None
-
-    def _save_quietly(self) -> None:
-        """Write a snapshot; a failure loses nothing, as the log has it all, and is tried again later."""
-        try:
-            self._journal.settle()
-            self._save()
-        except Exception as error:
-            log.warning("model %s: no snapshot was written: %s", self.id, error)
-            self._saved_version = self._state.version
-            self._changed_since = None if self._journal.fenced else time.monotonic()
+        if not self._deleted and self._checkpoints.is_due(self._state.version):
+            self._checkpoints.save_quietly(self._state)
 
     def _recover(self) -> Recovered:
         found = recover(self._around.source, self._journal.lease, self.spec, self._around.settings.cache_mb)
         self._state = found.state
         self._journal.known = found.state.sequence
         return found
-
-    def _snapshot_for_readers(self, now: float | None) -> Published:
-        state = self._state
-        predictor = state.estimator.predictor() if state.sizes.n_examples else None
-        n_support = 0 if predictor is None else int(predictor.n_support)
-        return Published(state.version, predictor, state.sizes, state.window.n_features, n_support, state.C, now)

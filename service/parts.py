@@ -93,6 +93,7 @@ class Service:
         self.health.ask_store(self.store)
         gc.collect()
         gc.freeze()  # what lives from here to the end need not be walked by every collection
+        gc.enable()
         self.health.restored()
 
     async def watch_store(self) -> None:

@@ -11,8 +11,9 @@ from starlette.responses import Response
 from service.answer_schemas import ModelDescription, ModelList, Recovery
 from service.bodies import parse_json, read_body, schema_content
 from service.errors import ModelUnavailable, UnknownModel
-from service.live import LiveModel, Published
+from service.live import LiveModel
 from service.metrics import ModelSample
+from service.published import Published
 from service.registry import FailedModel
 from service.routes.access import ModelId, Parts, answers, scope, stream_answers
 from service.schemas import ModelSpec

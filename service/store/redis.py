@@ -30,6 +30,7 @@ from typing import Any
 
 import redis
 
+from service import crash
 from service.store import scripts
 from service.store.base import (
     Durability,
@@ -272,6 +273,7 @@ class RedisStore:
         self._write(scripts.BEGIN_SNAPSHOT, lease, pointer.nonce, pointer.chunks)
         for number, chunk in enumerate(split(data)):
             self._write(scripts.WRITE_CHUNK, lease, pointer.nonce, number, chunk, patient=True)
+        crash.point("in-snapshot")
         self._publish(lease, sequence, pointer)
 
     def _publish(self, lease: Lease, sequence: int, pointer: Pointer) -> None:

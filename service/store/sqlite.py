@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from service import crash
 from service.store.base import (
     Durability,
     Fenced,
@@ -260,6 +261,7 @@ class SqliteStore:
             db.execute("DELETE FROM snapshots WHERE model = ? AND sequence < ?", (lease.model, kept[-1]))
             if len(kept) == KEPT_SNAPSHOTS:  # with a single one, the whole log is what stands behind it
                 db.execute("DELETE FROM log WHERE model = ? AND sequence <= ?", (lease.model, kept[-1]))
+            crash.point("in-snapshot")
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
         query = "SELECT sequence, version, saved, length(data) FROM snapshots WHERE model = ? ORDER BY sequence DESC"

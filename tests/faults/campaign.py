@@ -1,11 +1,11 @@
 """The long form of the fault tests: kill the service and Redis many times, and report. `make faults` runs it.
 
-    python -m tests.faults.campaign --service-kills 1000 --redis-kills 200
+    python -m tests.faults.campaign --service-kills 1000 --redis-kills 200 --stops 20 [--seed 0]
 
 A client sends updates one after another, each under its own Idempotency-Key, and repeats one until it is answered.
 Lost is an acknowledged update that is not there after a recovery; duplicated is one that is there twice; different is
-a model that is not the one trained from nothing on what was acknowledged, or a fenced writer that wrote. Every version
-is checked by its number, and every tenth recovery by training.
+a model that is not the one trained from nothing on what was acknowledged, or a fenced writer that wrote. After every
+recovery the version is checked by its number and the model by training.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from service.crash import POINTS
+from service.crash import POINTS, SNAPSHOT_POINTS
 from solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
 from tests.faults.test_crashes import MODEL, PROBE, batch, send
@@ -99,13 +99,22 @@ def acknowledge(http: httpx.Client, tally: Tally) -> None:
     tally.acknowledged += 1
 
 
-def kill_service(directory: Path, cycles: int, **settings: object) -> Tally:
+def crash_at(rng: random.Random, cycle: int, snapshot_updates: int) -> str:
+    """Where the service dies in this cycle: at each of its named points in turn, at its 2nd to 8th passage."""
+    every = (*POINTS, *SNAPSHOT_POINTS)
+    name = every[cycle % len(every)]
+    passages = rng.randint(2, 8) if name in POINTS else rng.randint(1, max(1, 8 // snapshot_updates))
+    return f"{name}:{passages}"
+
+
+def kill_service(directory: Path, cycles: int, seed: int, **settings: object) -> Tally:
     """Kill -9 the service at each of its named points in turn; measured from its start until it is ready."""
     tally = Tally("service, " + ("Redis" if "redis_url" in settings else "SQLite"))
-    rng = random.Random(1)
+    rng = random.Random(f"{tally.name} {seed}")
     for cycle in range(cycles + 1):
-        point = f"{POINTS[cycle % len(POINTS)]}:{rng.randint(2, 8)}" if cycle < cycles else ""
-        service = ServiceProcess(directory, None, crash_at=point, snapshot_updates=rng.randint(1, 12), **settings)
+        snapshot_updates = rng.randint(1, 12)
+        point = crash_at(rng, cycle, snapshot_updates) if cycle < cycles else ""
+        service = ServiceProcess(directory, None, crash_at=point, snapshot_updates=snapshot_updates, **settings)
         start = time.monotonic()
         with service, service.http() as http:
             if cycle == 0:
@@ -113,19 +122,21 @@ def kill_service(directory: Path, cycles: int, **settings: object) -> Tally:
             else:
                 tally.recovery.append(time.monotonic() - start)
                 compare(http, tally)
-            acknowledge(http, tally)
-            if cycle % 10 == 0 or cycle == cycles:
-                compare_whole(http, tally)
             if cycle < cycles:
                 _send_until_it_dies(http, tally)
                 tally.cycles += 1
+            else:
+                acknowledge(http, tally)
+                compare_whole(http, tally)
         _progress(tally)
     return tally
 
 
 def _send_until_it_dies(http: httpx.Client, tally: Tally) -> None:
-    """Send updates until the service is gone."""
+    """Compare the whole model once the update under way at the crash is answered; go on until the service is gone."""
     try:
+        acknowledge(http, tally)
+        compare_whole(http, tally)
         for _ in range(20):
             acknowledge(http, tally)
     except httpx.TransportError:
@@ -133,10 +144,10 @@ def _send_until_it_dies(http: httpx.Client, tally: Tally) -> None:
     raise RuntimeError("the service did not die")
 
 
-def kill_redis(directory: Path, cycles: int) -> Tally:
+def kill_redis(directory: Path, cycles: int, seed: int) -> Tally:
     """Kill -9 Redis at random moments of a stream of updates; measured until an update is acknowledged again."""
     tally = Tally("Redis, fsync always")
-    rng = random.Random(2)
+    rng = random.Random(f"{tally.name} {seed}")
     with RedisServer(directory / "redis") as server:
         service = ServiceProcess(directory / "data", redis_url=server.url, snapshot_updates=7)
         with service, service.http() as http:
@@ -153,8 +164,7 @@ def kill_redis(directory: Path, cycles: int) -> Tally:
                 tally.recovery.append(time.monotonic() - start)
                 compare(http, tally)
                 tally.cycles += 1
-                if tally.cycles % 10 == 0 or tally.cycles == cycles:
-                    compare_whole(http, tally)
+                compare_whole(http, tally)
                 _progress(tally)
     return tally
 
@@ -193,19 +203,21 @@ def _progress(tally: Tally) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what was asked for and print the report; 1 if any promise was broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--service-kills", type=int, default=500, help="on each of the two stores")
+    parser.add_argument("--service-kills", type=int, default=1000, help="in all, half on each of the two stores")
     parser.add_argument("--redis-kills", type=int, default=200)
     parser.add_argument("--stops", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0, help="of the moments of the faults")
     options = parser.parse_args(arguments)
+    on_redis = options.service_kills // 2
     print(HEADER, flush=True)
     tallies = []
     with ExitStack() as stack:
         places = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(4)]
         server = stack.enter_context(RedisServer(places[1] / "redis"))
         every: list[Callable[[], Tally]] = [
-            lambda: kill_service(places[0], options.service_kills),
-            lambda: kill_service(places[1] / "data", options.service_kills, redis_url=server.url),
-            lambda: kill_redis(places[2], options.redis_kills),
+            lambda: kill_service(places[0], options.service_kills - on_redis, options.seed),
+            lambda: kill_service(places[1] / "data", on_redis, options.seed, redis_url=server.url),
+            lambda: kill_redis(places[2], options.redis_kills, options.seed),
             lambda: stop_writers(places[3], options.stops),
         ]
         for series in every:

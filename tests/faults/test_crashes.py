@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from service.crash import POINTS
+from service.crash import POINTS, SNAPSHOT_POINTS
 from solvers import IncrementalSVC
 from tests.service.process import ServiceProcess, blobs
 
@@ -71,6 +72,24 @@ def test_killed_at_a_point(point: str, tmp_path: Path) -> None:
         assert (retried.status_code, retried.json()["version"]) == (200, 8)
         assert send(http, 7).content == retried.content
         check_whole(http, list(range(8)))
+
+
+@pytest.mark.parametrize("point", SNAPSHOT_POINTS)
+def test_killed_while_a_snapshot_is_written(point: str, tmp_path: Path) -> None:
+    """The second snapshot dies, after the 6th update: the one before it and the log are enough."""
+    with ServiceProcess(tmp_path, crash_at=f"{point}:2", snapshot_updates=3) as service, service.http() as http:
+        http.post("/models", json=MODEL).raise_for_status()
+        for number in range(5):
+            send(http, number).raise_for_status()
+        with suppress(httpx.TransportError):  # the snapshot comes after the answer, which may still arrive
+            send(http, 5)
+        assert service.wait() == -9
+    with ServiceProcess(tmp_path, snapshot_updates=3) as service, service.http() as http:
+        recovery = http.get("/models/m").json()["recovery"]
+        kept = 6 if point == "after-snapshot" else 3
+        assert recovery == {"snapshot_version": kept, "replayed": 6 - kept, "damaged_snapshots": 0}
+        assert send(http, 5).json()["version"] == 6
+        check_whole(http, list(range(6)))
 
 
 def test_killed_again_and_again_during_a_stream_of_updates(tmp_path: Path) -> None:

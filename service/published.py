@@ -1,0 +1,65 @@
+"""What a model shows its readers: one immutable version, and what that decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.arrays import Matrix, Vector
+from service.errors import EmptyModel
+from service.model import ModelState, Sizes
+from service.schemas import ModelSpec
+from service.tasks import task_of
+from solvers.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Decision values (m,) and predictions (m,) of one version; ``stale`` if newer data may be unknown."""
+
+    version: int
+    decision: Vector
+    prediction: NDArray[Any]
+    stale: bool
+
+
+@dataclass(frozen=True)
+class Published:
+    """One version of a model, for readers; nothing in it ever changes."""
+
+    version: int
+    predictor: Any
+    sizes: Sizes
+    n_features: int | None
+    n_support: int
+    C: float | None
+    updated_at: float | None
+
+    @classmethod
+    def of(cls, state: ModelState, updated_at: float | None) -> Published:
+        """The version that ``state`` is at; ``updated_at`` is its Unix time, None if it is not known."""
+        predictor = state.estimator.predictor() if state.sizes.n_examples else None
+        n_support = 0 if predictor is None else int(predictor.n_support)
+        return cls(state.version, predictor, state.sizes, state.window.n_features, n_support, state.C, updated_at)
+
+    def decide(self, spec: ModelSpec, X: Matrix, limit: int) -> tuple[Vector, NDArray[Any]]:
+        """Decision values (m,) and predictions (m,) of rows X (m, d), at most ``limit`` of them.
+
+        Raises EmptyModel, or InvalidInput for rows that are too many, of another width, or too large for the kernel.
+        """
+        if self.predictor is None:
+            raise EmptyModel(f"model {spec.id} knows no example yet")
+        if X.shape[0] > limit:
+            raise InvalidInput(f"has {X.shape[0]} rows, the limit is {limit}", field="X")
+        if X.shape[1] != self.n_features:
+            reason = f"has {X.shape[1]} columns, this model has {self.n_features} features"
+            raise InvalidInput(reason, field="X", row=0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            decision, prediction = task_of(spec).decide(self.predictor, X)
+        finite = np.isfinite(decision)
+        if not finite.all():
+            raise InvalidInput("is too large for this kernel", field="X", row=int(np.argmin(finite)))
+        return decision, prediction
