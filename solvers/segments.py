@@ -1,0 +1,103 @@
+"""A tracked way as it is kept: its linear pieces, who changed sides when, and where everyone stands at any rho."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.tracking import CHANGES, POOL, SEGMENTS, Log
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Segments(NamedTuple):
+    """Linear pieces of the way, in its order; between them b and betas may jump at one rho."""
+
+    start_rho: Floats  #: (s,) from 1 at the start of the way down to 0
+    end_rho: Floats
+    start_b: Floats  #: (s,) with nobody free any b of an interval is optimal; this is the one the way goes on with
+    end_b: Floats
+    first: Ints  #: (s + 1,) segment i has the entries first[i] to first[i + 1] - 1 of the pool
+    changes_before: Ints  #: (s,) how many changes came before
+    slot: Ints  #: (p,) the pool: who is free
+    start_beta: Floats  #: (p,)
+    end_beta: Floats  #: (p,)
+
+    def at(self, rho: float) -> int:
+        """Return the segment that ``rho`` is on."""
+        return min(int(np.searchsorted(-self.end_rho, -rho)), self.end_rho.size - 1)
+
+    def pool(self, segment: int) -> slice:
+        """Return the part of the pool that belongs to a segment."""
+        return slice(int(self.first[segment]), int(self.first[segment + 1]))
+
+    def share(self, segment: int, rho: float) -> float:
+        """Return how much of a segment lies behind at ``rho``."""
+        start, end = float(self.start_rho[segment]), float(self.end_rho[segment])
+        return min(max((start - rho) / (start - end), 0.0), 1.0)
+
+
+class Changes(NamedTuple):
+    """Who went from which place on the staircase to which other (``seg`` of ``solvers.state``), and when."""
+
+    rho: Floats
+    slot: Ints
+    before: Ints
+    after: Ints
+
+
+class Position(NamedTuple):
+    """Where everyone stands at one rho; by slot."""
+
+    seg: Ints
+    beta: Floats
+    b: float
+
+
+def position(start: Ints, segments: Segments, changes: Changes, rho: float, levels: Floats) -> Position:
+    """Return where everyone stands at ``rho``.
+
+    Parameters
+    ----------
+    start : (n,) places at the start of the way
+    levels : (n, kinks + 1) levels at this rho
+    """
+    i = segments.at(rho)
+    seg = places(start, changes, int(segments.changes_before[i]))
+    beta = np.take_along_axis(levels[: seg.size], (seg // 2)[:, None], 1)[:, 0]
+    t, pool = segments.share(i, rho), segments.pool(i)
+    beta[segments.slot[pool]] = (1.0 - t) * segments.start_beta[pool] + t * segments.end_beta[pool]
+    return Position(seg, beta, float((1.0 - t) * segments.start_b[i] + t * segments.end_b[i]))
+
+
+def places(start: Ints, changes: Changes, count: int) -> Ints:
+    """Return everyone's place after the first ``count`` changes."""
+    seg = start.copy()
+    seg[changes.slot[:count]] = changes.after[:count]  # of an example's changes the last one stays
+    return seg
+
+
+def joined(logs: list[Log]) -> tuple[Segments, Changes]:
+    """Put the parts of a log together."""
+    used = [(log, int(log.sizes[SEGMENTS]), int(log.sizes[POOL]), int(log.sizes[CHANGES])) for log in logs]
+    pools = np.cumsum([0, *(p for _, _, p, _ in used)])
+    changes = np.cumsum([0, *(c for _, _, _, c in used)])
+    return Segments(
+        np.concatenate([log.start_rho[:s] for log, s, _, _ in used]),
+        np.concatenate([log.end_rho[:s] for log, s, _, _ in used]),
+        np.concatenate([log.start_b[:s] for log, s, _, _ in used]),
+        np.concatenate([log.end_b[:s] for log, s, _, _ in used]),
+        np.append(np.concatenate([log.first[:s] + pools[i] for i, (log, s, _, _) in enumerate(used)]), pools[-1]),
+        np.concatenate([log.changes_before[:s] + changes[i] for i, (log, s, _, _) in enumerate(used)]),
+        np.concatenate([log.slot[:p] for log, _, p, _ in used]),
+        np.concatenate([log.start_beta[:p] for log, _, p, _ in used]),
+        np.concatenate([log.end_beta[:p] for log, _, p, _ in used]),
+    ), Changes(
+        np.concatenate([log.change_rho[:c] for log, _, _, c in used]),
+        np.concatenate([log.change_slot[:c] for log, _, _, c in used]),
+        np.concatenate([log.change_from[:c] for log, _, _, c in used]),
+        np.concatenate([log.change_to[:c] for log, _, _, c in used]),
+    )

@@ -1,0 +1,211 @@
+"""``track``: move a model linearly to other losses, exact all along the way, and write the way down.
+
+Where ``follow`` is free to choose its way, because only the end counts, here every example's kinks and levels move
+in a straight line from where they are to where they shall be, and at each rho the state is optimal for the losses of
+that rho. What rounding and spread ties leave over is corrected at the end by ``follow``, so long ways are walked in
+legs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers import motion as loop
+from solvers import settle
+from solvers.audit import Audit, audited
+from solvers.errors import Cancelled, InvalidInput, NotOptimal
+from solvers.follow import follow
+from solvers.fresh import combine, mean_diagonal, need_rows
+from solvers.losses import MAX_KINKS, Losses
+from solvers.passage import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, tolerances, walk_of
+from solvers.segments import Changes, Position, Segments, joined, position
+from solvers.state import Motion, PathState, empty_motion
+from solvers.tracking import LOG_FULL, STOPPED, Log, empty_log, track_path
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+PORTION = 2000  # events between two looks at whether to go on
+
+
+@dataclass(frozen=True)
+class Track:
+    """The way that a state has gone.
+
+    Attributes
+    ----------
+    rho : what was left of the way when it stopped; 0 when its end was reached
+    tied : slots of all bound examples that stand at a marked kink; of ``tied_kinks`` which kink that is
+    start : (slots in use,) places at the start of the way; the changes lead on from there
+    trace : what the walk did; ``stalls`` counts how often ties had to be spread: from there to the end of the way the
+        losses are off by up to 1e-8 of themselves
+    """
+
+    rho: float
+    tied: Ints
+    tied_kinks: Ints
+    start: Ints
+    segments: Segments
+    changes: Changes
+    trace: Trace
+
+    def at(self, rho: float, levels: Floats) -> Position:
+        """Return where everyone stood at ``rho``, with the ``levels`` (slots, 3) of that rho."""
+        return position(self.start, self.segments, self.changes, rho, levels)
+
+
+def track(
+    state: PathState,
+    slots: Ints,
+    end: Losses,
+    total: float,
+    *,
+    stop: Bools | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    settings: Settings = DEFAULT,
+) -> Track:
+    """Move an optimal state along the straight line from the losses it has to ``end`` of ``slots``.
+
+    Parameters
+    ----------
+    end : losses (m,) of the examples ``slots`` (m,) at the end of the way, with as many kinks as they have now; entries
+        that are infinite now or then stay as they are
+    total : what the betas sum up to at the end
+    stop : (capacity, 2) kinks at which the walk stops before an example becomes free there; the state is then
+        optimal for the losses of ``Track.rho``, and the examples of ``Track.tied`` stand at their kinks, bound
+    cancelled : asked every few thousand events
+
+    Raises
+    ------
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit, Cancelled : the state is then not to be used
+    """
+    if (state.examples.n_kinks[slots] != end.n_kinks).any():
+        raise InvalidInput("an example cannot gain or lose kinks along a path", field="end")
+    audit = audited(state)
+    motion = _set_out(state, slots, end)
+    rates = state.examples.dkinks.copy(), state.examples.dlevels.copy()
+    audit = audit._replace(level_scale=_level_scale(state))
+    need_rows(state, state.free_slots())
+    state.make_room_for_free()
+    if state.n_free == 0:
+        state.kappa = mean_diagonal(state)
+    trace = Trace()
+    w = walk_of(state, motion, tolerances(state, motion, audit, settings, 1.0))
+    w.clock[loop.SUM_RATE] += total - state.total if state.intercept else 0.0
+    origin = state.total, state.examples.seg[: w.n].copy()
+    exit_, chunks, w = _walk(state, w, _no_marks(state) if stop is None else stop, audit, trace, cancelled)
+    tally(state, w, trace)
+    raise_for(exit_)
+    if exit_ == loop.EXHAUSTED or exit_ == loop.STALLED:
+        raise NotOptimal(f"the path was left after {trace.events} events, {w.clock[loop.RHO]:.2g} before its end")
+    rho = float(w.clock[loop.RHO]) if exit_ == STOPPED else 0.0
+    tied, tied_kinks = _tied(state, w, stop) if exit_ == STOPPED and stop is not None else (_NOBODY, _NOBODY)
+    _arrive(state, rates, rho, rho * origin[0] + (1.0 - rho) * total)
+    state.examples.f[tied] = state.examples.kinks[tied, tied_kinks]
+    follow(state, trace, settings)
+    return Track(rho, tied, tied_kinks, origin[1], *joined(chunks), trace)
+
+
+_NOBODY = np.empty(0, np.int64)
+
+
+def _no_marks(state: PathState) -> Bools:
+    return np.zeros((state.capacity, MAX_KINKS), np.bool_)
+
+
+def _set_out(state: PathState, slots: Ints, end: Losses) -> Motion:
+    """Give examples their losses at the end of the way, and everyone the motion that leads there."""
+    e, n = state.examples, state.n_slots
+    motion = empty_motion(state.capacity)
+    e.dkinks[:] = 0.0
+    e.dlevels[:] = 0.0
+    for now, then, rates in ((e.kinks, end.kinks, e.dkinks), (e.levels, end.levels, e.dlevels)):
+        moves = np.isfinite(now[slots]) & np.isfinite(then)
+        rates[slots] = np.where(moves, then - np.where(moves, now[slots], 0.0), 0.0)
+        now[slots] = np.where(moves, then, now[slots])
+    bound = np.flatnonzero(e.seg[:n] & 1 == 0)
+    motion.v[bound] = e.levels[bound, e.seg[bound] // 2] - e.beta[bound]
+    moving = np.flatnonzero(motion.v[:n])
+    motion.drive[:n] = combine(state, moving, motion.v[moving])
+    return motion
+
+
+def _level_scale(state: PathState) -> float:
+    """Return the largest finite level of the way."""
+    e, n = state.examples, state.n_slots
+    ends = (e.levels[:n], e.levels[:n] - e.dlevels[:n])
+    return max(float(np.abs(part[np.isfinite(part)]).max()) for part in ends)
+
+
+def _walk(
+    state: PathState,
+    w: loop.Walk,
+    stop: Bools,
+    audit: Audit,
+    trace: Trace,
+    cancelled: Callable[[], bool] | None,
+) -> tuple[int, list[Log], loop.Walk]:
+    """Walk, fetch what the loop asks for, take its notes; returns the last exit, the notes, and the walk."""
+    strength = DEFAULT.perturbation
+    chunks = [_fresh_log(state, w)]
+    w.counters[loop.STRIDE_END] = PORTION
+    while True:
+        exit_ = track_path(w, chunks[-1], stop)
+        if exit_ == loop.NEED_ROW:
+            fetch_rows(state, w)
+            w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
+        elif exit_ == loop.NEED_ROOM:
+            state.make_room_for_free()
+            w = w._replace(factor=state.factor)
+        elif exit_ == LOG_FULL:
+            chunks.append(_fresh_log(state, w, chunks[-1]))
+        elif exit_ == loop.STRIDE:
+            w.counters[loop.STRIDE_END] += PORTION
+            if cancelled is not None and cancelled():
+                raise Cancelled("cancelled while following the path")
+        elif exit_ == loop.STALLED and strength < 1e-4:
+            trace.stalls += 1
+            rng = np.random.default_rng(trace.stalls)
+            settle.perturb(w, rng.random((w.n, 2)), strength * audit.kink_scale, strength * audit.level_scale)
+            strength *= 3
+        else:
+            break
+    state.b = float(w.clock[loop.B])
+    return exit_, chunks, w
+
+
+def _fresh_log(state: PathState, w: loop.Walk, before: Log | None = None) -> Log:
+    segments = 256 if before is None else 2048
+    log = empty_log(w.n, segments, segments * (state.n_free + 16) + w.n)
+    if before is not None:
+        log.seen[:] = before.seen
+    return log
+
+
+def _tied(state: PathState, w: loop.Walk, stop: Bools) -> tuple[Ints, Ints]:
+    """Return all bound examples that stand at a marked kink, and which kink."""
+    e, n = state.examples, w.n
+    now = e.kinks[:n] - w.clock[loop.RHO] * e.dkinks[:n]
+    piece = e.seg[:n] // 2
+    at = stop[:n] & (np.abs(e.f[:n, None] - now) <= 2 * w.tol.f) & (e.seg[:n] & 1 == 0)[:, None]
+    kinks = np.arange(MAX_KINKS)
+    at &= (kinks == piece[:, None]) | (kinks == piece[:, None] - 1)
+    who = int(w.counters[loop.WHO])
+    at[who, piece[who] if w.counters[loop.SIDE] > 0 else piece[who] - 1] = True
+    slots, which = np.nonzero(at)
+    return slots.astype(np.int64), which.astype(np.int64)
+
+
+def _arrive(state: PathState, rates: tuple[Floats, Floats], rho: float, total: float) -> None:
+    """Make the losses of ``rho`` those that the state has; ``rates`` are those from before any ties were spread."""
+    e = state.examples
+    e.kinks[:] -= rho * rates[0]
+    e.levels[:] -= rho * rates[1]
+    e.dkinks[:] = 0.0
+    e.dlevels[:] = 0.0
+    state.total = total

@@ -1,0 +1,182 @@
+"""The compiled loop of a path whose every step counts: nobody is let through, and each linear piece is written down.
+
+The loop is that of ``solvers.walk`` on the whole window. What it writes down are *segments*, between two events, on
+each of which b and the betas of the free examples are linear in rho, and *changes*, who went from which place on the
+staircase to which other at which rho. The betas of bound examples follow from their place.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.compile import compiled
+from solvers.direction import find_direction, refine_if_needed
+from solvers.motion import DONE, EVENTS, RHO, SIDE, STARTED, STRIDE, STRIDE_END, UNBALANCED, WHO, ZERO_STEPS, B, Walk
+from solvers.motion import balanced as in_balance
+from solvers.step import advance, jump, longest_step
+from solvers.strides import start
+from solvers.walk import take_turn
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# Exits of the loop, beyond those of solvers.motion
+STOPPED, LOG_FULL = 9, 10
+
+# Entries of a log's sizes
+SEGMENTS, POOL, CHANGES = range(3)
+
+
+class Log(NamedTuple):
+    """What is written down; room for some, and how much of it is used."""
+
+    start_rho: Floats  #: (segments,)
+    end_rho: Floats
+    start_b: Floats
+    end_b: Floats
+    first: Ints  #: (segments + 1,) where a segment's free examples begin in the pool
+    changes_before: Ints  #: (segments,) how many changes came before
+    slot: Ints  #: (pool,) who is free
+    start_beta: Floats  #: (pool,)
+    end_beta: Floats
+    change_rho: Floats  #: (changes,)
+    change_slot: Ints
+    change_from: Ints  #: place on the staircase before, see ``solvers.state``
+    change_to: Ints
+    sizes: Ints  #: (3,) used: segments, pool, changes
+    seen: Ints  #: (slots,) everyone's place as it was last noted
+    free: Ints  #: (slots,) work
+
+
+def empty_log(slots: int, segments: int, pool: int) -> Log:
+    """Return a log with room for ``segments`` segments that have ``pool`` free examples together."""
+    changes = 2 * segments + slots
+    return Log(
+        start_rho=np.empty(segments),
+        end_rho=np.empty(segments),
+        start_b=np.empty(segments),
+        end_b=np.empty(segments),
+        first=np.zeros(segments + 1, np.int64),
+        changes_before=np.empty(segments, np.int64),
+        slot=np.empty(pool, np.int64),
+        start_beta=np.empty(pool),
+        end_beta=np.empty(pool),
+        change_rho=np.empty(changes),
+        change_slot=np.empty(changes, np.int64),
+        change_from=np.empty(changes, np.int64),
+        change_to=np.empty(changes, np.int64),
+        sizes=np.zeros(3, np.int64),
+        seen=np.empty(slots, np.int64),
+        free=np.empty(slots, np.int64),
+    )
+
+
+@compiled
+def track_path(w: Walk, log: Log, stop: NDArray[np.bool_]) -> int:
+    """Follow the path to its end, or until something is needed; returns why it stopped.
+
+    STOPPED: example ``counters[WHO]`` is at a kink that ``stop`` (slots, kinks) marks, and is still bound. LOG_FULL:
+    call again with an empty log. STRIDE: so many events are done as the caller asked for.
+    """
+    counters = w.counters
+    if counters[STARTED] == 0:
+        counters[STARTED] = 1
+        log.seen[: w.n] = w.examples.seg[: w.n]
+        start(w)
+    while True:
+        if log.sizes[CHANGES] + w.n > log.change_rho.size or no_room(w, log):
+            return LOG_FULL
+        if counters[WHO] >= 0 and is_marked(w, stop):
+            return STOPPED
+        outcome = noted_turn(w, log)
+        if outcome != DONE:
+            return outcome
+        if counters[EVENTS] >= counters[STRIDE_END]:
+            return STRIDE
+        if w.factor.size[1] == 0 and not in_balance(w):
+            if not jump(w):
+                return UNBALANCED
+            continue
+        find_direction(w)
+        step, who, side = longest_step(w)
+        if refine_if_needed(w, step):
+            step, who, side = longest_step(w)
+        if step > w.tol.zero_step:
+            noted_advance(w, log, step)
+        else:
+            advance(w, step)
+        if who < 0:
+            return DONE
+        counters[WHO], counters[SIDE] = who, side
+        counters[ZERO_STEPS] = counters[ZERO_STEPS] + 1 if step <= w.tol.zero_step else 0
+
+
+@compiled
+def no_room(w: Walk, log: Log) -> bool:
+    """Say whether one more segment may not fit."""
+    full: bool = log.sizes[SEGMENTS] >= log.start_rho.size or log.sizes[POOL] + w.factor.size[1] + 1 > log.slot.size
+    return full
+
+
+@compiled
+def is_marked(w: Walk, stop: NDArray[np.bool_]) -> bool:
+    """Say whether the example whose turn it is has reached a marked kink from one of the pieces beside it."""
+    who = w.counters[WHO]
+    seg = w.examples.seg[who]
+    if seg & 1:
+        return False
+    return bool(stop[who, seg // 2 if w.counters[SIDE] > 0 else seg // 2 - 1])
+
+
+@compiled
+def noted_turn(w: Walk, log: Log) -> int:
+    """Let the example whose turn it is change sides, and note who has changed: an exchange moves others too."""
+    who = w.counters[WHO]
+    count = 0
+    for k in range(w.factor.size[0]):
+        if w.factor.slot[k] >= 0:
+            log.free[count] = w.factor.slot[k]
+            count += 1
+    outcome = take_turn(w)
+    if who >= 0 and w.counters[WHO] < 0:
+        for i in range(count):
+            if log.free[i] != who:
+                note_change(w, log, log.free[i])
+        note_change(w, log, who)
+    return outcome
+
+
+@compiled
+def note_change(w: Walk, log: Log, slot: int) -> None:
+    """Note a change if there is one."""
+    before, after = log.seen[slot], w.examples.seg[slot]
+    if before != after:
+        i = log.sizes[CHANGES]
+        log.change_rho[i], log.change_slot[i] = w.clock[RHO], slot
+        log.change_from[i], log.change_to[i] = before, after
+        log.seen[slot] = after
+        log.sizes[CHANGES] = i + 1
+
+
+@compiled
+def noted_advance(w: Walk, log: Log, step: float) -> None:
+    """Move everyone by ``step``, and write the segment down."""
+    s = log.sizes[SEGMENTS]
+    begin = log.sizes[POOL]
+    end = begin
+    for k in range(w.factor.size[0]):
+        slot = w.factor.slot[k]
+        if slot >= 0:
+            log.slot[end], log.start_beta[end] = slot, w.examples.beta[slot]
+            end += 1
+    log.start_rho[s], log.start_b[s] = w.clock[RHO], w.clock[B]
+    log.changes_before[s] = log.sizes[CHANGES]
+    advance(w, step)
+    for i in range(begin, end):
+        log.end_beta[i] = w.examples.beta[log.slot[i]]
+    log.end_rho[s], log.end_b[s] = w.clock[RHO], w.clock[B]
+    log.first[s], log.first[s + 1] = begin, end
+    log.sizes[SEGMENTS], log.sizes[POOL] = s + 1, end

@@ -1,0 +1,195 @@
+"""A tracked way is optimal wherever one looks, for the losses of that place; marked kinks stop it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, losses, tracked
+from solvers.errors import Cancelled, InvalidInput
+from solvers.losses import Losses
+from solvers.tracked import Track, track
+from tests import oracle
+from tests.oracle import Vector
+from tests.problems import FAMILIES, Problem, problem
+
+LOOKS = (1.0, 0.83, 0.5, 0.31, 0.02, 0.0)
+
+
+def between(start: Losses, end: Losses, rho: float) -> Vector:
+    """Return the levels at ``rho`` of the straight way between two."""
+    return np.asarray(rho * start.levels + (1 - rho) * end.levels)
+
+
+def worst_gap(given: Problem, way: Track, start: Losses, end: Losses, asked: Callable[[float], oracle.Losses]) -> float:
+    """Return the largest relative gap at several places of a way; ``asked`` says what the losses are there."""
+    K = given.kernel(given.X, given.X)
+    found = [way.at(rho, between(start, end, rho)) for rho in LOOKS]
+    return max(oracle.gap(K, asked(rho), at.beta, at.b).relative for rho, at in zip(LOOKS, found, strict=True))
+
+
+def classifier(given: Problem, C: float) -> IncrementalSVC:
+    model = IncrementalSVC(**(given.parameters() | {"C": C}))
+    model.update(add=(given.X, given.y), sample_weight=given.weight)
+    return model
+
+
+def hinge(given: Problem, C: float) -> Losses:
+    return losses.hinge(given.y, C * given.weight)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("seed", range(2))
+def test_the_weight_of_all_losses_moves(family: str, seed: int) -> None:
+    given, C = problem(seed, family), 1.0
+    state = classifier(given, C)._window.state
+    slots = np.arange(given.y.size)
+    for factor in (10, 10, 10, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1):
+        way = track(state, slots, hinge(given, C * factor), 0.0)
+        gap = worst_gap(
+            given,
+            way,
+            hinge(given, C),
+            hinge(given, C * factor),
+            lambda rho, C=C, to=C * factor: oracle.hinge(  # type: ignore[misc]
+                given.y, rho * C + (1 - rho) * to, given.weight, fit_intercept=given.fit_intercept
+            ),
+        )
+        assert gap <= 1e-8
+        assert way.rho == 0.0
+        C *= factor
+
+
+@pytest.mark.parametrize("family", ["regular", "duplicates", "grid", "linear", "constant"])
+def test_the_width_of_a_tube_moves(family: str) -> None:
+    given = problem(1, family)
+    y = np.round(given.X.sum(axis=1) + given.y, 1)
+    widths = (0.4, 0.01, 0.8)
+    model = IncrementalSVR(
+        C=2.0, epsilon=widths[0], kernel=given.kernel.name, gamma=given.kernel.gamma, fit_intercept=True
+    ).fit(given.X, y)
+    state, slots = model._window.state, np.arange(y.size)
+    cost = np.full(y.size, 2.0)
+    for before, after in pairwise(widths):
+        start, end = (losses.epsilon_insensitive(y, width, cost) for width in (before, after))
+        way = track(state, slots, end, 0.0)
+        gap = worst_gap(
+            given,
+            way,
+            start,
+            end,
+            lambda rho, a=before, b=after: oracle.epsilon_insensitive(  # type: ignore[misc]
+                y, 2.0, rho * a + (1 - rho) * b
+            ),
+        )
+        assert gap <= 1e-8
+
+
+@pytest.mark.parametrize("family", ["regular", "duplicates", "grid", "identity"])
+def test_the_sum_of_the_coefficients_moves(family: str) -> None:
+    given = problem(2, family)
+    n = given.y.size
+    model = IncrementalOneClassSVM(nu=0.5, kernel="rbf", gamma=0.5).fit(given.X)
+    given = Problem(**(vars(given) | {"kernel": oracle.Kernel("rbf", 0.5)}))
+    state, slots, ones = model._window.state, np.arange(n), np.ones(n)
+    for before, after in ((0.5, 0.9), (0.9, 0.1), (0.1, 0.02)):
+        way = track(state, slots, losses.one_class(ones), after * n)
+        gap = worst_gap(
+            given,
+            way,
+            losses.one_class(ones),
+            losses.one_class(ones),
+            lambda rho, a=before, b=after: oracle.one_class(ones, rho * a + (1 - rho) * b),  # type: ignore[misc]
+        )
+        assert gap <= 1e-8
+
+
+def test_there_and_back_again_is_the_same_way() -> None:
+    given = problem(0, "regular")
+    state, slots = classifier(given, 1.0)._window.state, np.arange(given.y.size)
+    there = track(state, slots, hinge(given, 10.0), 0.0)
+    back = track(state, slots, hinge(given, 1.0), 0.0)
+    assert there.changes.rho.size > 5
+    np.testing.assert_allclose(1 - back.changes.rho[::-1], there.changes.rho, atol=1e-9)
+    assert back.changes.slot[::-1].tolist() == there.changes.slot.tolist()
+    assert back.changes.after[::-1].tolist() == there.changes.before.tolist()
+
+
+def test_nobody_is_free_and_b_is_one_that_the_way_goes_on_with() -> None:
+    X: Vector = np.array([[0.0], [1.0], [3.0], [4.0]])
+    y = np.array([-1.0, -1.0, 1.0, 1.0])
+    given = Problem(**(vars(problem(0, "regular")) | {"X": X, "y": y, "kernel": oracle.Kernel("rbf", 0.5)}))
+    given = Problem(**(vars(given) | {"weight": np.ones(4), "fit_intercept": True}))
+    state = classifier(given, 0.1)._window.state
+    assert state.n_free == 0
+    way = track(state, np.arange(4), hinge(given, 0.2), 0.0)
+    gap = worst_gap(
+        given,
+        way,
+        hinge(given, 0.1),
+        hinge(given, 0.2),
+        lambda rho: oracle.hinge(y, 0.1 * rho + 0.2 * (1 - rho)),
+    )
+    assert gap <= 1e-12
+    np.testing.assert_allclose(np.abs(way.at(0.5, hinge(given, 0.15).levels).beta), 0.15)
+
+
+def test_a_marked_kink_stops_the_way_before_its_example_is_free() -> None:
+    given = problem(0, "regular")
+    slots = np.arange(given.y.size)
+    start, end = hinge(given, 1.0), hinge(given, 10.0)
+    free = track(classifier(given, 1.0)._window.state, slots, end, 0.0)
+    entries = np.flatnonzero((free.changes.after & 1 == 1) & (free.changes.before & 1 == 0))
+    first = entries[len(entries) // 2]
+    who = int(free.changes.slot[first])
+    state = classifier(given, 1.0)._window.state
+    stop = np.zeros((state.capacity, 2), np.bool_)
+    stop[who, 0] = True
+    way = track(state, slots, end, 0.0, stop=stop)
+    stops = free.changes.rho[entries[free.changes.slot[entries] == who]].max()
+    assert way.rho == pytest.approx(stops, abs=1e-9)
+    assert way.tied.tolist() == [who]
+    assert way.tied_kinks.tolist() == [0]
+    assert state.examples.f[who] == pytest.approx(given.y[who], abs=1e-9)
+    gap = worst_gap_at_stop(given, way, start, end)
+    assert gap <= 1e-8
+    rest = track(state, slots, end, 0.0)
+    np.testing.assert_allclose(state.examples.beta[slots], classifier(given, 10.0)._window.beta, atol=1e-7)
+    assert rest.rho == 0.0
+
+
+def worst_gap_at_stop(given: Problem, way: Track, start: Losses, end: Losses) -> float:
+    """Return the relative gap where a way was stopped."""
+    at = way.at(way.rho, between(start, end, way.rho))
+    C = way.rho * 1.0 + (1 - way.rho) * 10.0
+    asked = oracle.hinge(given.y, C, given.weight, fit_intercept=given.fit_intercept)
+    return oracle.gap(given.kernel(given.X, given.X), asked, at.beta, at.b).relative
+
+
+def test_all_who_are_tied_are_reported() -> None:
+    given = problem(0, "regular")
+    m = given.y.size
+    X, y = np.vstack([given.X, given.X]), np.concatenate([given.y, given.y])
+    given = Problem(**(vars(given) | {"X": X, "y": y, "weight": np.ones(2 * m)}))
+    state = classifier(given, 1.0)._window.state
+    bound = state.examples.seg[: 2 * m] & 1 == 0
+    both = bound[:m] & bound[m:]
+    stop = np.zeros((state.capacity, 2), np.bool_)
+    stop[: 2 * m, 0] = np.tile(both, 2)
+    way = track(state, np.arange(2 * m), hinge(given, 10.0), 0.0, stop=stop)
+    assert 0.0 < way.rho < 1.0
+    assert way.tied.size == 2
+    assert way.tied[0] + m == way.tied[1]
+
+
+def test_it_can_be_cancelled_and_does_not_take_other_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracked, "PORTION", 5)
+    given = problem(0, "regular")
+    state, slots = classifier(given, 1.0)._window.state, np.arange(given.y.size)
+    with pytest.raises(InvalidInput, match="gain or lose kinks"):
+        track(state, slots, losses.leaving(given.y.size), 0.0)
+    with pytest.raises(Cancelled):
+        track(state, slots, hinge(given, 100.0), 0.0, cancelled=lambda: True)
