@@ -92,8 +92,8 @@ def walk_once(
         state.kappa = mean_diagonal(state)
     w = walk_of(state, motion, tolerances(state, motion, audit, settings, precision))
     exit_ = _walk_to_the_end(state, w, audit, trace, settings)
-    tally(state, w, trace)
-    raise_for(exit_)
+    _count(state, w, trace)
+    _raise_for(exit_)
     return _settle(state, w, audit, trace, settings) and exit_ == loop.DONE
 
 
@@ -149,7 +149,7 @@ def _walk_to_the_end(state: PathState, w: loop.Walk, audit: Audit, trace: Trace,
     while True:
         exit_ = follow_path(w)
         if exit_ == loop.NEED_ROW:
-            fetch_rows(state, w)
+            _fetch_rows(state, w)
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
         elif exit_ == loop.NEED_ROOM:
             state.make_room_for_free()
@@ -164,7 +164,7 @@ def _walk_to_the_end(state: PathState, w: loop.Walk, audit: Audit, trace: Trace,
     return exit_
 
 
-def fetch_rows(state: PathState, w: loop.Walk) -> None:
+def _fetch_rows(state: PathState, w: loop.Walk) -> None:
     """Cache the row of the example that is about to change sides, and those of the next likely ones with it."""
     frequencies(w, w.motion.work)
     often = np.where(w.row_of[: w.n] < 0, w.motion.work[: w.n], 0.0)
@@ -175,7 +175,7 @@ def fetch_rows(state: PathState, w: loop.Walk) -> None:
     need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
 
 
-def tally(state: PathState, w: loop.Walk, trace: Trace) -> None:
+def _count(state: PathState, w: loop.Walk, trace: Trace) -> None:
     events = int(w.counters[loop.EVENTS])
     trace.rounds += 1
     trace.events += events
@@ -188,7 +188,7 @@ def tally(state: PathState, w: loop.Walk, trace: Trace) -> None:
     state.events_since_refresh += events
 
 
-def raise_for(exit_: int) -> None:
+def _raise_for(exit_: int) -> None:
     if exit_ == loop.INDEFINITE:
         raise NotPositiveSemidefinite("the kernel matrix of the window has a negative eigenvalue", field="kernel")
     if exit_ == loop.CANCELLED:

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers import motion as loop
-from solvers import settle
+from solvers import passage, settle
 from solvers.audit import Audit, audited
 from solvers.errors import Cancelled, InvalidInput, NotOptimal
 from solvers.follow import follow
 from solvers.fresh import combine, mean_diagonal, need_rows
 from solvers.losses import MAX_KINKS, Losses
-from solvers.passage import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, tolerances, walk_of
+from solvers.passage import DEFAULT, Settings, Trace, tolerances, walk_of
 from solvers.segments import Changes, Position, Segments, joined, position
 from solvers.state import Motion, PathState, empty_motion
 from solvers.tracking import LOG_FULL, STOPPED, Log, empty_log, track_path
@@ -99,8 +99,8 @@ def track(
     w.clock[loop.SUM_RATE] += total - state.total if state.intercept else 0.0
     origin = state.total, state.examples.seg[: w.n].copy()
     exit_, chunks, w = _walk(state, w, _no_marks(state) if stop is None else stop, audit, trace, cancelled)
-    tally(state, w, trace)
-    raise_for(exit_)
+    passage._count(state, w, trace)
+    passage._raise_for(exit_)
     if exit_ == loop.EXHAUSTED or exit_ == loop.STALLED:
         raise NotOptimal(f"the path was left after {trace.events} events, {w.clock[loop.RHO]:.2g} before its end")
     rho = float(w.clock[loop.RHO]) if exit_ == STOPPED else 0.0
@@ -157,7 +157,7 @@ def _walk(
     while True:
         exit_ = track_path(w, chunks[-1], stop)
         if exit_ == loop.NEED_ROW:
-            fetch_rows(state, w)
+            passage._fetch_rows(state, w)
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
         elif exit_ == loop.NEED_ROOM:
             state.make_room_for_free()
