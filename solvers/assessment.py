@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers import validation
-from solvers.audit import audited, gap_of
-from solvers.compile import compiled
+from solvers.audit import gap_of, scales
+from solvers.compile import compiled, compiled_allocating
 from solvers.errors import Cancelled, InvalidInput
 from solvers.factor import delete
 from solvers.follow import follow
@@ -185,7 +185,7 @@ def _leave_each_out(state: PathState, who: Ints, totals: Floats, progress: Progr
     _cache_rows(state, who)
     motion = empty_motion(state.capacity)
     motion.v[who] = state.examples.beta[who]
-    tol = tolerances(state, motion, audited(state), DEFAULT, 1.0)
+    tol = tolerances(state, scales(state, motion.v), DEFAULT, 1.0)
     decisions = np.full(who.size, np.nan)
     events = 0
     for first in range(0, who.size, PORTION):
@@ -246,7 +246,7 @@ def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, decisions: Fl
     return events
 
 
-@compiled
+@compiled_allocating
 def _put_back(w: Walk, kept: Kept) -> None:
     """Undo what a walk has done to the examples and to the factor."""
     e, fac, n, slots = w.examples, w.factor, w.n, kept.slots

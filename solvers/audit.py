@@ -5,11 +5,50 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.compile import compiled
 from solvers.state import Examples, PathState
 
+Floats = NDArray[np.float64]
+
 EPS = float(np.finfo(np.float64).eps)
+
+
+class Scales(NamedTuple):
+    """The units that tolerances are counted in."""
+
+    kink: float  #: largest kink; with one class, the size that the kernel gives f
+    level: float  #: largest level
+    diagonal: float  #: largest k(x, x)
+    speed: float  #: sum of the speeds of bound betas
+    top_speed: float  #: the largest of them
+
+
+def scales(state: PathState, v: Floats) -> Scales:
+    """Return the units of a problem whose bound betas are to move with velocities ``v``."""
+    found = Scales(*_scales(state.examples, v, state.n_slots))
+    return found if found.kink > 0.0 else found._replace(kink=_size_of_f(state, found.level, found.diagonal))
+
+
+def _size_of_f(state: PathState, level_scale: float, diagonal: float) -> float:
+    return max(state.total, level_scale) * diagonal
+
+
+@compiled
+def _scales(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float, float]:
+    kink_0, kink_1, level_0, level_1, level_2, diagonal, speed, top = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(n):
+        first, second = abs(e.kinks[j, 0]), abs(e.kinks[j, 1])
+        kink_0 = max(kink_0, first if first < np.inf else 0.0)
+        kink_1 = max(kink_1, second if second < np.inf else 0.0)
+        level_0 = max(level_0, abs(e.levels[j, 0]))
+        level_1 = max(level_1, abs(e.levels[j, 1]))
+        level_2 = max(level_2, abs(e.levels[j, 2]))
+        diagonal = max(diagonal, e.diagonal[j])
+        top = max(top, abs(v[j]))
+        speed += abs(v[j])
+    return max(kink_0, kink_1), max(level_0, level_1, level_2), diagonal, speed, top
 
 
 class Audit(NamedTuple):
@@ -19,8 +58,6 @@ class Audit(NamedTuple):
     gap: float  #: in units of the objective
     size: float  #: the larger of primal and dual
     resolution: float  #: what rounding of f makes of the gap; less than that counts as none
-    kink_scale: float  #: largest kink
-    level_scale: float  #: largest level
     balanced: bool  #: the betas sum up to what they should, or nobody is free to mend it
 
     @property
@@ -36,8 +73,8 @@ def audited(state: PathState) -> Audit:
     """Return the violation and the duality gap of the state, judged by its own f."""
     found = _audit(state.examples, state.n_slots, state.b)
     off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size = found
-    if kink_scale == 0.0:  # one class: f has the scale that the kernel gives it
-        kink_scale = max(state.total, level_scale) * float(state.examples.diagonal[: state.n_slots].max())
+    if kink_scale == 0.0:
+        kink_scale = _size_of_f(state, level_scale, float(state.examples.diagonal[: state.n_slots].max()))
     off_sum = abs(sum_beta - state.total) if state.intercept else 0.0
     primal += state.total * state.b
     resolution += EPS * sum_size * max(abs(state.b), kink_scale)
@@ -45,7 +82,7 @@ def audited(state: PathState) -> Audit:
     relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
     violation = max(off_f, relative_beta * max(kink_scale, 1.0))
     balanced = off_sum <= 1e-13 * level_scale * state.n or state.n_free == 0
-    return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, kink_scale, level_scale, balanced)
+    return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, balanced)
 
 
 @compiled

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 
@@ -20,14 +20,32 @@ FAST_MATH = frozenset({"reassoc", "contract", "nsz"})
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function to machine code that releases the GIL; the result is kept on disk where there is a place."""
+    """Compile a function that makes no arrays to machine code that releases the GIL.
+
+    It borrows the arrays it is given, so no references are counted: with tuples of arrays as arguments that would take
+    longer than the work of a small event. The result is kept on disk where there is a place.
+    """
+    return _machine_code(function, counts_references=False)
+
+
+def compiled_allocating(function: Callable[P, R]) -> Callable[P, R]:
+    """The same for a function that makes arrays, or is returned some."""
+    return _machine_code(function, counts_references=True)
+
+
+def _machine_code(function: Callable[P, R], counts_references: bool) -> Callable[P, R]:
     directory = cache_directory()
+    options: dict[str, Any] = {
+        "nogil": True,
+        "fastmath": set(FAST_MATH),
+        "error_model": "numpy",
+        "cache": directory is not None,
+        "_nrt": counts_references,
+    }
     before = getattr(numba.config, "CACHE_DIR")  # noqa: B009 - its attributes are made at run time
     setattr(numba.config, "CACHE_DIR", directory or "")  # noqa: B010
     try:
-        machine_code = numba.njit(
-            nogil=True, cache=directory is not None, fastmath=set(FAST_MATH), error_model="numpy"
-        )(function)
+        machine_code = numba.njit(**options)(function)
     finally:
         setattr(numba.config, "CACHE_DIR", before)  # noqa: B010
     return cast("Callable[P, R]", machine_code)

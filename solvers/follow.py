@@ -32,11 +32,10 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
         trace.max_violation = trace.relative_gap = 0.0
         return trace
     motion = empty_motion(state.capacity)
-    audit = audited(state)
     best: tuple[float, Standing] | None = None
     for round_ in range(settings.max_rounds):
-        arrived = walk_once(state, motion, audit, trace, settings, 0.01**round_)
-        refresh_margin(state, audit.kink_scale)
+        arrived, units = walk_once(state, motion, trace, settings, 0.01**round_)
+        refresh_margin(state, units.kink)
         audit = trace.noted(audited(state))
         fresh = state.events_since_refresh <= settings.refresh_events
         if arrived and fresh and audit.balanced and audit.good(settings.goal):

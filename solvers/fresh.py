@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled
+from solvers.compile import compiled, compiled_allocating
 from solvers.errors import MemoryLimit
 from solvers.kernels import times
 from solvers.settle import rebuild
@@ -101,7 +101,7 @@ def refresh_margin(state: PathState, scale: float) -> None:
     _fresh(e.f, e.beta[:n], state.rows.values, state.rows.row_of, held, state.b)
 
 
-@compiled
+@compiled_allocating
 def _close_to_a_kink(e: Examples, n: int, band: float) -> Ints:
     close = np.empty(n, np.int64)
     m = 0

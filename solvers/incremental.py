@@ -13,13 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.compile import compiled
 from solvers.errors import NotOptimal
 from solvers.factor import delete
 from solvers.follow import DEFAULT, Settings, Trace, follow
 from solvers.fresh import BLOCK, mean_diagonal, refactor, refresh, restore, stand
 from solvers.kernels import times
 from solvers.losses import Losses, leaving
-from solvers.state import PathState
+from solvers.state import Examples, PathState
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -97,11 +98,17 @@ def meet(state: PathState, slots: Ints, X: Floats) -> None:
 
 def place(state: PathState, slots: Ints) -> None:
     """Put examples that are not free on the piece of their loss where their f stands."""
-    e = state.examples
-    kinks, f = e.kinks[slots], e.f[slots]
-    piece = (f[:, None] > kinks).sum(axis=1)
-    at_rest = (f == kinks[:, 0]) & (e.beta[slots] == e.levels[slots, 1])
-    e.seg[slots] = 2 * (piece + at_rest)
+    _place(state.examples, slots)
+
+
+@compiled
+def _place(e: Examples, slots: Ints) -> None:
+    for slot in slots:
+        f, piece = e.f[slot], 0
+        for k in range(e.n_kinks[slot]):
+            piece += f > e.kinks[slot, k]
+        at_rest = f == e.kinks[slot, 0] and e.beta[slot] == e.levels[slot, 1]
+        e.seg[slot] = 2 * (piece + at_rest)
 
 
 def depart(state: PathState, slots: Ints) -> None:

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled
+from solvers.compile import compiled, compiled_allocating
 from solvers.errors import InvalidInput
 
 Floats = NDArray[np.float64]
@@ -180,7 +180,7 @@ def _inner_products(A: Floats, XT: Floats, out: Floats) -> None:
                 k += 1
 
 
-@compiled
+@compiled_allocating
 def times(K: Floats, coefficients: Floats) -> Floats:
     """Return ``K @ coefficients``, each row summed in one fixed order; that of a BLAS may vary from run to run."""
     out = np.empty(K.shape[0])

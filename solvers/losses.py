@@ -58,8 +58,11 @@ def one_class(weights: Floats) -> Losses:
 
 def _one_kink(kink: Floats, left: Floats, right: Floats, exists: NDArray[np.bool_]) -> Losses:
     kinks = np.full((kink.size, MAX_KINKS), np.inf)
-    kinks[exists, 0] = kink[exists]
-    return Losses(kinks, np.stack([left, right, right], axis=1), exists.astype(np.int64))
+    kinks[:, 0] = np.where(exists, kink, np.inf)
+    levels = np.empty((kink.size, MAX_KINKS + 1))
+    levels[:, 0] = left
+    levels[:, 1:] = right[:, None]
+    return Losses(kinks, levels, exists.astype(np.int64))
 
 
 def leaving(m: int) -> Losses:

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from solvers import motion as loop
 from solvers import settle
-from solvers.audit import Audit
+from solvers.audit import Audit, Scales, scales
 from solvers.compile import compiled
 from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
+from solvers.losses import MAX_KINKS
 from solvers.state import Examples, Motion, PathState
 from solvers.step import frequencies
 from solvers.strides import follow_path
@@ -71,11 +72,11 @@ class Trace:
 
 
 def walk_once(
-    state: PathState, motion: Motion, audit: Audit, trace: Trace, settings: Settings, precision: float
-) -> bool:
+    state: PathState, motion: Motion, trace: Trace, settings: Settings, precision: float
+) -> tuple[bool, Scales]:
     """Set everything that is off in motion towards its place, and walk; says whether the end was reached.
 
-    ``audit`` is of the state as it is. ``precision`` scales the relaxation of the ratio test: a corrector must not
+    Also returns the units of the walk. ``precision`` scales the relaxation of the ratio test: a corrector must not
     relax by what it is to correct.
 
     Raises
@@ -90,23 +91,21 @@ def walk_once(
     state.make_room_for_free()
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
-    w = walk_of(state, motion, tolerances(state, motion, audit, settings, precision))
-    exit_ = _walk_to_the_end(state, w, audit, trace, settings)
+    units = scales(state, motion.v)
+    w = walk_of(state, motion, tolerances(state, units, settings, precision))
+    exit_ = _walk_to_the_end(state, w, units, trace, settings)
     _count(state, w, trace)
     _raise_for(exit_)
-    return _settle(state, w, audit, trace, settings) and exit_ == loop.DONE
+    return _settle(state, w, units, trace, settings) and exit_ == loop.DONE, units
 
 
-def tolerances(state: PathState, motion: Motion, audit: Audit, settings: Settings, precision: float) -> loop.Tolerances:
+def tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> loop.Tolerances:
     """Scale the settings by the units of the problem and by the rounding errors of this motion."""
-    n = state.n_slots
-    speed = np.abs(motion.v[:n])
-    noise = 8 * EPS * float(speed.sum()) * float(state.examples.diagonal[:n].max())
     return loop.Tolerances(
-        f=max(precision * settings.ratio_f * audit.kink_scale, noise),
-        beta=max(precision * settings.ratio_beta, 1e-18) * audit.level_scale,
+        f=max(precision * settings.ratio_f * units.kink, 8 * EPS * units.speed * units.diagonal),
+        beta=max(precision * settings.ratio_beta, 1e-18) * units.level,
         dependent=settings.dependent,
-        balance=1e-12 * max(audit.level_scale, float(speed.max())),
+        balance=1e-12 * max(units.level, units.top_speed),
         zero_step=1e-14,
         stall=2 * state.n_free + 200,
     )
@@ -142,9 +141,8 @@ def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk
     )
 
 
-def _walk_to_the_end(state: PathState, w: loop.Walk, audit: Audit, trace: Trace, settings: Settings) -> int:
+def _walk_to_the_end(state: PathState, w: loop.Walk, units: Scales, trace: Trace, settings: Settings) -> int:
     """Walk, fetch what the loop asks for, spread ties where it stalls; returns the last exit."""
-    rng = np.random.default_rng(trace.rounds)
     strength = settings.perturbation
     while True:
         exit_ = follow_path(w)
@@ -156,7 +154,8 @@ def _walk_to_the_end(state: PathState, w: loop.Walk, audit: Audit, trace: Trace,
             w = w._replace(factor=state.factor)
         elif exit_ == loop.STALLED and w.clock[loop.RHO] > 1e-9 and strength < 1e-4:
             trace.stalls += 1
-            settle.perturb(w, rng.random((w.n, 2)), strength * audit.kink_scale, strength * audit.level_scale)
+            spread = np.random.default_rng([trace.rounds, trace.stalls]).random((w.n, 2))
+            settle.perturb(w, spread, strength * units.kink, strength * units.level)
             strength *= 3
         else:
             break
@@ -197,12 +196,12 @@ def _raise_for(exit_: int) -> None:
         raise NotOptimal("the examples that are left cannot balance the sum of the coefficients")
 
 
-def _settle(state: PathState, w: loop.Walk, audit: Audit, trace: Trace, settings: Settings) -> bool:
+def _settle(state: PathState, w: loop.Walk, units: Scales, trace: Trace, settings: Settings) -> bool:
     """Put betas that are at an end, but for rounding, there, and b in its middle if nobody is free; False: go on."""
-    rounding = 4 * EPS * audit.level_scale
+    rounding = 4 * EPS * units.level
     w = w._replace(factor=state.factor)
     moved = settle.leave_ends(
-        w, 1e-13 * audit.level_scale, settings.dust * audit.level_scale if trace.rounds <= 2 else rounding, rounding
+        w, 1e-13 * units.level, settings.dust * units.level if trace.rounds <= 2 else rounding, rounding
     )
     if state.n_free == 0:
         refresh(state)
@@ -217,8 +216,10 @@ def set_motion(e: Examples, motion: Motion, n: int) -> None:
     for j in range(n):
         q = e.seg[j] // 2
         p = e.n_kinks[j]
-        e.dkinks[j, :] = 0.0
-        e.dlevels[j, :] = 0.0
+        for k in range(MAX_KINKS):
+            e.dkinks[j, k] = 0.0
+        for k in range(MAX_KINKS + 1):
+            e.dlevels[j, k] = 0.0
         motion.v[j] = 0.0
         motion.dbeta[j] = 0.0
         beta, f = e.beta[j], e.f[j]

@@ -121,8 +121,9 @@ class PathState:
 
     def free_slots(self) -> Ints:
         """Return the slots of the free examples, in the factor's order."""
-        slots = self.factor.slot[: self.factor.size[0]]
-        return slots[slots >= 0]
+        size, live = self.factor.size.tolist()
+        slots = self.factor.slot[:size]
+        return slots.copy() if live == size else slots[slots >= 0]
 
     def insert(self, X: Floats, losses: Losses) -> Ints:
         """Give slots to new examples ``X`` (m, d), at beta = 0; their f is not known yet. Returns the slots."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled
+from solvers.compile import compiled, compiled_allocating
 from solvers.direction import find_direction, resolve
 from solvers.factor import Factor
 from solvers.motion import (
@@ -50,7 +50,7 @@ SPREAD = 1.0  #: or at this multiple of the mean rate
 WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
 
 
-@compiled
+@compiled_allocating
 def follow_path(w: Walk) -> int:
     """Follow the path to its end, in strides, or until something is needed; returns why it stopped.
 
@@ -116,7 +116,7 @@ def another_lap(w: Walk) -> bool:
     return True
 
 
-@compiled
+@compiled_allocating
 def choose(w: Walk) -> tuple[Ints, int]:
     """Plan a stride: return its members, those who might meet a limit first, the free ones last, and how many are
     first.
@@ -149,7 +149,7 @@ def choose(w: Walk) -> tuple[Ints, int]:
     return members[:m], n_seen
 
 
-@compiled
+@compiled_allocating
 def stride(w: Walk, members: Ints, n_seen: int) -> int:
     """Walk one stride among ``members``, then bring everyone up to date; returns why it stopped."""
     rho, b, events = w.clock[RHO], w.clock[B], w.counters[EVENTS]
@@ -164,7 +164,7 @@ def stride(w: Walk, members: Ints, n_seen: int) -> int:
     return outcome
 
 
-@compiled
+@compiled_allocating
 def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
     """Return the walk of ``members``: copies of their arrays, and their columns of the kernel rows they need."""
     m = members.size
@@ -219,7 +219,7 @@ def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
     return near
 
 
-@compiled
+@compiled_allocating
 def room_for_rows(scratch: Floats, rows: int, m: int) -> Floats:
     """Return an array (rows, m) in the scratch memory, or a new one where that is too small."""
     if rows * m <= scratch.size:

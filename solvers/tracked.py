@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from solvers import motion as loop
 from solvers import passage, settle
-from solvers.audit import Audit, audited
+from solvers.audit import Scales, scales
 from solvers.errors import Cancelled, InvalidInput, NotOptimal
 from solvers.follow import follow
 from solvers.fresh import combine, mean_diagonal, need_rows
@@ -86,19 +86,18 @@ def track(
     """
     if (state.examples.n_kinks[slots] != end.n_kinks).any():
         raise InvalidInput("an example cannot gain or lose kinks along a path", field="end")
-    audit = audited(state)
     motion = _set_out(state, slots, end)
     rates = state.examples.dkinks.copy(), state.examples.dlevels.copy()
-    audit = audit._replace(level_scale=_level_scale(state))
+    units = scales(state, motion.v)._replace(level=_level_scale(state))
     need_rows(state, state.free_slots())
     state.make_room_for_free()
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
     trace = Trace()
-    w = walk_of(state, motion, tolerances(state, motion, audit, settings, 1.0))
+    w = walk_of(state, motion, tolerances(state, units, settings, 1.0))
     w.clock[loop.SUM_RATE] += total - state.total if state.intercept else 0.0
     origin = state.total, state.examples.seg[: w.n].copy()
-    exit_, chunks, w = _walk(state, w, _no_marks(state) if stop is None else stop, audit, trace, cancelled)
+    exit_, chunks, w = _walk(state, w, _no_marks(state) if stop is None else stop, units, trace, cancelled)
     passage._count(state, w, trace)
     passage._raise_for(exit_)
     if exit_ == loop.EXHAUSTED or exit_ == loop.STALLED:
@@ -146,7 +145,7 @@ def _walk(
     state: PathState,
     w: loop.Walk,
     stop: Bools,
-    audit: Audit,
+    units: Scales,
     trace: Trace,
     cancelled: Callable[[], bool] | None,
 ) -> tuple[int, list[Log], loop.Walk]:
@@ -171,7 +170,7 @@ def _walk(
         elif exit_ == loop.STALLED and strength < 1e-4:
             trace.stalls += 1
             rng = np.random.default_rng(trace.stalls)
-            settle.perturb(w, rng.random((w.n, 2)), strength * audit.kink_scale, strength * audit.level_scale)
+            settle.perturb(w, rng.random((w.n, 2)), strength * units.kink, strength * units.level)
             strength *= 3
         else:
             break

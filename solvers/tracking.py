@@ -84,7 +84,8 @@ def track_path(w: Walk, log: Log, stop: NDArray[np.bool_]) -> int:
     counters = w.counters
     if counters[STARTED] == 0:
         counters[STARTED] = 1
-        log.seen[: w.n] = w.examples.seg[: w.n]
+        for j in range(w.n):
+            log.seen[j] = w.examples.seg[j]
         start(w)
     while True:
         if log.sizes[CHANGES] + w.n > log.change_rho.size or no_room(w, log):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
@@ -112,6 +113,8 @@ def not_negative(value: Any, field: str) -> float:
 
 
 def _number(value: Any) -> float | None:
+    if type(value) is float and math.isfinite(value):
+        return value
     if isinstance(value, bool | np.bool_ | str | bytes) or not np.isscalar(value) or not np.isfinite(value):
         return None
     return float(value)  # type: ignore[arg-type]
@@ -119,7 +122,7 @@ def _number(value: Any) -> float | None:
 
 def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Container[Key]) -> list[Key]:
     """Return keys for ``m`` new examples: distinct, of a plain type, and not in the window unless they leave it."""
-    out = [plain_key(key, row) for row, key in enumerate(keys)]
+    out = _plain_keys(keys, "keys")
     if len(out) != m:
         raise InvalidInput(f"{len(out)} keys for {m} examples", field="keys")
     seen: set[Key] = set()
@@ -132,7 +135,7 @@ def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Conta
 
 def known_keys(keys: Iterable[Key], window: Container[Key], *, field: str = "remove") -> list[Key]:
     """Return keys of examples of the window, each once; by default of those that are to leave."""
-    out = [plain_key(key, row, field) for row, key in enumerate(keys)]
+    out = _plain_keys(keys, field)
     seen: set[Key] = set()
     for row, key in enumerate(out):
         if key not in window:
@@ -141,6 +144,13 @@ def known_keys(keys: Iterable[Key], window: Container[Key], *, field: str = "rem
             raise DuplicateKey(f"{key!r} stands twice", field=field, row=row)
         seen.add(key)
     return out
+
+
+def _plain_keys(keys: Iterable[Key], field: str) -> list[Key]:
+    out = list(keys)
+    if {type(key) for key in out} <= {int, str}:
+        return out
+    return [plain_key(key, row, field) for row, key in enumerate(out)]
 
 
 def plain_key(key: Key, row: int, field: str = "keys") -> Key:

@@ -6,7 +6,7 @@ import numpy as np
 
 from solvers import settle
 from solvers.assessment import leave_one_out
-from solvers.audit import audited
+from solvers.audit import scales
 from solvers.estimators import IncrementalSVC
 from solvers.passage import DEFAULT, tolerances, walk_of
 from solvers.state import empty_motion
@@ -33,6 +33,6 @@ def _what_comes_up_rarely(model: IncrementalSVC) -> None:
     """Compile what only a stall or a missing kernel row needs."""
     state = model._window.state
     motion = empty_motion(state.capacity)
-    w = walk_of(state, motion, tolerances(state, motion, audited(state), DEFAULT, 1.0))
+    w = walk_of(state, motion, tolerances(state, scales(state, motion.v), DEFAULT, 1.0))
     settle.perturb(w, np.zeros((w.n, 2)), 0.0, 0.0)
     frequencies(w, motion.work)
