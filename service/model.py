@@ -80,7 +80,7 @@ class ModelState:
         if command.add is not None or (self._is_fitted and (command.remove or command.edits is not None)):
             outcome = _follow(self.estimator, command.add, command.remove, command.edits)
         elif command.edits is not None and command.edits.C is not None:
-            self.estimator.set_params(C=command.edits.C)
+            self.estimator.C = command.edits.C
         self._done(command, outcome)
         return outcome
 

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from service.arrays import Matrix, Vector
 from service.commands import Update
 from service.schemas import LOSS_PARAMETERS, TASK_PARAMETERS, ModelSpec
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, Predictor
 from solvers.errors import InvalidInput
+from solvers.estimators import LiveOneClassSVM, LiveSVC, LiveSVR
 from solvers.live_estimator import LiveEstimator
+from solvers.predictor import Predictor
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,9 @@ def _inside(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
 
 
 TASKS: dict[str, Task] = {
-    "svc": Task(IncrementalSVC, {"classes": (-1, 1)}, _check_signs, _sign),
-    "svr": Task(IncrementalSVR, {}, _check_present, _value),
-    "oneclass": Task(IncrementalOneClassSVM, {}, _check_absent, _inside),
+    "svc": Task(LiveSVC, {"classes": (-1, 1)}, _check_signs, _sign),
+    "svr": Task(LiveSVR, {}, _check_present, _value),
+    "oneclass": Task(LiveOneClassSVM, {}, _check_absent, _inside),
 }
 
 

@@ -1,4 +1,7 @@
-"""scikit-learn estimators over the live solvers."""
+"""The live estimators: what their targets mean, and which losses they have.
+
+They follow scikit-learn's conventions; ``solvers.scikit`` makes them its estimators in name.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, OutlierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from solvers import validation
 from solvers.errors import InvalidInput
@@ -19,7 +19,7 @@ from solvers.losses import Losses, epsilon_insensitive, hinge, one_class, pinbal
 Floats = NDArray[np.float64]
 
 
-class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
+class LiveSVC(LiveEstimator):
     """A support vector classifier that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over its window; an update moves many
@@ -109,9 +109,7 @@ class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
     def _targets(self, y: ArrayLike | None, m: int) -> Floats:
         if y is None:
             raise InvalidInput("requires y to be passed, but the target y is None", field="y")
-        labels = np.asarray(y)
-        if labels.ndim != 1:
-            labels = column_or_1d(y, warn=True)
+        labels = _column(y)
         if labels.dtype.kind == "f":
             validation.check_finite(labels, "y")
         if labels.shape != (m,):
@@ -137,7 +135,7 @@ class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
         known: NDArray[Any] = getattr(self, "classes_", labels[:0])
         if known.size == 2:
             return known
-        check_classification_targets(labels)
+        _check_classes(labels)
         known = np.union1d(known, labels)
         if known.size > 2:
             raise InvalidInput(
@@ -198,13 +196,8 @@ class IncrementalSVC(ClassifierMixin, LiveEstimator):  # type: ignore[misc]
         self.classes_ = np.asarray(arrays["classes"])
         super()._restore(arrays)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
 
-
-class IncrementalSVR(RegressorMixin, LiveEstimator):  # type: ignore[misc]
+class LiveSVR(LiveEstimator):
     """A support vector regressor that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + C sum_i weight_i loss(y_i - f(x_i))`` over its window.
@@ -263,7 +256,7 @@ class IncrementalSVR(RegressorMixin, LiveEstimator):  # type: ignore[misc]
     def _targets(self, y: ArrayLike | None, m: int) -> Floats:
         if y is None:
             raise InvalidInput("requires y to be passed, but the target y is None", field="y")
-        return validation.vector(column_or_1d(y, warn=True), m, field="y")
+        return validation.vector(_column(y), m, field="y")
 
     def _error(self, decisions: Floats, targets: Floats) -> float:
         return float(np.mean(np.abs(decisions - targets)))
@@ -281,7 +274,7 @@ class IncrementalSVR(RegressorMixin, LiveEstimator):  # type: ignore[misc]
         raise InvalidInput(f"must be 'epsilon_insensitive', 'absolute' or 'pinball', not {self.loss!r}", field="loss")
 
 
-class IncrementalOneClassSVM(OutlierMixin, LiveEstimator):  # type: ignore[misc]
+class LiveOneClassSVM(LiveEstimator):
     """A one-class support vector machine that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + sum_i weight_i (max(0, rho - w'x_i) - nu rho)``, the problem of [Schoelkopf et al.] times
@@ -340,7 +333,7 @@ class IncrementalOneClassSVM(OutlierMixin, LiveEstimator):  # type: ignore[misc]
 
     @property
     def offset_(self) -> float:
-        check_is_fitted(self, "_window")
+        self._check_fitted()
         return -self._window.state.b
 
     def _targets(self, y: ArrayLike | None, m: int) -> Floats:
@@ -358,3 +351,20 @@ class IncrementalOneClassSVM(OutlierMixin, LiveEstimator):  # type: ignore[misc]
         if isinstance(self.nu, bool) or not 0 < self.nu <= 1:
             raise InvalidInput(f"must lie in (0, 1], not {self.nu!r}", field="nu")
         return float(self.nu)
+
+
+def _column(y: ArrayLike) -> NDArray[Any]:
+    """Return targets as an array (m,); scikit-learn warns of, or refuses, what has another shape."""
+    column = np.asarray(y)
+    if column.ndim != 1:
+        from sklearn.utils.validation import column_or_1d
+
+        column = column_or_1d(y, warn=True)
+    return column
+
+
+def _check_classes(labels: NDArray[Any]) -> None:
+    """Raise ValueError, with scikit-learn's words, for labels that are not classes."""
+    from sklearn.utils.multiclass import check_classification_targets
+
+    check_classification_targets(labels)

@@ -1,7 +1,11 @@
-"""What every live estimator does, whatever its losses: update, answer, certify, keep."""
+"""What every live estimator does, whatever its losses: update, answer, certify, keep.
+
+Nothing here imports scikit-learn, whose import takes longer than bringing a large model back: see ``solvers.scikit``.
+"""
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,8 +13,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from solvers import validation
 from solvers.certificate import Certificate
@@ -76,7 +78,7 @@ class Edits(NamedTuple):
 NO_EDITS = Edits({}, {})
 
 
-class LiveEstimator(BaseEstimator):  # type: ignore[misc]
+class LiveEstimator:
     """Base of the live estimators; a subclass says what targets mean and which losses they have."""
 
     C: float
@@ -256,21 +258,12 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _check_features(self, X: ArrayLike, y: ArrayLike | None, *, reset: bool) -> None:
-        """Let scikit-learn note or compare the number and the names of the features."""
-        if y is None:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        else:
-            validate_data(self, X, y, reset=reset, skip_check_array=True)
+        """Note or compare the names of the features; only scikit-learn's estimators know any."""
 
     def _kernel(self, gamma: float) -> Kernel:
         name = KERNEL_ALIASES.get(self.kernel, self.kernel)
         gram = Gram() if name == "precomputed" else None
         return Kernel(name, gamma, self.degree, self.coef0, gram)  # type: ignore[arg-type]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
 
     def _new_window(self, X: Floats, weights: Floats) -> Window:
         if isinstance(self.gamma, str):
@@ -286,6 +279,17 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
         cache = int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
         return Window(self._kernel(gamma), intercept=bool(self.fit_intercept), cache_bytes=cache)
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; ``deep`` makes no difference, as none has parameters of its own."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def _check_fitted(self) -> None:
+        """Raise scikit-learn's NotFittedError before the first examples."""
+        if not hasattr(self, "_window"):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError(f"this {type(self).__name__} has not seen any example; call fit, or update with some")
+
     def _forget(self) -> None:
         for name in [name for name in vars(self) if name == "_window" or name.endswith("_")]:
             delattr(self, name)
@@ -295,17 +299,17 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
     def _decision(self, X: ArrayLike) -> Floats:
         predictor = self.predictor()
         rows = validation.matrix(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        self._check_features(X, None, reset=False)
         return predictor.decision_function(rows)
 
     def predictor(self) -> Predictor:
         """Return the model as it is now, frozen: safe to share between threads."""
-        check_is_fitted(self, "_window")
+        self._check_fitted()
         return self._window.predictor()
 
     def certificate(self) -> Certificate:
         """Return how far the model is from the optimum of its window, recomputed from the data."""
-        check_is_fitted(self, "_window")
+        self._check_fitted()
         return self._window.certificate()
 
     # -- the window ----------------------------------------------------------------------------------------------------
@@ -353,7 +357,7 @@ class LiveEstimator(BaseEstimator):  # type: ignore[misc]
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
-        check_is_fitted(self, "_window")
+        self._check_fitted()
         return self._window.to_arrays()
 
     @classmethod

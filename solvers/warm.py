@@ -7,7 +7,7 @@ import numpy as np
 from solvers import settle
 from solvers.assessment import leave_one_out
 from solvers.audit import scales
-from solvers.estimators import IncrementalSVC
+from solvers.estimators import LiveSVC
 from solvers.passage import DEFAULT, tolerances, walk_of
 from solvers.state import empty_motion
 from solvers.step import frequencies
@@ -20,7 +20,7 @@ def warm_up() -> None:
     y = np.where(X[:, 0] + rng.normal(size=24) > 0, 1, -1)
     for kernel in ("rbf", "linear", "poly"):
         for intercept in (True, False):
-            model = IncrementalSVC(C=10.0, kernel=kernel, gamma=0.5, coef0=1.0, fit_intercept=intercept)
+            model = LiveSVC(C=10.0, kernel=kernel, gamma=0.5, coef0=1.0, fit_intercept=intercept, classes=(-1, 1))
             model.fit(X, y)
             model.update(add=(X[:4], y[:4]), remove=model.keys_[:6])
             model.decision_function(X)
@@ -29,7 +29,7 @@ def warm_up() -> None:
     _what_comes_up_rarely(model)
 
 
-def _what_comes_up_rarely(model: IncrementalSVC) -> None:
+def _what_comes_up_rarely(model: LiveSVC) -> None:
     """Compile what only a stall or a missing kernel row needs."""
     state = model._window.state
     motion = empty_motion(state.capacity)

@@ -1,0 +1,49 @@
+"""The live estimators as scikit-learn's: its base class, mixins and tags, and its checks of feature names.
+
+They are apart so that a process that only serves models need not import scikit-learn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from solvers.estimators import LiveOneClassSVM, LiveSVC, LiveSVR
+
+
+class _Estimator(BaseEstimator):  # type: ignore[misc]
+    """What scikit-learn adds to every one of them; goes before the live estimator among the bases."""
+
+    kernel: str
+
+    def _check_features(self, X: ArrayLike, y: ArrayLike | None, *, reset: bool) -> None:
+        """Let scikit-learn note or compare the number and the names of the features."""
+        if y is None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        else:
+            validate_data(self, X, y, reset=reset, skip_check_array=True)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+class IncrementalSVC(ClassifierMixin, _Estimator, LiveSVC):  # type: ignore[misc]
+    __doc__ = LiveSVC.__doc__
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class IncrementalSVR(RegressorMixin, _Estimator, LiveSVR):  # type: ignore[misc]
+    __doc__ = LiveSVR.__doc__
+
+
+class IncrementalOneClassSVM(OutlierMixin, _Estimator, LiveOneClassSVM):  # type: ignore[misc]
+    __doc__ = LiveOneClassSVM.__doc__

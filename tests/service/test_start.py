@@ -1,0 +1,41 @@
+"""What a start need not do: import what no request needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+import sys
+import numpy as np
+import service.app, service.server
+from service.commands import Batch, Edits, Removal, Update
+from service.model import ModelState
+from service.schemas import ModelSpec
+from service.tasks import TASKS
+from service.window import Limits
+from solvers import leave_one_out, warm_up
+
+warm_up()
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(12, 2)), rng.choice([-1.0, 1.0], 12)
+for task in TASKS:
+    spec = ModelSpec(id="m", task=task, kernel={"name": "rbf", "gamma": 0.5})
+    state = ModelState.empty(spec, 8)
+    added = Batch(X, None if task == "oneclass" else y)
+    for update in (Update(added), Update(remove=Removal(oldest=2), edits=Edits(reweight={5: 0.5}, decay=0.9))):
+        state.apply(state.window.plan(update, Limits(100, 10), 0.0, None))
+    state = ModelState.decode(spec, 8, state.encode())
+    state.estimator.predictor().decision_function(X)
+    state.estimator.certificate()
+    leave_one_out(state.estimator)
+for name in ("sklearn", "scipy.stats", "redis", "pandas"):
+    if name in sys.modules:
+        print(name, "was imported")
+"""
+
+
+def test_models_are_served_without_importing_scikit_learn_or_redis() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
