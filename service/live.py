@@ -146,6 +146,7 @@ class LiveModel:
         kept = [
             {"version": s.version, "saved_at": datetime.fromtimestamp(s.saved_at, UTC).isoformat(), "bytes": s.size}
             for s in snapshots
+            if not s.is_damaged
         ]
         return {"current": self.published.version, "oldest": oldest, "snapshots": kept}
 

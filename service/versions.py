@@ -74,7 +74,7 @@ def reapply(state: ModelState, entry: Entry) -> Outcome:
 def oldest_kept(store: Store, model: str) -> int:
     """The oldest version that can be had: the older snapshot's, or 0 while the log holds everything."""
     first = next(iter(store.log(model, 0)), None)
-    snapshots = store.snapshots(model)
+    snapshots = [snapshot for snapshot in store.snapshots(model) if not snapshot.is_damaged]
     if not snapshots or (first is not None and first.sequence == 1):
         return 0
     return snapshots[-1].version

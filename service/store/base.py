@@ -93,12 +93,16 @@ class Head:
 
 @dataclass(frozen=True)
 class SnapshotInfo:
-    """A kept snapshot: the record and the version it goes up to, its Unix time, its bytes."""
+    """A kept snapshot: the record and the version it goes up to, its Unix time, its bytes.
+
+    Of one that ``is_damaged`` only the record is known; one that is not may still turn out so when it is loaded.
+    """
 
     sequence: int
     version: int
     saved_at: float
     size: int
+    is_damaged: bool = False
 
 
 @dataclass(frozen=True)

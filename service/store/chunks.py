@@ -1,4 +1,7 @@
-"""A snapshot as chunks behind a pointer that holds their SHA-256: no altered, missing or extra byte goes unnoticed."""
+"""A snapshot as chunks behind a pointer that holds their SHA-256: no altered, missing or extra byte goes unnoticed.
+
+The pointer, in JSON, holds a SHA-256 of itself as well; those of the first version of this layout do not.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +34,25 @@ class Pointer:
         chunks = max(1, -(-len(data) // CHUNK_BYTES))
         return cls(uuid.uuid4().hex, chunks, len(data), hashlib.sha256(data).hexdigest(), version, time.time())
 
-    def encode(self) -> bytes:
-        """JSON."""
-        return json.dumps(asdict(self)).encode()
+    def encode(self, sequence: int) -> bytes:
+        """JSON of the pointer to the snapshot that goes up to record ``sequence``."""
+        return json.dumps(asdict(self) | {"check": self._check(sequence)}).encode()
 
     @classmethod
-    def decode(cls, data: bytes | None) -> Pointer:
+    def decode(cls, data: bytes | None, sequence: int) -> Pointer:
         """The pointer in ``data``; raises StoreDamaged."""
         try:
-            return cls(**json.loads(data or b""))
-        except (ValueError, TypeError) as error:
-            raise StoreDamaged("a snapshot's pointer is missing or damaged") from error
+            found = json.loads(data or b"")
+            check = found.pop("check", None)
+            pointer = cls(**found)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise StoreDamaged(f"the pointer to snapshot {sequence} is missing or damaged") from error
+        if check is not None and check != pointer._check(sequence):
+            raise StoreDamaged(f"the pointer to snapshot {sequence} does not match its checksum")
+        return pointer
+
+    def _check(self, sequence: int) -> str:
+        return hashlib.sha256(json.dumps([sequence, asdict(self)]).encode()).hexdigest()
 
     def info(self, sequence: int) -> SnapshotInfo:
         """What it says of its snapshot."""

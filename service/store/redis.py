@@ -46,6 +46,7 @@ from service.store.base import (
     Remembered,
     RequestKnown,
     SnapshotInfo,
+    StoreDamaged,
     StoredModel,
     StoreTooNew,
     StoreUnavailable,
@@ -277,7 +278,7 @@ class RedisStore:
         self._publish(lease, sequence, pointer)
 
     def _publish(self, lease: Lease, sequence: int, pointer: Pointer) -> None:
-        arguments = (pointer.nonce, sequence, pointer.encode(), KEPT_SNAPSHOTS)
+        arguments = (pointer.nonce, sequence, pointer.encode(sequence), KEPT_SNAPSHOTS)
         answer = self._write(scripts.PUBLISH_SNAPSHOT, lease, *arguments, patient=True)
         if answer[0] != b"ok":
             raise StoreUnavailable(f"snapshot {sequence} of model {lease.model} was lost while it was written")
@@ -285,14 +286,14 @@ class RedisStore:
     def snapshots(self, model: str) -> list[SnapshotInfo]:
         with self._errors():
             found = self._client.hgetall(self._key(model, "snapshots"))
-        pointers = {int(sequence): Pointer.decode(pointer) for sequence, pointer in found.items()}
-        return [pointers[sequence].info(sequence) for sequence in sorted(pointers, reverse=True)]
+        pointers = {int(sequence): pointer for sequence, pointer in found.items()}
+        return [_snapshot(sequence, pointers[sequence]) for sequence in sorted(pointers, reverse=True)]
 
     def load_snapshot(self, model: str, sequence: int) -> bytes:
         what = f"snapshot {sequence} of model {model}"
         with self._errors():
             found = self._client.hget(self._key(model, "snapshots"), str(sequence))
-            pointer = Pointer.decode(found)
+            pointer = Pointer.decode(found, sequence)
             names = [f"{self._key(model, 'chunk')}:{pointer.nonce}:{number}" for number in range(pointer.chunks)]
             chunks = [self._patient.get(name) for name in names]
         return join(chunks, pointer, what)
@@ -309,6 +310,13 @@ def _checked(answer: list[Any], model: str) -> list[Any]:
 def _head(model: str, lease: bytes, sequence: bytes) -> Head:
     epoch, _, writer = lease.decode().partition(":")
     return Head(Lease(model, int(epoch), writer), int(sequence))
+
+
+def _snapshot(sequence: int, pointer: bytes) -> SnapshotInfo:
+    try:
+        return Pointer.decode(pointer, sequence).info(sequence)
+    except StoreDamaged:
+        return SnapshotInfo(sequence, 0, 0.0, 0, is_damaged=True)
 
 
 def _remembered(request: bytes, answer: bytes | None) -> Remembered:

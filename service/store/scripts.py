@@ -22,6 +22,10 @@ _UNLINK = """
 local function unlink(nonce, count)
   for i = 0, tonumber(count) - 1 do redis.call('UNLINK', KEYS[9] .. ':' .. nonce .. ':' .. i) end
 end
+local function unlink_behind(pointer)
+  local nonce, count = string.match(pointer, '"nonce": "(%x+)", "chunks": (%d+)')
+  if nonce then unlink(nonce, count) end
+end
 local function unlink_unfinished(but)
   local writing = redis.call('HGETALL', KEYS[8])
   for i = 1, #writing, 2 do
@@ -140,7 +144,8 @@ return {'ok'}
 """
 )
 
-# ARGV: nonce, sequence, pointer, snapshots to keep. The pointer is JSON with "nonce" and "chunks".
+# ARGV: nonce, sequence, pointer, snapshots to keep. Of the pointer's JSON only "nonce" and "chunks" are read,
+# by their place, so that one that is damaged elsewhere is removed with its chunks like any other.
 PUBLISH_SNAPSHOT = (
     _HELD
     + _UNLINK
@@ -152,10 +157,7 @@ for i = 0, tonumber(count) - 1 do
 end
 local replaced = redis.call('HGET', KEYS[7], ARGV[3])
 redis.call('HSET', KEYS[7], ARGV[3], ARGV[4])
-if replaced then
-  local old = cjson.decode(replaced)
-  unlink(old['nonce'], old['chunks'])
-end
+if replaced then unlink_behind(replaced) end
 unlink_unfinished(ARGV[2])
 local sequences = {}
 for _, field in ipairs(redis.call('HKEYS', KEYS[7])) do sequences[#sequences + 1] = tonumber(field) end
@@ -163,8 +165,7 @@ table.sort(sequences, function(a, b) return a > b end)
 local keep = tonumber(ARGV[5])
 for i = keep + 1, #sequences do
   local field = string.format('%.0f', sequences[i])
-  local old = cjson.decode(redis.call('HGET', KEYS[7], field))
-  unlink(old['nonce'], old['chunks'])
+  unlink_behind(redis.call('HGET', KEYS[7], field))
   redis.call('HDEL', KEYS[7], field)
 end
 if #sequences >= keep then
@@ -184,8 +185,7 @@ DELETE = (
     + _UNLINK
     + """
 for _, pointer in ipairs(redis.call('HVALS', KEYS[7])) do
-  local old = cjson.decode(pointer)
-  unlink(old['nonce'], old['chunks'])
+  unlink_behind(pointer)
 end
 unlink_unfinished('')
 for i = 1, 8 do redis.call('UNLINK', KEYS[i]) end

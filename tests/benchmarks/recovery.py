@@ -4,13 +4,15 @@
 
 A recovery counts from the start of the process to the first prediction that the model answers with every acknowledged
 update in it; readiness is asked for as a load balancer does, by its URL. The log has a tail of updates since the newest
-snapshot, which are replayed. It exits 1 if a recovery or an append is slower than its limit.
+snapshot, which are replayed. CPU is what the process has used by then, which other work on the machine hardly changes.
+It exits 1 if a recovery or an append is slower than its limit.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -47,6 +49,7 @@ class Recovery:
     n_support: int = 0
     ready: list[float] = field(default_factory=list)
     served: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
 
     def line(self) -> list[str]:
         """One line of the table."""
@@ -54,7 +57,7 @@ class Recovery:
             self.store,
             str(self.n_support),
             str(len(self.served)),
-            *(duration(float(np.median(found))) for found in (self.ready, self.served)),
+            *(duration(float(np.median(found))) for found in (self.processor, self.ready, self.served)),
             duration(max(self.served)),
         ]
 
@@ -74,6 +77,12 @@ def update(http: httpx.Client, rng: np.random.Generator, n: int, d: int) -> None
     """Learn ``n`` more examples."""
     X, y = examples(rng, n, d)
     http.post("/models/m/update", json={"add": {"X": X.tolist(), "y": y.tolist()}}).raise_for_status()
+
+
+def processor_seconds(pid: int) -> float:
+    """Seconds that a process has kept processors busy with."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def start(service: ServiceProcess, rows: list[list[float]]) -> tuple[float, float, dict[str, Any]]:
@@ -105,6 +114,7 @@ def recover(name: str, directory: Path, options: argparse.Namespace, **settings:
             raise RuntimeError(f"another model came back: {json.dumps(answer)} instead of {json.dumps(before)}")
         found.ready.append(ready)
         found.served.append(served)
+        found.processor.append(processor_seconds(service.pid))
         service.kill()
     return found
 
@@ -151,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             recover("SQLite", places[0] / "data", options),
             recover("Redis, always", places[2], options, redis_url=always.url, redis_prefix="recovery"),
         ]
-        header = ["recovery", "n_support", "crashes", "ready", "first answer", "slowest"]
+        header = ["recovery", "n_support", "crashes", "CPU", "ready", "first answer", "slowest"]
         print(table(header, [recovery.line() for recovery in recoveries]))
     slow = max(max(recovery.served) for recovery in recoveries) > options.recovery_limit
     return int(slow or float(np.quantile(costs["Redis, everysec"], 0.99)) > options.append_limit)

@@ -1,6 +1,6 @@
 """The long form of the fault tests: kill the service and Redis many times, and report. `make faults` runs it.
 
-    python -m tests.faults.campaign --service-kills 1000 --redis-kills 200 --stops 20 [--seed 0]
+    python -m tests.faults.campaign --service-kills 1000 --redis-kills 200 --stops 20 --outages 20 [--seed 0]
 
 A client sends updates one after another, each under its own Idempotency-Key, and repeats one until it is answered.
 Lost is an acknowledged update that is not there after a recovery; duplicated is one that is there twice; different is
@@ -32,6 +32,10 @@ from tests.faults.test_crashes import MODEL, PROBE, batch, send
 from tests.service.process import ServiceProcess
 
 PATIENCE = 30.0
+UNREADY_SECONDS = 2.0
+"""From the moment that Redis is away until readiness must be false."""
+WORKING_SECONDS = 5.0
+"""From the moment that it is back until an update must be acknowledged."""
 _WINDOW_UPDATES = 6
 
 
@@ -195,6 +199,50 @@ def stop_writers(directory: Path, cycles: int) -> Tally:
     return tally
 
 
+def stop_redis(directory: Path, cycles: int) -> tuple[Tally, Tally]:
+    """Stop Redis, and let it go on or start it again: seconds until not ready, and until an update is acknowledged.
+
+    Predictions must go on in between; each that does not counts as different, and so does each time over its limit.
+    """
+    unready, working = Tally("Redis away: not ready"), Tally("Redis back: updates")
+    with RedisServer(directory / "redis") as server:
+        service = ServiceProcess(directory / "data", redis_url=server.url)
+        with service, service.http() as http:
+            http.post("/models", json=MODEL).raise_for_status()
+            acknowledge(http, working)
+            for cycle in range(cycles):
+                is_killed = cycle % 2 == 1
+                server.signal(signal.SIGKILL if is_killed else signal.SIGSTOP)
+                start = time.monotonic()
+                while http.get("/health/ready").status_code == 200:
+                    unready.different += not _predicts(http, stale=None)
+                unready.recovery.append(time.monotonic() - start)
+                unready.different += not _predicts(http, stale=True)
+                if is_killed:
+                    server.kill()
+                    server.start()
+                else:
+                    server.signal(signal.SIGCONT)
+                start = time.monotonic()
+                acknowledge(http, working)
+                working.recovery.append(time.monotonic() - start)
+                while http.get("/health/ready").status_code != 200:
+                    time.sleep(0.01)
+                compare(http, working)
+                compare_whole(http, working)
+                for tally, limit in ((unready, UNREADY_SECONDS), (working, WORKING_SECONDS)):
+                    tally.different += tally.recovery[-1] > limit
+                    tally.cycles += 1
+                    _progress(tally)
+    return unready, working
+
+
+def _predicts(http: httpx.Client, stale: bool | None) -> bool:
+    """Whether a prediction is answered, and says ``stale`` unless that is None."""
+    answer = http.post("/models/m/predict", json={"X": PROBE})
+    return answer.status_code == 200 and (stale is None or answer.json()["stale"] is stale)
+
+
 def _progress(tally: Tally) -> None:
     if sys.stderr.isatty():
         print(f"\r{tally.name}: {tally.cycles}", end="", file=sys.stderr)
@@ -206,23 +254,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--service-kills", type=int, default=1000, help="in all, half on each of the two stores")
     parser.add_argument("--redis-kills", type=int, default=200)
     parser.add_argument("--stops", type=int, default=20)
+    parser.add_argument("--outages", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the faults")
     options = parser.parse_args(arguments)
     on_redis = options.service_kills // 2
     print(HEADER, flush=True)
-    tallies = []
+    tallies: list[Tally] = []
     with ExitStack() as stack:
-        places = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(4)]
+        places = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(5)]
         server = stack.enter_context(RedisServer(places[1] / "redis"))
-        every: list[Callable[[], Tally]] = [
-            lambda: kill_service(places[0], options.service_kills - on_redis, options.seed),
-            lambda: kill_service(places[1] / "data", on_redis, options.seed, redis_url=server.url),
-            lambda: kill_redis(places[2], options.redis_kills, options.seed),
-            lambda: stop_writers(places[3], options.stops),
+        every: list[Callable[[], tuple[Tally, ...]]] = [
+            lambda: (kill_service(places[0], options.service_kills - on_redis, options.seed),),
+            lambda: (kill_service(places[1] / "data", on_redis, options.seed, redis_url=server.url),),
+            lambda: (kill_redis(places[2], options.redis_kills, options.seed),),
+            lambda: (stop_writers(places[3], options.stops),),
+            lambda: stop_redis(places[4], options.outages),
         ]
         for series in every:
-            tallies.append(series())
-            print(tallies[-1].line(), flush=True)
+            for tally in series():
+                tallies.append(tally)
+                print(tally.line(), flush=True)
     return 0 if all(tally.is_clean for tally in tallies) else 1
 
 

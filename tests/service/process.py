@@ -34,6 +34,7 @@ class ServiceProcess:
         self.data_dir = data_dir
         self.prepare = prepare
         self.settings = settings
+        self.module = "service"
         self.url = ""
         self.errors = ""
         self._lines: queue.Queue[str] = queue.Queue()
@@ -65,7 +66,7 @@ class ServiceProcess:
         settings = {"port": 0, "data_dir": self.data_dir, **self.settings}
         environment |= {f"LIVESVM_{name.upper()}": str(value) for name, value in settings.items()}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "service"],
+            [sys.executable, "-m", self.module],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,0 +1,160 @@
+"""Every byte that belongs to a snapshot: damaged, it is noticed, and the model comes back whole from the older one."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.commands import Batch, Update
+from service.health import Health
+from service.journal import Source
+from service.metrics import Metrics
+from service.model import ModelState
+from service.recovery import recover
+from service.schemas import ModelSpec
+from service.store.base import Lease, Store, StoreDamaged
+from service.store.redis import RedisStore
+from service.store.sqlite import SqliteStore
+from service.window import Limits
+from tests.contract.redis_server import RedisServer
+
+Keep = Callable[[int, int], AbstractContextManager["Stored"]]
+SPEC = ModelSpec(id="m", kernel={"name": "rbf", "gamma": 0.5})  # type: ignore[arg-type]
+SNAPSHOTS = (2, 4)
+RECORDS = 5
+
+
+@dataclass
+class Stored:
+    """A store, and the bytes of the newest snapshot in it, part by part, with a way to write each."""
+
+    store: Store
+    lease: Lease
+    parts: dict[str, bytes]
+    write: Callable[[str, bytes], object]
+
+    @contextmanager
+    def damaged(self, part: str, place: int) -> Iterator[None]:
+        """Flip one bit of one byte, then put it back."""
+        data = self.parts[part]
+        flipped = data[place] ^ 1 << place % 8
+        self.write(part, data[:place] + bytes([flipped]) + data[place + 1 :])
+        yield
+        self.write(part, data)
+
+
+def fill(store: Store, rows: int, d: int) -> Lease:
+    """Keep a model of five updates, snapshot after the second and the fourth."""
+    rng = np.random.default_rng(0)
+    lease = store.create("m", b"")
+    state = ModelState.empty(SPEC, 16)
+    for sequence in range(1, RECORDS + 1):
+        added = Batch(rng.normal(size=(rows, d)), rng.choice([-1.0, 1.0], rows))
+        command = state.window.plan(Update(added), Limits(10_000, 1000), 0.0, None)
+        store.append(lease, sequence, command.encode(), None, keep=1)
+        state.apply(command)
+        if sequence in SNAPSHOTS:
+            store.save_snapshot(lease, sequence, state.encode(), state.version)
+    return lease
+
+
+@contextmanager
+def in_sqlite(path: Path, rows: int, d: int) -> Iterator[Stored]:
+    """The parts of a row of the table: its blob and its checksum."""
+    with (
+        closing(SqliteStore(path / "store")) as store,
+        closing(sqlite3.connect(path / "store", isolation_level=None)) as db,
+    ):
+        lease = fill(store, rows, d)
+        db.execute("PRAGMA synchronous = OFF")
+        where = f"WHERE model = 'm' AND sequence = {SNAPSHOTS[1]}"
+        row = db.execute(f"SELECT data, sha256 FROM snapshots {where}").fetchone()
+
+        def write(part: str, data: bytes) -> None:
+            db.execute(f"UPDATE snapshots SET {part} = ? {where}", (data,))
+
+        yield Stored(store, lease, dict(zip(("data", "sha256"), row, strict=True)), write)
+
+
+@contextmanager
+def in_redis(server: RedisServer, rows: int, d: int) -> Iterator[Stored]:
+    """The chunk, and the pointer to it."""
+    prefix = uuid.uuid4().hex
+    with closing(RedisStore(server.url, "me", prefix=prefix)) as store, closing(server.client()) as client:
+        lease = fill(store, rows, d)
+        snapshots, newest = f"{{{prefix}}}:m:m:snapshots", str(SNAPSHOTS[1])
+        pointer: Any = client.hget(snapshots, newest)
+        nonce = pointer.decode().split('"nonce": "')[1].split('"')[0]
+        chunk = f"{{{prefix}}}:m:m:chunk:{nonce}:0"
+
+        def write(part: str, data: bytes) -> None:
+            if part == "pointer":
+                client.hset(snapshots, newest, data)
+            else:
+                client.set(chunk, data)
+
+        whole: Any = client.get(chunk)
+        yield Stored(store, lease, {"pointer": pointer, "chunk": whole}, write)
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keep]:
+    """Keep a model whose updates have so many rows of so many features; Redis without its disk, as that is faster."""
+    if request.param == "sqlite":
+        yield lambda rows, d: in_sqlite(tmp_path, rows, d)
+    else:
+        with RedisServer(tmp_path, appendonly="no") as server:
+            yield lambda rows, d: in_redis(server, rows, d)
+
+
+def check_fall_back(found: Stored) -> None:
+    """The damage is told, and every update is there."""
+    metrics = Metrics()
+    back = recover(Source(found.store, Health(metrics), metrics), found.lease, SPEC, 16)
+    assert (back.damaged_snapshots, back.snapshot_version, back.replayed) == (1, SNAPSHOTS[0], RECORDS - SNAPSHOTS[0])
+    assert back.state.version == back.state.sequence == RECORDS
+    with pytest.raises(StoreDamaged):
+        found.store.load_snapshot("m", SNAPSHOTS[1])
+
+
+def test_every_single_byte(stored: Keep) -> None:
+    with stored(2, 1) as found:
+        for part, data in found.parts.items():
+            for place in range(len(data)):
+                with found.damaged(part, place):
+                    check_fall_back(found)
+        metrics = Metrics()
+        whole = recover(Source(found.store, Health(metrics), metrics), found.lease, SPEC, 16)
+        assert (whole.damaged_snapshots, whole.snapshot_version, whole.replayed) == (0, SNAPSHOTS[1], 1)
+
+
+def test_bytes_here_and_there_of_a_large_one(stored: Keep) -> None:
+    with stored(100, 60) as found:
+        rng = np.random.default_rng(1)
+        for part, data in found.parts.items():
+            for place in rng.choice(len(data), 20):
+                with found.damaged(part, int(place)):
+                    check_fall_back(found)
+
+
+def test_a_damaged_pointer_does_not_stand_in_the_way_of_the_next_snapshot(redis_server: RedisServer) -> None:
+    with closing(redis_server.client()) as client:
+        before = set(client.scan_iter())
+        with in_redis(redis_server, 2, 1) as found:
+            store, lease = found.store, found.lease
+            found.write("pointer", b"x" + found.parts["pointer"][1:])
+            for sequence in (RECORDS + 1, RECORDS + 2):
+                store.append(lease, sequence, b"", None, keep=1)
+                store.save_snapshot(lease, sequence, b"whole", sequence)
+                assert next(s.sequence for s in store.snapshots("m") if not s.is_damaged) == sequence
+            assert [s.sequence for s in store.snapshots("m")] == [RECORDS + 2, RECORDS + 1]
+            store.delete(lease)
+        assert {key.rpartition(b":")[2] for key in set(client.scan_iter()) - before} == {b"schema", b"epochs"}
