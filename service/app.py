@@ -35,6 +35,7 @@ def create_app(
     service = Service(settings)
 
     async def restore() -> None:
+        """Bring the models back in a thread, and tell how it went."""
         try:
             await asyncio.to_thread(service.restore)
         except Exception as error:
@@ -45,6 +46,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        """Restore and watch while the application runs; close the service after it."""
         watches = (service.watch_store(), service.take_models_over())
         tasks = [asyncio.create_task(restore()), *map(asyncio.create_task, watches)]
         yield

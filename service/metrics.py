@@ -68,9 +68,11 @@ class _Models(Collector):
         self._limit = limit
 
     def describe(self) -> Iterable[Metric]:
+        """Nothing before it is asked for."""
         return []
 
     def collect(self) -> Iterator[Metric]:
+        """How many models are in which state, and the series of those that have some."""
         samples = list(self._samples())
         states = GaugeMetricFamily("livesvm_models", "Models held", labels=["state"])
         for state in get_args(ServingState):
@@ -92,9 +94,11 @@ class _Jobs(Collector):
         self._counts = counts
 
     def describe(self) -> Iterable[Metric]:
+        """Nothing before it is asked for."""
         return []
 
     def collect(self) -> Iterator[Metric]:
+        """One number a state."""
         family = GaugeMetricFamily("livesvm_jobs", "Jobs that are known", labels=["state"])
         for state, count in self._counts().items():
             family.add_metric([state], count)

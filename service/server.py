@@ -26,6 +26,7 @@ class _Server(uvicorn.Server):
     before_shutdown: Callable[[], None]
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Call ``before_shutdown``, then do what uvicorn does."""
         self.before_shutdown()
         await super().shutdown(sockets)
 

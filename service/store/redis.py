@@ -125,9 +125,11 @@ class RedisStore:
 
     @property
     def shared(self) -> bool:
+        """True: a second service may stand by."""
         return True
 
     def durability(self) -> Durability:
+        """By the server's own settings; the least where it does not say."""
         with self._errors():
             try:
                 return _level(self._client.config_get("*append*"))
@@ -135,6 +137,7 @@ class RedisStore:
                 return Durability.MEMORY
 
     def ping(self) -> None:
+        """Raise this service's counter, which keeps its leases."""
         key = f"{self._p}:alive:{self._holder}"
         with self._errors():
             pipe = self._client.pipeline(transaction=False)
@@ -142,12 +145,14 @@ class RedisStore:
             pipe.execute()
 
     def close(self) -> None:
+        """Close every connection."""
         for client in (self._client, self._patient):
             client.close()
 
     # Models and leases.
 
     def create(self, model: str, spec: bytes, sequence: int = 0) -> Lease:
+        """Add to the index and take the lease, in one script."""
         keys = [f"{self._p}:models", f"{self._p}:epochs", self._key(model, "meta")]
         with self._errors():
             answer = self._scripts(scripts.CREATE, keys, [model, spec, self._writer, self._holder, sequence])
@@ -156,11 +161,13 @@ class RedisStore:
         return Lease(model, int(answer[1]), self._writer)
 
     def models(self) -> list[StoredModel]:
+        """Read the index."""
         with self._errors():
             found = self._client.hgetall(f"{self._p}:models")
         return [StoredModel(id_.decode(), spec) for id_, spec in sorted(found.items())]
 
     def acquire(self, model: str) -> Lease:
+        """Take the lease if it is this service's own, or released, or its holder's counter has stood still."""
         with self._errors():
             lease, holder = self._client.hmget(self._key(model, "meta"), "lease", "holder")
             if lease is None:
@@ -182,6 +189,7 @@ class RedisStore:
         return now - before[1] >= self._lease_seconds
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
+        """A new epoch, unless another writer has the model or a later attempt came first."""
         keys = [f"{self._p}:epochs", self._key(lease.model, "meta")]
         with self._errors():
             answer = self._scripts(scripts.RETAKE, keys, [lease.writer, attempt])
@@ -189,9 +197,11 @@ class RedisStore:
         return Lease(lease.model, int(epoch), lease.writer), int(sequence)
 
     def release(self, lease: Lease) -> None:
+        """Leave the lease without a holder."""
         self._write(scripts.RELEASE, lease)
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
+        """Ask for all of them at once."""
         wanted = list(models)
         with self._errors():
             pipe = self._client.pipeline(transaction=False)
@@ -201,6 +211,7 @@ class RedisStore:
         return {m: _head(m, lease, sequence) for m, (lease, sequence) in zip(wanted, found, strict=True) if lease}
 
     def delete(self, lease: Lease) -> None:
+        """Remove every key of the model, unfinished chunks too, in one script."""
         self._write(scripts.DELETE, lease, lease.model, also=[f"{self._p}:models"])
 
     # The log.
@@ -208,6 +219,7 @@ class RedisStore:
     def append(
         self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, *, keep: int
     ) -> Durability:
+        """Check lease, sequence and request, then write, in one script; the level is read with it."""
         named = ("", b"") if idempotency is None else (idempotency.key, idempotency.body)
         arguments = [f"{lease.epoch}:{lease.writer}", sequence, data, keep, *named]
         with self._errors():
@@ -221,12 +233,15 @@ class RedisStore:
         return _level(settings)
 
     def abort(self, lease: Lease, sequence: int) -> None:
+        """Note the sequence among the aborted and forget its request."""
         self._write(scripts.ABORT, lease, sequence)
 
     def last_sequence(self, lease: Lease) -> int:
+        """Read under the lease, so that a fenced writer is told."""
         return int(self._write(scripts.LAST_SEQUENCE, lease)[1])
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
+        """Read the stream page by page."""
         key = self._key(model, "log")
         with self._errors():
             aborted = {int(sequence) for sequence in self._patient.smembers(self._key(model, "aborted"))}
@@ -242,6 +257,7 @@ class RedisStore:
     # Requests.
 
     def recall(self, model: str, key: str) -> Remembered | None:
+        """Read request and answer together."""
         with self._errors():
             pipe = self._client.pipeline(transaction=True)
             pipe.hget(self._key(model, "requests"), key).hget(self._key(model, "answers"), key)
@@ -249,9 +265,11 @@ class RedisStore:
         return None if request is None else _remembered(request, answer)
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
+        """Keep an answer while its request is known."""
         self._write(scripts.REMEMBER, lease, key, answer)
 
     def requests(self, model: str) -> dict[str, Remembered]:
+        """Read all requests and answers together."""
         with self._errors():
             pipe = self._patient.pipeline(transaction=True)
             pipe.hgetall(self._key(model, "requests")).hgetall(self._key(model, "answers"))
@@ -259,6 +277,7 @@ class RedisStore:
         return {key.decode(): _remembered(request, answers.get(key)) for key, request in requests.items()}
 
     def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
+        """Write them in batches, each behind the lease."""
         rest = iter(requests.items())
         while batch := list(islice(rest, _BATCH)):
             arguments = []
@@ -270,6 +289,7 @@ class RedisStore:
     # Snapshots.
 
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
+        """Write the chunks, then the pointer with the trimming of the log, in one last script."""
         pointer = Pointer.of(data, version)
         self._write(scripts.BEGIN_SNAPSHOT, lease, pointer.nonce, pointer.chunks)
         for number, chunk in enumerate(split(data)):
@@ -284,12 +304,14 @@ class RedisStore:
             raise StoreUnavailable(f"snapshot {sequence} of model {lease.model} was lost while it was written")
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
+        """Read the pointers; one that does not match its checksum is listed as damaged."""
         with self._errors():
             found = self._client.hgetall(self._key(model, "snapshots"))
         pointers = {int(sequence): pointer for sequence, pointer in found.items()}
         return [_snapshot(sequence, pointers[sequence]) for sequence in sorted(pointers, reverse=True)]
 
     def load_snapshot(self, model: str, sequence: int) -> bytes:
+        """Join the chunks and check them against the pointer."""
         what = f"snapshot {sequence} of model {model}"
         with self._errors():
             found = self._client.hget(self._key(model, "snapshots"), str(sequence))

@@ -138,16 +138,20 @@ class SqliteStore:
 
     @property
     def shared(self) -> bool:
+        """False: one process to a data directory."""
         return False
 
     def durability(self) -> Durability:
+        """Always fsynced: WAL with ``synchronous=FULL``."""
         return Durability.FSYNCED
 
     def ping(self) -> None:
+        """Take the write lock and let it go."""
         with self._transaction():
             pass  # taking the write lock is the question
 
     def create(self, model: str, spec: bytes, sequence: int = 0) -> Lease:
+        """Insert the model with its first epoch."""
         with self._transaction() as db:
             row = db.execute("SELECT 1 FROM models WHERE id = ?", (model,)).fetchone()
             if row is not None:
@@ -158,10 +162,12 @@ class SqliteStore:
         return Lease(model, epoch, self._writer)
 
     def models(self) -> list[StoredModel]:
+        """Read the table of models."""
         rows = self._read("SELECT id, spec FROM models ORDER BY id")
         return [StoredModel(str(id_), bytes(spec)) for id_, spec in rows]
 
     def acquire(self, model: str) -> Lease:
+        """Take a new epoch; there is no other service to wait for."""
         with self._transaction() as db:
             epoch = self._new_epoch(db)
             query = "UPDATE models SET epoch = ?, writer = ?, attempt = 0 WHERE id = ?"
@@ -170,6 +176,7 @@ class SqliteStore:
         return Lease(model, epoch, self._writer)
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
+        """A new epoch, unless another writer has the model or a later attempt came first."""
         with self._transaction() as db:
             epoch = self._new_epoch(db)
             query = """UPDATE models SET epoch = ?, attempt = ? WHERE id = ? AND writer = ? AND attempt < ?
@@ -180,14 +187,17 @@ class SqliteStore:
         return Lease(lease.model, epoch, lease.writer), int(rows[0][0])
 
     def release(self, lease: Lease) -> None:
-        self.last_sequence(lease)  # nobody else may hold the file: there is nothing to let go of
+        """Check the lease: nobody else may hold the file, so there is nothing to let go of."""
+        self.last_sequence(lease)
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
+        """Read where each stands."""
         wanted = set(models)
         rows = self._read("SELECT id, epoch, writer, sequence FROM models")
         return {id_: Head(Lease(id_, epoch, writer), n) for id_, epoch, writer, n in rows if id_ in wanted}
 
     def delete(self, lease: Lease) -> None:
+        """Remove the model's rows from every table."""
         with self._transaction() as db:
             self._held(db, lease)
             db.execute("DELETE FROM models WHERE id = ?", (lease.model,))
@@ -197,6 +207,7 @@ class SqliteStore:
     def append(
         self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, *, keep: int
     ) -> Durability:
+        """Insert the record and its request in one transaction, fsynced."""
         with self._transaction() as db:
             newest = self._held(db, lease)
             if sequence != newest + 1:
@@ -218,6 +229,7 @@ class SqliteStore:
         return db.execute(query, (model, key)).fetchone() is not None
 
     def abort(self, lease: Lease, sequence: int) -> None:
+        """Mark the record and forget its request."""
         with self._transaction() as db:
             self._held(db, lease)
             where = "WHERE model = ? AND sequence = ?"
@@ -225,25 +237,30 @@ class SqliteStore:
             db.execute(f"DELETE FROM requests {where}", (lease.model, sequence))
 
     def last_sequence(self, lease: Lease) -> int:
+        """Read under the lease, so that a fenced writer is told."""
         with self._transaction() as db:
             return self._held(db, lease)
 
     def recall(self, model: str, key: str) -> Remembered | None:
+        """Read one request."""
         query = "SELECT body, sequence, answer FROM requests WHERE model = ? AND key = ?"
         rows = self._read(query, model, key)
         return Remembered(*rows[0]) if rows else None
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
+        """Write without an fsync of its own."""
         with self._transaction(synced=False) as db:
             self._held(db, lease)
             query = "UPDATE requests SET answer = ? WHERE model = ? AND key = ?"
             db.execute(query, (answer, lease.model, key))
 
     def requests(self, model: str) -> dict[str, Remembered]:
+        """Read every request of a model."""
         rows = self._read("SELECT key, body, sequence, answer FROM requests WHERE model = ?", model)
         return {key: Remembered(*rest) for key, *rest in rows}
 
     def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
+        """Insert or replace them in one transaction."""
         rows = [(lease.model, key, r.body, r.sequence, r.answer) for key, r in requests.items()]
         with self._transaction() as db:
             self._held(db, lease)
@@ -251,6 +268,7 @@ class SqliteStore:
             db.executemany(query, rows)
 
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
+        """Insert it and trim what lies below the older one, in one transaction."""
         row = (lease.model, sequence, data, hashlib.sha256(data).digest(), version, time.time())
         with self._transaction() as db:
             self._held(db, lease)
@@ -264,10 +282,12 @@ class SqliteStore:
             crash.point("in-snapshot")
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
+        """Read all but the bytes."""
         query = "SELECT sequence, version, saved, length(data) FROM snapshots WHERE model = ? ORDER BY sequence DESC"
         return [SnapshotInfo(*row) for row in self._read(query, model)]
 
     def load_snapshot(self, model: str, sequence: int) -> bytes:
+        """Read the bytes and check them; those of a database of schema 1 hold the only checksum in themselves."""
         query = "SELECT data, sha256 FROM snapshots WHERE model = ? AND sequence = ?"
         rows = self._read(query, model, sequence)
         if not rows:
@@ -278,6 +298,7 @@ class SqliteStore:
         return bytes(data)
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
+        """Read page by page."""
         query = "SELECT sequence, data, aborted FROM log WHERE model = ? AND sequence > ? ORDER BY sequence LIMIT 256"
         while rows := self._read(query, model, after):
             for sequence, data, aborted in rows:
@@ -285,5 +306,6 @@ class SqliteStore:
                 yield LogRecord(after, bytes(data), bool(aborted))
 
     def close(self) -> None:
+        """Close the database."""
         with self._lock:
             self._db.close()
