@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 from solvers.assessment import Assessment, k_fold, leave_one_out
 from solvers.certificate import Certificate
 from solvers.live_estimator import UpdateReport
+from solvers.path_errors import Best, ErrorCurve
 from solvers.predictor import Predictor
+from solvers.regularization import RegularizationPath
 from solvers.single import update_singly
 from solvers.warm import warm_up
 
@@ -15,11 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Assessment",
+    "Best",
     "Certificate",
+    "ErrorCurve",
     "IncrementalOneClassSVM",
     "IncrementalSVC",
     "IncrementalSVR",
     "Predictor",
+    "RegularizationPath",
     "UpdateReport",
     "k_fold",
     "leave_one_out",

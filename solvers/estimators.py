@@ -15,6 +15,7 @@ from solvers import validation
 from solvers.errors import InvalidInput
 from solvers.live_estimator import LiveEstimator, UpdateReport
 from solvers.losses import Losses, epsilon_insensitive, hinge, one_class, pinball
+from solvers.regularization import Progress, RegularizationPath, regularization_path
 
 Floats = NDArray[np.float64]
 
@@ -97,6 +98,37 @@ class LiveSVC(LiveEstimator):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each row of ``X`` (m, d)."""
         return self._labels(self.decision_function(X))
+
+    def regularization_path(
+        self, C_min: float, C_max: float, *, progress: Progress | None = None
+    ) -> RegularizationPath:
+        """Return the optimum of the window for every C from ``C_min`` to ``C_max``, exact between its breakpoints.
+
+        The model itself stays as it is. Class and sample weights multiply every C.
+
+        Parameters
+        ----------
+        progress : called with how much is done and how much there is; returning False cancels
+
+        Raises
+        ------
+        InvalidInput : the range is empty, the window is, or it has examples of one class only
+        Cancelled, NotOptimal : see the message
+
+        Examples
+        --------
+        >>> from solvers import IncrementalSVC
+        >>> model = IncrementalSVC(gamma=0.5).fit([[0.0], [1.0], [2.0], [3.0], [4.0]], [-1, -1, 1, -1, 1])
+        >>> path = model.regularization_path(C_min=0.01, C_max=100.0)
+        >>> path.best([[1.8], [3.9]], [1, 1]).error
+        0.0
+        >>> path.at(10.0).certificate().relative_gap < 1e-9
+        True
+        """
+        check_is_fitted(self, "_window")
+        if np.unique(self._window.y).size == 1:
+            raise InvalidInput("all examples are of one class; a path needs both", field="window")
+        return regularization_path(self, "C", C_min, C_max, progress)
 
     @property
     def window_y(self) -> NDArray[Any]:
@@ -218,6 +250,8 @@ class LiveSVR(LiveEstimator):
     [1.45]
     """
 
+    _counts_errors = False
+
     def __init__(
         self,
         C: float = 1.0,
@@ -252,6 +286,25 @@ class LiveSVR(LiveEstimator):
     def predict(self, X: ArrayLike) -> Floats:
         """Return f(x) for ``X`` (m, d), as (m,), in units of y."""
         return self._decision(X)
+
+    def regularization_path(
+        self, C_min: float, C_max: float, *, progress: Progress | None = None
+    ) -> RegularizationPath:
+        """Return the optimum of the window for every C; as ``IncrementalSVC.regularization_path``."""
+        check_is_fitted(self, "_window")
+        return regularization_path(self, "C", C_min, C_max, progress)
+
+    def epsilon_path(
+        self, epsilon_min: float, epsilon_max: float, *, progress: Progress | None = None
+    ) -> RegularizationPath:
+        """Return the optimum of the window for every width of the tube from ``epsilon_min`` > 0, in units of y.
+
+        The loss has to be "epsilon_insensitive"; otherwise as ``IncrementalSVC.regularization_path``.
+        """
+        check_is_fitted(self, "_window")
+        if self.loss != "epsilon_insensitive" or self.epsilon == 0:
+            raise InvalidInput("a path over epsilon needs the loss 'epsilon_insensitive' and epsilon > 0", field="loss")
+        return regularization_path(self, "epsilon", epsilon_min, epsilon_max, progress)
 
     def _targets(self, y: ArrayLike | None, m: int) -> Floats:
         if y is None:
@@ -330,6 +383,15 @@ class LiveOneClassSVM(LiveEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Return +1 for inliers and -1 for outliers, for ``X`` (m, d)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def regularization_path(
+        self, nu_min: float, nu_max: float, *, progress: Progress | None = None
+    ) -> RegularizationPath:
+        """Return the optimum of the window for every nu; as ``IncrementalSVC.regularization_path``."""
+        check_is_fitted(self, "_window")
+        if nu_max > 1:
+            raise InvalidInput(f"must lie in (0, 1], not {nu_max!r}", field="nu_max")
+        return regularization_path(self, "nu", nu_min, nu_max, progress)
 
     @property
     def offset_(self) -> float:

@@ -89,6 +89,7 @@ class LiveEstimator:
     fit_intercept: bool
     cache_mb: float
     _window: Window
+    _counts_errors = True  # the error is a share of wrong decisions, not a mean absolute error
 
     # -- what a subclass says ------------------------------------------------------------------------------------------
 

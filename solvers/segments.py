@@ -22,7 +22,8 @@ class Segments(NamedTuple):
     end_b: Floats
     first: Ints  #: (s + 1,) segment i has the entries first[i] to first[i + 1] - 1 of the pool
     changes_before: Ints  #: (s,) how many changes came before
-    slot: Ints  #: (p,) the pool: who is free
+    idle: NDArray[np.bool_]  #: (s,) nobody is free but at an end of his box, so that b is one of an interval
+    slot: NDArray[np.int32]  #: (p,) the pool: who is free
     start_beta: Floats  #: (p,)
     end_beta: Floats  #: (p,)
 
@@ -92,7 +93,8 @@ def joined(logs: list[Log]) -> tuple[Segments, Changes]:
         np.concatenate([log.end_b[:s] for log, s, _, _ in used]),
         np.append(np.concatenate([log.first[:s] + pools[i] for i, (log, s, _, _) in enumerate(used)]), pools[-1]),
         np.concatenate([log.changes_before[:s] + changes[i] for i, (log, s, _, _) in enumerate(used)]),
-        np.concatenate([log.slot[:p] for log, _, p, _ in used]),
+        np.concatenate([log.idle[:s] for log, s, _, _ in used]),
+        np.concatenate([log.slot[:p].astype(np.int32) for log, _, p, _ in used]),
         np.concatenate([log.start_beta[:p] for log, _, p, _ in used]),
         np.concatenate([log.end_beta[:p] for log, _, p, _ in used]),
     ), Changes(

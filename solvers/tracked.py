@@ -19,7 +19,7 @@ from solvers import passage, settle
 from solvers.audit import Scales, scales
 from solvers.errors import Cancelled, InvalidInput, NotOptimal
 from solvers.follow import follow
-from solvers.fresh import combine, mean_diagonal, need_rows
+from solvers.fresh import combine, mean_diagonal, need_rows, refresh
 from solvers.losses import MAX_KINKS, Losses
 from solvers.passage import DEFAULT, Settings, Trace, tolerances, walk_of
 from solvers.segments import Changes, Position, Segments, joined, position
@@ -31,6 +31,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 PORTION = 2000  # events between two looks at whether to go on
+NOTHING = 1e-9  # an objective below this share of what a model that is zero everywhere may cost counts as this share
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Track:
     Attributes
     ----------
     rho : what was left of the way when it stopped; 0 when its end was reached
+    relative_gap : at the end of the way, f computed from the betas, before anything was corrected: on the way it was
+        not larger, but for rounding
     tied : slots of all bound examples that stand at a marked kink; of ``tied_kinks`` which kink that is
     start : (slots in use,) places at the start of the way; the changes lead on from there
     trace : what the walk did; ``stalls`` counts how often ties had to be spread: from there to the end of the way the
@@ -47,6 +50,7 @@ class Track:
     """
 
     rho: float
+    relative_gap: float
     tied: Ints
     tied_kinks: Ints
     start: Ints
@@ -105,9 +109,18 @@ def track(
     rho = float(w.clock[loop.RHO]) if exit_ == STOPPED else 0.0
     tied, tied_kinks = _tied(state, w, stop) if exit_ == STOPPED and stop is not None else (_NOBODY, _NOBODY)
     _arrive(state, rates, rho, rho * origin[0] + (1.0 - rho) * total)
+    refresh(state)
+    gap = _relative_gap(state)
     state.examples.f[tied] = state.examples.kinks[tied, tied_kinks]
     follow(state, trace, settings)
-    return Track(rho, tied, tied_kinks, origin[1], *joined(chunks), trace)
+    return Track(rho, gap, tied, tied_kinks, origin[1], *joined(chunks), trace)
+
+
+def _relative_gap(state: PathState) -> float:
+    """Return the gap over the objective; where that is next to nothing, over what matters of the zero model's."""
+    found = audited(state)
+    worthless = NOTHING * state.n * found.level_scale * found.kink_scale
+    return found.gap / max(found.size, found.resolution, worthless) if found.gap > 0 else 0.0
 
 
 _NOBODY = np.empty(0, np.int64)

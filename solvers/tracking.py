@@ -39,6 +39,7 @@ class Log(NamedTuple):
     end_b: Floats
     first: Ints  #: (segments + 1,) where a segment's free examples begin in the pool
     changes_before: Ints  #: (segments,) how many changes came before
+    idle: NDArray[np.bool_]  #: (segments,) nobody is free but at an end of his box: b is one of many
     slot: Ints  #: (pool,) who is free
     start_beta: Floats  #: (pool,)
     end_beta: Floats
@@ -61,6 +62,7 @@ def empty_log(slots: int, segments: int, pool: int) -> Log:
         end_b=np.empty(segments),
         first=np.zeros(segments + 1, np.int64),
         changes_before=np.empty(segments, np.int64),
+        idle=np.empty(segments, np.bool_),
         slot=np.empty(pool, np.int64),
         start_beta=np.empty(pool),
         end_beta=np.empty(pool),
@@ -175,9 +177,25 @@ def noted_advance(w: Walk, log: Log, step: float) -> None:
             end += 1
     log.start_rho[s], log.start_b[s] = w.clock[RHO], w.clock[B]
     log.changes_before[s] = log.sizes[CHANGES]
+    log.idle[s] = is_idle(w, step)
     advance(w, step)
     for i in range(begin, end):
         log.end_beta[i] = w.examples.beta[log.slot[i]]
     log.end_rho[s], log.end_b[s] = w.clock[RHO], w.clock[B]
     log.first[s], log.first[s + 1] = begin, end
     log.sizes[SEGMENTS], log.sizes[POOL] = s + 1, end
+
+
+@compiled
+def is_idle(w: Walk, step: float) -> bool:
+    """Say whether every free example stays at one end of its box for a step."""
+    motion, tol = w.motion, w.tol.beta
+    for k in range(w.factor.size[0]):
+        slot = w.factor.slot[k]
+        if slot >= 0:
+            beta, rate = w.examples.beta[slot], motion.dbeta[slot]
+            stays_high = motion.high[slot] - beta <= tol and abs(motion.dhigh[slot] - rate) * step <= tol
+            stays_low = beta - motion.low[slot] <= tol and abs(motion.dlow[slot] - rate) * step <= tol
+            if not (stays_high or stays_low):
+                return False
+    return True

@@ -1,0 +1,128 @@
+"""The error of a path on given examples, exact for every value of its parameter.
+
+Along a leg every f is linear between events, so a decision changes its sign at places that can be computed, and the
+mean absolute error is linear between the places where a residual changes its sign. Nothing is sampled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ErrorCurve:
+    """An error as a function of the parameter, linear on each of k intervals and perhaps with jumps between them.
+
+    Attributes
+    ----------
+    edges : (k + 1,) ascending
+    left, right : (k,) the error at both ends of each interval; the same in classification, where it is constant
+    """
+
+    edges: Floats
+    left: Floats
+    right: Floats
+
+    def __call__(self, value: float) -> float:
+        """Return the error at a value of the parameter."""
+        i = min(max(int(np.searchsorted(self.edges, value, "right")) - 1, 0), self.left.size - 1)
+        t = (value - self.edges[i]) / (self.edges[i + 1] - self.edges[i])
+        return float((1.0 - t) * self.left[i] + t * self.right[i])
+
+    def best(self) -> Best:
+        """Return where the error is least: of several intervals the longest, by the ratio of its ends."""
+        least = float(min(self.left.min(), self.right.min()))
+        flat = np.flatnonzero((self.left <= least) & (self.right <= least))
+        if flat.size == 0:
+            i = int(np.argmin(np.minimum(self.left, self.right)))
+            at = float(self.edges[i] if self.left[i] <= self.right[i] else self.edges[i + 1])
+            return Best(at, least, at, at)
+        starts = flat[np.flatnonzero(np.diff(flat, prepend=-2) > 1)]
+        ends = flat[np.flatnonzero(np.diff(flat, append=flat[-1] + 2) > 1)]
+        low, high = self.edges[starts], self.edges[ends + 1]
+        widest = int(np.argmax(np.log(high) - np.log(low)))
+        return Best(float(np.sqrt(low[widest] * high[widest])), least, float(low[widest]), float(high[widest]))
+
+
+@dataclass(frozen=True)
+class Best:
+    """The least error of a path.
+
+    Attributes
+    ----------
+    value : the parameter in the (geometric) middle of the interval
+    error : the error there
+    low, high : the whole interval on which the error is that
+    """
+
+    value: float
+    error: float
+    low: float
+    high: float
+
+
+def from_counts(wrong: int, rho: Floats, delta: Ints, values: Floats, m: int) -> ErrorCurve:
+    """Return the share of wrong decisions along one leg.
+
+    Parameters
+    ----------
+    wrong : how many of the ``m`` decisions are wrong at the start of the leg
+    rho, delta : where that number changes, and by how much; in any order
+    values : (2,) the parameter at the start and at the end of the leg
+    """
+    where, which = np.unique(rho, return_inverse=True)
+    steps = np.bincount(which, weights=delta, minlength=where.size)[::-1]
+    edges = np.concatenate([[1.0], where[::-1], [0.0]])
+    counts = wrong + np.concatenate([[0.0], np.cumsum(steps)])
+    return _in_order(edges, counts / m, counts / m, values)
+
+
+def from_residuals(sums: Floats, bends: Floats, rhos: Floats, values: Floats, m: int) -> ErrorCurve:
+    """Return the mean absolute error along one leg.
+
+    Parameters
+    ----------
+    sums : (s, 3) of each segment the sum of absolute residuals at its start and at its end, and its slope at the start
+    bends : (c, 3) segment, distance in rho from its start, and change of slope, of each residual that turns its sign
+    rhos : (s, 2) where the segments start and end
+    """
+    segments = np.arange(sums.shape[0])
+    owner = np.concatenate([segments, bends[:, 0].astype(np.int64)])
+    distance = np.concatenate([np.zeros(segments.size), bends[:, 1]])
+    turn = np.concatenate([np.zeros(segments.size), bends[:, 2]])
+    order = np.lexsort((distance, owner))
+    owner, distance, turn = owner[order], distance[order], turn[order]
+    first = np.searchsorted(owner, owner)
+    slopes, offsets = (np.cumsum(a) - a for a in (turn, turn * distance))
+    left = sums[owner, 0] + (sums[owner, 2] + slopes - slopes[first]) * distance - (offsets - offsets[first])
+    right = np.append(left[1:], 0.0)
+    last = np.append(owner[1:] != owner[:-1], True)
+    right[last] = sums[:, 1]
+    edges = np.append(rhos[owner, 0] - distance, rhos[-1, 1])
+    return _in_order(edges, left / m, right / m, values)
+
+
+def joined(curves: list[ErrorCurve]) -> ErrorCurve:
+    """Put curves that follow on each other together; neighbours of one constant error become one interval."""
+    edges = np.concatenate([*(curve.edges[:-1] for curve in curves), curves[-1].edges[-1:]])
+    left, right = (np.concatenate([getattr(curve, side) for curve in curves]) for side in ("left", "right"))
+    new = np.ones(left.size, np.bool_)
+    new[1:] = (left[1:] != right[:-1]) | (left[1:] != right[1:]) | (left[:-1] != right[:-1])
+    keep = np.flatnonzero(new)
+    last = np.append(keep[1:], left.size) - 1
+    return ErrorCurve(np.append(edges[keep], edges[-1]), left[keep], right[last])
+
+
+def _in_order(rhos: Floats, left: Floats, right: Floats, values: Floats) -> ErrorCurve:
+    """Turn a curve over rho, from 1 down to 0, into one over ascending values of the parameter."""
+    edges = values[1] - rhos * (values[1] - values[0])
+    if values[1] < values[0]:
+        edges, left, right = edges[::-1], right[::-1], left[::-1]
+    wide = np.diff(edges) > 0
+    return ErrorCurve(np.append(edges[:-1][wide], edges[-1]), left[wide], right[wide])
