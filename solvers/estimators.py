@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers import validation
 from solvers.errors import InvalidInput
+from solvers.legs import Progress
 from solvers.live_estimator import LiveEstimator, UpdateReport
 from solvers.losses import Losses, epsilon_insensitive, hinge, one_class, pinball
-from solvers.regularization import Progress, RegularizationPath, regularization_path
+from solvers.regularization import RegularizationPath, regularization_path
 
 Floats = NDArray[np.float64]
 
@@ -125,7 +126,7 @@ class LiveSVC(LiveEstimator):
         >>> path.at(10.0).certificate().relative_gap < 1e-9
         True
         """
-        check_is_fitted(self, "_window")
+        self._check_fitted()
         if np.unique(self._window.y).size == 1:
             raise InvalidInput("all examples are of one class; a path needs both", field="window")
         return regularization_path(self, "C", C_min, C_max, progress)
@@ -291,7 +292,7 @@ class LiveSVR(LiveEstimator):
         self, C_min: float, C_max: float, *, progress: Progress | None = None
     ) -> RegularizationPath:
         """Return the optimum of the window for every C; as ``IncrementalSVC.regularization_path``."""
-        check_is_fitted(self, "_window")
+        self._check_fitted()
         return regularization_path(self, "C", C_min, C_max, progress)
 
     def epsilon_path(
@@ -301,7 +302,7 @@ class LiveSVR(LiveEstimator):
 
         The loss has to be "epsilon_insensitive"; otherwise as ``IncrementalSVC.regularization_path``.
         """
-        check_is_fitted(self, "_window")
+        self._check_fitted()
         if self.loss != "epsilon_insensitive" or self.epsilon == 0:
             raise InvalidInput("a path over epsilon needs the loss 'epsilon_insensitive' and epsilon > 0", field="loss")
         return regularization_path(self, "epsilon", epsilon_min, epsilon_max, progress)
@@ -388,7 +389,7 @@ class LiveOneClassSVM(LiveEstimator):
         self, nu_min: float, nu_max: float, *, progress: Progress | None = None
     ) -> RegularizationPath:
         """Return the optimum of the window for every nu; as ``IncrementalSVC.regularization_path``."""
-        check_is_fitted(self, "_window")
+        self._check_fitted()
         if nu_max > 1:
             raise InvalidInput(f"must lie in (0, 1], not {nu_max!r}", field="nu_max")
         return regularization_path(self, "nu", nu_min, nu_max, progress)

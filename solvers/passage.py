@@ -94,8 +94,8 @@ def walk_once(
     units = scales(state, motion.v)
     w = walk_of(state, motion, tolerances(state, units, settings, precision))
     exit_ = _walk_to_the_end(state, w, units, trace, settings)
-    _count(state, w, trace)
-    _raise_for(exit_)
+    tally(state, w, trace)
+    raise_for(exit_)
     return _settle(state, w, units, trace, settings) and exit_ == loop.DONE, units
 
 
@@ -147,7 +147,7 @@ def _walk_to_the_end(state: PathState, w: loop.Walk, units: Scales, trace: Trace
     while True:
         exit_ = follow_path(w)
         if exit_ == loop.NEED_ROW:
-            _fetch_rows(state, w)
+            fetch_rows(state, w)
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
         elif exit_ == loop.NEED_ROOM:
             state.make_room_for_free()
@@ -163,7 +163,7 @@ def _walk_to_the_end(state: PathState, w: loop.Walk, units: Scales, trace: Trace
     return exit_
 
 
-def _fetch_rows(state: PathState, w: loop.Walk) -> None:
+def fetch_rows(state: PathState, w: loop.Walk) -> None:
     """Cache the row of the example that is about to change sides, and those of the next likely ones with it."""
     frequencies(w, w.motion.work)
     often = np.where(w.row_of[: w.n] < 0, w.motion.work[: w.n], 0.0)
@@ -174,7 +174,7 @@ def _fetch_rows(state: PathState, w: loop.Walk) -> None:
     need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
 
 
-def _count(state: PathState, w: loop.Walk, trace: Trace) -> None:
+def tally(state: PathState, w: loop.Walk, trace: Trace) -> None:
     events = int(w.counters[loop.EVENTS])
     trace.rounds += 1
     trace.events += events
@@ -187,7 +187,7 @@ def _count(state: PathState, w: loop.Walk, trace: Trace) -> None:
     state.events_since_refresh += events
 
 
-def _raise_for(exit_: int) -> None:
+def raise_for(exit_: int) -> None:
     if exit_ == loop.INDEFINITE:
         raise NotPositiveSemidefinite("the kernel matrix of the window has a negative eigenvalue", field="kernel")
     if exit_ == loop.CANCELLED:

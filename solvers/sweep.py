@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled
+from solvers.compile import compiled, compiled_allocating
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,7 +34,7 @@ class Pieces(NamedTuple):
     rate: Floats  #: (n,) rates of the betas that are bound there, along the leg
 
 
-@compiled
+@compiled_allocating
 def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tuple[int, Floats, Ints]:
     """Return how many decisions are wrong at the start of a leg, and where that number changes and by how much.
 
@@ -76,7 +76,7 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
     return first_wrong, rho[:count].copy(), delta[:count].copy()
 
 
-@compiled
+@compiled_allocating
 def absolute_residuals(p: Pieces, K: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Return the sums of absolute residuals of each segment and the places where a residual turns its sign.
 

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers import motion as loop
-from solvers import passage, settle
-from solvers.audit import Scales, scales
+from solvers import settle
+from solvers.audit import Scales, audited, scales
 from solvers.errors import Cancelled, InvalidInput, NotOptimal
 from solvers.follow import follow
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
 from solvers.losses import MAX_KINKS, Losses
-from solvers.passage import DEFAULT, Settings, Trace, tolerances, walk_of
+from solvers.passage import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, tolerances, walk_of
 from solvers.segments import Changes, Position, Segments, joined, position
 from solvers.state import Motion, PathState, empty_motion
 from solvers.tracking import LOG_FULL, STOPPED, Log, empty_log, track_path
@@ -102,24 +102,24 @@ def track(
     w.clock[loop.SUM_RATE] += total - state.total if state.intercept else 0.0
     origin = state.total, state.examples.seg[: w.n].copy()
     exit_, chunks, w = _walk(state, w, _no_marks(state) if stop is None else stop, units, trace, cancelled)
-    passage._count(state, w, trace)
-    passage._raise_for(exit_)
+    tally(state, w, trace)
+    raise_for(exit_)
     if exit_ == loop.EXHAUSTED or exit_ == loop.STALLED:
         raise NotOptimal(f"the path was left after {trace.events} events, {w.clock[loop.RHO]:.2g} before its end")
     rho = float(w.clock[loop.RHO]) if exit_ == STOPPED else 0.0
     tied, tied_kinks = _tied(state, w, stop) if exit_ == STOPPED and stop is not None else (_NOBODY, _NOBODY)
     _arrive(state, rates, rho, rho * origin[0] + (1.0 - rho) * total)
     refresh(state)
-    gap = _relative_gap(state)
+    gap = _relative_gap(state, units)
     state.examples.f[tied] = state.examples.kinks[tied, tied_kinks]
     follow(state, trace, settings)
     return Track(rho, gap, tied, tied_kinks, origin[1], *joined(chunks), trace)
 
 
-def _relative_gap(state: PathState) -> float:
+def _relative_gap(state: PathState, units: Scales) -> float:
     """Return the gap over the objective; where that is next to nothing, over what matters of the zero model's."""
     found = audited(state)
-    worthless = NOTHING * state.n * found.level_scale * found.kink_scale
+    worthless = NOTHING * state.n * units.level * units.kink
     return found.gap / max(found.size, found.resolution, worthless) if found.gap > 0 else 0.0
 
 
@@ -169,7 +169,7 @@ def _walk(
     while True:
         exit_ = track_path(w, chunks[-1], stop)
         if exit_ == loop.NEED_ROW:
-            passage._fetch_rows(state, w)
+            fetch_rows(state, w)
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
         elif exit_ == loop.NEED_ROOM:
             state.make_room_for_free()

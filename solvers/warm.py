@@ -7,7 +7,7 @@ import numpy as np
 from solvers import settle
 from solvers.assessment import leave_one_out
 from solvers.audit import scales
-from solvers.estimators import LiveSVC
+from solvers.estimators import LiveSVC, LiveSVR
 from solvers.passage import DEFAULT, tolerances, walk_of
 from solvers.state import empty_motion
 from solvers.step import frequencies
@@ -26,6 +26,8 @@ def warm_up() -> None:
             model.decision_function(X)
     model.from_arrays(model.get_params(), model.to_arrays())
     leave_one_out(model)
+    model.regularization_path(5.0, 20.0).best(X, y)
+    LiveSVR(gamma=0.5).fit(X, y.astype(float)).regularization_path(0.5, 2.0).best(X, y.astype(float))
     _what_comes_up_rarely(model)
 
 

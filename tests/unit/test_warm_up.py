@@ -26,6 +26,7 @@ for kernel in ("rbf", "linear", "poly"):
     model.update(remove=model.keys_[:5])
     model.predictor().decision_function(days.X[:3])
     model.certificate()
+    model.regularization_path(C / 3, C * 3).best(days.X[300:400], days.y[300:400])
     solvers.IncrementalSVC.from_arrays(model.get_params(), model.to_arrays()).update(remove=model.keys_[:5])
 print("\\n".join(sorted(overloads() - before)))
 """
