@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from solvers.assessment import Assessment, k_fold, leave_one_out
 from solvers.certificate import Certificate
-from solvers.live_estimator import UpdateReport
 from solvers.path_errors import Best, ErrorCurve
 from solvers.predictor import Predictor
 from solvers.regularization import RegularizationPath
+from solvers.reports import UpdateReport
 from solvers.single import update_singly
 from solvers.warm import warm_up
 

@@ -14,14 +14,17 @@ from numpy.typing import ArrayLike, NDArray
 from solvers import validation
 from solvers.errors import InvalidInput
 from solvers.legs import Progress
-from solvers.live_estimator import LiveEstimator, UpdateReport
+from solvers.live_estimator import LiveEstimator
 from solvers.losses import Losses, epsilon_insensitive, hinge, one_class, pinball
+from solvers.outlier import OutlierPaths
 from solvers.regularization import RegularizationPath, regularization_path
+from solvers.reports import UpdateReport
+from solvers.robust_losses import LABELS, RESIDUALS, Walling
 
 Floats = NDArray[np.float64]
 
 
-class LiveSVC(LiveEstimator):
+class LiveSVC(OutlierPaths, LiveEstimator):
     """A support vector classifier that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over its window; an update moves many
@@ -207,6 +210,11 @@ class LiveSVC(LiveEstimator):
         cost = validation.positive(self.C if C is None else C, "C")
         return hinge(targets, cost * weights * self._class_weights(targets))
 
+    def _walling(self, s: float | None = None) -> Walling:
+        if s is not None and s > 0:
+            raise InvalidInput(f"a margin beyond which labels are wrong is not positive, but s is {s:g}", field="s")
+        return LABELS
+
     def _class_weights(self, targets: Floats) -> Floats:
         if self.class_weight is None:
             return np.ones(targets.size)
@@ -230,7 +238,7 @@ class LiveSVC(LiveEstimator):
         super()._restore(arrays)
 
 
-class LiveSVR(LiveEstimator):
+class LiveSVR(OutlierPaths, LiveEstimator):
     """A support vector regressor that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + C sum_i weight_i loss(y_i - f(x_i))`` over its window.
@@ -326,6 +334,13 @@ class LiveSVR(LiveEstimator):
                 raise InvalidInput(f"must lie between 0 and 1, not {self.quantile!r}", field="quantile")
             return pinball(targets, self.quantile, costs)
         raise InvalidInput(f"must be 'epsilon_insensitive', 'absolute' or 'pinball', not {self.loss!r}", field="loss")
+
+    def _walling(self, s: float | None = None) -> Walling:
+        tube = float(self.epsilon) if self.loss == "epsilon_insensitive" else 0.0
+        if s is not None and s <= tube:
+            least = f"epsilon, {tube:g}" if tube > 0 else "zero"
+            raise InvalidInput(f"a residual that counts as an outlier is larger than {least}, not {s:g}", field="s")
+        return RESIDUALS._replace(tube=tube)
 
 
 class LiveOneClassSVM(LiveEstimator):

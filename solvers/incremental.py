@@ -78,7 +78,22 @@ def resume(
     state.kappa = mean_diagonal(state)
     refactor(state, free)
     follow(state, settings=settings)
+    if state.intercept and state.n_free == 0:
+        _keep_intercept(state, b)
     return slots
+
+
+def _keep_intercept(state: PathState, b: float) -> None:
+    """With nobody free b may be any of an interval: take the one that was, if it is in there."""
+    e, n = state.examples, state.n_slots
+    f = e.f[:n] - state.b + b
+    piece = e.seg[:n] // 2
+    who = np.arange(n)
+    low = np.where(piece > 0, e.kinks[who, np.maximum(piece - 1, 0)], -np.inf)
+    high = np.where(piece < e.n_kinks[:n], e.kinks[who, np.minimum(piece, e.kinks.shape[1] - 1)], np.inf)
+    if ((low <= f) & (f <= high)).all():
+        state.b = b
+        e.f[:n] = f
 
 
 def meet(state: PathState, slots: Ints, X: Floats) -> None:

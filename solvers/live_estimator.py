@@ -8,74 +8,30 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers import validation
 from solvers.certificate import Certificate
+from solvers.conditions import LocalOptimality
 from solvers.errors import InvalidInput
 from solvers.kernels import Gram, Kernel
 from solvers.losses import Losses
 from solvers.losses import leaving as leaving_losses
 from solvers.passage import Trace
 from solvers.predictor import Predictor
+from solvers.reports import NO_EDITS, Edits, UpdateReport
+from solvers.robust_losses import WITHIN, Sides, Walling, conditional
+from solvers.robustness import Robustness, Terms, checked
 from solvers.validation import Key
 from solvers.window import Change, Window
 
 Floats = NDArray[np.float64]
 
 KERNEL_ALIASES = {"polynomial": "poly"}
-
-
-@dataclass(frozen=True)
-class UpdateReport:
-    """What one update did.
-
-    Attributes
-    ----------
-    added, removed : keys, in the order in which they were given
-    changed : how many examples that stayed got another target or weight
-    events : breakpoints of the path: examples that changed sides
-    seconds : wall time of the update
-    n, n_free, n_bound : examples in the window, how many of them are at a kink, and how many have a coefficient at a
-        bound
-    max_violation : largest violation of the optimality conditions after the update, in units of f
-    relative_gap : duality gap over the objective, by the f that the solver tracks
-    rounds, exchanges, stalls, refreshes, refactorizations : how the path was walked, see ``solvers.follow``
-    retrained : whether the window was solved from nothing, because that was less work or because the path failed
-    """
-
-    added: tuple[Key, ...]
-    removed: tuple[Key, ...]
-    changed: int
-    events: int
-    seconds: float
-    n: int
-    n_free: int
-    n_bound: int
-    max_violation: float
-    relative_gap: float
-    rounds: int
-    exchanges: int
-    stalls: int
-    refreshes: int
-    refactorizations: int
-    retrained: bool
-
-
-class Edits(NamedTuple):
-    """What an update changes of examples that stay, and of the model."""
-
-    relabel: Mapping[Key, Any]
-    reweight: Mapping[Key, float]
-    decay: float = 1.0
-    C: float | None = None
-
-
-NO_EDITS = Edits({}, {})
 
 
 class LiveEstimator:
@@ -104,6 +60,10 @@ class LiveEstimator:
     def _error(self, decisions: Floats, targets: Floats) -> float:
         """Return how wrong decision values are about the targets of their examples."""
         raise AssertionError("every live estimator says what an error is")
+
+    def _walling(self, s: float | None = None) -> Walling:
+        """Return how s places the walls, beyond which examples count as outliers; raises InvalidInput for such an s."""
+        raise InvalidInput("models of this kind have no robust losses", field="robust")
 
     def _total_per_weight(self) -> float:
         """Return what the coefficients sum up to, per unit of weight in the window."""
@@ -137,6 +97,7 @@ class LiveEstimator:
         reweight: Mapping[Key, float] | None = None,
         decay: float = 1.0,
         C: float | None = None,
+        robust: Robustness | None = None,
     ) -> UpdateReport:
         """Add, remove, correct and reweight examples along one path; all or nothing.
 
@@ -152,16 +113,25 @@ class LiveEstimator:
         reweight : {key: weight} gives examples that stay another weight, >= 0
         decay : multiplies the weights of all examples that stay and are not reweighted, in (0, 1]
         C : from now on the model's ``C``
+        robust : from now on the model's losses are robust, see ``outlier_path``; theta = 1 makes them convex again
 
         Raises
         ------
         InvalidInput, DuplicateKey, UnknownKey : see the message; nothing was changed
         NotPositiveSemidefinite, NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
         """
-        if add is None and remove is None and not relabel and not reweight and decay == 1.0 and C is None:
+        if (
+            add is None
+            and remove is None
+            and not relabel
+            and not reweight
+            and decay == 1.0
+            and C is None
+            and robust is None
+        ):
             raise InvalidInput("there is nothing to add, to remove or to change")
         X, y = add if add is not None else (None, None)
-        edits = Edits(relabel or {}, reweight or {}, decay, C)
+        edits = Edits(relabel or {}, reweight or {}, decay, C, robust)
         if edits == NO_EDITS:
             edits = NO_EDITS
         return self._learn(X, y, sample_weight, keys, () if remove is None else remove, edits)
@@ -189,8 +159,11 @@ class LiveEstimator:
         leaving = validation.known_keys(remove, window.keys)
         names = window.unused_keys(len(targets)) if keys is None else keys
         adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
-        changing, new_y, new_weights = self._edited(window, edits, set(leaving))
+        changing, new_y, new_weights, new_sides = self._edited(window, edits, set(leaving))
         C = edits.C
+        robust = edits.robust or self._robust
+        if robust is not None and robust.theta == 1.0:
+            robust = None
         change = Change(
             rows,
             targets,
@@ -201,20 +174,38 @@ class LiveEstimator:
             changing,
             new_y,
             new_weights,
-            self._losses(new_y, new_weights, C) if changing else leaving_losses(0),
+            self._conditional(new_y, new_weights, new_sides, C, robust) if changing else leaving_losses(0),
+            new_sides,
         )
-        trace = window.update(change, self._total_per_weight())
+        trace = window.update(change, self._total_per_weight(), self._terms(robust, C) if robust else None)
         self._window = window
         if C is not None:
             self.C = C
+        if edits.robust is not None:
+            self.robust_ = robust and Robustness(robust.theta, robust.s)
         self.n_features_in_ = window.width
         self.gamma_ = window.state.kernel.gamma
         return self._report(trace, change, time.perf_counter() - started)
 
-    def _edited(self, window: Window, edits: Edits, leaving: set[Key]) -> tuple[list[Key], Floats, Floats]:
-        """Return who is changed, and their targets and weights from now on."""
+    @property
+    def _robust(self) -> Robustness | None:
+        return getattr(self, "robust_", None)
+
+    def _terms(self, robust: Robustness, C: float | None = None) -> Terms:
+        """Return how robust losses are computed."""
+        return Terms(robust.theta, partial(self._losses, C=C), self._walling(robust.s).at(robust.s))
+
+    def _conditional(
+        self, targets: Floats, weights: Floats, sides: Sides, C: float | None, robust: Robustness | None
+    ) -> Losses:
+        """Return the losses of examples that count on these sides."""
+        base = self._losses(targets, weights, C)
+        return base if robust is None else conditional(base, sides, robust.theta)
+
+    def _edited(self, window: Window, edits: Edits, leaving: set[Key]) -> tuple[list[Key], Floats, Floats, Sides]:
+        """Return who is changed, and their targets, weights and sides from now on."""
         if edits is NO_EDITS:
-            return [], np.empty(0), np.empty(0)
+            return [], np.empty(0), np.empty(0), np.empty(0, np.int8)
         relabelled = validation.known_keys(edits.relabel, window.keys, field="relabel")
         reweighted = validation.known_keys(edits.reweight, window.keys, field="reweight")
         for field, named in (("relabel", relabelled), ("reweight", reweighted)):
@@ -225,16 +216,22 @@ class LiveEstimator:
         given = validation.sample_weights(list(edits.reweight.values()), len(reweighted))
         if not 0 < validation.positive(edits.decay, "decay") <= 1:
             raise InvalidInput(f"must lie in (0, 1], not {edits.decay!r}", field="decay")
-        if edits.decay != 1 or edits.C is not None:
+        if edits.decay != 1 or edits.C is not None or edits.robust is not None:
             changing = [key for key in window.keys if key not in leaving]
         else:
             changing = list(dict.fromkeys([*relabelled, *reweighted]))
-        y, weights = window.targets_of(changing)
+        y, weights, sides = window.targets_of(changing)
         weights *= edits.decay
         place = {key: i for i, key in enumerate(changing)}
         y[[place[key] for key in relabelled]] = corrected
         weights[[place[key] for key in reweighted]] = given
-        return changing, y, weights
+        sides[[place[key] for key in relabelled]] = WITHIN
+        if edits.robust is not None:
+            robust = checked(edits.robust, place)
+            self._walling(robust.s)
+            sides[:] = WITHIN
+            sides[[place[key] for key in robust.outliers]] = list(robust.outliers.values())
+        return changing, y, weights, sides
 
     def _report(self, trace: Trace, change: Change, seconds: float) -> UpdateReport:
         state = self._window.state
@@ -313,6 +310,21 @@ class LiveEstimator:
         self._check_fitted()
         return self._window.certificate()
 
+    def local_optimality(self) -> LocalOptimality:
+        """Return how well a robust model satisfies the conditions of a local optimum, recomputed from the data.
+
+        ``certificate`` is of the convex problem in which everyone stays on the side that counts now; its solution is a
+        local optimum of the robust problem if everyone is on the true side there, and that is what this adds.
+
+        Raises
+        ------
+        InvalidInput : the model is not robust
+        """
+        self._check_fitted()
+        if self._robust is None:
+            raise InvalidInput("the model is not robust", field="robust")
+        return self._window.local_optimality(self._terms(self._robust))
+
     # -- the window ----------------------------------------------------------------------------------------------------
 
     @property
@@ -359,7 +371,8 @@ class LiveEstimator:
     def to_arrays(self) -> dict[str, Any]:
         """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
         self._check_fitted()
-        return self._window.to_arrays()
+        robust = self._robust
+        return {**self._window.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
 
     @classmethod
     def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
@@ -376,7 +389,14 @@ class LiveEstimator:
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         window = self._window_with(float(arrays["gamma"]))
         targets, weights = np.asarray(arrays["y"], np.float64), np.asarray(arrays["sample_weight"], np.float64)
-        window.restore(arrays, self._losses(targets, weights), self._total_per_weight() * float(weights.sum()))
+        robust = None
+        if np.size(arrays.get("robust", ())):
+            theta, s = np.asarray(arrays["robust"], np.float64)
+            robust = Robustness(float(theta), float(s))
+            self.robust_ = robust
+        sides = np.asarray(arrays.get("sides", np.zeros(targets.size)), np.int8)
+        losses = self._conditional(targets, weights, sides, None, robust)
+        window.restore(arrays, losses, self._total_per_weight() * float(weights.sum()))
         self._window = window
         self.n_features_in_ = window.width
         self.gamma_ = window.state.kernel.gamma

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solvers import validation
-from solvers.live_estimator import LiveEstimator, UpdateReport
+from solvers.live_estimator import LiveEstimator
+from solvers.reports import UpdateReport
 from solvers.validation import Key
 
 

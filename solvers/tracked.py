@@ -20,15 +20,14 @@ from solvers.audit import Scales, audited, scales
 from solvers.errors import Cancelled, InvalidInput, NotOptimal
 from solvers.follow import follow
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
-from solvers.losses import MAX_KINKS, Losses
+from solvers.losses import Losses
 from solvers.passage import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, tolerances, walk_of
 from solvers.segments import Changes, Position, Segments, joined, position
 from solvers.state import Motion, PathState, empty_motion
-from solvers.tracking import LOG_FULL, STOPPED, Log, empty_log, track_path
+from solvers.tracking import LOG_FULL, STOPPED, Log, Walls, empty_log, track_path
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 PORTION = 2000  # events between two looks at whether to go on
 NOTHING = 1e-9  # an objective below this share of what a model that is zero everywhere may cost counts as this share
@@ -43,7 +42,7 @@ class Track:
     rho : what was left of the way when it stopped; 0 when its end was reached
     relative_gap : at the end of the way, f computed from the betas, before anything was corrected: on the way it was
         not larger, but for rounding
-    tied : slots of all bound examples that stand at a marked kink; of ``tied_kinks`` which kink that is
+    tied : slots of all bound examples that had come to their walls when it stopped
     start : (slots in use,) places at the start of the way; the changes lead on from there
     trace : what the walk did; ``stalls`` counts how often ties had to be spread: from there to the end of the way the
         losses are off by up to 1e-8 of themselves
@@ -52,7 +51,6 @@ class Track:
     rho: float
     relative_gap: float
     tied: Ints
-    tied_kinks: Ints
     start: Ints
     segments: Segments
     changes: Changes
@@ -69,7 +67,7 @@ def track(
     end: Losses,
     total: float,
     *,
-    stop: Bools | None = None,
+    walls: Walls | None = None,
     cancelled: Callable[[], bool] | None = None,
     settings: Settings = DEFAULT,
 ) -> Track:
@@ -80,8 +78,8 @@ def track(
     end : losses (m,) of the examples ``slots`` (m,) at the end of the way, with as many kinks as they have now; entries
         that are infinite now or then stay as they are
     total : what the betas sum up to at the end
-    stop : (capacity, 2) kinks at which the walk stops before an example becomes free there; the state is then
-        optimal for the losses of ``Track.rho``, and the examples of ``Track.tied`` stand at their kinks, bound
+    walls : the walk stops when the f of a bound example comes to one; the state is then optimal for the losses of
+        ``Track.rho``
     cancelled : asked every few thousand events
 
     Raises
@@ -101,19 +99,20 @@ def track(
     w = walk_of(state, motion, tolerances(state, units, settings, 1.0))
     w.clock[loop.SUM_RATE] += total - state.total if state.intercept else 0.0
     origin = state.total, state.examples.seg[: w.n].copy()
-    exit_, chunks, w = _walk(state, w, _no_marks(state) if stop is None else stop, units, trace, cancelled)
+    walls = _no_walls(w.n) if walls is None else walls
+    exit_, chunks, w = _walk(state, w, walls, units, trace, cancelled)
     tally(state, w, trace)
     raise_for(exit_)
     if exit_ == loop.EXHAUSTED or exit_ == loop.STALLED:
         raise NotOptimal(f"the path was left after {trace.events} events, {w.clock[loop.RHO]:.2g} before its end")
     rho = float(w.clock[loop.RHO]) if exit_ == STOPPED else 0.0
-    tied, tied_kinks = _tied(state, w, stop) if exit_ == STOPPED and stop is not None else (_NOBODY, _NOBODY)
+    tied = _tied(w, walls) if exit_ == STOPPED else np.empty(0, np.int64)
     _arrive(state, rates, rho, rho * origin[0] + (1.0 - rho) * total)
     refresh(state)
     gap = _relative_gap(state, units)
-    state.examples.f[tied] = state.examples.kinks[tied, tied_kinks]
-    follow(state, trace, settings)
-    return Track(rho, gap, tied, tied_kinks, origin[1], *joined(chunks), trace)
+    if exit_ != STOPPED or not trace.noted(audited(state)).good(settings.goal):
+        follow(state, trace, settings)  # which may move b, where nobody is free; who stands at a wall is to stay there
+    return Track(rho, gap, tied, origin[1], *joined(chunks), trace)
 
 
 def _relative_gap(state: PathState, units: Scales) -> float:
@@ -123,11 +122,8 @@ def _relative_gap(state: PathState, units: Scales) -> float:
     return found.gap / max(found.size, found.resolution, worthless) if found.gap > 0 else 0.0
 
 
-_NOBODY = np.empty(0, np.int64)
-
-
-def _no_marks(state: PathState) -> Bools:
-    return np.zeros((state.capacity, MAX_KINKS), np.bool_)
+def _no_walls(n: int) -> Walls:
+    return Walls(np.full(n, -np.inf), np.full(n, np.inf), 0.0)
 
 
 def _set_out(state: PathState, slots: Ints, end: Losses) -> Motion:
@@ -157,7 +153,7 @@ def _level_scale(state: PathState) -> float:
 def _walk(
     state: PathState,
     w: loop.Walk,
-    stop: Bools,
+    walls: Walls,
     units: Scales,
     trace: Trace,
     cancelled: Callable[[], bool] | None,
@@ -167,7 +163,7 @@ def _walk(
     chunks = [_fresh_log(state, w)]
     w.counters[loop.STRIDE_END] = PORTION
     while True:
-        exit_ = track_path(w, chunks[-1], stop)
+        exit_ = track_path(w, chunks[-1], walls)
         if exit_ == loop.NEED_ROW:
             fetch_rows(state, w)
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
@@ -199,18 +195,12 @@ def _fresh_log(state: PathState, w: loop.Walk, before: Log | None = None) -> Log
     return log
 
 
-def _tied(state: PathState, w: loop.Walk, stop: Bools) -> tuple[Ints, Ints]:
-    """Return all bound examples that stand at a marked kink, and which kink."""
-    e, n = state.examples, w.n
-    now = e.kinks[:n] - w.clock[loop.RHO] * e.dkinks[:n]
-    piece = e.seg[:n] // 2
-    at = stop[:n] & (np.abs(e.f[:n, None] - now) <= 2 * w.tol.f) & (e.seg[:n] & 1 == 0)[:, None]
-    kinks = np.arange(MAX_KINKS)
-    at &= (kinks == piece[:, None]) | (kinks == piece[:, None] - 1)
-    who = int(w.counters[loop.WHO])
-    at[who, piece[who] if w.counters[loop.SIDE] > 0 else piece[who] - 1] = True
-    slots, which = np.nonzero(at)
-    return slots.astype(np.int64), which.astype(np.int64)
+def _tied(w: loop.Walk, walls: Walls) -> Ints:
+    """Return who has come to a wall, and who stands at one."""
+    f = w.examples.f[: w.n]
+    near = np.minimum(np.abs(f - walls.low), np.abs(f - walls.high)) <= walls.slack + 2 * w.tol.f
+    near[w.counters[loop.WHO]] = True
+    return np.flatnonzero(near & (w.examples.seg[: w.n] & 1 == 0))
 
 
 def _arrive(state: PathState, rates: tuple[Floats, Floats], rho: float, total: float) -> None:

@@ -14,7 +14,22 @@ from numpy.typing import NDArray
 
 from solvers.compile import compiled
 from solvers.direction import find_direction, refine_if_needed
-from solvers.motion import DONE, EVENTS, RHO, SIDE, STARTED, STRIDE, STRIDE_END, UNBALANCED, WHO, ZERO_STEPS, B, Walk
+from solvers.motion import (
+    DONE,
+    EVENTS,
+    RHO,
+    SIDE,
+    STARTED,
+    STRIDE,
+    STRIDE_END,
+    SUM_RATE,
+    SUM_V,
+    UNBALANCED,
+    WHO,
+    ZERO_STEPS,
+    B,
+    Walk,
+)
 from solvers.motion import balanced as in_balance
 from solvers.step import advance, jump, longest_step
 from solvers.strides import start
@@ -76,12 +91,20 @@ def empty_log(slots: int, segments: int, pool: int) -> Log:
     )
 
 
+class Walls(NamedTuple):
+    """Between what each f must stay for the walk to go on."""
+
+    low: Floats  #: (slots,)
+    high: Floats  #: (slots,)
+    slack: float  #: who goes beyond by no more than this rests at the wall
+
+
 @compiled
-def track_path(w: Walk, log: Log, stop: NDArray[np.bool_]) -> int:
+def track_path(w: Walk, log: Log, walls: Walls) -> int:
     """Follow the path to its end, or until something is needed; returns why it stopped.
 
-    STOPPED: example ``counters[WHO]`` is at a kink that ``stop`` (slots, kinks) marks, and is still bound. LOG_FULL:
-    call again with an empty log. STRIDE: so many events are done as the caller asked for.
+    STOPPED: example ``counters[WHO]`` has come to a wall. LOG_FULL: call again with an empty log. STRIDE: so many
+    events are done as the caller asked for.
     """
     counters = w.counters
     if counters[STARTED] == 0:
@@ -92,14 +115,14 @@ def track_path(w: Walk, log: Log, stop: NDArray[np.bool_]) -> int:
     while True:
         if log.sizes[CHANGES] + w.n > log.change_rho.size or no_room(w, log):
             return LOG_FULL
-        if counters[WHO] >= 0 and is_marked(w, stop):
-            return STOPPED
         outcome = noted_turn(w, log)
         if outcome != DONE:
             return outcome
         if counters[EVENTS] >= counters[STRIDE_END]:
             return STRIDE
         if w.factor.size[1] == 0 and not in_balance(w):
+            if jump_to_wall(w, walls):
+                return STOPPED
             if not jump(w):
                 return UNBALANCED
             continue
@@ -107,10 +130,14 @@ def track_path(w: Walk, log: Log, stop: NDArray[np.bool_]) -> int:
         step, who, side = longest_step(w)
         if refine_if_needed(w, step):
             step, who, side = longest_step(w)
+        step, blocked = step_to_wall(w, walls, step)
         if step > w.tol.zero_step:
             noted_advance(w, log, step)
         else:
             advance(w, step)
+        if blocked >= 0:
+            counters[WHO] = blocked
+            return STOPPED
         if who < 0:
             return DONE
         counters[WHO], counters[SIDE] = who, side
@@ -125,13 +152,39 @@ def no_room(w: Walk, log: Log) -> bool:
 
 
 @compiled
-def is_marked(w: Walk, stop: NDArray[np.bool_]) -> bool:
-    """Say whether the example whose turn it is has reached a marked kink from one of the pieces beside it."""
-    who = w.counters[WHO]
-    seg = w.examples.seg[who]
-    if seg & 1:
+def step_to_wall(w: Walk, walls: Walls, step: float) -> tuple[float, int]:
+    """Return the step and -1, or the shorter one to the first wall and who comes to it."""
+    who = -1
+    for j in range(w.n):
+        if w.examples.seg[j] & 1:
+            continue
+        f, rate = w.examples.f[j], w.motion.df[j]
+        room = walls.high[j] - f if rate > 0.0 else f - walls.low[j]
+        if step * abs(rate) > room + walls.slack:
+            step, who = max(room, 0.0) / abs(rate), j
+    return step, who
+
+
+@compiled
+def jump_to_wall(w: Walk, walls: Walls) -> bool:
+    """With nobody free and betas out of balance, say whether b comes to a wall before it comes to a kink; go there."""
+    e = w.examples
+    up = w.clock[SUM_RATE] - w.clock[SUM_V] < 0.0
+    least, room = np.inf, np.inf
+    who = -1
+    for j in range(w.n):
+        least = min(least, w.motion.high[j] - e.f[j] if up else e.f[j] - w.motion.low[j])
+        distance = walls.high[j] - e.f[j] if up else e.f[j] - walls.low[j]
+        if distance < room:
+            room, who = distance, j
+    if who < 0 or least <= room + walls.slack:
         return False
-    return bool(stop[who, seg // 2 if w.counters[SIDE] > 0 else seg // 2 - 1])
+    shift = max(room, 0.0) if up else -max(room, 0.0)
+    for j in range(w.n):
+        e.f[j] += shift
+    w.clock[B] += shift
+    w.counters[WHO] = who
+    return True
 
 
 @compiled

@@ -98,7 +98,7 @@ def sample_weights(values: ArrayLike | None, m: int) -> Floats:
 
 def positive(value: Any, field: str) -> float:
     """Return a hyperparameter that must be a positive finite number."""
-    number = _number(value)
+    number = number_or_none(value)
     if number is None or number <= 0:
         raise InvalidInput(f"must be a positive finite number, not {value!r}", field=field)
     return number
@@ -106,13 +106,14 @@ def positive(value: Any, field: str) -> float:
 
 def not_negative(value: Any, field: str) -> float:
     """Return a hyperparameter that must be a finite number of at least 0."""
-    number = _number(value)
+    number = number_or_none(value)
     if number is None or number < 0:
         raise InvalidInput(f"must be a finite number that is not negative, not {value!r}", field=field)
     return number
 
 
-def _number(value: Any) -> float | None:
+def number_or_none(value: Any) -> float | None:
+    """Return a finite number as a float, None for anything else."""
     if type(value) is float and math.isfinite(value):
         return value
     if isinstance(value, bool | np.bool_ | str | bytes) or not np.isscalar(value) or not np.isfinite(value):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,11 +12,16 @@ from numpy.typing import NDArray
 
 from solvers import incremental
 from solvers.certificate import Certificate, certify
+from solvers.conditions import LocalOptimality, local_optimality
 from solvers.errors import InvalidInput, NotOptimal, NotPositiveSemidefinite
+from solvers.incremental import undone_on_error
 from solvers.kernels import Kernel
 from solvers.losses import Losses, leaving
+from solvers.partition import Partition, settle
 from solvers.passage import Trace
 from solvers.predictor import Predictor
+from solvers.robust_losses import WITHIN, Sides
+from solvers.robustness import Terms
 from solvers.state import PathState
 from solvers.validation import Key
 
@@ -39,6 +45,7 @@ class Change(NamedTuple):
     new_y: Floats  #: their targets and weights from now on
     new_weights: Floats
     new_losses: Losses
+    new_sides: Sides  #: on which side of their walls they start
 
 
 class Window:
@@ -50,6 +57,7 @@ class Window:
         self.next_key = 0
         self._y = np.empty(0)  # by slot
         self._weight = np.empty(0)
+        self._side: Sides = np.empty(0, np.int8)  # of its walls; 0 unless the model is robust
 
     @property
     def width(self) -> int | None:
@@ -88,13 +96,25 @@ class Window:
         return self._weight[self.slots]
 
     @property
+    def sides(self) -> Sides:
+        """On which side of its walls each example counts, (n,); see ``solvers.robust_losses``."""
+        return self._side[self.slots]
+
+    @property
     def beta(self) -> Floats:
         return self.state.examples.beta[self.slots]
 
-    def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats]:
-        """Return targets and weights of examples, by key."""
+    def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
+        """Return targets, weights and sides of examples, by key."""
         slots = np.array([self.keys[key] for key in keys], np.int64)
-        return self._y[slots], self._weight[slots]
+        return self._y[slots], self._weight[slots], self._side[slots]
+
+    def partition(self, terms: Terms) -> Partition:
+        """Return the window's examples under robust losses, oldest first."""
+        slots, y = self.slots, self.y
+        return Partition(
+            self.state, slots, terms.losses(y, self.weights), terms.walls(y), terms.theta, self._side[slots]
+        )
 
     def unused_keys(self, m: int) -> list[Key]:
         """Return ``m`` whole numbers that are nobody's key."""
@@ -106,20 +126,46 @@ class Window:
             key += 1
         return out
 
-    def update(self, change: Change, total_per_weight: float) -> Trace:
-        """Make a change that has been checked; betas sum up to ``total_per_weight`` times the sum of weights."""
+    def update(self, change: Change, total_per_weight: float, terms: Terms | None = None) -> Trace:
+        """Make a change that has been checked; betas sum up to ``total_per_weight`` times the sum of weights.
+
+        With the ``terms`` of robust losses, examples then switch sides until everyone is on the true one.
+        """
         gram = self.state.kernel.gram
         if gram is None:
-            return self._update(change, total_per_weight)
+            return self._settled(change, total_per_weight, terms)
         leaving = self._numbers_of(np.array([self.keys[key] for key in change.leaving], np.int64))
         numbers = gram.admit(change.X, self.numbers) if change.y.size else np.empty(0, np.int64)
         try:
-            trace = self._update(change._replace(X=numbers[:, None].astype(np.float64)), total_per_weight)
+            trace = self._settled(change._replace(X=numbers[:, None].astype(np.float64)), total_per_weight, terms)
         except BaseException:
             gram.release(numbers)
             raise
         gram.release(leaving)
         return trace
+
+    def _settled(self, change: Change, total_per_weight: float, terms: Terms | None) -> Trace:
+        """Make a change, and under robust losses let everyone find the true side; all or nothing."""
+        if terms is None:
+            return self._update(change, total_per_weight)
+        with self._undone_on_error():
+            trace = self._update(change, total_per_weight)
+            partition = self.partition(terms)
+            trace.events += settle(partition).events
+            self._side[partition.slots] = partition.sides
+            return trace
+
+    @contextmanager
+    def _undone_on_error(self) -> Iterator[None]:
+        """Bring books and state back to what they were when anything goes wrong inside."""
+        books = dict(vars(self), keys=dict(self.keys))
+        copies = {name: books[name].copy() for name in ("_y", "_weight", "_side")}
+        try:
+            with undone_on_error(self.state):
+                yield
+        except BaseException:
+            vars(self).update(books | copies)
+            raise
 
     def _update(self, change: Change, total_per_weight: float) -> Trace:
         """Follow one path to the window that the change leads to.
@@ -162,7 +208,7 @@ class Window:
         for j, slot in enumerate(edit.changed.tolist()):
             for mine, new in zip(losses, edit.losses, strict=True):
                 mine[where[slot]] = new[j]
-        y, weights = self._y[slots], self._weight[slots]
+        y, weights, sides = self._y[slots], self._weight[slots], self._side[slots]
         state = PathState(old.kernel, intercept=old.intercept, cache_bytes=old.rows.limit)
         nobody = np.empty(0, np.int64)
         fresh, trace = incremental.update(
@@ -173,8 +219,8 @@ class Window:
         )
         trace.retrained = 1
         self.state, self.keys = state, {}
-        self._y, self._weight = np.empty(0), np.empty(0)
-        self._admit(fresh[: slots.size], y, weights, keys)
+        self._y, self._weight, self._side = np.empty(0), np.empty(0), np.empty(0, np.int8)
+        self._admit(fresh[: slots.size], y, weights, keys, sides)
         changed = np.array([self.keys[key] for key in change.changing], np.int64)
         self._commit(change._replace(leaving=[]), changed, fresh[slots.size :])
         return trace
@@ -184,15 +230,18 @@ class Window:
             del self.keys[key]
         self._y[changed] = change.new_y
         self._weight[changed] = change.new_weights
+        self._side[changed] = change.new_sides
         self._admit(slots, change.y, change.weights, change.adding)
 
-    def _admit(self, slots: Ints, y: Floats, weights: Floats, keys: list[Key]) -> None:
+    def _admit(self, slots: Ints, y: Floats, weights: Floats, keys: list[Key], sides: Sides | int = WITHIN) -> None:
         if self._y.size < self.state.capacity:
             extra = self.state.capacity - self._y.size
             self._y = np.concatenate([self._y, np.zeros(extra)])
             self._weight = np.concatenate([self._weight, np.zeros(extra)])
+            self._side = np.concatenate([self._side, np.zeros(extra, np.int8)])
         self._y[slots] = y
         self._weight[slots] = weights
+        self._side[slots] = sides
         for key, slot in zip(keys, slots, strict=True):
             self.keys[key] = int(slot)
             if isinstance(key, int) and key >= self.next_key:
@@ -216,7 +265,14 @@ class Window:
     def flip_signs(self) -> None:
         """Exchange the two classes; the mirror image of an optimum is the optimum of the mirror image."""
         self._y = -self._y
+        self._side = -self._side
         self.state.mirror()
+
+    def kernel_values(self, X: Floats) -> Floats:
+        """Return k(x, x_j) for ``X`` (m, d) and the window's examples, oldest first, (m, n)."""
+        if self.state.kernel.gram is not None:
+            return X
+        return self.state.kernel.matrix(X, np.ascontiguousarray(self.state.XT[:, self.slots]))
 
     def predictor(self) -> Predictor:
         """Return the decision function as it is now, frozen."""
@@ -242,6 +298,13 @@ class Window:
         f = predictor.decision_function(X) if slots.size else np.empty(0)
         return certify(state.losses(slots), beta, f, state.b, total=state.total, intercept=state.intercept)
 
+    def local_optimality(self, terms: Terms) -> LocalOptimality:
+        """Recompute f from features and coefficients, and check the conditions of a robust local optimum."""
+        X, y, state = self.X, self.y, self.state
+        K = self.kernel_values(X)
+        base, walls = terms.losses(y, self.weights), terms.walls(y)
+        return local_optimality(base, walls, terms.theta, K, self.beta, state.b, intercept=state.intercept)
+
     def to_arrays(self) -> dict[str, Any]:
         """Return examples, coefficients and standing; factors and kernel rows are rebuilt."""
         slots, state = self.slots, self.state
@@ -249,6 +312,7 @@ class Window:
             "X": self.X,
             "y": self.y,
             "sample_weight": self.weights,
+            "sides": self.sides,
             "keys": list(self.keys),
             "beta": self.beta,
             "segments": state.examples.seg[slots],
@@ -277,6 +341,9 @@ class Window:
                 np.asarray(arrays["segments"], np.int64),
                 float(arrays["intercept"]),
             )
-            self._admit(slots, y, np.asarray(arrays["sample_weight"], np.float64), keys)
+            sides = np.asarray(
+                arrays.get("sides", np.zeros(len(keys))), np.int8
+            )  # none before there were outlier paths
+            self._admit(slots, y, np.asarray(arrays["sample_weight"], np.float64), keys, sides)
         elif X.shape[1]:
             self.state.XT = np.zeros((X.shape[1], self.state.capacity))

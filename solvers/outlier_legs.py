@@ -1,0 +1,133 @@
+"""Legs of an outlier path: between two D-steps everyone stays on a side, and the solution is linear in the value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.losses import Losses
+from solvers.partition import Partition
+from solvers.robust_losses import Sides, conditional
+from solvers.segments import Changes, Segments, position
+from solvers.tracked import Track
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+JOINS, LEAVES, CROSSES = "joins margin", "leaves margin", "crosses margin"
+
+
+class Solution(NamedTuple):
+    """Coefficients at one value, by position in the window."""
+
+    beta: Floats  #: (n,)
+    seg: Ints  #: (n,) places on the staircase, see ``solvers.state``
+    b: float
+
+
+class Nodes(NamedTuple):
+    """The solutions at the breakpoints of a leg."""
+
+    values: Floats  #: (k,)
+    beta: Floats  #: (k, n)
+    b: Floats  #: (k,)
+
+
+class Leg(Protocol):
+    """A stretch of the path, from ``start`` up to where the next one begins."""
+
+    @property
+    def start(self) -> float:
+        """The value that it begins with."""
+
+    @property
+    def end(self) -> float:
+        """The value that it ends with."""
+
+    @property
+    def sides(self) -> Sides:
+        """On which side of its walls everyone counts, (n,)."""
+
+    def at(self, value: float) -> Solution:
+        """Return the solution at a value of the leg."""
+
+    def nodes(self, last: bool) -> Nodes:
+        """Return the solutions at the breakpoints; that at the end only if it is the ``last`` leg."""
+
+    def told(self) -> list[tuple[float, int, str]]:
+        """Return what happens on the leg: at which value, to whom (position), and what."""
+
+
+@dataclass(frozen=True)
+class ConstantLeg:
+    """A leg on which nothing moves: outliers without weight do not notice where their wall is."""
+
+    start: float
+    end: float
+    sides: Sides
+    solution: Solution
+
+    def at(self, value: float) -> Solution:
+        return self.solution
+
+    def nodes(self, last: bool) -> Nodes:
+        return Nodes(np.array([self.start]), self.solution.beta[None, :], np.array([self.solution.b]))
+
+    def told(self) -> list[tuple[float, int, str]]:
+        return []
+
+
+@dataclass(frozen=True)
+class LinearLeg:
+    """A leg on which the weights of outliers shrink in proportion to theta."""
+
+    start: float
+    end: float
+    goal: float  #: the theta that the leg was heading for
+    sides: Sides
+    base: Losses
+    before: Ints  #: (n,) places on the staircase at the start
+    segments: Segments  #: slots are positions here
+    changes: Changes
+
+    def at(self, value: float) -> Solution:
+        rho = float(np.clip((value - self.goal) / (self.start - self.goal), 0.0, 1.0))
+        return self._solution(rho, value)
+
+    def nodes(self, last: bool) -> Nodes:
+        rho = self.segments.start_rho
+        rho = np.append(rho, self.segments.end_rho[-1:]) if last else rho
+        values = self.goal + (self.start - self.goal) * rho
+        solutions = [self._solution(r, value) for r, value in zip(rho, values, strict=True)]
+        return Nodes(values, np.array([x.beta for x in solutions]), np.array([x.b for x in solutions]))
+
+    def told(self) -> list[tuple[float, int, str]]:
+        c = self.changes
+        values = self.goal + (self.start - self.goal) * c.rho
+        free_before, free_after = c.before & 1, c.after & 1
+        events = np.where(free_after > free_before, JOINS, np.where(free_after < free_before, LEAVES, CROSSES))
+        return list(zip(values.tolist(), c.slot.tolist(), events.tolist(), strict=True))
+
+    def _solution(self, rho: float, theta: float) -> Solution:
+        levels = conditional(self.base, self.sides, theta).levels
+        seg, beta, b = position(self.before, self.segments, self.changes, rho, levels)
+        return Solution(beta, seg, b)
+
+
+def linear_leg(partition: Partition, sides: Sides, start: float, goal: float, track: Track) -> LinearLeg:
+    """Return the leg that has just been walked, by position instead of by slot."""
+    position = np.full(partition.state.n_slots, -1, np.int64)
+    position[partition.slots] = np.arange(partition.slots.size)
+    return LinearLeg(
+        start,
+        partition.theta,
+        goal,
+        sides,
+        partition.base,
+        track.start[partition.slots],
+        track.segments._replace(slot=position[track.segments.slot]),
+        track.changes._replace(slot=position[track.changes.slot]),
+    )

@@ -1,0 +1,59 @@
+"""What an update changes of examples that stay, and what it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from solvers.robustness import Robustness
+from solvers.validation import Key
+
+
+@dataclass(frozen=True)
+class UpdateReport:
+    """What one update did.
+
+    Attributes
+    ----------
+    added, removed : keys, in the order in which they were given
+    changed : how many examples that stayed got another target or weight
+    events : breakpoints of the path: examples that changed sides
+    seconds : wall time of the update
+    n, n_free, n_bound : examples in the window, how many of them are at a kink, and how many have a coefficient at a
+        bound
+    max_violation : largest violation of the optimality conditions after the update, in units of f
+    relative_gap : duality gap over the objective, by the f that the solver tracks
+    rounds, exchanges, stalls, refreshes, refactorizations : how the path was walked, see ``solvers.follow``
+    retrained : whether the window was solved from nothing, because that was less work or because the path failed
+    """
+
+    added: tuple[Key, ...]
+    removed: tuple[Key, ...]
+    changed: int
+    events: int
+    seconds: float
+    n: int
+    n_free: int
+    n_bound: int
+    max_violation: float
+    relative_gap: float
+    rounds: int
+    exchanges: int
+    stalls: int
+    refreshes: int
+    refactorizations: int
+    retrained: bool
+
+
+class Edits(NamedTuple):
+    """What an update changes of examples that stay, and of the model."""
+
+    relabel: Mapping[Key, Any]
+    reweight: Mapping[Key, float]
+    decay: float = 1.0
+    C: float | None = None
+    robust: Robustness | None = None
+
+
+NO_EDITS = Edits({}, {})
