@@ -27,6 +27,10 @@ class Losses(NamedTuple):
     levels: Floats  #: (m, 3) descending, weight included
     n_kinks: NDArray[np.int64]  #: (m,)
 
+    def of(self, who: NDArray[np.int64]) -> Losses:
+        """Return the losses of some examples, by position."""
+        return Losses(self.kinks[who], self.levels[who], self.n_kinks[who])
+
 
 def hinge(y: Floats, C: Floats) -> Losses:
     """Return the hinge losses ``C max(0, 1 - y f)`` for labels ``y`` (m,) in {-1, +1} and weights ``C`` (m,).

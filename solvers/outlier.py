@@ -8,19 +8,26 @@ The live model is not touched: all of it happens on a copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.assessment import Progress
 from solvers.errors import Cancelled, InvalidInput
 from solvers.live_estimator import LiveEstimator
 from solvers.outlier_path import OutlierPath
 from solvers.outlier_steps import stay, walk_s, walk_theta
-from solvers.robust_losses import Parameter, true_sides
+from solvers.partition import Partition
+from solvers.robust_losses import Parameter, Walling, true_sides
 from solvers.robustness import Robustness, checked, share
+from solvers.validation import Key
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 PERMILLE = 1000  # progress is told in these
 NOBODY = "nobody is beyond the walls: there is nothing to be robust against, and the path is a single model"
@@ -51,6 +58,48 @@ def outlier_path(
     Cancelled : ``progress`` said so
     NotOptimal : the path could not be followed
     """
+    begun = begin(model, parameter, theta, s)
+    partition, start, end = begun.partition, begun.start, begun.end
+    if begun.note:
+        walked = stay(partition, start, end)
+    elif parameter == "theta":
+        walked = walk_theta(partition, end, _teller(progress))
+    else:
+        walked = walk_s(partition, begun.walling, begun.y, start, end, _teller(progress))
+    _teller(progress)(1.0)
+    return OutlierPath(
+        parameter=parameter,
+        fixed=begun.fixed,
+        start=start,
+        end=end,
+        keys=begun.keys,
+        note=begun.note,
+        walked=walked,
+        worst=tuple(j for j in begun.worst_first.tolist() if walked.legs[0].sides[j]),
+        grows=parameter == "s" and begun.walling.inwards > 0,
+        restored=begun.restored,
+        arrays=begun.arrays,
+    )
+
+
+class Begun(NamedTuple):
+    """The convex model at the start of a path, and where the path leads."""
+
+    partition: Partition  #: of a private copy of the model
+    walling: Walling
+    y: Floats  #: (n,) targets
+    keys: tuple[Key, ...]
+    start: float
+    end: float
+    fixed: float  #: the value of the parameter that does not run
+    worst_first: Ints  #: positions, those deepest beyond their wall first
+    note: str
+    restored: Callable[[Mapping[str, Any]], LiveEstimator]
+    arrays: Mapping[str, Any]
+
+
+def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | None) -> Begun:
+    """Check what was asked for, and return a copy of the model at its convex optimum; see ``outlier_path``."""
     if parameter not in ("theta", "s"):
         raise InvalidInput(f'must be "theta" or "s", not {parameter!r}', field="parameter")
     if share(theta) == 1.0:
@@ -62,33 +111,26 @@ def outlier_path(
     reach = walling.reach(y, window.state.examples.f[window.slots])
     robust = checked(Robustness(theta, walling.default(parameter, reach) if s is None else s), ())
     copy._walling(robust.s)
-    outermost = float(reach[np.argmin(walling.inwards * reach)])
-    beyond = walling.inwards * reach < walling.inwards * robust.s
-    start, end = (1.0, robust.theta) if parameter == "theta" else (outermost if beyond.any() else robust.s, robust.s)
-    first = Robustness(start, robust.s) if parameter == "theta" else Robustness(robust.theta, start)
+    depth = walling.inwards * reach
+    anybody = bool((depth < walling.inwards * robust.s).any())
+    outermost = float(reach[np.argmin(depth)]) if anybody else robust.s
+    start, end = (1.0, robust.theta) if parameter == "theta" else (outermost, robust.s)
+    first = Robustness(1.0, robust.s) if parameter == "theta" else Robustness(robust.theta, outermost)
     partition = window.partition(copy._terms(first))
-    partition.sides = true_sides(partition.walls, partition.f)
-    arrays = copy.to_arrays()
-    if not beyond.any():
-        walked = stay(partition, start, end)
-    elif parameter == "theta":
-        walked = walk_theta(partition, end, _teller(progress))
-    else:
-        walked = walk_s(partition, walling, y, start, end, _teller(progress))
-    _teller(progress)(1.0)
-    worst = np.argsort(walling.inwards * reach, kind="stable")
-    return OutlierPath(
-        parameter=parameter,
-        fixed=robust.s if parameter == "theta" else robust.theta,
+    if parameter == "theta":
+        partition.sides = true_sides(partition.walls, partition.f)
+    return Begun(
+        partition=partition,
+        walling=walling,
+        y=y,
+        keys=tuple(copy.keys_),
         start=start,
         end=end,
-        keys=tuple(copy.keys_),
-        note="" if beyond.any() else NOBODY,
-        walked=walked,
-        worst=tuple(j for j in worst.tolist() if walked.legs[0].sides[j]),
-        grows=parameter == "s" and walling.inwards > 0,
+        fixed=robust.s if parameter == "theta" else robust.theta,
+        worst_first=np.argsort(depth, kind="stable"),
+        note="" if anybody else NOBODY,
         restored=partial(type(model).from_arrays, model.get_params(deep=False)),
-        arrays=arrays,
+        arrays=copy.to_arrays(),
     )
 
 

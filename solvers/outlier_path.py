@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers import validation
 from solvers.errors import InvalidInput
-from solvers.outlier_legs import Leg
 from solvers.live_estimator import LiveEstimator
+from solvers.outlier_legs import Leg, Solution
 from solvers.outlier_steps import Walked
-from solvers.robust_losses import WITHIN, Parameter
+from solvers.robust_losses import WITHIN, Parameter, Sides
 from solvers.robustness import Robustness
 from solvers.validation import Key
 
@@ -38,6 +38,12 @@ class Best(NamedTuple):
     value: float  #: of theta or s
     error: float  #: share of wrong labels (classification) or mean absolute error in units of y (regression)
     model: LiveEstimator
+
+
+def arrays_at(arrays: Mapping[str, Any], found: Solution, sides: Sides, robust: Robustness) -> dict[str, Any]:
+    """Return the arrays of a model (see ``to_arrays``) with another solution of the same window."""
+    place = {"beta": found.beta, "segments": found.seg, "intercept": found.b, "sides": sides}
+    return {**arrays, **place, "robust": np.array([robust.theta, robust.s])}
 
 
 @dataclass(frozen=True)
@@ -109,18 +115,8 @@ class OutlierPath:
         InvalidInput : the value is not one of the path's
         """
         leg = self._leg(value)
-        beta, seg, b = leg.at(value)
         robust = self.robustness(value)
-        return self.restored(
-            {
-                **self.arrays,
-                "beta": beta,
-                "segments": seg,
-                "intercept": b,
-                "sides": leg.sides,
-                "robust": np.array([robust.theta, robust.s]),
-            }
-        )
+        return self.restored(arrays_at(self.arrays, leg.at(value), leg.sides, robust))
 
     def robustness(self, value: float) -> Robustness:
         """Return what ``update(robust=...)`` needs to bring a live model of the same window to ``at(value)``."""
@@ -154,7 +150,10 @@ class OutlierPath:
         kernel = model._window.kernel_values(rows)
         values, errors = [np.empty(0)], []
         for leg in self.walked.legs:
-            nodes = leg.nodes(last=leg is self.walked.legs[-1])
+            last = leg is self.walked.legs[-1]
+            if leg.start == leg.end and not last:
+                continue  # two D-steps at one value: only the models after the second count
+            nodes = leg.nodes(last)
             values.append(nodes.values)
             errors += [model._error(f, targets) for f in (kernel @ nodes.beta.T + nodes.b).T]
         return np.concatenate(values), np.array(errors)

@@ -49,7 +49,7 @@ class Walked:
 
 def stay(partition: Partition, start: float, end: float) -> Walked:
     """Return the path on which nobody is beyond a wall, and so nothing happens."""
-    return Walked([ConstantLeg(start, end, partition.sides.copy(), _solution(partition))])
+    return Walked([ConstantLeg(start, end, partition.sides.copy(), solution_of(partition))])
 
 
 def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) -> Walked:
@@ -96,7 +96,7 @@ def walk_s(
         ahead = np.where(partition.sides == WITHIN, inwards * walling.reach(y, partition.f), np.inf)
         nearest = inwards * max(inwards * s, float(ahead.min()))
         over = inwards * nearest > inwards * end
-        walked.legs.append(ConstantLeg(s, end if over else nearest, partition.sides.copy(), _solution(partition)))
+        walked.legs.append(ConstantLeg(s, end if over else nearest, partition.sides.copy(), solution_of(partition)))
         if over:
             return walked
         still = still + 1 if nearest == s else 0
@@ -107,6 +107,7 @@ def walk_s(
         walked.jump(partition, np.abs(ahead - inwards * s) <= partition.tolerance, s)
 
 
-def _solution(partition: Partition) -> Solution:
+def solution_of(partition: Partition) -> Solution:
+    """Return the coefficients that a partition's state has now."""
     e, slots = partition.state.examples, partition.slots
     return Solution(e.beta[slots].copy(), e.seg[slots].copy(), partition.state.b)

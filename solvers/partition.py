@@ -83,8 +83,7 @@ class Partition:
     def switch(self, who: Ints, sides: Sides) -> None:
         """Let examples count on other sides; the state is then not optimal until ``follow``."""
         self.sides[who] = sides
-        part = Losses(self.base.kinks[who], self.base.levels[who], self.base.n_kinks[who])
-        convert(self.state, self.slots[who], conditional(part, self.sides[who], self.theta))
+        convert(self.state, self.slots[who], conditional(self.base.of(who), self.sides[who], self.theta))
 
 
 @dataclass

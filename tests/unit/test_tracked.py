@@ -1,4 +1,4 @@
-"""A tracked way is optimal wherever one looks, for the losses of that place; marked kinks stop it."""
+"""A tracked way is optimal wherever one looks, for the losses of that place; walls stop it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, loss
 from solvers.errors import Cancelled, InvalidInput
 from solvers.losses import Losses
 from solvers.tracked import Track, track
+from solvers.tracking import Walls
 from tests import oracle
 from tests.oracle import Vector
 from tests.problems import FAMILIES, Problem, problem
@@ -137,23 +138,23 @@ def test_nobody_is_free_and_b_is_one_that_the_way_goes_on_with() -> None:
     np.testing.assert_allclose(np.abs(way.at(0.5, hinge(given, 0.15).levels).beta), 0.15)
 
 
-def test_a_marked_kink_stops_the_way_before_its_example_is_free() -> None:
+def test_a_wall_stops_the_way_when_an_example_comes_to_it() -> None:
     given = problem(0, "regular")
     slots = np.arange(given.y.size)
     start, end = hinge(given, 1.0), hinge(given, 10.0)
-    free = track(classifier(given, 1.0)._window.state, slots, end, 0.0)
-    entries = np.flatnonzero((free.changes.after & 1 == 1) & (free.changes.before & 1 == 0))
-    first = entries[len(entries) // 2]
-    who = int(free.changes.slot[first])
     state = classifier(given, 1.0)._window.state
-    stop = np.zeros((state.capacity, 2), np.bool_)
-    stop[who, 0] = True
-    way = track(state, slots, end, 0.0, stop=stop)
-    stops = free.changes.rho[entries[free.changes.slot[entries] == who]].max()
-    assert way.rho == pytest.approx(stops, abs=1e-9)
+    f = state.examples.f[slots].copy()
+    track(state, slots, end, 0.0)
+    moved = state.examples.f[slots] - f
+    who = int(np.argmax(np.abs(moved)))
+    wall = f[who] + 0.5 * moved[who]
+    state = classifier(given, 1.0)._window.state
+    low, high = np.full(slots.size, -np.inf), np.full(slots.size, np.inf)
+    (high if moved[who] > 0 else low)[who] = wall
+    way = track(state, slots, end, 0.0, walls=Walls(low, high, 1e-9))
+    assert 0.0 < way.rho < 1.0
     assert way.tied.tolist() == [who]
-    assert way.tied_kinks.tolist() == [0]
-    assert state.examples.f[who] == pytest.approx(given.y[who], abs=1e-9)
+    assert state.examples.f[who] == pytest.approx(wall, abs=1e-9)
     gap = worst_gap_at_stop(given, way, start, end)
     assert gap <= 1e-8
     rest = track(state, slots, end, 0.0)
@@ -176,10 +177,10 @@ def test_all_who_are_tied_are_reported() -> None:
     given = Problem(**(vars(given) | {"X": X, "y": y, "weight": np.ones(2 * m)}))
     state = classifier(given, 1.0)._window.state
     bound = state.examples.seg[: 2 * m] & 1 == 0
-    both = bound[:m] & bound[m:]
-    stop = np.zeros((state.capacity, 2), np.bool_)
-    stop[: 2 * m, 0] = np.tile(both, 2)
-    way = track(state, np.arange(2 * m), hinge(given, 10.0), 0.0, stop=stop)
+    both = np.tile(bound[:m] & bound[m:], 2)
+    f = state.examples.f[: 2 * m]
+    walls = Walls(np.where(both, f - 0.01, -np.inf), np.where(both, f + 0.01, np.inf), 1e-9)
+    way = track(state, np.arange(2 * m), hinge(given, 10.0), 0.0, walls=walls)
     assert 0.0 < way.rho < 1.0
     assert way.tied.size == 2
     assert way.tied[0] + m == way.tied[1]

@@ -1,0 +1,309 @@
+"""Outlier paths: every model on them satisfies the paper's conditions, every D-step lowers the objective."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from solvers.cccp import cccp
+from solvers.errors import Cancelled, InvalidInput
+from solvers.live_estimator import LiveEstimator
+from solvers.outlier_path import OutlierPath
+from solvers.robust_losses import Parameter
+from tests.oracle import Kernel, Matrix, Vector
+from tests.robust import judge_labels, judge_targets
+
+PARAMETERS: tuple[Parameter, ...] = ("theta", "s")
+STRICT = 1e-7
+
+
+def labelled(n: int = 120, seed: int = 0, wrong: float = 0.15) -> tuple[Matrix, Vector, Vector]:
+    """Return scaled rows of the breast cancer data, their labels of which some are wrong, and the true ones."""
+    rng = np.random.default_rng(seed)
+    X, target = load_breast_cancer(return_X_y=True)
+    rows = rng.permutation(len(target))[:n]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = np.where(target[rows] > 0, 1.0, -1.0)
+    return X[rows], np.where(rng.random(n) < wrong, -y, y), y
+
+
+def measured(n: int = 90, seed: int = 0) -> tuple[Matrix, Vector]:
+    """Return scaled rows of the diabetes data and their targets, some far off."""
+    rng = np.random.default_rng(seed)
+    X, y = load_diabetes(return_X_y=True)
+    rows = rng.permutation(len(y))[:n]
+    X, y = X[rows] / X.std(axis=0), (y[rows] - y.mean()) / y.std()
+    far = rng.random(n) < 0.08
+    return X, np.where(far, y + 6.0 * rng.normal(size=n), y)
+
+
+def places(path: OutlierPath, seed: int = 0, most: int = 12) -> list[float]:
+    """Return values of breakpoints and values between them."""
+    rng = np.random.default_rng(seed)
+    values = sorted({point.value for point in path.breakpoints})
+    chosen = rng.choice(values, min(most, len(values)), replace=False).tolist() if values else []
+    low, high = sorted((path.start, path.end))
+    return [*chosen, *rng.uniform(low, high, most).tolist(), path.end]
+
+
+def decisions(model: LiveEstimator, X: Matrix) -> Vector:
+    """Return f of a model."""
+    return model.predictor().decision_function(X)
+
+
+def signs(model: LiveEstimator, X: Matrix) -> Vector:
+    """Return the labels that a model gives."""
+    return np.where(decisions(model, X) > 0, 1.0, -1.0)
+
+
+def kernel_of(name: str, d: int) -> Kernel:
+    return Kernel(name, 1.0 / d)
+
+
+@pytest.mark.parametrize("parameter", PARAMETERS)
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_labels_every_model_satisfies_theorem_4(parameter: Any, kernel: str, C: float, fit_intercept: bool) -> None:
+    X, y, _ = labelled()
+    model = IncrementalSVC(C=C, kernel=kernel, gamma=1 / 30, fit_intercept=fit_intercept).fit(X, y)
+    path = model.outlier_path(parameter)
+    assert path.stalls == 0
+    for value in places(path):
+        theta, s = (value, 0.0) if parameter == "theta" else (0.0, value)
+        found = judge_labels(path.at(value), kernel_of(kernel, 30), C, theta, s)
+        assert found.violation <= STRICT, value
+        assert found.wall > 0.0, value
+
+
+@pytest.mark.parametrize("parameter", PARAMETERS)
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize(("loss", "epsilon"), [("absolute", 0.0), ("epsilon_insensitive", 0.2)])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_targets_every_model_satisfies_theorem_5(
+    parameter: Any, kernel: str, loss: str, epsilon: float, fit_intercept: bool
+) -> None:
+    X, y = measured()
+    for C in (0.01, 1.0, 100.0):
+        model = IncrementalSVR(C=C, kernel=kernel, gamma=0.1, loss=loss, epsilon=epsilon, fit_intercept=fit_intercept)
+        path = model.fit(X, y).outlier_path(parameter)
+        for value in places(path, most=6):
+            theta, s = (value, path.fixed) if parameter == "theta" else (0.0, value)
+            found = judge_targets(path.at(value), kernel_of(kernel, 10), C, theta, s, epsilon)
+            assert found.violation <= STRICT, (C, value)
+            assert found.wall > 0.0, (C, value)
+
+
+@pytest.mark.parametrize("parameter", PARAMETERS)
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_the_objective_falls_at_every_d_step(parameter: Any, C: float) -> None:
+    X, y, _ = labelled(150, seed=3, wrong=0.25)
+    model = IncrementalSVC(C=C, kernel="linear", fit_intercept=False).fit(X, y)
+    path = model.outlier_path(parameter)
+    assert path.d_steps > 0
+    assert (path.drops > 0.0).all()
+    for before, jump in zip(path.walked.legs[:-1], path.walked.jumps, strict=True):
+        theta, s = (jump.value, 0.0) if parameter == "theta" else (0.0, jump.value)
+        arrived = path.restored({**path.arrays, **_place(before.at(jump.value), before.sides, theta, s)})
+        kernel = Kernel("linear")
+        worse = judge_labels(arrived, kernel, C, theta, s).objective
+        better = judge_labels(path.at(jump.value), kernel, C, theta, s).objective
+        assert better < worse
+        if jump.value not in [other.value for other in path.walked.jumps if other is not jump]:
+            assert worse - better == pytest.approx(jump.drop, rel=1e-6, abs=1e-9 * abs(worse))
+
+
+def _place(solution: Any, sides: Any, theta: float, s: float) -> dict[str, Any]:
+    return {
+        "beta": solution.beta,
+        "segments": solution.seg,
+        "intercept": solution.b,
+        "sides": sides,
+        "robust": np.array([theta, s]),
+    }
+
+
+def test_where_nobody_is_free_b_moves_from_wall_to_wall() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(80, 3))
+    y = np.tile([1.0, -1.0], 40)  # as many of each class, and a C so small that nobody is free
+    model = IncrementalSVC(C=1e-3, gamma=0.5).fit(X, y)
+    assert model._window.state.n_free == 0
+    path = model.outlier_path("theta")
+    assert path.end == 0.0
+    for value in places(path):
+        found = judge_labels(path.at(value), Kernel("rbf", 0.5), 1e-3, value, 0.0)
+        assert found.violation <= STRICT
+        assert found.wall > 0.0
+
+
+def test_duplicates_and_weights() -> None:
+    X, y, _ = labelled(40, seed=1)
+    X, y = np.vstack([X, X, X[:10]]), np.concatenate([y, y, -y[:10]])
+    weight = np.tile([1.0, 0.5, 2.0], 30)
+    for parameter in PARAMETERS:
+        model = IncrementalSVC(C=2.0, gamma=0.05).fit(X, y, sample_weight=weight)
+        path = model.outlier_path(parameter)
+        for value in places(path):
+            theta, s = (value, 0.0) if parameter == "theta" else (0.0, value)
+            assert judge_labels(path.at(value), Kernel("rbf", 0.05), 2.0, theta, s).violation <= STRICT
+
+
+def test_a_row_of_zeros_rests_at_its_wall() -> None:
+    X, y, _ = labelled(60, seed=2)
+    X = np.vstack([X, np.zeros(30)])
+    y = np.append(y, 1.0)
+    model = IncrementalSVC(C=1.0, kernel="linear", fit_intercept=False).fit(X, y)
+    for parameter in PARAMETERS:
+        final = model.outlier_path(parameter).at(0.0)
+        found = final.local_optimality()
+        assert found.violation <= STRICT
+        assert found.held.tolist() == [60]
+        assert found.wall_distance > 0.0
+
+
+def test_labels_that_give_way_first_are_wrong() -> None:
+    X, y, true = labelled(569, seed=0)
+    for parameter in PARAMETERS:
+        path = IncrementalSVC(C=1.0, gamma=1 / 30).fit(X, y).outlier_path(parameter)
+        first = np.array([int(key) for key, _ in path.order_of_outliers()[:20]])
+        assert np.mean(y[first] != true[first]) >= 0.9
+
+
+def test_outliers_are_those_beyond_the_wall() -> None:
+    X, y, _ = labelled()
+    path = IncrementalSVC(C=1.0, gamma=1 / 30).fit(X, y).outlier_path("s")
+    names = [str(key) for key in range(len(y))]
+    named = IncrementalSVC(C=1.0, gamma=1 / 30).fit(X, y, keys=names).outlier_path("s")
+    for value in places(path, most=4):
+        model = path.at(value)
+        beyond = np.flatnonzero(y * decisions(model, X) < value)
+        assert path.outliers(value) == beyond.tolist()
+        assert named.outliers(value) == [str(key) for key in beyond]
+        assert dict(path.robustness(value).outliers).keys() == set(beyond.tolist())
+    order = path.order_of_outliers()
+    assert sorted(key for key, _ in order) == path.outliers()
+    assert [value for _, value in order] == sorted(value for _, value in order)
+
+
+def test_best_has_the_least_validation_error_of_all_breakpoints() -> None:
+    X, y, true = labelled(200, seed=4)
+    model = IncrementalSVC(C=10.0, kernel="linear").fit(X[:120], y[:120])
+    for parameter in PARAMETERS:
+        path = model.outlier_path(parameter)
+        values, errors = path.validation_errors(X[120:], true[120:])
+        for value, error in list(zip(values, errors, strict=True))[:: max(1, len(values) // 10)]:
+            assert np.mean(signs(path.at(value), X[120:]) != true[120:]) == pytest.approx(error)
+        best = path.best(X[120:], true[120:])
+        assert best.error == errors.min()
+        assert np.mean(signs(best.model, X[120:]) != true[120:]) == pytest.approx(best.error)
+
+
+def test_a_precomputed_kernel_gives_the_same_path() -> None:
+    X, y, true = labelled(100)
+    K = X @ X.T
+    path = IncrementalSVC(C=1.0, kernel="linear").fit(X[:70], y[:70]).outlier_path("theta")
+    same = IncrementalSVC(C=1.0, kernel="precomputed").fit(K[:70, :70], y[:70]).outlier_path("theta")
+    np.testing.assert_allclose(
+        [point.value for point in path.breakpoints], [point.value for point in same.breakpoints], atol=1e-9
+    )
+    errors = path.validation_errors(X[70:], true[70:])[1]
+    np.testing.assert_allclose(same.validation_errors(K[70:, :70], true[70:])[1], errors)
+
+
+def test_the_model_itself_does_not_change() -> None:
+    X, y, _ = labelled()
+    model = IncrementalSVC(C=1.0, gamma=0.1).fit(X, y)
+    before = model.to_arrays()
+    model.outlier_path("theta")
+    cccp(model, "s")
+    after = model.to_arrays()
+    for name, value in before.items():
+        np.testing.assert_array_equal(np.asarray(value), np.asarray(after[name]))
+
+
+def test_nothing_misclassified_is_a_path_of_one_model() -> None:
+    X = np.array([[0.0], [1.0], [3.0], [4.0]])
+    y = np.array([-1.0, -1.0, 1.0, 1.0])
+    model = IncrementalSVC(C=10.0, kernel="linear").fit(X, y)
+    for parameter in PARAMETERS:
+        path = model.outlier_path(parameter)
+        assert "nobody is beyond" in path.note
+        assert path.breakpoints == []
+        assert path.order_of_outliers() == []
+        np.testing.assert_allclose(decisions(path.at(0.0), X), decisions(model, X), atol=1e-12)
+    line = IncrementalSVR(C=1e3, epsilon=0.1, kernel="linear").fit(X, X[:, 0])
+    assert "nobody is beyond" in line.outlier_path("s").note
+
+
+@pytest.mark.parametrize("theta", [-0.1, 1.1, np.nan, "much"])
+def test_theta_outside_its_range_is_refused(theta: Any) -> None:
+    X, y, _ = labelled(40)
+    model = IncrementalSVC().fit(X, y)
+    with pytest.raises(InvalidInput, match=r"theta: must lie in \[0, 1\]"):
+        model.outlier_path("theta", theta=theta)
+    with pytest.raises(InvalidInput, match="theta: "):
+        model.outlier_path("theta").at(theta)
+
+
+def test_what_cannot_be_a_path_is_refused() -> None:
+    X, y, _ = labelled(40)
+    model = IncrementalSVC().fit(X, y)
+    with pytest.raises(InvalidInput, match=r"s: a margin .* is not positive, but s is 0\.5"):
+        model.outlier_path("s", s=0.5)
+    with pytest.raises(InvalidInput, match="there is no path"):
+        model.outlier_path("theta", theta=1.0)
+    with pytest.raises(InvalidInput, match='must be "theta" or "s"'):
+        model.outlier_path("gamma")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="s: the path runs from"):
+        model.outlier_path("s").at(0.1)
+    regressor = IncrementalSVR(loss="absolute").fit(X, y)
+    for s in (0.0, -1.0):
+        with pytest.raises(InvalidInput, match=r"s: a residual .* is larger than zero"):
+            regressor.outlier_path("theta", s=s)
+    with pytest.raises(InvalidInput, match=r"larger than epsilon, 0\.1"):
+        IncrementalSVR(epsilon=0.1).fit(X, y).outlier_path("s", s=0.05)
+    with pytest.raises(InvalidInput, match="no robust losses"):
+        IncrementalOneClassSVM().fit(X).update(robust=model.outlier_path("s").robustness(0.0))
+
+
+class Told:
+    """Hears of progress."""
+
+    def __init__(self) -> None:
+        self.heard: list[int] = []
+
+    def __call__(self, done: int, of: int) -> bool:
+        assert of == 1000
+        self.heard.append(done)
+        return True
+
+
+def test_progress_is_told_and_can_cancel() -> None:
+    X, y, _ = labelled()
+    model = IncrementalSVC(C=1.0, kernel="linear").fit(X, y)
+    for parameter in PARAMETERS:
+        told = Told()
+        model.outlier_path(parameter, progress=told)
+        assert told.heard == sorted(told.heard)
+        assert told.heard[-1] == 1000
+        with pytest.raises(Cancelled):
+            model.outlier_path(parameter, progress=lambda done, of: done == 0)
+
+
+def test_cccp_finds_local_optima_too() -> None:
+    X, y, _ = labelled()
+    model = IncrementalSVC(C=1.0, kernel="linear").fit(X, y)
+    for parameter in PARAMETERS:
+        found = cccp(model, parameter)
+        path = model.outlier_path(parameter)
+        assert [one.value for one in found.found] == np.linspace(path.start, path.end, 5).tolist()
+        for i, one in enumerate(found.found):
+            theta, s = one.robustness.theta, one.robustness.s
+            judged = judge_labels(found.at(i), Kernel("linear"), 1.0, theta, s)
+            assert judged.violation <= STRICT
+            assert judged.objective == pytest.approx(one.objective, rel=1e-9)
