@@ -119,8 +119,8 @@ class LinearLeg:
 
 def linear_leg(partition: Partition, sides: Sides, start: float, goal: float, track: Track) -> LinearLeg:
     """Return the leg that has just been walked, by position instead of by slot."""
-    position = np.full(partition.state.n_slots, -1, np.int64)
-    position[partition.slots] = np.arange(partition.slots.size)
+    position = np.full(partition.state.n_slots, -1, np.int32)
+    position[partition.slots] = np.arange(partition.slots.size, dtype=np.int32)
     return LinearLeg(
         start,
         partition.theta,
