@@ -119,8 +119,8 @@ class LinearLeg:
 
 def linear_leg(partition: Partition, sides: Sides, start: float, goal: float, track: Track) -> LinearLeg:
     """Return the leg that has just been walked, by position instead of by slot."""
-    position = np.full(partition.state.n_slots, -1, np.int32)
-    position[partition.slots] = np.arange(partition.slots.size, dtype=np.int32)
+    position = np.full(partition.state.n_slots, -1, np.int64)
+    position[partition.slots] = np.arange(partition.slots.size)
     return LinearLeg(
         start,
         partition.theta,
@@ -128,6 +128,6 @@ def linear_leg(partition: Partition, sides: Sides, start: float, goal: float, tr
         sides,
         partition.base,
         track.start[partition.slots],
-        track.segments._replace(slot=position[track.segments.slot]),
+        track.segments._replace(slot=position[track.segments.slot].astype(np.int32)),
         track.changes._replace(slot=position[track.changes.slot]),
     )
