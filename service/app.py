@@ -24,6 +24,7 @@ def create_app(
     settings: Settings,
     on_ready: Callable[[], None] = lambda: None,
     on_failure: Callable[[Exception], None] = lambda error: None,
+    rehearse: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """The application for these settings; takes the data directory at once and raises StoreError if it cannot.
 
@@ -31,13 +32,14 @@ def create_app(
     ----------
     on_ready : called once, when the models are back
     on_failure : called instead, with what kept them from coming back
+    rehearse : called before, in a thread
     """
     service = Service(settings)
 
     async def restore() -> None:
         """Bring the models back in a thread, and tell how it went."""
         try:
-            await asyncio.to_thread(service.restore)
+            await asyncio.to_thread(service.restore, rehearse)
         except Exception as error:
             log.exception("the models could not be restored")
             on_failure(error)

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from service.auth import parse_keys
@@ -86,9 +87,10 @@ class Service:
             raise NotReady("the models are being restored")
         return self.registry
 
-    def restore(self) -> None:
-        """Compile what is compiled and bring the models back; blocks."""
+    def restore(self, rehearse: Callable[[], None] = lambda: None) -> None:
+        """Compile what is compiled, rehearse, and bring the models back; blocks."""
         warm_up()
+        rehearse()
         self.registry.restore()
         self.health.ask_store(self.store)
         gc.collect()

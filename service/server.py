@@ -13,6 +13,7 @@ import uvicorn
 from threadpoolctl import threadpool_limits
 
 from service.app import create_app
+from service.rehearsal import rehearse
 from service.settings import Settings
 from service.store.base import StoreError
 
@@ -62,7 +63,7 @@ def serve(settings: Settings) -> int:
     host, port = listening.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     try:
-        app = create_app(settings, on_ready=ready, on_failure=failed)
+        app = create_app(settings, ready, failed, lambda: rehearse(settings.data_dir, create_app))
         config.app, server.before_shutdown = app, app.state.service.streams.close
     except StoreError as error:
         print(f"livesvm: {error}", file=sys.stderr)
