@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass
 
 from service import crash
 from service.journal import Journal
@@ -12,28 +13,36 @@ from service.model import ModelState
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Due:
+    """After so many updates, so many seconds, or updates that took so many seconds to solve, a snapshot is due."""
+
+    updates: int
+    seconds: float
+    replay_seconds: float
+
+
 class Checkpoints:
-    """Snapshots by count and by age; used by the model's writer alone.
+    """Snapshots by count, by age and by what a restart would have to do; used by the model's writer alone.
 
     Parameters
     ----------
     journal : takes the snapshots
-    updates : after so many updates one is due
-    seconds : for so long a change may wait for one
+    due : when one is
     version : of the newest snapshot there is
-    changed : whether anything has changed since
     """
 
-    def __init__(self, journal: Journal, updates: int, seconds: float, version: int, *, changed: bool) -> None:
+    def __init__(self, journal: Journal, due: Due, version: int) -> None:
         self._journal = journal
-        self._updates = updates
-        self._seconds = seconds
+        self._due = due
         self._version = version
-        self._changed_since: float | None = time.monotonic() if changed else None
+        self._changed_since: float | None = None
+        self._replay = 0.0
 
-    def note_change(self) -> None:
-        """Count from now unless something has changed before."""
+    def note_change(self, seconds: float) -> None:
+        """Count from now unless something has changed before; ``seconds`` is what it took to solve."""
         self._changed_since = self._changed_since or time.monotonic()
+        self._replay += seconds
 
     def forget(self) -> None:
         """Keep nothing more: the model is gone."""
@@ -46,21 +55,21 @@ class Checkpoints:
 
     def deadline(self) -> float | None:
         """The monotonic time by which a snapshot is due; None while nothing has changed."""
-        return None if self._changed_since is None else self._changed_since + self._seconds
+        return None if self._changed_since is None else self._changed_since + self._due.seconds
 
     def is_due(self, version: int) -> bool:
         """Whether a model at ``version`` is to be snapshot now."""
         deadline = self.deadline()
         late = deadline is not None and time.monotonic() >= deadline
-        return late or version - self._version >= self._updates
+        long = self._replay >= self._due.replay_seconds
+        return late or long or version - self._version >= self._due.updates
 
     def save(self, state: ModelState) -> None:
         """Write a snapshot; raises StoreError."""
         crash.point("before-snapshot")
         self._journal.save_snapshot(state.sequence, state.encode(), state.version)
         crash.point("after-snapshot")
-        self._version = state.version
-        self._changed_since = None
+        self._start_anew(state, None)
 
     def save_quietly(self, state: ModelState) -> None:
         """Write a snapshot; a failure loses nothing, as the log has it all, and is tried again later."""
@@ -69,5 +78,9 @@ class Checkpoints:
             self.save(state)
         except Exception as error:
             log.warning("model %s: no snapshot was written: %s", self._journal.lease.model, error)
-            self._version = state.version
-            self._changed_since = None if self._journal.fenced else time.monotonic()
+            self._start_anew(state, None if self._journal.fenced else time.monotonic())
+
+    def _start_anew(self, state: ModelState, changed_since: float | None) -> None:
+        self._version = state.version
+        self._changed_since = changed_since
+        self._replay = 0.0

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 POINTS = ("before-log", "after-log", "before-publish", "before-answer")
 """Every update passes these, in this order."""
@@ -18,10 +20,24 @@ _name, _, _times = os.environ.get("LIVESVM_CRASH_AT", "").partition(":")
 _left = int(_times or 1)
 
 
+_paused = False
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Pass no point inside, in any thread."""
+    global _paused
+    _paused = True
+    try:
+        yield
+    finally:
+        _paused = False
+
+
 def point(name: str) -> None:
     """Die here if the environment says so."""
     global _left
-    if name != _name:
+    if name != _name or _paused:
         return
     _left -= 1
     if _left == 0:

@@ -20,7 +20,7 @@ from typing import Any
 from service import crash
 from service.answer_schemas import ServingState
 from service.arrays import Matrix
-from service.checkpoints import Checkpoints
+from service.checkpoints import Checkpoints, Due
 from service.commands import Update
 from service.errors import EmptyModel, IdempotencyConflict, UnknownModel
 from service.journal import Journal, Source
@@ -73,13 +73,10 @@ class LiveModel:
         self._deleted = False
         self._is_broken = False
         self.recovered = self._recover()
-        self._checkpoints = Checkpoints(
-            self._journal,
-            settings.snapshot_updates,
-            settings.snapshot_seconds,
-            self.recovered.snapshot_version,
-            changed=self.recovered.replayed > 0,
-        )
+        due = Due(settings.snapshot_updates, settings.snapshot_seconds, settings.snapshot_replay_seconds)
+        self._checkpoints = Checkpoints(self._journal, due, self.recovered.snapshot_version)
+        if self.recovered.replayed:
+            self._checkpoints.note_change(self.recovered.replay_seconds)
         self.published = Published.of(self._state, None)
         self._writer = Writer(self.id, settings.queue_size, self._rest, self._checkpoints.deadline)
         self._writer.start()
@@ -221,7 +218,7 @@ class LiveModel:
         outcome = self._solve(entry)
         crash.point("before-publish")
         self.published = Published.of(self._state, time.time())
-        self._checkpoints.note_change()
+        self._checkpoints.note_change(outcome.seconds)
         answer = answer_to(entry, self._state.version, outcome, durability)
         if request is not None:
             self._journal.owe(lambda: self._journal.remember(request, answer))

@@ -16,6 +16,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from service import crash
 from service.settings import Settings
 
 DIRECTORY = "rehearsal"
@@ -45,7 +46,8 @@ def rehearse(data_dir: Path, create: Callable[[Settings], FastAPI]) -> None:
     place = data_dir / DIRECTORY
     try:
         shutil.rmtree(place, ignore_errors=True)  # of a start that was cut off
-        play(place, create)
+        with crash.paused():
+            play(place, create)
     except Exception:
         log.exception("the rehearsal failed; first requests may be slow")
     finally:

@@ -82,6 +82,11 @@ class Settings(BaseSettings):
     snapshot_seconds: float = Field(
         default=300.0, gt=0, description="A changed model is snapshot after this many seconds."
     )
+    snapshot_replay_seconds: float = Field(
+        default=1.0,
+        gt=0,
+        description="A model is snapshot after updates that took so long to solve, as a restart solves them again.",
+    )
     idempotency_keep: int = Field(
         default=1000, ge=1, description="Newest updates of a model whose Idempotency-Key is remembered."
     )

@@ -73,10 +73,9 @@ def resume(
     e.beta[slots] = beta
     e.seg[slots] = seg
     state.b = b
-    refresh(state)
-    free = slots[(seg & 1) == 1]
     state.kappa = mean_diagonal(state)
-    refactor(state, free)
+    refactor(state, slots[(seg & 1) == 1])
+    refresh(state)  # after the factor, whose kernel rows it finds in the cache
     follow(state, settings=settings)
     if state.intercept and state.n_free == 0:
         _keep_intercept(state, b)

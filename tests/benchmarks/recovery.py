@@ -28,7 +28,6 @@ import numpy as np
 from service.store.base import Store
 from service.store.redis import RedisStore
 from service.store.sqlite import SqliteStore
-from tests.benchmarks.service_load import examples
 from tests.benchmarks.tables import duration, machine, table
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
@@ -62,20 +61,26 @@ class Recovery:
         ]
 
 
-def fill(http: httpx.Client, rng: np.random.Generator, n: int, d: int) -> None:
+def examples(rng: np.random.Generator, n: int, d: int, shift: float) -> tuple[Any, Any]:
+    """``n`` examples of two classes whose means are ``2 * shift`` apart in each of ``d`` features."""
+    y = rng.choice([-1.0, 1.0], n)
+    return rng.normal(size=(n, d)) + shift * y[:, None], y
+
+
+def fill(http: httpx.Client, rng: np.random.Generator, n: int, d: int, shift: float) -> None:
     """Create the model, fill its window, write a snapshot, and add the tail."""
     model = {"id": "m", "kernel": {"name": "rbf", "gamma": 1.0 / d}, "window": {"max_examples": n}}
     http.post("/models", json=model).raise_for_status()
     for size in [FILL] * (n // FILL):
-        update(http, rng, size, d)
+        update(http, rng, size, d, shift)
     http.post("/models/m/checkpoint").raise_for_status()
     for _ in range(TAIL):
-        update(http, rng, TAIL, d)
+        update(http, rng, TAIL, d, shift)
 
 
-def update(http: httpx.Client, rng: np.random.Generator, n: int, d: int) -> None:
+def update(http: httpx.Client, rng: np.random.Generator, n: int, d: int, shift: float) -> None:
     """Learn ``n`` more examples."""
-    X, y = examples(rng, n, d)
+    X, y = examples(rng, n, d, shift)
     http.post("/models/m/update", json={"add": {"X": X.tolist(), "y": y.tolist()}}).raise_for_status()
 
 
@@ -101,10 +106,10 @@ def recover(name: str, directory: Path, options: argparse.Namespace, **settings:
     """Fill a model, then kill the service and start it, again and again."""
     found = Recovery(name)
     rng = np.random.default_rng(0)
-    rows = examples(rng, 1, options.features)[0].tolist()
+    rows = examples(rng, 1, options.features, options.shift)[0].tolist()
     service = ServiceProcess(directory, None, max_body_bytes=64 * 2**20, **settings)
     with service, service.http(timeout=600.0) as http:
-        fill(http, rng, options.examples, options.features)
+        fill(http, rng, options.examples, options.features, options.shift)
         before = http.post("/models/m/predict", json={"X": rows}).json()
         found.n_support = http.get("/models/m").json()["n_support"]
         service.kill()
@@ -141,6 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--examples", type=int, default=10_000)
     parser.add_argument("--features", type=int, default=100)
+    parser.add_argument("--shift", type=float, default=0.3, help="of the classes; less makes more support vectors")
     parser.add_argument("--crashes", type=int, default=5)
     parser.add_argument("--appends", type=int, default=5000)
     parser.add_argument("--recovery-limit", type=float, default=3.0, help="seconds that every recovery may take")

@@ -187,6 +187,15 @@ def test_a_changed_model_is_snapshot_after_a_while(store: FailingStore) -> None:
     live.stop()
 
 
+def test_a_model_is_snapshot_after_what_takes_long_to_solve_again(store: FailingStore) -> None:
+    live = alive(store, store.create("m", b""), snapshot_replay_seconds=1e-9)
+    for seed in range(3):
+        live.update(batch(seed), None).result()
+    live.certificate().result()  # after the rest that follows the third update
+    assert [snapshot.sequence for snapshot in store.snapshots("m")] == [3, 2]
+    live.stop()
+
+
 def test_a_path_that_cannot_be_walked_again_is_replaced_by_a_fresh_solve(
     store: FailingStore, live: LiveModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
