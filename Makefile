@@ -88,6 +88,7 @@ bench: $(VENV)/.installed-bench
 	@for name in fisher_grid toy growth rivals regularization; do \
 		echo; echo "== $$name"; $(PY) -m tests.benchmarks.$$name --quick || exit 1; done
 	@echo; echo "== service_load"; $(PY) -m tests.benchmarks.service_load
+	@echo; echo "== recovery"; $(PY) -m tests.benchmarks.recovery --crashes 2
 
 keys: docker/.env
 
