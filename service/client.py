@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import httpx
 import numpy as np
@@ -123,6 +123,31 @@ class Client:
         """Ask for the exact leave-one-out decisions of a model's window, or for those of so many folds: a job."""
         body = {"method": "leave-one-out"} if folds is None else {"method": "k-fold", "folds": folds}
         return self._json("POST", f"/models/{id}/assessment", json=body)
+
+    def regularization_path(
+        self,
+        id: str,
+        minimum: float | None = None,
+        maximum: float | None = None,
+        *,
+        parameter: str | None = None,
+        validation: tuple[ArrayLike, ArrayLike | None] | None = None,
+        data: tuple[ArrayLike, ArrayLike | None] | None = None,
+    ) -> dict[str, Any]:
+        """Ask for the whole path of a model's window, or of other ``data`` (X, y): a job."""
+        examples = {"validation": validation, "data": data}
+        body: dict[str, Any] = {"parameter": parameter, "minimum": minimum, "maximum": maximum}
+        body |= {name: given and {"X": _listed(given[0]), "y": _listed(given[1])} for name, given in examples.items()}
+        return self._json("POST", f"/models/{id}/regularization-path", json=body)
+
+    def apply(self, job: str, **choice: Any) -> dict[str, Any]:
+        """Bring what a job found into its live model; ``choice`` as its kind says, such as ``C=2.0``."""
+        headers = {"idempotency-key": uuid.uuid4().hex}
+        return self._json("POST", f"/jobs/{job}/apply", json={"choice": choice}, headers=headers)
+
+    def plot(self, job: str, extension: Literal["svg", "png"] = "svg") -> bytes:
+        """A picture of a job's result."""
+        return self._call("GET", f"/jobs/{job}/plot.{extension}").content
 
     def job(self, job: str) -> dict[str, Any]:
         """One job as it is now, with its result when it is done."""

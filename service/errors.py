@@ -69,6 +69,10 @@ class NotApplicable(ServiceError):
     """The result of this kind of job cannot be applied to a model."""
 
 
+class NoPlot(ServiceError):
+    """There is no picture of the results of this kind of job."""
+
+
 class IdempotencyConflict(ServiceError):
     """An Idempotency-Key came back with another request."""
 
@@ -124,6 +128,7 @@ KINDS: dict[type[Exception], Kind] = {
     JobNotDone: Kind(409, "job-not-done", "The job has no result"),
     JobInterrupted: Kind(503, "interrupted", "The job was cut off; ask for it again"),
     NotApplicable: Kind(409, "not-applicable", "The result cannot be applied"),
+    NoPlot: Kind(404, "no-plot", "There is no plot of this"),
     ModelExists: Kind(409, "model-exists", "A model of that id exists"),
     EmptyModel: Kind(409, "empty-model", "The model knows no example yet"),
     IdempotencyConflict: Kind(409, "idempotency-conflict", "The Idempotency-Key was used for another request"),

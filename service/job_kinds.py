@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from service import path_jobs
 from service.commands import Update
 from service.model import ModelCopy
+from service.plots import Extension
 from solvers.assessment import Progress, k_fold, leave_one_out
 
 Document = dict[str, Any]
@@ -23,10 +25,12 @@ class JobKind:
         stops with Cancelled when ``progress`` returns False
     apply : from a result and what was chosen of it, the update that brings it into the live model; None if the results
         of this kind cannot be applied
+    plot : from a result a picture of it; None if there is none
     """
 
     run: Callable[[Document, ModelCopy, Progress], Document]
     apply: Callable[[Document, Document], Update] | None = None
+    plot: Callable[[Document, Extension], bytes] | None = None
 
 
 def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
@@ -46,4 +50,7 @@ def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     }
 
 
-KINDS: Mapping[str, JobKind] = {"assessment": JobKind(assess)}
+KINDS: Mapping[str, JobKind] = {
+    "assessment": JobKind(assess),
+    "regularization-path": JobKind(path_jobs.walk, path_jobs.move_to, path_jobs.plot),
+}

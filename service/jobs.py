@@ -16,11 +16,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from service.commands import Update
-from service.errors import INTERNAL, JobInterrupted, JobNotDone, NotApplicable, QueueFull, UnknownJob, kind_of, problem
+from service.errors import (
+    INTERNAL,
+    JobInterrupted,
+    JobNotDone,
+    NoPlot,
+    NotApplicable,
+    QueueFull,
+    UnknownJob,
+    kind_of,
+    problem,
+)
 from service.job_files import STATES, Document, JobFiles, JobRecord, State
 from service.job_kinds import KINDS, JobKind
 from service.live import LiveModel
 from service.metrics import Metrics
+from service.plots import Extension
 from service.store.base import StoreError
 from solvers.errors import Cancelled
 
@@ -81,8 +92,11 @@ class Jobs:
             raise JobNotDone(f"job {id} is {self.get(id).state}, and has no result")
         return self._files.result(id)
 
-    def submit(self, kind: str, live: LiveModel, asked: Document) -> JobRecord:
-        """Queue a job; raises QueueFull or StoreUnavailable."""
+    def submit(self, kind: str, live: LiveModel, asked: Document, given: Document | None = None) -> JobRecord:
+        """Queue a job; raises QueueFull or StoreUnavailable.
+
+        ``given`` is data that it works with beside what was asked; it is kept in memory, and as long as it is needed.
+        """
         with self._lock:
             waiting = sum(record.state == "queued" for record in self._records.values())
             if self._stopping or waiting >= self._limits.waiting:
@@ -92,7 +106,7 @@ class Jobs:
             self._records[record.id] = record
             self._cancelled[record.id] = threading.Event()
             self._forget_oldest()
-            self._threads.submit(self._run, record.id, live)
+            self._threads.submit(self._run, record.id, live, given or {})
         return record
 
     def cancel(self, id: str) -> JobRecord:
@@ -113,6 +127,13 @@ class Jobs:
             raise NotApplicable(f"the result of a job of kind {record.kind} cannot be applied to its model")
         return record.model, apply(self.result(id), choice)
 
+    def plot(self, id: str, extension: Extension) -> bytes:
+        """A picture of a job's result; raises NoPlot, UnknownJob or JobNotDone."""
+        draw = self._kinds[self.get(id).kind].plot
+        if draw is None:
+            raise NoPlot(f"the result of a job of kind {self.get(id).kind} has no plot")
+        return draw(self.result(id), extension)
+
     def forget(self, model: str) -> None:
         """Cancel and forget every job of a model."""
         with self._lock:
@@ -131,14 +152,14 @@ class Jobs:
 
     # In a job's thread.
 
-    def _run(self, id: str, live: LiveModel) -> None:
+    def _run(self, id: str, live: LiveModel, given: Document) -> None:
         with self._lock:
             if self._records.get(id) is None or self._records[id].is_finished:
                 return
             event = self._cancelled[id]
             self._change(id, state="running", started_at=time.time())
         try:
-            self._work(id, live, event)
+            self._work(id, live, given, event)
         except Cancelled:
             if self._stopping:
                 self._finish(id, "failed", JobInterrupted("the service stopped while this job was under way"))
@@ -149,7 +170,7 @@ class Jobs:
                 log.exception("job %s failed in an unforeseen way", id)
             self._finish(id, "failed", error)
 
-    def _work(self, id: str, live: LiveModel, event: threading.Event) -> None:
+    def _work(self, id: str, live: LiveModel, given: Document, event: threading.Event) -> None:
         def progress(done: int, total: int) -> bool:
             self._change(id, done=done, total=total)
             return not event.is_set()
@@ -160,7 +181,7 @@ class Jobs:
         self._files.save(record)
         model = live.copy().result()
         self._change(id, version=model.version)
-        result = self._kinds[record.kind].run(record.asked, model, progress)
+        result = self._kinds[record.kind].run({**record.asked, **given}, model, progress)
         with self._lock:
             if id in self._records:
                 self._files.save_result(id, result)

@@ -8,9 +8,26 @@ from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
 from service.answer_schemas import Problem
-from service.schemas import ApplyRequest, AssessmentRequest, ModelSpec, PredictRequest, RestoreRequest, UpdateRequest
+from service.schemas import (
+    ApplyRequest,
+    AssessmentRequest,
+    ModelSpec,
+    PathRequest,
+    PredictRequest,
+    RestoreRequest,
+    UpdateRequest,
+)
 
-_NAMED = (ModelSpec, UpdateRequest, RestoreRequest, PredictRequest, AssessmentRequest, ApplyRequest, Problem)
+_NAMED = (
+    ModelSpec,
+    UpdateRequest,
+    RestoreRequest,
+    PredictRequest,
+    AssessmentRequest,
+    PathRequest,
+    ApplyRequest,
+    Problem,
+)
 
 
 def describe(app: FastAPI, *, secured: bool) -> None:

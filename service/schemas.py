@@ -263,6 +263,34 @@ class AssessmentRequest(Request):
         return self
 
 
+class Examples(Request):
+    """Examples that come with the request of a job and stay with it alone."""
+
+    X: Matrix
+    y: Targets | None = None
+    weights: Weights | None = None
+
+
+class PathRequest(Request):
+    """The regularization path of a model's window, or of other data with the model's kernel."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"minimum": 0.01, "maximum": 100.0, "validation": {"X": [[0.2, 0.5], [0.7, 0.1]], "y": [1, -1]}}
+            ]
+        }
+    )
+
+    parameter: Literal["C", "epsilon", "nu"] | None = Field(
+        default=None, description="`svc`: `C`; `svr`: `C`, the default, or `epsilon`; `oneclass`: `nu`."
+    )
+    minimum: Cost | None = Field(default=None, description="1e-3 for C, 0.01 for nu, epsilon / 10 when absent.")
+    maximum: Cost | None = Field(default=None, description="1e3 for C, 1 for nu, 10 epsilon when absent.")
+    data: Examples | None = Field(default=None, description="Walk the path of these instead of the window.")
+    validation: Examples | None = Field(default=None, description="Examples that the best value is chosen by.")
+
+
 class ApplyRequest(Request):
     """What to apply of a job's result, as its kind says."""
 

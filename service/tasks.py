@@ -36,7 +36,8 @@ class Task:
     decide: Callable[[Predictor, Matrix], tuple[Vector, NDArray[Any]]]
 
 
-def _check_signs(y: Vector | None, field: str) -> None:
+def check_signs(y: Vector | None, field: str) -> None:
+    """Raise InvalidInput unless every entry of y (m,) is -1 or 1."""
     labels = _check_present(y, field)
     wrong = np.flatnonzero(np.abs(labels) != 1.0)
     if wrong.size:
@@ -72,7 +73,7 @@ def _inside(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
 
 
 TASKS: dict[str, Task] = {
-    "svc": Task(LiveSVC, {"classes": (-1, 1)}, _check_signs, _sign),
+    "svc": Task(LiveSVC, {"classes": (-1, 1)}, check_signs, _sign),
     "svr": Task(LiveSVR, {}, _check_present, _value),
     "oneclass": Task(LiveOneClassSVM, {}, _check_absent, _inside),
 }

@@ -47,6 +47,13 @@ class Breakpoints(NamedTuple):
     n_support: Ints  #: (m,) how many are free there or have a coefficient at a bound that is not zero
 
 
+class Sizes(NamedTuple):
+    """How many are free, and how many are free or have a coefficient at a bound that is not zero."""
+
+    n_free: int
+    n_support: int
+
+
 class RegularizationPath:
     """The optimum of a window for every value of a parameter in [``minimum``, ``maximum``].
 
@@ -96,6 +103,12 @@ class RegularizationPath:
     def intercept(self, value: float) -> float:
         """Return b at a value of the parameter."""
         return self._position(value).b
+
+    def sizes(self, value: float) -> Sizes:
+        """Return how many examples are free at a value of the parameter, and how many are support vectors."""
+        found = self._position(value)
+        free = found.seg & 1 == 1
+        return Sizes(int(np.count_nonzero(free)), int(np.count_nonzero(free | (found.beta != 0.0))))
 
     def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
         """Return the error on ``X`` (m, d) and ``y`` (m,) for every value of the parameter.

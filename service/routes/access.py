@@ -13,6 +13,7 @@ from service.auth import allows, scope_of
 from service.errors import MEDIA_TYPE, Forbidden, Unauthorized
 from service.fields import MODEL_ID
 from service.parts import Service
+from service.plots import MEDIA
 from service.streams import MEDIA_TYPE as EVENT_STREAM
 
 _bearer = HTTPBearer(auto_error=False, description="An API key; asked for when the service has any configured.")
@@ -53,6 +54,12 @@ def answers(status: int, model: Any, description: str) -> dict[int | str, dict[s
 def stream_answers(description: str) -> dict[int | str, dict[str, Any]]:
     """OpenAPI's responses of a call that answers with server-sent events."""
     content = {EVENT_STREAM: {"schema": {"type": "string"}}}
+    return {200: {"description": description, "content": content}, **_refusals()}
+
+
+def image_answers(description: str) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI's responses of a call that answers with a picture."""
+    content = {media: {"schema": {"type": "string", "format": "binary"}} for media in MEDIA.values()}
     return {200: {"description": description, "content": content}, **_refusals()}
 
 

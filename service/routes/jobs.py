@@ -11,14 +11,17 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from service.answer_schemas import Job, JobList, UpdateAnswer
-from service.bodies import parse_json, read_body, schema_content
+from service.bodies import Body, parse_json, read_body, schema_content
 from service.errors import EmptyModel, UnknownJob
 from service.fields import JOB_ID
 from service.job_files import JobRecord
+from service.live import LiveModel
 from service.parts import Service
-from service.routes.access import ModelId, Parts, answers, scope, stream_answers
+from service.path_jobs import asked_of
+from service.plots import MEDIA, Extension
+from service.routes.access import ModelId, Parts, answers, image_answers, scope, stream_answers
 from service.routes.learn import IdempotencyKey
-from service.schemas import ApplyRequest, AssessmentRequest
+from service.schemas import ApplyRequest, AssessmentRequest, PathRequest
 from service.streams import Event
 from solvers.errors import InvalidInput
 
@@ -52,6 +55,46 @@ async def assess(id: ModelId, request: Request, service: Parts) -> Response:
         document = asked.model_dump(exclude_none=True)
         record = await service.control.run(lambda: service.jobs.submit("assessment", live, document))
     return _json(_told(record), 202, {"location": f"/jobs/{record.id}"})
+
+
+@router.post(
+    "/models/{id}/regularization-path",
+    status_code=202,
+    summary="Walk the whole regularization path",
+    dependencies=[scope("learn")],
+    responses=answers(202, Job, "The job waits for its turn."),
+    openapi_extra=schema_content("PathRequest"),
+)
+async def regularization_path(id: ModelId, request: Request, service: Parts) -> Response:
+    """Find the optimum for every C (`svr`: or epsilon; `oneclass`: nu) in a range, exactly.
+
+    The result holds the `breakpoints`: by ascending `value` the `key` of the example that changes sides, whether it
+    `becomes` free or bound, and how many are free and support vectors above the value. With `validation` data it has
+    the error, linear from `left` to `right` on each interval between `edges`, and the `best` value with its whole
+    interval; to apply the job moves the live model there, or to `{"choice": {"C": ..}}`.
+    """
+    live = service.models().get(id)
+    with service.control.place():
+        body = await read_body(request, service.settings)
+        record = await service.control.run(_submit_path, service, live, body)
+    return _json(_told(record), 202, {"location": f"/jobs/{record.id}"})
+
+
+def _submit_path(service: Service, live: LiveModel, body: Body) -> JobRecord:
+    asked, given = asked_of(parse_json(body, PathRequest), live.spec, live.published)
+    return service.jobs.submit("regularization-path", live, asked, given)
+
+
+@router.get(
+    "/jobs/{job}/plot.{extension}",
+    summary="See a job's result as a plot",
+    dependencies=[scope("read")],
+    response_class=Response,
+    responses=image_answers("The plot."),
+)
+async def plot(job: JobId, extension: Extension, service: Parts) -> Response:
+    """Of a regularization path: validation error and number of support vectors over the parameter."""
+    return await _in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
 
 
 @router.get("/jobs", summary="List the jobs", dependencies=[scope("read")], responses=answers(200, JobList, "All."))

@@ -13,8 +13,8 @@ from tests.service.process import ServiceProcess
 
 KNOWN = "schema-target"
 STEADY = "schema-steady"
-"""A model that no drawn request changes, so that it can be assessed."""
-ASSESSED = "/models/{id}/assessment"
+"""A model that no drawn request changes, so that jobs can work on it."""
+ASSESSED = ("/models/{id}/assessment", "/models/{id}/regularization-path")
 ENDLESS = "/models/{id}/events"
 """Answers as long as the model lives; drawn requests ask it of models that there are not."""
 
@@ -62,7 +62,7 @@ def test_no_operation_fails(service: ServiceProcess, http: httpx.Client) -> None
         http.post(f"/models/{model}/update", json={"add": {"X": [[0.0], [1.0]], "y": [-1, 1]}}).raise_for_status()
     job = http.post(f"/models/{STEADY}/assessment", json={"method": "leave-one-out"}).json()["id"]
     usual = {"id": KNOWN, "job": job}
-    special: dict[str, dict[str, str]] = {ENDLESS: {}, ASSESSED: {"id": STEADY}}
+    special: dict[str, dict[str, str]] = {ENDLESS: {}, **{path: {"id": STEADY} for path in ASSESSED}}
     document = http.get("/openapi.json").json()
     seen: dict[str, set[int]] = {}
     for result in schemathesis.openapi.from_dict(document).get_all_operations():
@@ -74,6 +74,7 @@ def test_no_operation_fails(service: ServiceProcess, http: httpx.Client) -> None
     assert len(seen) == sum(len(operations) for operations in document["paths"].values())
     assert seen["POST /models/{id}/update"] >= {200, 422}
     assert seen["POST /models/{id}/assessment"] >= {202, 422}
+    assert seen["POST /models/{id}/regularization-path"] >= {202, 422}
     assert seen["GET /jobs/{job}"] == seen["GET /jobs/{job}/events"] == {200}
     assert seen["POST /jobs/{job}/apply"] >= {409}
     assert 201 in seen["POST /models"]
