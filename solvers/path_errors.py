@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+
+ROUNDING = 1e-10  # errors that differ by less than this share of the largest are the same
 Ints = NDArray[np.int64]
 
 
@@ -38,7 +40,8 @@ class ErrorCurve:
     def best(self) -> Best:
         """Return where the error is least: of several intervals the longest, by the ratio of its ends."""
         least = float(min(self.left.min(), self.right.min()))
-        flat = np.flatnonzero((self.left <= least) & (self.right <= least))
+        level = least + ROUNDING * float(max(self.left.max(), self.right.max()))
+        flat = np.flatnonzero((self.left <= level) & (self.right <= level))
         if flat.size == 0:
             i = int(np.argmin(np.minimum(self.left, self.right)))
             at = float(self.edges[i] if self.left[i] <= self.right[i] else self.edges[i + 1])

@@ -198,6 +198,8 @@ def test_of_several_best_intervals_the_longest_is_taken() -> None:
     best = ErrorCurve(np.array([1.0, 2.0, 3.0, 5.0, 12.0, 20.0]), error, error).best()
     assert (best.low, best.high, best.error) == (3.0, 12.0, 0.1)
     assert best.value == pytest.approx(6.0)
+    almost = error - np.array([0.0, 0.0, 1e-15, 0.0, 0.0])
+    assert ErrorCurve(np.array([1.0, 2.0, 3.0, 5.0, 12.0, 20.0]), almost, almost).best().high == 12.0
 
 
 def test_the_largest_of_lines_is_found_with_its_bends() -> None:
