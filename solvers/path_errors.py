@@ -35,7 +35,7 @@ class ErrorCurve:
         """Return the error at a value of the parameter."""
         i = min(max(int(np.searchsorted(self.edges, value, "right")) - 1, 0), self.left.size - 1)
         t = (value - self.edges[i]) / (self.edges[i + 1] - self.edges[i])
-        return float((1.0 - t) * self.left[i] + t * self.right[i])
+        return float(self.left[i] + t * (self.right[i] - self.left[i]))
 
     def best(self) -> Best:
         """Return where the error is least: of several intervals the longest, by the ratio of its ends."""
