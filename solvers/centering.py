@@ -158,24 +158,21 @@ def _cut(old: Segments, first: int, last: int, rhos: Floats) -> Segments:
         mine = np.flatnonzero(order == i)
         new_start[mine[1:]] = own
         new_end[mine[:-1]] = own
-    pools = [old.pool(int(i)) for i in order]
+    sizes = np.diff(old.first)[order]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    pool = np.repeat(old.first[order] - starts[:-1], sizes) + np.arange(starts[-1])
     span = old.start_rho[order] - old.end_rho[order]
-    shares = [(old.start_rho[order] - new_start) / span, (old.start_rho[order] - new_end) / span]
-    beta = [
-        np.concatenate(
-            [old.start_beta[p] + t * (old.end_beta[p] - old.start_beta[p]) for p, t in zip(pools, share, strict=True)]
-        )
-        for share in shares
-    ]
+    shares = [np.repeat((old.start_rho[order] - new) / span, sizes) for new in (new_start, new_end)]
+    beta = [old.start_beta[pool] + share * (old.end_beta[pool] - old.start_beta[pool]) for share in shares]
     return Segments(
         new_start,
         new_end,
         old.start_b[order],
         old.end_b[order],
-        np.cumsum([0, *(p.stop - p.start for p in pools)]),
+        starts,
         old.changes_before[order],
         old.idle[order],
-        np.concatenate([old.slot[p] for p in pools]),
+        old.slot[pool],
         beta[0],
         beta[1],
     )
