@@ -193,19 +193,24 @@ class Jobs:
                 self._records[id] = replace(self._records[id], **values)
 
     def _finish(self, id: str, state: State, error: Exception | None = None) -> None:
-        """Give a job its last state; the disk is told, and if it cannot take it a restart calls the job interrupted."""
+        """Give a job its last state, which is on the disk before it is seen.
+
+        If the disk does not take it, a restart calls the job interrupted.
+        """
         with self._lock:
             self._cancelled.pop(id, None)
-            self._change(id, state=state, finished_at=time.time(), error=None if error is None else problem(error))
             record = self._records.get(id)
             if record is None:
                 return
-            if record.started_at is not None and record.finished_at is not None:
-                self._metrics.job_seconds.labels(record.kind).observe(max(0.0, record.finished_at - record.started_at))
+            told = None if error is None else problem(error)
+            ended = replace(record, state=state, finished_at=time.time(), error=told)
+            if ended.started_at is not None and ended.finished_at is not None:
+                self._metrics.job_seconds.labels(ended.kind).observe(max(0.0, ended.finished_at - ended.started_at))
             try:
-                self._files.save(record)
+                self._files.save(ended)
             except StoreError as failure:
                 log.warning("the end of job %s could not be kept: %s", id, failure)
+            self._records[id] = ended
 
     def _forget_oldest(self) -> None:
         finished = [record.id for record in self._records.values() if record.is_finished]
