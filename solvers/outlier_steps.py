@@ -68,7 +68,7 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
         walked.stalls += way.trace.stalls
         if way.rho == 0.0:
             return walked
-        walked.jump(partition, partition.at_wall() & np.isin(partition.slots, way.tied), partition.theta)
+        walked.jump(partition, np.isin(partition.slots, way.tied), partition.theta)
         still = still + 1 if partition.theta == theta else 0
         if still > STANDSTILLS:
             raise NotOptimal(f"the path stands still at theta = {theta}")

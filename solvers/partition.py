@@ -11,16 +11,18 @@ satisfies the conditions of Theorems 4 and 5. The paper keeps everyone within wa
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import robust_losses
+from solvers.compile import compiled
 from solvers.errors import NotOptimal
 from solvers.follow import follow
 from solvers.incremental import convert
 from solvers.losses import Losses
-from solvers.robust_losses import WITHIN, Sides, Walls, conditional, true_sides
+from solvers.robust_losses import BELOW, BEYOND, WITHIN, Sides, Walls, conditional
 from solvers.state import PathState
 
 Floats = NDArray[np.float64]
@@ -30,6 +32,14 @@ Bools = NDArray[np.bool_]
 AT_WALL = 1e-9  #: f this close to a wall, of the largest finite kink or wall, is at it
 ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
 MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
+
+
+class Look(NamedTuple):
+    """Where everyone stands."""
+
+    objective: float  #: robust, not convex and with nothing dropped
+    proper: Sides  #: (m,) the true side of everyone; of those at a wall, the other one than they count on
+    at_wall: Bools  #: (m,)
 
 
 @dataclass
@@ -50,35 +60,29 @@ class Partition:
     def __post_init__(self) -> None:
         self.resting = np.zeros(self.slots.size, np.bool_)
 
-    @property
-    def f(self) -> Floats:
-        """Decision values, (m,)."""
-        return self.state.examples.f[self.slots]
-
-    @property
+    @cached_property
     def tolerance(self) -> float:
         """How close to its wall an f is at it, in units of f."""
         tables = (self.base.kinks, self.walls.low, self.walls.high)
         return AT_WALL * max(float(np.abs(t[np.isfinite(t)]).max(initial=0.0)) for t in tables)
 
+    @property
+    def f(self) -> Floats:
+        """Decision values, (m,)."""
+        return self.state.examples.f[self.slots]
+
+    def look(self) -> Look:
+        """Say where everyone stands, by the f that is tracked."""
+        true, at_wall = np.empty(self.slots.size, np.int8), np.empty(self.slots.size, np.bool_)
+        e, base, walls = self.state.examples, self.base, self.walls
+        objective = _look(
+            e.f, e.beta, self.state.b, self.slots, base, walls, self.theta, self.sides, self.tolerance, true, at_wall
+        )
+        return Look(objective, true, at_wall)
+
     def objective(self) -> float:
-        """Return the robust objective, not convex and with nothing dropped, by the f that is tracked."""
-        state, f = self.state, self.f
-        beta = state.examples.beta[self.slots]
-        losses = robust_losses.values(self.base, self.walls, self.theta, f)
-        return 0.5 * float(beta @ (f - state.b)) + float(losses.sum())
-
-    def at_wall(self) -> Bools:
-        """Say who stands at a wall, (m,)."""
-        f, tolerance = self.f, self.tolerance
-        near: Bools = (np.abs(f - self.walls.low) <= tolerance) | (np.abs(f - self.walls.high) <= tolerance)
-        return near
-
-    def across(self) -> Sides:
-        """Return the side that everyone would have after crossing the wall next to it, (m,)."""
-        f = self.f
-        nearest = np.where(np.abs(f - self.walls.low) < np.abs(f - self.walls.high), -1, 1)
-        return np.where(self.sides == WITHIN, nearest, WITHIN).astype(np.int8)
+        """Return the robust objective, not convex and with nothing dropped."""
+        return self.look().objective
 
     def switch(self, who: Ints, sides: Sides) -> None:
         """Let examples count on other sides; the state is then not optimal until ``follow``."""
@@ -97,13 +101,14 @@ class Descent:
 
 
 def descend(partition: Partition, tied: Bools) -> Descent:
-    """Switch all ``tied`` examples (m,) at once, follow, and go on until everyone is on the true side.
+    """Switch all ``tied`` examples (m,), who stand at a wall, at once; follow, until everyone is on the true side.
 
     Raises
     ------
     NotOptimal : the objective rose, or the switches do not end
     """
-    return _descend(partition, partition.across(), tied)
+    seen = partition.look()
+    return _descend(partition, seen, tied & seen.at_wall)
 
 
 def settle(partition: Partition) -> Descent:
@@ -113,40 +118,76 @@ def settle(partition: Partition) -> Descent:
     ------
     NotOptimal : see ``descend``
     """
-    return _descend(partition, *misplaced(partition))
+    seen = partition.look()
+    return _descend(partition, seen, misplaced(partition, seen))
 
 
-def _descend(partition: Partition, sides: Sides, wrong: Bools) -> Descent:
-    """Switch who is ``wrong`` to the ``sides`` (m,) named, and so on.
+def _descend(partition: Partition, seen: Look, wrong: Bools) -> Descent:
+    """Switch who is ``wrong``, and so on.
 
     An example that stands at its wall in the end, because others hold its f there, is optimal on either side: that has
     been tried, and it rests there.
     """
     done = Descent([])
-    start = before = partition.objective()
+    start = seen.objective
     while wrong.any():
         who = np.flatnonzero(wrong)
-        partition.switch(who, sides[who])
-        done.switched += zip(who.tolist(), sides[who].tolist(), strict=True)
+        partition.switch(who, seen.proper[who])
+        done.switched += zip(who.tolist(), seen.proper[who].tolist(), strict=True)
         done.rounds += 1
         if partition.theta == 1.0:
             break  # both sides are the same still: nothing moves, not even b where nobody is free
         done.events += follow(partition.state).events
-        now = partition.objective()
-        if now > before + ROUNDING * max(abs(before), abs(now)):
-            raise NotOptimal(f"the objective rose from {before} to {now} at a D-step")
+        before, seen = seen.objective, partition.look()
+        if seen.objective > before + ROUNDING * max(abs(before), abs(seen.objective)):
+            raise NotOptimal(f"the objective rose from {before} to {seen.objective} at a D-step")
         if done.rounds > MOST_ROUNDS:
             raise NotOptimal(f"a D-step did not end within {MOST_ROUNDS} rounds")
-        before = now
-        sides, wrong = misplaced(partition)
-    done.drop = start - before
+        wrong = misplaced(partition, seen)
+    done.drop = start - seen.objective
     return done
 
 
-def misplaced(partition: Partition) -> tuple[Sides, Bools]:
-    """Return on which side everyone should be, and who is elsewhere; who has come to a wall must try its other side."""
-    at = partition.at_wall()
-    true = true_sides(partition.walls, partition.f)
-    fresh = at & ~partition.resting
-    partition.resting = at
-    return np.where(at, partition.across(), true), np.where(at, fresh, true != partition.sides)
+def misplaced(partition: Partition, seen: Look) -> Bools:
+    """Say who is not on the side where he should be, (m,); who has come to a wall must try its other side."""
+    wrong: Bools = (seen.proper != partition.sides) & ~(seen.at_wall & partition.resting)
+    partition.resting = seen.at_wall
+    return wrong
+
+
+@compiled
+def _look(
+    f_of: Floats,
+    beta_of: Floats,
+    b: float,
+    slots: Ints,
+    base: Losses,
+    walls: Walls,
+    theta: float,
+    sides: Sides,
+    tolerance: float,
+    proper: Sides,
+    at_wall: Bools,
+) -> float:
+    objective = 0.0
+    for i in range(slots.size):
+        f, beta, p = f_of[slots[i]], beta_of[slots[i]], base.n_kinks[i]
+        first, last = base.levels[i, 0], base.levels[i, p]
+        low, high = walls.low[i], walls.high[i]
+        objective += 0.5 * beta * (f - b)
+        if p > 0:
+            objective -= first * (f - base.kinks[i, 0])
+            for q in range(p):
+                objective += (base.levels[i, q] - base.levels[i, q + 1]) * max(0.0, f - base.kinks[i, q])
+        proper[i] = WITHIN
+        if f < low:
+            objective += (1.0 - theta) * first * (f - low)
+            proper[i] = BELOW
+        elif f > high:
+            objective += (1.0 - theta) * last * (f - high)
+            proper[i] = BEYOND
+        at_wall[i] = abs(f - low) <= tolerance or abs(f - high) <= tolerance
+        if at_wall[i]:
+            nearest = BELOW if abs(f - low) < abs(f - high) else BEYOND
+            proper[i] = nearest if sides[i] == WITHIN else WITHIN
+    return objective

@@ -19,7 +19,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import losses as tables
 from solvers.losses import Losses
 
 Floats = NDArray[np.float64]
@@ -97,13 +96,3 @@ def outermost(base: Losses, sides: Sides) -> Floats:
     """Return the level of the piece beyond the wall of each outlier, (m,); 0 for the others."""
     last = base.levels[np.arange(sides.size), base.n_kinks]
     return np.where(sides == BELOW, base.levels[:, 0], np.where(sides == BEYOND, last, 0.0))
-
-
-def values(base: Losses, walls: Walls, theta: float, f: Floats) -> Floats:
-    """Return each robust loss at ``f`` (m,), nothing left out: also what the paper's ``J_P`` drops as constant."""
-    beyond = true_sides(walls, f)
-    over = np.zeros(f.size)
-    below, above = beyond == BELOW, beyond == BEYOND
-    over[below] = f[below] - walls.low[below]
-    over[above] = f[above] - walls.high[above]
-    return tables.values(base, f) + (1.0 - theta) * outermost(base, beyond) * over

@@ -28,6 +28,8 @@ def warm_up() -> None:
     leave_one_out(model)
     model.regularization_path(5.0, 20.0).best(X, y)
     LiveSVR(gamma=0.5).fit(X, y.astype(float)).regularization_path(0.5, 2.0).best(X, y.astype(float))
+    for parameter in ("theta", "s"):
+        model.outlier_path(parameter).best(X, y)
     _what_comes_up_rarely(model)
 
 
