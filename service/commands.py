@@ -34,19 +34,50 @@ class Removal:
 
 
 @dataclass(frozen=True)
+class Robust:
+    """Robust losses from now on, and who starts beyond a wall: -1 where f is too low, 1 where it is too high.
+
+    A ``theta`` of 1 makes the losses convex again.
+    """
+
+    theta: float
+    s: float
+    sides: dict[Key, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Edits:
-    """What changes of examples that stay: targets and weights by key, all weights by a factor; and the model's C."""
+    """What changes of examples that stay: targets, weights, by key or by a factor; and of the model: C, its losses."""
 
     relabel: dict[Key, float] = field(default_factory=dict)
     reweight: dict[Key, float] = field(default_factory=dict)
     decay: float = 1.0
     C: float | None = None
+    robust: Robust | None = None
 
     def only(self, staying: Container[Key]) -> Edits:
         """These edits without those of examples that do not stay."""
         relabel = {key: y for key, y in self.relabel.items() if key in staying}
         reweight = {key: weight for key, weight in self.reweight.items() if key in staying}
-        return replace(self, relabel=relabel, reweight=reweight)
+        robust = self.robust
+        if robust is not None:
+            robust = replace(robust, sides={key: side for key, side in robust.sides.items() if key in staying})
+        return replace(self, relabel=relabel, reweight=reweight, robust=robust)
+
+    def document(self) -> dict[str, Any]:
+        """These edits as numbers, lists and dicts."""
+        parts = dict(vars(self))
+        if self.robust is None:
+            del parts["robust"]  # as before there was any: a digest from then is the same now
+        else:
+            parts["robust"] = vars(self.robust)
+        return parts
+
+    @classmethod
+    def from_document(cls, parts: dict[str, Any]) -> Edits:
+        """The edits that a document tells of."""
+        robust = parts.get("robust")
+        return cls(**parts | {"robust": robust and Robust(**robust)})
 
 
 def paired(keys: list[Key], values: Vector, field: str) -> dict[Key, float]:
@@ -66,8 +97,12 @@ class Update:
 
     def digest(self) -> bytes:
         """SHA-256 of what was asked, the same in whichever format it came."""
-        parts = {"add": self.add, "remove": self.remove, "edits": self.edits}
-        return hashlib.sha256(codec.pack({name: part and vars(part) for name, part in parts.items()})).digest()
+        parts = {
+            "add": self.add and vars(self.add),
+            "remove": self.remove and vars(self.remove),
+            "edits": self.edits and self.edits.document(),
+        }
+        return hashlib.sha256(codec.pack(parts)).digest()
 
 
 @dataclass(frozen=True)
@@ -92,11 +127,12 @@ class Command:
 
     def encode(self) -> bytes:
         """Bytes for the log."""
-        return codec.encode(vars(self) | {"add": self.add and vars(self.add), "edits": self.edits and vars(self.edits)})
+        parts = {"add": self.add and vars(self.add), "edits": self.edits and self.edits.document()}
+        return codec.encode(vars(self) | parts)
 
     @classmethod
     def decode(cls, data: bytes) -> Command:
         """The command in a record of the log; raises StoreDamaged or StoreTooNew."""
         document: dict[str, Any] = codec.decode(data)
         add, edits = document.pop("add"), document.pop("edits", None)  # schema 1 knew no edits
-        return cls(add=add and Batch(**add), edits=edits and Edits(**edits), **document)
+        return cls(add=add and Batch(**add), edits=edits and Edits.from_document(edits), **document)

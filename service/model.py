@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from service.commands import Batch, Command, Edits
+from service.commands import Batch, Command, Edits, Robust
 from service.schemas import ModelSpec
 from service.store import codec
 from service.store.base import StoreDamaged
@@ -16,6 +16,7 @@ from service.tasks import new_estimator, restored_estimator
 from service.window import Window
 from solvers.errors import SolverError
 from solvers.live_estimator import LiveEstimator
+from solvers.robustness import Robustness
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,22 @@ class ModelState:
         if self._is_fitted:
             changed = changed | {"gamma": self.estimator.gamma_}  # the one that the first data set
         estimator = new_estimator(self.spec, self.cache_mb, **changed)
-        outcome = _follow(estimator, self._window_after(command, edits), [], None)
+        window = self._window_after(command, edits)
+        outcome = _follow(estimator, window, [], None)
+        robust = edits.robust or self._robust(edits)
+        if robust is not None:
+            outcome = _follow(estimator, None, [], Edits(robust=robust).only(window.keys or []))
         self.estimator = estimator
         self._done(command, outcome)
         return outcome
+
+    def _robust(self, edits: Edits) -> Robust | None:
+        """How robust the model is now, with the sides of all who are not relabelled."""
+        robust = self.estimator.robustness() if self._is_fitted else None
+        if robust is None:
+            return None
+        kept = {key: side for key, side in robust.outliers.items() if key not in edits.relabel}
+        return Robust(robust.theta, robust.s, kept)
 
     @property
     def _is_fitted(self) -> bool:
@@ -182,7 +195,11 @@ def _follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edit
         remove=remove or None,
         keys=None if add is None else add.keys,
         sample_weight=None if add is None else add.weights,
-        **({} if edits is None else vars(edits)),
+        **({} if edits is None else vars(edits) | {"robust": _robustness(edits.robust)}),
     )
     sizes = Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation))
     return Outcome(sizes, int(report.events), float(report.seconds), int(report.changed))
+
+
+def _robustness(robust: Robust | None) -> Robustness | None:
+    return None if robust is None else Robustness(robust.theta, robust.s, robust.sides)

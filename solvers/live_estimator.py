@@ -17,15 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 from solvers import validation
 from solvers.certificate import Certificate
 from solvers.conditions import LocalOptimality
+from solvers.edits import NO_EDITS, Edits, edited
 from solvers.errors import InvalidInput
 from solvers.kernels import Gram, Kernel
 from solvers.losses import Losses
 from solvers.losses import leaving as leaving_losses
 from solvers.passage import Trace
 from solvers.predictor import Predictor
-from solvers.reports import NO_EDITS, Edits, UpdateReport
-from solvers.robust_losses import WITHIN, Sides, Walling, conditional
-from solvers.robustness import Robustness, Terms, checked
+from solvers.reports import UpdateReport
+from solvers.robust_losses import Sides, Walling, conditional
+from solvers.robustness import Robustness, Terms
 from solvers.validation import Key
 from solvers.window import Change, Window
 
@@ -159,7 +160,7 @@ class LiveEstimator:
         leaving = validation.known_keys(remove, window.keys)
         names = window.unused_keys(len(targets)) if keys is None else keys
         adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
-        changing, new_y, new_weights, new_sides = self._edited(window, edits, set(leaving))
+        changing, new_y, new_weights, new_sides = edited(window, edits, set(leaving), self._targets, self._walling)
         C = edits.C
         robust = edits.robust or self._robust
         if robust is not None and robust.theta == 1.0:
@@ -201,37 +202,6 @@ class LiveEstimator:
         """Return the losses of examples that count on these sides."""
         base = self._losses(targets, weights, C)
         return base if robust is None else conditional(base, sides, robust.theta)
-
-    def _edited(self, window: Window, edits: Edits, leaving: set[Key]) -> tuple[list[Key], Floats, Floats, Sides]:
-        """Return who is changed, and their targets, weights and sides from now on."""
-        if edits is NO_EDITS:
-            return [], np.empty(0), np.empty(0), np.empty(0, np.int8)
-        relabelled = validation.known_keys(edits.relabel, window.keys, field="relabel")
-        reweighted = validation.known_keys(edits.reweight, window.keys, field="reweight")
-        for field, named in (("relabel", relabelled), ("reweight", reweighted)):
-            for row, key in enumerate(named):
-                if key in leaving:
-                    raise InvalidInput(f"{key!r} is also to be removed", field=field, row=row)
-        corrected = self._targets(list(edits.relabel.values()), len(relabelled)) if relabelled else np.empty(0)
-        given = validation.sample_weights(list(edits.reweight.values()), len(reweighted))
-        if not 0 < validation.positive(edits.decay, "decay") <= 1:
-            raise InvalidInput(f"must lie in (0, 1], not {edits.decay!r}", field="decay")
-        if edits.decay != 1 or edits.C is not None or edits.robust is not None:
-            changing = [key for key in window.keys if key not in leaving]
-        else:
-            changing = list(dict.fromkeys([*relabelled, *reweighted]))
-        y, weights, sides = window.targets_of(changing)
-        weights *= edits.decay
-        place = {key: i for i, key in enumerate(changing)}
-        y[[place[key] for key in relabelled]] = corrected
-        weights[[place[key] for key in reweighted]] = given
-        sides[[place[key] for key in relabelled]] = WITHIN
-        if edits.robust is not None:
-            robust = checked(edits.robust, place)
-            self._walling(robust.s)
-            sides[:] = WITHIN
-            sides[[place[key] for key in robust.outliers]] = list(robust.outliers.values())
-        return changing, y, weights, sides
 
     def _report(self, trace: Trace, change: Change, seconds: float) -> UpdateReport:
         state = self._window.state
@@ -309,6 +279,13 @@ class LiveEstimator:
         """Return how far the model is from the optimum of its window, recomputed from the data."""
         self._check_fitted()
         return self._window.certificate()
+
+    def robustness(self) -> Robustness | None:
+        """Return how robust the model is, with who counts as an outlier; None: its losses are convex."""
+        if self._robust is None:
+            return None
+        sides = zip(self._window.keys, self._window.sides.tolist(), strict=True)
+        return Robustness(self._robust.theta, self._robust.s, {key: side for key, side in sides if side})
 
     def local_optimality(self) -> LocalOptimality:
         """Return how well a robust model satisfies the conditions of a local optimum, recomputed from the data.

@@ -1,12 +1,9 @@
-"""What an update changes of examples that stay, and what it reports."""
+"""What an update reports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
-from solvers.robustness import Robustness
 from solvers.validation import Key
 
 
@@ -44,16 +41,3 @@ class UpdateReport:
     refreshes: int
     refactorizations: int
     retrained: bool
-
-
-class Edits(NamedTuple):
-    """What an update changes of examples that stay, and of the model."""
-
-    relabel: Mapping[Key, Any]
-    reweight: Mapping[Key, float]
-    decay: float = 1.0
-    C: float | None = None
-    robust: Robustness | None = None
-
-
-NO_EDITS = Edits({}, {})

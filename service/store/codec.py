@@ -21,9 +21,9 @@ import numpy as np
 
 from service.store.base import StoreDamaged, StoreTooNew
 
-SCHEMA = 2
-"""2: commands hold edits, snapshots the current parameters that an update can change."""
-READABLE = frozenset({1, 2})
+SCHEMA = 3
+"""2: commands hold edits, snapshots the current parameters that an update can change. 3: models can be robust."""
+READABLE = frozenset({1, 2, 3})
 
 _MAGIC = b"LSVM"
 _HEADER = struct.Struct("<4sH32s")

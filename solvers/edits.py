@@ -1,0 +1,83 @@
+"""What an update changes of examples that stay, and what that comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers import validation
+from solvers.errors import InvalidInput
+from solvers.robust_losses import WITHIN, Sides
+from solvers.robustness import Robustness, checked
+from solvers.validation import Key
+from solvers.window import Window
+
+Floats = NDArray[np.float64]
+
+
+class Edits(NamedTuple):
+    """What an update changes of examples that stay, and of the model."""
+
+    relabel: Mapping[Key, Any]
+    reweight: Mapping[Key, float]
+    decay: float = 1.0
+    C: float | None = None
+    robust: Robustness | None = None
+
+
+NO_EDITS = Edits({}, {})
+
+
+class Edited(NamedTuple):
+    """Who is changed, and what they have from now on."""
+
+    keys: list[Key]
+    y: Floats  #: (m,) targets
+    weights: Floats  #: (m,)
+    sides: Sides  #: (m,) of their walls
+
+
+def edited(
+    window: Window,
+    edits: Edits,
+    leaving: set[Key],
+    targets: Callable[[ArrayLike, int], Floats],
+    walling: Callable[[float], object],
+) -> Edited:
+    """Return what edits come to; ``targets`` reads so many targets, ``walling`` refuses an s that cannot be.
+
+    Raises
+    ------
+    InvalidInput, UnknownKey, DuplicateKey : see the message
+    """
+    if edits is NO_EDITS:
+        return Edited([], np.empty(0), np.empty(0), np.empty(0, np.int8))
+    relabelled = validation.known_keys(edits.relabel, window.keys, field="relabel")
+    reweighted = validation.known_keys(edits.reweight, window.keys, field="reweight")
+    for field, named in (("relabel", relabelled), ("reweight", reweighted)):
+        for row, key in enumerate(named):
+            if key in leaving:
+                raise InvalidInput(f"{key!r} is also to be removed", field=field, row=row)
+    corrected = targets(list(edits.relabel.values()), len(relabelled)) if relabelled else np.empty(0)
+    given = validation.sample_weights(list(edits.reweight.values()), len(reweighted))
+    if not 0 < validation.positive(edits.decay, "decay") <= 1:
+        raise InvalidInput(f"must lie in (0, 1], not {edits.decay!r}", field="decay")
+    if edits.decay != 1 or edits.C is not None or edits.robust is not None:
+        changing = [key for key in window.keys if key not in leaving]
+    else:
+        changing = list(dict.fromkeys([*relabelled, *reweighted]))
+    y, weights, sides = window.targets_of(changing)
+    weights *= edits.decay
+    place = {key: i for i, key in enumerate(changing)}
+    y[[place[key] for key in relabelled]] = corrected
+    weights[[place[key] for key in reweighted]] = given
+    sides[[place[key] for key in relabelled]] = WITHIN
+    if edits.robust is not None:
+        robust = checked(edits.robust, place)
+        walling(robust.s)
+        sides[:] = WITHIN
+        sides[[place[key] for key in robust.outliers]] = list(robust.outliers.values())
+    return Edited(changing, y, weights, sides)
