@@ -140,6 +140,21 @@ class Client:
         body |= {name: given and {"X": _listed(given[0]), "y": _listed(given[1])} for name, given in examples.items()}
         return self._json("POST", f"/models/{id}/regularization-path", json=body)
 
+    def outlier_path(
+        self,
+        id: str,
+        parameter: Literal["theta", "s"] = "theta",
+        *,
+        theta: float = 0.0,
+        s: float | None = None,
+        validation: tuple[ArrayLike, ArrayLike] | None = None,
+        hold_out: float | None = None,
+    ) -> dict[str, Any]:
+        """Ask which labels or targets of a model's window look wrong, and for robust models: a job."""
+        body: dict[str, Any] = {"parameter": parameter, "theta": theta, "s": s, "hold_out": hold_out}
+        body["validation"] = validation and {"X": _listed(validation[0]), "y": _listed(validation[1])}
+        return self._json("POST", f"/models/{id}/outlier-path", json=body)
+
     def apply(self, job: str, **choice: Any) -> dict[str, Any]:
         """Bring what a job found into its live model; ``choice`` as its kind says, such as ``C=2.0``."""
         headers = {"idempotency-key": uuid.uuid4().hex}

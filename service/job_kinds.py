@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service import path_jobs
+from service import outlier_jobs, path_jobs
 from service.commands import Update
 from service.model import ModelCopy
 from service.plots import Extension
@@ -53,4 +53,5 @@ def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
 KINDS: Mapping[str, JobKind] = {
     "assessment": JobKind(assess),
     "regularization-path": JobKind(path_jobs.walk, path_jobs.move_to, path_jobs.plot),
+    "outlier-path": JobKind(outlier_jobs.walk, outlier_jobs.make_robust, outlier_jobs.plot),
 }

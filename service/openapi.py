@@ -12,6 +12,7 @@ from service.schemas import (
     ApplyRequest,
     AssessmentRequest,
     ModelSpec,
+    OutlierPathRequest,
     PathRequest,
     PredictRequest,
     RestoreRequest,
@@ -25,6 +26,7 @@ _NAMED = (
     PredictRequest,
     AssessmentRequest,
     PathRequest,
+    OutlierPathRequest,
     ApplyRequest,
     Problem,
 )

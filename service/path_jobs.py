@@ -45,12 +45,12 @@ def asked_of(request: PathRequest, spec: ModelSpec, published: Published) -> tup
     width = published.n_features
     if request.data is not None:
         task_of(spec).check_targets(request.data.y, "data.y")
-        width = _check_shape(request.data, "data", None)
+        width = check_shape(request.data, "data", None)
         given["data"] = request.data
         asked["data_rows"] = len(request.data.X)
     if request.validation is not None:
         _check_validation_targets(request.validation.y, spec)
-        _check_shape(request.validation, "validation", width)
+        check_shape(request.validation, "validation", width)
         given["validation"] = request.validation
         asked["validation_rows"] = len(request.validation.X)
     return asked, given
@@ -66,7 +66,8 @@ def _default_range(spec: ModelSpec, parameter: str) -> tuple[float, float]:
     raise InvalidInput(f"{parameter} is no parameter of this model that can be moved", field="parameter")
 
 
-def _check_shape(given: Examples, name: str, width: int | None) -> int:
+def check_shape(given: Examples, name: str, width: int | None) -> int:
+    """Return the number of columns of examples that came with a request; raises InvalidInput."""
     rows, columns = given.X.shape
     if width is not None and columns != width:
         raise InvalidInput(f"has {columns} columns, there are {width} features", field=f"{name}.X", row=0)

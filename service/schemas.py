@@ -291,6 +291,35 @@ class PathRequest(Request):
     validation: Examples | None = Field(default=None, description="Examples that the best value is chosen by.")
 
 
+class OutlierPathRequest(Request):
+    """The outlier path of a model's window: robust models, and which labels or targets look wrong."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"parameter": "s", "hold_out": 0.2}]})
+
+    parameter: Literal["theta", "s"] = Field(
+        default="theta",
+        description="`theta`: the weight of outliers falls to `theta`; `s`: the margin or residual that makes one.",
+    )
+    theta: float = Field(default=0.0, ge=0, lt=1, description="Share of their slope that losses of outliers keep.")
+    s: float | None = Field(
+        default=None,
+        ge=-1e12,
+        le=1e12,
+        description="`svc`: the margin below which a label is wrong, not positive, 0 when absent; `svr`: the residual "
+        "above which a target is, positive; chosen from the residuals when absent.",
+    )
+    validation: Examples | None = Field(default=None, description="Examples that the best value is chosen by.")
+    hold_out: float | None = Field(
+        default=None, gt=0, le=0.5, description="Or by this share of the window, along the path of the rest."
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_choose(self) -> Self:
+        if self.validation is not None and self.hold_out is not None:
+            raise InvalidInput("is for when there are no validation examples", field="hold_out")
+        return self
+
+
 class ApplyRequest(Request):
     """What to apply of a job's result, as its kind says."""
 

@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
+from service import outlier_jobs
 from service.answer_schemas import Job, JobList, UpdateAnswer
 from service.bodies import Body, parse_json, read_body, schema_content
 from service.errors import EmptyModel, UnknownJob
@@ -21,7 +22,7 @@ from service.path_jobs import asked_of
 from service.plots import MEDIA, Extension
 from service.routes.access import ModelId, Parts, answers, image_answers, scope, stream_answers
 from service.routes.learn import IdempotencyKey
-from service.schemas import ApplyRequest, AssessmentRequest, PathRequest
+from service.schemas import ApplyRequest, AssessmentRequest, OutlierPathRequest, PathRequest
 from service.streams import Event
 from solvers.errors import InvalidInput
 
@@ -85,6 +86,34 @@ def _submit_path(service: Service, live: LiveModel, body: Body) -> JobRecord:
     return service.jobs.submit("regularization-path", live, asked, given)
 
 
+@router.post(
+    "/models/{id}/outlier-path",
+    status_code=202,
+    summary="Walk the outlier path",
+    dependencies=[scope("learn")],
+    responses=answers(202, Job, "The job waits for its turn."),
+    openapi_extra=schema_content("OutlierPathRequest"),
+)
+async def outliers(id: ModelId, request: Request, service: Parts) -> Response:
+    """Find which labels (`svr`: targets) look wrong, and robust models that do not follow them.
+
+    The result holds `suspected`: keys in the order in which they gave way, each with the `value` at which it did; all
+    `switches` along the path; and with `validation` data or a share held back, the error at each breakpoint and the
+    `best` value. To apply the job makes the live model robust with that value, or with `{"choice": {"value": ..}}`,
+    and it stays so; a theta of 1 makes it convex again.
+    """
+    live = service.models().get(id)
+    with service.control.place():
+        body = await read_body(request, service.settings)
+        record = await service.control.run(_submit_outliers, service, live, body)
+    return _json(_told(record), 202, {"location": f"/jobs/{record.id}"})
+
+
+def _submit_outliers(service: Service, live: LiveModel, body: Body) -> JobRecord:
+    asked, given = outlier_jobs.asked_of(parse_json(body, OutlierPathRequest), live.spec, live.published)
+    return service.jobs.submit("outlier-path", live, asked, given)
+
+
 @router.get(
     "/jobs/{job}/plot.{extension}",
     summary="See a job's result as a plot",
@@ -93,7 +122,7 @@ def _submit_path(service: Service, live: LiveModel, body: Body) -> JobRecord:
     responses=image_answers("The plot."),
 )
 async def plot(job: JobId, extension: Extension, service: Parts) -> Response:
-    """Of a regularization path: validation error and number of support vectors over the parameter."""
+    """Of a path: validation error, and number of support vectors or of outliers, over the parameter."""
     return await _in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
 
 

@@ -1,0 +1,165 @@
+"""Outlier paths of a live model over REST: what they find, show and refuse, and robust models that stay so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from service.client import Client
+from service.commands import Command, Edits, Robust, Update
+from service.outlier_jobs import make_robust
+from solvers import IncrementalSVC, IncrementalSVR
+from solvers.errors import InvalidInput
+from solvers.robustness import Robustness
+from tests.oracle import Kernel
+from tests.robust import judge_labels
+from tests.service.conftest import Make
+from tests.service.process import ServiceProcess
+from tests.service.test_jobs import awaited
+from tests.service.test_path_jobs import GAMMA, RBF, data, learnt
+
+
+def spoilt(n: int = 80) -> tuple[Any, Any, Any]:
+    """Return rows, labels of which some are wrong, and who those are."""
+    X, y = data(n)
+    wrong = np.random.default_rng(1).random(n) < 0.15
+    return X, np.where(wrong, -y, y), wrong
+
+
+def done(http: httpx.Client, model: str, body: dict[str, Any]) -> dict[str, Any]:
+    answer = http.post(f"/models/{model}/outlier-path", json=body)
+    assert answer.status_code == 202, answer.text
+    job = awaited(http, answer.json()["id"])
+    assert job["state"] == "done", job
+    return job
+
+
+@pytest.mark.parametrize("parameter", ["theta", "s"])
+def test_the_path_of_a_live_window_is_that_of_the_library(http: httpx.Client, make: Make, parameter: Any) -> None:
+    X, y, wrong = spoilt()
+    V, v = data(60, seed=3)
+    model = make(kernel=RBF, C=2.0)
+    learnt(http, model, X, y)
+    job = done(http, model, {"parameter": parameter, "validation": {"X": V.tolist(), "y": v.tolist()}})
+    result = job["result"]
+    path = IncrementalSVC(C=2.0, gamma=GAMMA).fit(X, y).outlier_path(parameter)
+    order = path.order_of_outliers()
+    assert result["suspected"]["key"] == [f"k{key}" for key, _ in order]
+    np.testing.assert_allclose(result["suspected"]["value"], [value for _, value in order], rtol=1e-7, atol=1e-12)
+    assert np.mean(wrong[[int(key) for key, _ in order[:5]]]) >= 0.8
+    values, errors = path.validation_errors(V, v)
+    np.testing.assert_allclose(result["validation"]["value"], values, rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(result["validation"]["error"], errors)
+    assert result["validation"]["best"]["error"] == errors.min()
+    assert http.get(f"/models/{model}").json()["version"] == 1
+    for extension, start in (("svg", b"<?xml"), ("png", b"\x89PNG")):
+        assert http.get(f"/jobs/{job['id']}/plot.{extension}").content.startswith(start)
+
+
+def test_what_is_applied_stays_robust(http: httpx.Client, make: Make) -> None:
+    X, y, _ = spoilt()
+    model = make(kernel=RBF, C=2.0)
+    learnt(http, model, X, y)
+    job = done(http, model, {"parameter": "s", "hold_out": 0.25})
+    assert job["result"]["validation"]["held_back"] == 20
+    answer = http.post(f"/jobs/{job['id']}/apply", json={"choice": {"value": -0.25}})
+    assert answer.status_code == 200, answer.text
+    rival = IncrementalSVC(C=2.0, gamma=GAMMA).fit(X, y)
+    rival.update(robust=rival.outlier_path("s").robustness(-0.25))
+    more, labels = data(20, seed=5)
+    http.post(f"/models/{model}/update", json={"add": {"X": more.tolist(), "y": (-labels).tolist()}}).raise_for_status()
+    rival.update(add=(more, -labels))
+    assert judge_labels(rival, Kernel("rbf", GAMMA), 2.0, 0.0, -0.25).violation <= 1e-7
+    f = http.post(f"/models/{model}/predict", json={"X": X.tolist()}).json()["decision"]
+    np.testing.assert_allclose(f, rival.decision_function(X), atol=1e-7)
+
+
+def test_a_robust_model_survives_kill_and_restart(tmp_path: Path) -> None:
+    X, y, _ = spoilt()
+    with ServiceProcess(tmp_path) as process:
+        with Client(process.url) as client:
+            client.create_model("robust", C=2.0, kernel=RBF)
+            client.update("robust", X, y)
+            job = client.wait(client.outlier_path("robust", "theta", theta=0.2)["id"])
+            assert client.apply(job["id"], value=0.3)["version"] == 2
+            client.update("robust", *data(10, seed=4))
+            before = client.predict("robust", X)["decision"]
+        process.kill()
+        process.start()
+        with Client(process.url) as client:
+            np.testing.assert_allclose(client.predict("robust", X)["decision"], before, atol=1e-12)
+            assert client.update("robust", *data(10, seed=6))["version"] == 4
+
+
+def test_regression(http: httpx.Client, make: Make) -> None:
+    X, _ = data(60)
+    y = X[:, 0] + np.where(np.arange(60) % 12 == 0, 5.0, 0.0)
+    model = make(task="svr", kernel=RBF, C=3.0, epsilon=0.1)
+    learnt(http, model, X, y)
+    result = done(http, model, {"parameter": "s", "s": 1.0})["result"]
+    path = IncrementalSVR(C=3.0, epsilon=0.1, gamma=GAMMA).fit(X, y).outlier_path("s", s=1.0)
+    assert result["suspected"]["key"] == [f"k{key}" for key, _ in path.order_of_outliers()]
+    update = make_robust(result, {})
+    assert update.edits is not None
+    assert update.edits.robust == Robust(
+        0.0, 1.0, {f"k{key}": side for key, side in path.robustness(1.0).outliers.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"theta": -0.1}, "theta"),
+        ({"theta": 1.0}, "theta"),
+        ({"s": 0.5}, "s"),
+        ({"parameter": "C"}, "parameter"),
+        ({"hold_out": 0.9}, "hold_out"),
+        ({"validation": {"X": [[0.0, 0.0]], "y": [2]}}, "validation.y"),
+        ({"validation": {"X": [[0.0]], "y": [1]}}, "validation.X"),
+        ({"validation": {"X": [[0.0, 0.0]], "y": [1]}, "hold_out": 0.2}, "hold_out"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(http: httpx.Client, make: Make, body: dict[str, Any], field: str) -> None:
+    model = make(kernel=RBF)
+    learnt(http, model, *data(10))
+    answer = http.post(f"/models/{model}/outlier-path", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["field"] == field
+
+
+def test_models_that_cannot_be_robust(http: httpx.Client, make: Make) -> None:
+    empty = make(kernel=RBF)
+    assert http.post(f"/models/{empty}/outlier-path", json={}).json()["type"].endswith("empty-model")
+    oneclass = make(task="oneclass", kernel=RBF, nu=0.3)
+    learnt(http, oneclass, data(10)[0], None)
+    assert "no robust losses" in http.post(f"/models/{oneclass}/outlier-path", json={}).json()["detail"]
+    svr = make(task="svr", kernel=RBF, epsilon=0.1)
+    learnt(http, svr, *data(10))
+    assert http.post(f"/models/{svr}/outlier-path", json={"s": 0.0}).status_code == 422
+
+
+@pytest.mark.parametrize("choice", [{"value": 2.0}, {"value": "much"}, {"C": 1.0}])
+def test_only_a_value_of_the_path_can_be_applied(choice: dict[str, Any]) -> None:
+    result = {
+        "parameter": "theta",
+        "fixed": 0.0,
+        "start": 1.0,
+        "end": 0.0,
+        "outliers_at_start": {"key": [], "side": []},
+        "switches": {"value": [], "key": [], "side": []},
+    }
+    with pytest.raises(InvalidInput, match="choice"):
+        make_robust(result, choice)
+
+
+def test_commands_keep_what_makes_a_model_robust() -> None:
+    robust = Robust(0.5, 0.0, {"a": 1, 7: -1})
+    command = Command(None, [], 0.0, 0, None, Edits(robust=robust))
+    assert Command.decode(command.encode()) == command
+    assert Edits(robust=robust).only({7}) == Edits(robust=Robust(0.5, 0.0, {7: -1}))
+    assert Update(edits=Edits(C=1.0)).digest() != Update(edits=Edits(C=1.0, robust=robust)).digest()
+    assert Robustness(0.5, 0.0, robust.sides).outliers == robust.sides
