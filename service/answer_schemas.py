@@ -37,8 +37,19 @@ class PredictAnswer(BaseModel):
     stale: bool = Field(description="True when updates are refused now, so that newer data may be unknown.")
 
 
+class Robust(BaseModel):
+    """Proof that a robust model is a local optimum: `violation` of the conditions, how close anybody is to a wall."""
+
+    theta: float
+    s: float
+    n_outliers: int
+    n_held: int
+    violation: float
+    wall_distance: float | None = None
+
+
 class Certificate(BaseModel):
-    """Proof of optimality, recomputed from the window's data alone."""
+    """Proof of optimality, recomputed from the window's data alone; of a robust model, given who its outliers are."""
 
     version: int
     relative_gap: float
@@ -47,6 +58,7 @@ class Certificate(BaseModel):
     primal: float
     dual: float
     n_examples: int
+    robust: Robust | None = None
 
 
 class Checkpoint(BaseModel):

@@ -275,9 +275,10 @@ class LiveModel:
             raise EmptyModel(f"model {self.id} knows no example yet")
         with self._around.solves:
             found = self._state.estimator.certificate()
+            robust = self._state.robustness_proof()
         names = ("relative_gap", "duality_gap", "max_violation", "primal", "dual")
         numbers = {name: float(getattr(found, name)) for name in names}
-        return {"version": self._state.version, **numbers, "n_examples": int(found.n_examples)}
+        return {"version": self._state.version, **numbers, "n_examples": int(found.n_examples), **robust}
 
     def _copy(self) -> ModelCopy:
         self._check_exists()

@@ -109,6 +109,24 @@ class ModelState:
         kept = {key: side for key, side in robust.outliers.items() if key not in edits.relabel}
         return Robust(robust.theta, robust.s, kept)
 
+    def robustness_proof(self) -> dict[str, Any]:
+        """What a certificate adds of a robust model; nothing of others."""
+        robust = self.estimator.robustness()
+        if robust is None:
+            return {}
+        found = self.estimator.local_optimality()
+        distance = float(found.wall_distance) if np.isfinite(found.wall_distance) else None
+        return {
+            "robust": {
+                "theta": robust.theta,
+                "s": robust.s,
+                "n_outliers": len(robust.outliers),
+                "n_held": int(found.held.size),
+                "violation": found.violation,
+                "wall_distance": distance,
+            }
+        }
+
     @property
     def _is_fitted(self) -> bool:
         return hasattr(self.estimator, "gamma_")

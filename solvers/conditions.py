@@ -9,6 +9,7 @@ be optimal. It happens with the linear kernel on features of few values; the D-s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ Bools = NDArray[np.bool_]
 
 DEPENDENT = 1e-9  # squared distance to the span of the others, of the diagonal, that counts as none
 
+AT_WALL = 1e-9  # f this close to a wall, of the largest finite kink or wall, is at it
 AT_KINK = 1e-7  # f this close to a kink, of the largest finite kink or wall, is at it
 
 
@@ -47,32 +49,30 @@ def local_optimality(
     base: Losses,
     walls: Walls,
     theta: float,
-    K: Floats,
+    f: Floats,
     beta: Floats,
-    b: float,
+    kernel: Callable[[Ints, Ints], Floats],
     *,
     intercept: bool,
-    at_wall: float = 1e-9,
 ) -> LocalOptimality:
-    """Return how well the conditions hold for coefficients ``beta`` (n,) of examples with kernel matrix ``K`` (n, n).
+    """Return how well the conditions hold for coefficients ``beta`` (n,) and decision values ``f`` (n,).
 
     Parameters
     ----------
     base : convex losses (n,) that the robust ones are made of
-    at_wall : f this close to a wall, in units of the largest finite kink or wall, is taken to be at it
+    kernel : kernel values (m, k) of so many examples with so many others, by position
     """
-    f = K @ beta + b
     finite = [table[np.isfinite(table)] for table in (base.kinks, walls.low, walls.high)]
     kink_scale = max(float(np.abs(part).max(initial=0.0)) for part in finite) or 1.0
-    level_scale = float(np.abs(base.levels).max()) or 1.0
+    level_scale = float(np.abs(base.levels).max(initial=0.0)) or 1.0
     exchange = kink_scale / level_scale
-    violation = distances(base, walls, theta, f, beta, exchange)
-    off_sum = abs(float(beta.sum())) * exchange / beta.size if intercept else 0.0
+    violation = float(distances(base, walls, theta, f, beta, exchange).max(initial=0.0))
+    off_sum = abs(float(beta.sum())) * exchange / max(beta.size, 1) if intercept else 0.0
     gaps = np.minimum(np.abs(f - walls.low), np.abs(f - walls.high))
-    near = gaps <= at_wall * kink_scale
-    held = np.flatnonzero(near)[_depend(K, np.flatnonzero(near), _at_kink(base, f, kink_scale), intercept)]
+    near = np.flatnonzero(gaps <= AT_WALL * kink_scale)
+    held = near[_depend(kernel, near, _at_kink(base, f, kink_scale), intercept)]
     gaps[held] = np.inf
-    return LocalOptimality(max(float(violation.max()), off_sum), float(gaps.min()), held)
+    return LocalOptimality(max(violation, off_sum), float(gaps.min(initial=np.inf)), held)
 
 
 def distances(base: Losses, walls: Walls, theta: float, f: Floats, beta: Floats, exchange: float) -> Floats:
@@ -102,14 +102,14 @@ def _at_kink(base: Losses, f: Floats, kink_scale: float) -> Ints:
     return np.flatnonzero((np.abs(f[:, None] - base.kinks) <= AT_KINK * kink_scale).any(axis=1))
 
 
-def _depend(K: Floats, who: Ints, others: Ints, intercept: bool) -> Bools:
+def _depend(kernel: Callable[[Ints, Ints], Floats], who: Ints, others: Ints, intercept: bool) -> Bools:
     """Say which of ``who`` lie in the span of the others; with an intercept, with coefficients of sum one."""
     if who.size == 0:
         return np.empty(0, np.bool_)
-    ones = float(np.diag(K).mean()) or 1.0
-    shift = ones if intercept else 0.0
-    own = np.diag(K)[who] + shift
-    cross = K[np.ix_(others, who)] + shift
-    solved = np.linalg.lstsq(K[np.ix_(others, others)] + shift, cross, rcond=1e-12)[0]
-    left: Bools = own - (cross * solved).sum(axis=0) <= DEPENDENT * np.maximum(own, ones)
+    own = np.diag(kernel(who, who))
+    unit = float(own.mean()) or 1.0
+    shift = unit if intercept else 0.0
+    cross = kernel(others, who) + shift
+    solved = np.linalg.lstsq(kernel(others, others) + shift, cross, rcond=1e-12)[0]
+    left: Bools = own + shift - (cross * solved).sum(axis=0) <= DEPENDENT * np.maximum(own, unit)
     return left

@@ -293,17 +293,23 @@ class Window:
     def certificate(self) -> Certificate:
         """Recompute f from features and coefficients, and certify."""
         slots, state = self.slots, self.state
-        X, beta = self.X, self.beta
-        predictor = replace(self.predictor(), boundary=0.0, n_features=None)
-        f = predictor.decision_function(X) if slots.size else np.empty(0)
-        return certify(state.losses(slots), beta, f, state.b, total=state.total, intercept=state.intercept)
+        f = self._fresh_f()
+        return certify(state.losses(slots), self.beta, f, state.b, total=state.total, intercept=state.intercept)
 
     def local_optimality(self, terms: Terms) -> LocalOptimality:
         """Recompute f from features and coefficients, and check the conditions of a robust local optimum."""
-        X, y, state = self.X, self.y, self.state
-        K = self.kernel_values(X)
-        base, walls = terms.losses(y, self.weights), terms.walls(y)
-        return local_optimality(base, walls, terms.theta, K, self.beta, state.b, intercept=state.intercept)
+        slots, y, state = self.slots, self.y, self.state
+
+        def kernel(rows: Ints, columns: Ints) -> Floats:
+            return state.kernel_rows(slots[rows])[:, slots[columns]]
+
+        base, walls, f = terms.losses(y, self.weights), terms.walls(y), self._fresh_f()
+        return local_optimality(base, walls, terms.theta, f, self.beta, kernel, intercept=state.intercept)
+
+    def _fresh_f(self) -> Floats:
+        """Recompute f from features and coefficients, oldest first."""
+        predictor = replace(self.predictor(), boundary=0.0, n_features=None)
+        return predictor.decision_function(self.X) if self.keys else np.empty(0)
 
     def to_arrays(self) -> dict[str, Any]:
         """Return examples, coefficients and standing; factors and kernel rows are rebuilt."""

@@ -74,6 +74,12 @@ def test_what_is_applied_stays_robust(http: httpx.Client, make: Make) -> None:
     http.post(f"/models/{model}/update", json={"add": {"X": more.tolist(), "y": (-labels).tolist()}}).raise_for_status()
     rival.update(add=(more, -labels))
     assert judge_labels(rival, Kernel("rbf", GAMMA), 2.0, 0.0, -0.25).violation <= 1e-7
+    certificate = http.get(f"/models/{model}/certificate").json()
+    assert certificate["relative_gap"] <= 1e-9
+    assert certificate["robust"]["s"] == -0.25
+    assert certificate["robust"]["n_outliers"] == int(np.count_nonzero(rival._window.sides))
+    assert certificate["robust"]["violation"] <= 1e-7
+    assert certificate["robust"]["wall_distance"] > 0
     f = http.post(f"/models/{model}/predict", json={"X": X.tolist()}).json()["decision"]
     np.testing.assert_allclose(f, rival.decision_function(X), atol=1e-7)
 
