@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -17,6 +18,7 @@ from solvers.tracked import Track
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+AT_ONCE = 256  # solutions
 JOINS, LEAVES, CROSSES = "joins margin", "leaves margin", "crosses margin"
 
 
@@ -54,8 +56,8 @@ class Leg(Protocol):
     def at(self, value: float) -> Solution:
         """Return the solution at a value of the leg."""
 
-    def nodes(self, last: bool) -> Nodes:
-        """Return the solutions at the breakpoints; that at the end only if it is the ``last`` leg."""
+    def nodes(self, last: bool) -> Iterator[Nodes]:
+        """Yield the solutions at the breakpoints, some at a time; that at the end only if it is the ``last`` leg."""
 
     def told(self) -> list[tuple[float, int, str]]:
         """Return what happens on the leg: at which value, to whom (position), and what."""
@@ -73,8 +75,8 @@ class ConstantLeg:
     def at(self, value: float) -> Solution:
         return self.solution
 
-    def nodes(self, last: bool) -> Nodes:
-        return Nodes(np.array([self.start]), self.solution.beta[None, :], np.array([self.solution.b]))
+    def nodes(self, last: bool) -> Iterator[Nodes]:
+        yield Nodes(np.array([self.start]), self.solution.beta[None, :], np.array([self.solution.b]))
 
     def told(self) -> list[tuple[float, int, str]]:
         return []
@@ -97,12 +99,14 @@ class LinearLeg:
         rho = float(np.clip((value - self.goal) / (self.start - self.goal), 0.0, 1.0))
         return self._solution(rho, value)
 
-    def nodes(self, last: bool) -> Nodes:
+    def nodes(self, last: bool) -> Iterator[Nodes]:
         rho = self.segments.start_rho
         rho = np.append(rho, self.segments.end_rho[-1:]) if last else rho
         values = self.goal + (self.start - self.goal) * rho
-        solutions = [self._solution(r, value) for r, value in zip(rho, values, strict=True)]
-        return Nodes(values, np.array([x.beta for x in solutions]), np.array([x.b for x in solutions]))
+        for start in range(0, rho.size, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            found = [self._solution(r, value) for r, value in zip(rho[part], values[part], strict=True)]
+            yield Nodes(values[part], np.array([x.beta for x in found]), np.array([x.b for x in found]))
 
     def told(self) -> list[tuple[float, int, str]]:
         c = self.changes

@@ -153,9 +153,9 @@ class OutlierPath:
             last = leg is self.walked.legs[-1]
             if leg.start == leg.end and not last:
                 continue  # two D-steps at one value: only the models after the second count
-            nodes = leg.nodes(last)
-            values.append(nodes.values)
-            errors += [model._error(f, targets) for f in (kernel @ nodes.beta.T + nodes.b).T]
+            for nodes in leg.nodes(last):
+                values.append(nodes.values)
+                errors += [model._error(f, targets) for f in (kernel @ nodes.beta.T + nodes.b).T]
         return np.concatenate(values), np.array(errors)
 
     def best(self, X: ArrayLike, y: ArrayLike) -> Best:

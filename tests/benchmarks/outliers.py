@@ -10,7 +10,6 @@ intercept.
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from tests.benchmarks.tables import machine, seconds
 from tests.oracle import Matrix, Vector
 
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)
+DATA = Path(__file__).parents[3] / "shared" / "data"
 METHODS = ("SVM", "CCCP-theta", "OP-theta", "CCCP-s", "OP-s")
 WALL = 1.0  # s of OP-theta in regression, in standard deviations of the target, as in the paper's Figure 3
 MANY = (5, 10, 20, 50)
@@ -201,7 +201,7 @@ def report(name: str, kernel: str, found: Found) -> None:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("LIVESVM_BENCHMARK_DATA", "../shared/data")))
+    parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--sets", nargs="*", default=[*LABELS[:3], *TARGETS[:4]], choices=[*LABELS, *TARGETS])
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--quick", action="store_true", help="one split of one set of each kind")
