@@ -1,7 +1,8 @@
 """Exact leave-one-out and k-fold decisions of a live window, by decremental steps from its optimum.
 
-An example that has no coefficient is not missed: its own decision value stays. For every other the path on which it
-leaves is followed, its decision value read at the end, and the model put back. Nothing is trained again, and the live
+An example that has no coefficient is not missed: its own decision value stays. Those who can leave without anybody
+changing sides are solved for together. For every other the path on which it leaves is followed, its decision value read
+at the end, and the model put back. Nothing is trained again, and the live
 model is not touched: all of it happens on a copy.
 """
 
@@ -17,15 +18,31 @@ from numpy.typing import NDArray
 
 from solvers import validation
 from solvers.audit import gap_of, scales
-from solvers.compile import compiled, compiled_allocating
+from solvers.compile import compiled_allocating
 from solvers.errors import Cancelled, InvalidInput
+from solvers.eventless import leave_without_events
 from solvers.factor import delete
 from solvers.follow import follow
 from solvers.fresh import BLOCK, need_rows, refresh
 from solvers.incremental import depart, undone_on_error
 from solvers.kernels import times
 from solvers.live_estimator import LiveEstimator
-from solvers.motion import BUDGET, DONE, EVENTS, LAPS, PACE, RHO, STARTED, STRIDE_EVENTS, SUM_RATE, SUM_V, WHO, B, Walk
+from solvers.motion import (
+    BUDGET,
+    DONE,
+    EVENTS,
+    LAPS,
+    PACE,
+    RHO,
+    STARTED,
+    STRIDE_EVENTS,
+    SUM_RATE,
+    SUM_V,
+    WHO,
+    WHOLE,
+    B,
+    Walk,
+)
 from solvers.passage import DEFAULT, tolerances, walk_of
 from solvers.state import Examples, PathState, empty_motion
 from solvers.strides import follow_path
@@ -34,6 +51,8 @@ from solvers.validation import Key
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+FEW = 8  # events that most leave with; for so few nobody is left out of a walk
+SMALL = 2000  # if the window is not larger than this
 PORTION = 32  # examples that leave between two reports of progress
 
 #: Called with how many examples or folds are done and how many there are; returning False cancels.
@@ -185,14 +204,18 @@ def _leave_each_out(state: PathState, who: Ints, totals: Floats, progress: Progr
     _cache_rows(state, who)
     motion = empty_motion(state.capacity)
     motion.v[who] = state.examples.beta[who]
-    tol = tolerances(state, scales(state, motion.v), DEFAULT, 1.0)
+    units = scales(state, motion.v)
     decisions = np.full(who.size, np.nan)
+    if (totals == state.total).all():
+        decisions = leave_without_events(state, who, units.kink, lambda _: _report(progress, 0, who.size))
     events = 0
-    for first in range(0, who.size, PORTION):
-        _report(progress, first, who.size)
-        part = slice(first, first + PORTION)
-        w = walk_of(state, motion, tol)
-        events += _leave_portion(w, kept, who[part], totals[part], decisions[part], DEFAULT.goal)
+    blocked = np.flatnonzero(np.isnan(decisions))
+    for first in range(0, blocked.size, PORTION):
+        _report(progress, who.size - blocked.size + first, who.size)
+        part = blocked[first : first + PORTION]
+        w = walk_of(state, motion, tolerances(state, units, DEFAULT, 1.0))
+        decisions[part], count = _leave_portion(w, kept, who[part], totals[part], DEFAULT.goal)
+        events += count
     for i in np.flatnonzero(np.isnan(decisions)):
         _report(progress, who.size - 1, who.size)
         found, count = _decisions_without(state, who[i : i + 1], float(totals[i]))
@@ -212,10 +235,11 @@ def _cache_rows(state: PathState, who: Ints) -> None:
     need_rows(state, np.union1d(state.free_slots(), order))
 
 
-@compiled
-def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, decisions: Floats, goal: float) -> int:
-    """Let one example after the other leave, each from the kept optimum; NaN stays where that cannot be done here."""
+@compiled_allocating
+def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float) -> tuple[Floats, int]:
+    """Let one example after the other leave, each from the kept optimum; NaN where that cannot be done here."""
     e, motion, clock, counters = w.examples, w.motion, w.clock, w.counters
+    decisions = np.full(who.size, np.nan)
     events = 0
     for i in range(who.size):
         slot = who[i]
@@ -237,13 +261,14 @@ def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, decisions: Fl
         e.seg[slot] = 0
         e.levels[slot, :] = 0.0
         counters[STARTED] = counters[LAPS] = 0
+        counters[WHOLE] = FEW if w.n <= SMALL else 0
         outcome = follow_path(w)
         events += counters[EVENTS]
         gap, primal, resolution = gap_of(e, w.n, clock[B])
         if outcome == DONE and gap <= max(goal * abs(primal), 4.0 * resolution):
             decisions[i] = e.f[slot]
         _put_back(w, kept)
-    return events
+    return decisions, events
 
 
 @compiled_allocating

@@ -39,8 +39,9 @@ N_CLOCK = 6
     MEMBERS,
     LAPS,
     STARTED,
-) = range(16)
-N_COUNTERS = 16
+    WHOLE,
+) = range(17)
+N_COUNTERS = 17
 STRIDE_EVENTS = 80  #: events after which everyone is brought up to date
 
 

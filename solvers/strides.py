@@ -31,6 +31,7 @@ from solvers.motion import (
     THROUGH,
     UNBALANCED,
     WHO,
+    WHOLE,
     B,
     Walk,
     balanced,
@@ -121,11 +122,12 @@ def choose(w: Walk) -> tuple[Ints, int]:
     """Plan a stride: return its members, those who might meet a limit first, the free ones last, and how many are
     first.
 
-    The number is -1 where nearly everyone would be a member, so that all may walk.
+    The number is -1 where nearly everyone would be a member, or where few events are expected (the first
+    ``counters[WHOLE]``), so that all may walk.
     """
     e, motion = w.examples, w.motion
     members = np.empty(w.n, np.int64)
-    if w.n < WHOLE_BELOW:
+    if w.n < WHOLE_BELOW or w.counters[EVENTS] < w.counters[WHOLE]:
         return members, -1
     mean = 0.0
     for j in range(w.n):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out
 from solvers.errors import Cancelled, InvalidInput
+from solvers.eventless import leave_without_events
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +39,23 @@ def test_leave_one_out_is_exact_for_classification(C: float, n: int) -> None:
     assert found.keys == tuple(range(n))
     after = model.to_arrays()
     assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_who_leaves_without_an_event_is_solved_for_at_once(fit_intercept: bool) -> None:
+    X, y = data(80)
+    params: dict[str, Any] = {"C": 1.0, "gamma": 20.0, "fit_intercept": fit_intercept}
+    model = IncrementalSVC(**params).fit(X, y)
+    state = model._window.state
+    who = np.flatnonzero(state.examples.beta[: state.n_slots])
+    tried = leave_without_events(state, who, 1.0, lambda done: None)
+    assert np.isfinite(tried).sum() >= 20
+    assert np.isnan(tried).any()  # for some there is an event
+    for slot, decision in zip(who, tried, strict=True):
+        if np.isfinite(decision):
+            keep = np.arange(80) != slot
+            trained = IncrementalSVC(**params).fit(X[keep], y[keep])
+            assert decision == pytest.approx(trained.decision_function(X[[slot]])[0], abs=1e-9)
 
 
 def test_leave_one_out_of_duplicates_and_of_the_last_of_a_class() -> None:
