@@ -49,7 +49,7 @@ def test_who_leaves_without_an_event_is_solved_for_at_once(fit_intercept: bool) 
     state = model._window.state
     who = np.flatnonzero(state.examples.beta[: state.n_slots])
     tried = leave_without_events(state, who, 1.0, lambda done: None)
-    assert np.isfinite(tried).sum() >= 20
+    assert np.isfinite(tried).sum() >= 10
     assert np.isnan(tried).any()  # for some there is an event
     for slot, decision in zip(who, tried, strict=True):
         if np.isfinite(decision):
