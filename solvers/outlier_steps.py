@@ -18,6 +18,7 @@ from solvers.tracking import Walls
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+STANDSTILL = 1e-12  #: a C-step that takes theta down by no more than this makes no progress
 STANDSTILLS = 1000  #: C-steps without progress after which a path is given up
 
 
@@ -63,13 +64,20 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
         losses = conditional(partition.base, sides, end)
         way = track(partition.state, partition.slots, losses, partition.state.total, walls=_by_slot(partition))
         partition.theta = end + (theta - end) * way.rho
-        walked.legs.append(linear_leg(partition, sides, theta, end, way))
+        if way.segments.start_rho.size:
+            walked.legs.append(linear_leg(partition, sides, theta, end, way))
+        else:  # a wall was there at once
+            walked.legs.append(ConstantLeg(theta, partition.theta, sides, solution_of(partition)))
         walked.events += way.trace.events
         walked.stalls += way.trace.stalls
         if way.rho == 0.0:
             return walked
-        walked.jump(partition, np.isin(partition.slots, way.tied), partition.theta)
-        still = still + 1 if partition.theta == theta else 0
+        still = still + 1 if theta - partition.theta <= STANDSTILL else 0
+        tied = way.tied
+        if still:  # of several at their walls who hold each other, one at a time: then no partition comes twice
+            tied = way.tied[:1]
+            partition.resting = partition.look().at_wall
+        walked.jump(partition, np.isin(partition.slots, tied), partition.theta)
         if still > STANDSTILLS:
             raise NotOptimal(f"the path stands still at theta = {theta}")
 

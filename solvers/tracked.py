@@ -42,7 +42,7 @@ class Track:
     rho : what was left of the way when it stopped; 0 when its end was reached
     relative_gap : at the end of the way, f computed from the betas, before anything was corrected: on the way it was
         not larger, but for rounding
-    tied : slots of all bound examples that had come to their walls when it stopped
+    tied : slots of all bound examples that had come to their walls when it stopped, that which stopped it first
     start : (slots in use,) places at the start of the way; the changes lead on from there
     trace : what the walk did; ``stalls`` counts how often ties had to be spread: from there to the end of the way the
         losses are off by up to 1e-8 of themselves
@@ -199,8 +199,9 @@ def _tied(w: loop.Walk, walls: Walls) -> Ints:
     """Return who has come to a wall, and who stands at one."""
     f = w.examples.f[: w.n]
     near = np.minimum(np.abs(f - walls.low), np.abs(f - walls.high)) <= walls.slack + 2 * w.tol.f
-    near[w.counters[loop.WHO]] = True
-    return np.flatnonzero(near & (w.examples.seg[: w.n] & 1 == 0))
+    first = int(w.counters[loop.WHO])
+    near[first] = False
+    return np.append(first, np.flatnonzero(near & (w.examples.seg[: w.n] & 1 == 0)))
 
 
 def _arrive(state: PathState, rates: tuple[Floats, Floats], rho: float, total: float) -> None:

@@ -166,6 +166,21 @@ def test_a_row_of_zeros_rests_at_its_wall() -> None:
         assert found.wall_distance > 0.0
 
 
+@pytest.mark.parametrize("parameter", PARAMETERS)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_features_of_few_values_hold_examples_at_their_walls(parameter: Parameter, fit_intercept: bool) -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.integers(-1, 2, (60, 4)).astype(np.float64)
+        y = np.where(X[:, 0] + X[:, 1] + rng.normal(size=60) > 0, 1.0, -1.0)
+        path = IncrementalSVC(C=1.0, kernel="linear", fit_intercept=fit_intercept).fit(X, y).outlier_path(parameter)
+        for value in places(path, most=4):
+            theta, s = (value, 0.0) if parameter == "theta" else (0.0, value)
+            model = path.at(value)
+            assert judge_labels(model, Kernel("linear"), 1.0, theta, s).violation <= STRICT
+            assert model.local_optimality().wall_distance > 0.0
+
+
 def test_labels_that_give_way_first_are_wrong() -> None:
     X, y, true = labelled(569, seed=0)
     for parameter in PARAMETERS:
