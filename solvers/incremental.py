@@ -90,7 +90,8 @@ def _keep_intercept(state: PathState, b: float) -> None:
     who = np.arange(n)
     low = np.where(piece > 0, e.kinks[who, np.maximum(piece - 1, 0)], -np.inf)
     high = np.where(piece < e.n_kinks[:n], e.kinks[who, np.minimum(piece, e.kinks.shape[1] - 1)], np.inf)
-    if ((low <= f) & (f <= high)).all():
+    rounding = 1e-9 * max(1.0, float(np.abs(f).max()))
+    if ((low - rounding <= f) & (f <= high + rounding)).all():
         state.b = b
         e.f[:n] = f
 

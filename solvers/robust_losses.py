@@ -64,7 +64,9 @@ class Walling(NamedTuple):
         """Return the s that is taken where none is given, from the ``reach`` (m,) of examples at the convex optimum."""
         if self.inwards > 0:
             return 0.0
-        s = TYPICAL * float(np.median(reach)) if parameter == "theta" else INNERMOST * float(reach.max())
+        typical, largest = float(np.median(reach)), float(reach.max())
+        interpolated = typical <= 1e-6 * largest  # most residuals are zero, but for rounding
+        s = TYPICAL * typical if parameter == "theta" and not interpolated else INNERMOST * largest
         return max(s, 2.0 * self.tube) or 1.0
 
 
