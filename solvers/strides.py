@@ -49,6 +49,8 @@ MOST_LAPS = 4  #: how often those who were let through are sent back before the 
 REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
 SPREAD = 1.0  #: or at this multiple of the mean rate
 WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
+SMALL = 600  #: and those smaller than this, while few are free: strides would save little, and make more events
+WHOLE_WORK = 30_000  #: few are free as long as that many products make an event
 
 
 @compiled_allocating
@@ -127,7 +129,8 @@ def choose(w: Walk) -> tuple[Ints, int]:
     """
     e, motion = w.examples, w.motion
     members = np.empty(w.n, np.int64)
-    if w.n < WHOLE_BELOW or w.counters[EVENTS] < w.counters[WHOLE]:
+    small = w.n < WHOLE_BELOW or (w.n < SMALL and w.n * w.factor.size[1] < WHOLE_WORK)
+    if small or w.counters[EVENTS] < w.counters[WHOLE]:
         return members, -1
     mean = 0.0
     for j in range(w.n):
