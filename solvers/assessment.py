@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers import validation
-from solvers.audit import gap_of, scales
+from solvers.audit import EPS, gap_of, scales
 from solvers.compile import compiled_allocating
 from solvers.errors import Cancelled, InvalidInput
 from solvers.eventless import leave_without_events
@@ -44,6 +44,7 @@ from solvers.motion import (
     Walk,
 )
 from solvers.passage import DEFAULT, tolerances, walk_of
+from solvers.settle import center, leave_ends
 from solvers.state import Examples, PathState, empty_motion
 from solvers.strides import follow_path
 from solvers.validation import Key
@@ -53,6 +54,7 @@ Ints = NDArray[np.int64]
 
 FEW = 8  # events that most leave with; for so few nobody is left out of a walk
 SMALL = 2000  # if the window is not larger than this
+DUST = DEFAULT.dust
 PORTION = 32  # examples that leave between two reports of progress
 
 #: Called with how many examples or folds are done and how many there are; returning False cancels.
@@ -214,7 +216,7 @@ def _leave_each_out(state: PathState, who: Ints, totals: Floats, progress: Progr
         _report(progress, who.size - blocked.size + first, who.size)
         part = blocked[first : first + PORTION]
         w = walk_of(state, motion, tolerances(state, units, DEFAULT, 1.0))
-        decisions[part], count = _leave_portion(w, kept, who[part], totals[part], DEFAULT.goal)
+        decisions[part], count = _leave_portion(w, kept, who[part], totals[part], DEFAULT.goal, units.level)
         events += count
     for i in np.flatnonzero(np.isnan(decisions)):
         _report(progress, who.size - 1, who.size)
@@ -236,7 +238,7 @@ def _cache_rows(state: PathState, who: Ints) -> None:
 
 
 @compiled_allocating
-def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float) -> tuple[Floats, int]:
+def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float, level: float) -> tuple[Floats, int]:
     """Let one example after the other leave, each from the kept optimum; NaN where that cannot be done here."""
     e, motion, clock, counters = w.examples, w.motion, w.clock, w.counters
     decisions = np.full(who.size, np.nan)
@@ -266,7 +268,10 @@ def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float) 
         events += counters[EVENTS]
         gap, primal, resolution = gap_of(e, w.n, clock[B])
         if outcome == DONE and gap <= max(goal * abs(primal), 4.0 * resolution):
+            leave_ends(w, DUST * level, DUST * level, 4 * EPS * level)
             decisions[i] = e.f[slot]
+            if w.intercept and w.factor.size[1] == 0:
+                decisions[i] += center(w)
         _put_back(w, kept)
     return decisions, events
 

@@ -18,10 +18,13 @@ def leave_ends(w: Walk, snap: float, dust: float, rounding: float) -> bool:
     """Put free examples whose beta is at an end of their box, but for dust, or beyond it, on the piece there.
 
     A bound beta within ``snap`` of its level is put on it. Says whether a free one was moved by more than rounding, so
-    that f must be computed afresh.
+    that f must be computed afresh. A single free beta is what the sum leaves it, with the rounding of that sum.
     """
     e = w.examples
     moved = False
+    if w.intercept and w.factor.size[1] == 1:
+        rounding *= w.n
+        dust = max(dust, rounding)
     for j in range(w.n):
         q = e.seg[j] // 2
         if e.seg[j] & 1 == 0:
