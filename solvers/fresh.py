@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BLOCK = 256  #: kernel rows computed at once
+SPARE = 64  #: places that a factor built afresh has for those who come next
 
 
 def need_rows(state: PathState, slots: Ints) -> None:
@@ -32,6 +33,7 @@ def need_rows(state: PathState, slots: Ints) -> None:
             f"{slots.size} kernel rows of {8 * state.capacity} bytes are needed at once; "
             f"the cache may take {state.rows.limit / 2**20:.0f} MiB"
         )
+    state.rows.make_room(missing.size)
     for start in range(0, missing.size, BLOCK):
         part = missing[start : start + BLOCK]
         state.rows.store(part, state.kernel_rows(part), slots)
@@ -130,7 +132,7 @@ def refactor(state: PathState, free: Ints | None = None) -> None:
     """Build the factor of the free block afresh from kernel rows; ``free`` says whose, by default who is in it."""
     free = state.free_slots().copy() if free is None else free
     need_rows(state, free)
-    state.make_room_for_free(free.size)
+    state.make_room_for_free(free.size + SPARE - int(state.factor.size[0]))
     kappa = state.kappa if state.intercept else 0.0
     rebuild(state.factor, state.rows.values, state.rows.row_of, free, state.examples.diagonal, kappa)
 

@@ -76,6 +76,15 @@ class RowCache:
         if count > 0:
             self.store(slots[:count], block[:count], keep)
 
+    def make_room(self, count: int) -> None:
+        """Make room for ``count`` more rows at once and some to come, as far as the limit allows.
+
+        Memory that no row has been written to yet costs nothing.
+        """
+        unused = int(np.count_nonzero(self.slot_of < 0))
+        if unused < count:
+            self._enlarge(count + count // 2 - unused)
+
     def update_columns(self, slots: Ints, block: Floats) -> None:
         """Examples ``slots`` are new, with rows ``block``: correct their columns in every cached row."""
         _transpose_into(self.values, self.slot_of, slots, block)
