@@ -306,10 +306,12 @@ class LiveEstimator:
 
     @property
     def keys_(self) -> list[Key]:
+        """Keys of the window, oldest first."""
         return list(self._window.keys)
 
     @property
     def n_window_(self) -> int:
+        """Number of examples in the window."""
         return len(self._window.keys)
 
     @property
@@ -329,18 +331,22 @@ class LiveEstimator:
 
     @property
     def support_(self) -> NDArray[np.int32]:
+        """Places in the window, oldest first, of examples with a coefficient, (n_support,)."""
         return np.flatnonzero(self._window.beta).astype(np.int32)
 
     @property
     def support_vectors_(self) -> Floats:
+        """Their features, (n_support, d)."""
         return self.window_X[self.support_]
 
     @property
     def dual_coef_(self) -> Floats:
+        """Their signed coefficients, (1, n_support)."""
         return self._window.beta[self.support_][None, :]
 
     @property
     def intercept_(self) -> Floats:
+        """The intercept b, (1,)."""
         return np.array([self._window.state.b])
 
     # -- keeping -------------------------------------------------------------------------------------------------------

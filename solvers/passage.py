@@ -175,6 +175,7 @@ def fetch_rows(state: PathState, w: loop.Walk) -> None:
 
 
 def tally(state: PathState, w: loop.Walk, trace: Trace) -> None:
+    """Add what a walk has counted to the trace."""
     events = int(w.counters[loop.EVENTS])
     trace.rounds += 1
     trace.events += events
@@ -188,6 +189,7 @@ def tally(state: PathState, w: loop.Walk, trace: Trace) -> None:
 
 
 def raise_for(exit_: int) -> None:
+    """Raise the error that the loop's last exit stands for, if it stands for one."""
     if exit_ == loop.INDEFINITE:
         raise NotPositiveSemidefinite("the kernel matrix of the window has a negative eigenvalue", field="kernel")
     if exit_ == loop.CANCELLED:
