@@ -27,7 +27,7 @@ class Scales(NamedTuple):
 
 def scales(state: PathState, v: Floats) -> Scales:
     """Return the units of a problem whose bound betas are to move with velocities ``v``."""
-    found = Scales(*_scales(state.examples, v, state.n_slots))
+    found = Scales(*units_of(state.examples, v, state.n_slots))
     return found if found.kink > 0.0 else found._replace(kink=_size_of_f(state, found.level, found.diagonal))
 
 
@@ -36,7 +36,8 @@ def _size_of_f(state: PathState, level_scale: float, diagonal: float) -> float:
 
 
 @compiled
-def _scales(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float, float]:
+def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float, float]:
+    """Return the units of ``Scales``, for compiled callers; the kink is 0 where there is none."""
     kink_0, kink_1, level_0, level_1, level_2, diagonal, speed, top = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):
         first, second = abs(e.kinks[j, 0]), abs(e.kinks[j, 1])

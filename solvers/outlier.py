@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.assessment import Progress
+from solvers.copies import compact_copy
 from solvers.errors import Cancelled, InvalidInput
 from solvers.live_estimator import LiveEstimator
 from solvers.outlier_path import OutlierPath
@@ -104,43 +105,52 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
         raise InvalidInput(f'must be "theta" or "s", not {parameter!r}', field="parameter")
     if share(theta) == 1.0:
         raise InvalidInput("with a theta of 1 nothing is robust: there is no path", field="theta")
-    copy = _convex_copy(model)
-    window = copy._window
-    y = window.y
-    walling = copy._walling()
-    reach = walling.reach(y, window.state.examples.f[window.slots])
+    model = _convex(model)
+    window = model._window
+    y, slots = window.y, window.slots
+    walling = model._walling()
+    reach = walling.reach(y, window.state.examples.f[slots])
     robust = checked(Robustness(theta, walling.default(parameter, reach) if s is None else s), ())
-    copy._walling(robust.s)
+    model._walling(robust.s)
     depth = walling.inwards * reach
     anybody = bool((depth < walling.inwards * robust.s).any())
     outermost = float(reach[np.argmin(depth)]) if anybody else robust.s
     start, end = (1.0, robust.theta) if parameter == "theta" else (outermost, robust.s)
-    first = Robustness(1.0, robust.s) if parameter == "theta" else Robustness(robust.theta, outermost)
-    partition = window.partition(copy._terms(first))
+    terms = model._terms(Robustness(1.0, robust.s) if parameter == "theta" else Robustness(robust.theta, outermost))
+    partition = Partition(
+        compact_copy(window.state, slots),
+        np.arange(slots.size),
+        terms.losses(y, window.weights),
+        terms.walls(y),
+        terms.theta,
+        np.zeros(slots.size, np.int8),
+    )
     if parameter == "theta":
         partition.sides = true_sides(partition.walls, partition.f)
     return Begun(
         partition=partition,
         walling=walling,
         y=y,
-        keys=tuple(copy.keys_),
+        keys=tuple(window.keys),
         start=start,
         end=end,
         fixed=robust.s if parameter == "theta" else robust.theta,
         worst_first=np.argsort(depth, kind="stable"),
         note="" if anybody else NOBODY,
         restored=partial(type(model).from_arrays, model.get_params(deep=False)),
-        arrays=copy.to_arrays(),
+        arrays=model.to_arrays(),
     )
 
 
-def _convex_copy(model: LiveEstimator) -> LiveEstimator:
-    """Return a private copy of a model, with convex losses."""
-    copy = type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
-    if copy.n_window_ == 0:
+def _convex(model: LiveEstimator) -> LiveEstimator:
+    """Return a model if its losses are convex; else a copy for which they are."""
+    model._check_fitted()
+    if model.n_window_ == 0:
         raise InvalidInput("the window is empty", field="window")
-    if copy._robust is not None:
-        copy.update(robust=replace(copy._robust, theta=1.0))
+    if model._robust is None:
+        return model
+    copy = type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
+    copy.update(robust=replace(model._robust, theta=1.0))
     return copy
 
 

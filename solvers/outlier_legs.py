@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.losses import Losses
-from solvers.partition import Partition
 from solvers.robust_losses import Sides, conditional
 from solvers.segments import Changes, Segments, position
-from solvers.tracked import Track
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Places = NDArray[np.integer[Any]]
 
 AT_ONCE = 256  # solutions
 JOINS, LEAVES, CROSSES = "joins margin", "leaves margin", "crosses margin"
@@ -26,7 +24,7 @@ class Solution(NamedTuple):
     """Coefficients at one value, by position in the window."""
 
     beta: Floats  #: (n,)
-    seg: Ints  #: (n,) places on the staircase, see ``solvers.state``
+    seg: Places  #: (n,) places on the staircase, see ``solvers.state``
     b: float
 
 
@@ -91,7 +89,7 @@ class LinearLeg:
     goal: float  #: the theta that the leg was heading for
     sides: Sides
     base: Losses
-    before: Ints  #: (n,) places on the staircase at the start
+    before: Places  #: (n,) places on the staircase at the start
     segments: Segments  #: slots are positions here
     changes: Changes
 
@@ -117,21 +115,5 @@ class LinearLeg:
 
     def _solution(self, rho: float, theta: float) -> Solution:
         levels = conditional(self.base, self.sides, theta).levels
-        seg, beta, b = position(self.before, self.segments, self.changes, rho, levels)
+        seg, beta, b = position(self.before.astype(np.int64), self.segments, self.changes, rho, levels)
         return Solution(beta, seg, b)
-
-
-def linear_leg(partition: Partition, sides: Sides, start: float, goal: float, track: Track) -> LinearLeg:
-    """Return the leg that has just been walked, by position instead of by slot."""
-    position = np.full(partition.state.n_slots, -1, np.int64)
-    position[partition.slots] = np.arange(partition.slots.size)
-    return LinearLeg(
-        start,
-        partition.theta,
-        goal,
-        sides,
-        partition.base,
-        track.start[partition.slots],
-        track.segments._replace(slot=position[track.segments.slot].astype(np.int32)),
-        track.changes._replace(slot=position[track.changes.slot]),
-    )

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers import motion as loop
+from solvers import outlier_tracks as tracks
 from solvers.errors import NotOptimal
-from solvers.outlier_legs import ConstantLeg, Leg, Solution, linear_leg
-from solvers.partition import Partition, descend
-from solvers.robust_losses import WITHIN, Walling, conditional
-from solvers.tracked import track
-from solvers.tracking import Walls
+from solvers.outlier_legs import ConstantLeg, Leg, LinearLeg, Solution
+from solvers.outlier_rounds import THETA
+from solvers.outlier_tracks import Constants, Notes, steps_of_s, steps_of_theta
+from solvers.partition import Partition, Rounds
+from solvers.robust_losses import Walling
+from solvers.segments import Changes, joined
+from solvers.tracking import LOG_FULL, Log, empty_log
+from solvers.tracking import Walls as Stops
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
-STANDSTILL = 1e-12  #: a C-step that takes theta down by no more than this makes no progress
-STANDSTILLS = 1000  #: C-steps without progress after which a path is given up
+SEGMENTS = 256  #: linear pieces that there is room for at first
+LEGS = 64  #: legs likewise
+
+STOPS_OF_S = (loop.STRIDE, tracks.NOTES_FULL, tracks.STUCK)
+STOPS_OF_THETA = (*STOPS_OF_S, LOG_FULL, tracks.AT_ONCE, tracks.TIED, tracks.LOST)
 
 
 @dataclass
@@ -41,81 +49,158 @@ class Walked:
     events: int = 0
     stalls: int = 0  #: how often ties had to be spread
 
-    def jump(self, partition: Partition, tied: Bools, value: float) -> None:
-        """Make the D-step at a value."""
-        done = descend(partition, tied)
-        self.jumps.append(Jump(value, done.switched, done.rounds, done.drop))
-        self.events += done.events
-
 
 def stay(partition: Partition, start: float, end: float) -> Walked:
     """Return the path on which nobody is beyond a wall, and so nothing happens."""
     return Walked([ConstantLeg(start, end, partition.sides.copy(), solution_of(partition))])
 
 
-def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) -> Walked:
-    """Let theta fall from what it is to ``end``; ``tell`` hears where it is, from 0 to 1, and may raise Cancelled."""
-    walked = Walked()
-    start = partition.theta
-    still = 0
-    while True:
-        tell((start - partition.theta) / (start - end))
-        theta, sides = partition.theta, partition.sides.copy()
-        losses = conditional(partition.base, sides, end)
-        way = track(partition.state, partition.slots, losses, partition.state.total, walls=_by_slot(partition))
-        partition.theta = end + (theta - end) * way.rho
-        if way.segments.start_rho.size:
-            walked.legs.append(linear_leg(partition, sides, theta, end, way))
-        else:  # a wall was there at once
-            walked.legs.append(ConstantLeg(theta, partition.theta, sides, solution_of(partition)))
-        walked.events += way.trace.events
-        walked.stalls += way.trace.stalls
-        if way.rho == 0.0:
-            return walked
-        still = still + 1 if theta - partition.theta <= STANDSTILL else 0
-        tied = way.tied
-        if still:  # of several at their walls who hold each other, one at a time: then no partition comes twice
-            tied = way.tied[:1]
-            partition.resting = partition.look().at_wall
-        walked.jump(partition, np.isin(partition.slots, tied), partition.theta)
-        if still > STANDSTILLS:
-            raise NotOptimal(f"the path stands still at theta = {theta}")
-
-
-def _by_slot(partition: Partition) -> Walls:
-    n = partition.state.n_slots
-    low, high = np.full(n, -np.inf), np.full(n, np.inf)
-    sides, slots = partition.sides, partition.slots
-    low[slots] = np.where(sides > WITHIN, partition.walls.high, np.where(sides < WITHIN, -np.inf, partition.walls.low))
-    high[slots] = np.where(sides < WITHIN, partition.walls.low, np.where(sides > WITHIN, np.inf, partition.walls.high))
-    return Walls(low, high, partition.tolerance)
+def solution_of(partition: Partition) -> Solution:
+    """Return the coefficients that a partition's state has now."""
+    e, slots = partition.state.examples, partition.slots
+    return Solution(e.beta[slots].copy(), e.seg[slots].copy(), partition.state.b)
 
 
 def walk_s(
     partition: Partition, walling: Walling, y: Floats, start: float, end: float, tell: Callable[[float], None]
 ) -> Walked:
-    """Let s go from ``start`` to ``end``; nothing moves until a wall reaches somebody. ``y`` (m,): targets."""
-    walked = Walked()
-    inwards = walling.inwards
-    s = start
-    still = 0
+    """Let s go from ``start`` to ``end``; nothing moves until a wall reaches somebody.
+
+    ``y`` (m,): targets. ``tell`` hears where it is, from 0 to 1, and may raise Cancelled.
+
+    Raises
+    ------
+    NotOptimal : a D-step failed, or the path stands still
+    """
+    rounds, m = Rounds(partition), partition.slots.size
+    notes, kept = _empty_notes(m), Constants(np.empty((LEGS, m)), np.empty(LEGS))
+    zero, ends = walling.walls(y, 0.0), np.array([start, end])
     while True:
-        tell((s - start) / (end - start))
-        ahead = np.where(partition.sides == WITHIN, inwards * walling.reach(y, partition.f), np.inf)
-        nearest = inwards * max(inwards * s, float(ahead.min()))
-        over = inwards * nearest > inwards * end
-        walked.legs.append(ConstantLeg(s, end if over else nearest, partition.sides.copy(), solution_of(partition)))
-        if over:
-            return walked
-        still = still + 1 if nearest == s else 0
-        if still > STANDSTILLS:
-            raise NotOptimal(f"the path stands still at s = {s}")
-        s = nearest
-        partition.walls = walling.walls(y, s)
-        walked.jump(partition, np.abs(ahead - inwards * s) <= partition.tolerance, s)
+        exit_ = rounds.run(steps_of_s, notes, kept, zero, walling.inwards, ends, until=STOPS_OF_S)
+        if exit_ == loop.DONE:
+            break
+        tell((ends[0] - start) / (end - start))
+        if exit_ == tracks.STUCK:
+            raise NotOptimal(f"the path stands still at s = {ends[0]}")
+        if exit_ == tracks.NOTES_FULL:
+            notes, kept = _roomier(notes), Constants._make(_doubled(kept))
+        rounds.freshen()
+    rounds.freshen(always=True)
+    notes, count = _trimmed(notes), int(notes.sizes[tracks.LEGS])
+    beta, b = kept.beta[:count].copy(), kept.b[:count].tolist()
+    legs: list[Leg] = [
+        ConstantLeg(first, last, notes.sides[k], Solution(beta[k], notes.seg[k], b[k]))
+        for k, (first, last) in enumerate(zip(notes.start.tolist(), notes.end.tolist(), strict=True))
+    ]
+    return _walked(rounds, notes, legs)
 
 
-def solution_of(partition: Partition) -> Solution:
-    """Return the coefficients that a partition's state has now."""
-    e, slots = partition.state.examples, partition.slots
-    return Solution(e.beta[slots].copy(), e.seg[slots].copy(), partition.state.b)
+def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) -> Walked:
+    """Let theta fall from what it is to ``end``; ``tell`` hears where it is, from 0 to 1, and may raise Cancelled.
+
+    Raises
+    ------
+    NotOptimal : a C-step or a D-step failed, or the path stands still
+    """
+    rounds, state = Rounds(partition), partition.state
+    n, start = state.n_slots, partition.theta
+    notes = _empty_notes(partition.slots.size)
+    log = empty_log(n, SEGMENTS, SEGMENTS * (state.n_free + 16) + n)
+    stops = Stops(np.full(n, -np.inf), np.full(n, np.inf), partition.tolerance)
+    at_once: dict[int, Solution] = {}
+    while True:
+        exit_ = rounds.run(steps_of_theta, notes, log, stops, end, until=STOPS_OF_THETA)
+        if exit_ == loop.DONE:
+            break
+        partition.theta = float(rounds.p.numbers[THETA])
+        tell((start - partition.theta) / (start - end))
+        if exit_ in (tracks.STUCK, tracks.LOST):
+            raise NotOptimal(f"the path stands still at theta = {partition.theta}")
+        if exit_ == LOG_FULL:
+            log = _longer(log)
+        elif exit_ == tracks.NOTES_FULL:
+            notes = _roomier(notes)
+        elif exit_ == tracks.AT_ONCE:
+            at_once[int(notes.sizes[tracks.LEGS]) - 1] = solution_of(partition)
+        elif exit_ == tracks.TIED:
+            rounds.spread_ties(int(notes.sizes[tracks.LEGS]))
+        else:
+            rounds.w.counters[loop.STRIDE_END] += tracks.PORTION_EVENTS
+        rounds.freshen()
+    rounds.freshen(always=True)
+    notes = _trimmed(notes)
+    return _walked(rounds, notes, _linear_legs(partition, notes, log, end, at_once))
+
+
+def _linear_legs(partition: Partition, notes: Notes, log: Log, goal: float, at_once: dict[int, Solution]) -> list[Leg]:
+    """Return the legs of a theta path, by position instead of by slot."""
+    segments, changes = joined([log])
+    position = np.full(partition.state.n_slots, -1, np.int32)
+    position[partition.slots] = np.arange(partition.slots.size)
+    segments = segments._replace(slot=position[segments.slot])
+    changes = changes._replace(slot=position[changes.slot].astype(np.int64))
+    legs: list[Leg] = []
+    before = [*notes.before.tolist(), [segments.start_rho.size, changes.rho.size]]
+    for k, (start, end) in enumerate(zip(notes.start.tolist(), notes.end.tolist(), strict=True)):
+        if k in at_once:
+            legs.append(ConstantLeg(start, end, notes.sides[k], at_once[k]))
+            continue
+        (first, first_change), (last, last_change) = before[k], before[k + 1]
+        mine = segments.part(slice(first, last), first_change)
+        events = Changes._make(a[first_change:last_change] for a in changes)
+        legs.append(LinearLeg(start, end, goal, notes.sides[k], partition.base, notes.seg[k], mine, events))
+    return legs
+
+
+def _walked(rounds: Rounds, notes: Notes, legs: list[Leg]) -> Walked:
+    """Put a path together."""
+    who, to = rounds.p.who.tolist(), rounds.p.to.tolist()
+    switched = [0, *notes.switched.tolist()]
+    jumps = [
+        Jump(value, list(zip(who[first:last], to[first:last], strict=True)), count, drop)
+        for value, first, last, count, drop in zip(
+            notes.end.tolist(), switched, switched[1:], notes.rounds.tolist(), notes.drop.tolist(), strict=False
+        )
+    ]
+    return Walked(legs, jumps, rounds.events, rounds.stalls)
+
+
+def _empty_notes(m: int) -> Notes:
+    return Notes(
+        np.empty(LEGS),
+        np.empty(LEGS),
+        np.empty((LEGS, m), np.int8),
+        np.empty((LEGS, m), np.int8),
+        np.empty((LEGS, 2), np.int64),
+        np.empty(LEGS),
+        np.empty(LEGS, np.int64),
+        np.empty(LEGS, np.int64),
+        np.zeros(4, np.int64),
+    )
+
+
+def _roomier(notes: Notes) -> Notes:
+    """Return notes with twice the room."""
+    return Notes._make([*_doubled(notes[:-1]), notes.sizes])
+
+
+def _trimmed(notes: Notes) -> Notes:
+    """Return notes without room for more."""
+    legs, jumps = notes.sizes[tracks.LEGS], notes.sizes[tracks.JUMPS]
+    of_legs = (a[:legs].copy() for a in notes[:5])
+    of_jumps = (a[:jumps].copy() for a in notes[5:8])
+    return Notes._make([*of_legs, *of_jumps, notes.sizes])
+
+
+def _longer(log: Log) -> Log:
+    """Return a log with twice the room."""
+    return Log._make([*_doubled(log[:-3]), log.sizes, log.seen, log.free])
+
+
+def _doubled(arrays: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return copies with twice as many rows; what the new ones hold is not defined."""
+    out = []
+    for a in arrays:
+        out.append(np.empty((2 * len(a), *a.shape[1:]), a.dtype))
+        out[-1][: len(a)] = a
+    return out

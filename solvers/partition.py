@@ -10,36 +10,33 @@ satisfies the conditions of Theorems 4 and 5. The paper keeps everyone within wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled
+from solvers import motion as loop
+from solvers import outlier_rounds as rounds
+from solvers.audit import audited, scales
 from solvers.errors import NotOptimal
 from solvers.follow import follow
-from solvers.incremental import convert
+from solvers.fresh import combine, mean_diagonal, need_rows, refresh
 from solvers.losses import Losses
-from solvers.robust_losses import BELOW, BEYOND, WITHIN, Sides, Walls, conditional
-from solvers.state import PathState
+from solvers.outlier_rounds import Split
+from solvers.passage import DEFAULT, PREFETCH, Trace, fetch_rows, raise_for, tolerances, walk_of
+from solvers.robust_losses import Sides, Walls
+from solvers.settle import perturb
+from solvers.state import PathState, empty_motion
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 AT_WALL = 1e-9  #: f this close to a wall, of the largest finite kink or wall, is at it
-ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
-MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
-
-
-class Look(NamedTuple):
-    """Where everyone stands."""
-
-    objective: float  #: robust, not convex and with nothing dropped
-    proper: Sides  #: (m,) the true side of everyone; of those at a wall, the other one than they count on
-    at_wall: Bools  #: (m,)
+MOST_SPREADS = 8  #: times that ties are spread in one leg
+REFRESH_EVENTS = 1000  #: f is computed afresh from beta at least this often
 
 
 @dataclass
@@ -55,10 +52,6 @@ class Partition:
     walls: Walls
     theta: float
     sides: Sides  #: (m,)
-    resting: Bools = field(init=False)  #: (m,) who stands at a wall, and has tried both sides
-
-    def __post_init__(self) -> None:
-        self.resting = np.zeros(self.slots.size, np.bool_)
 
     @cached_property
     def tolerance(self) -> float:
@@ -71,123 +64,172 @@ class Partition:
         """Decision values, (m,)."""
         return self.state.examples.f[self.slots]
 
-    def look(self) -> Look:
-        """Say where everyone stands, by the f that is tracked."""
-        true, at_wall = np.empty(self.slots.size, np.int8), np.empty(self.slots.size, np.bool_)
-        e, base, walls = self.state.examples, self.base, self.walls
-        objective = _look(
-            e.f, e.beta, self.state.b, self.slots, base, walls, self.theta, self.sides, self.tolerance, true, at_wall
-        )
-        return Look(objective, true, at_wall)
-
     def objective(self) -> float:
         """Return the robust objective, not convex and with nothing dropped."""
-        return self.look().objective
-
-    def switch(self, who: Ints, sides: Sides) -> None:
-        """Let examples count on other sides; the state is then not optimal until ``follow``."""
-        self.sides[who] = sides
-        convert(self.state, self.slots[who], conditional(self.base.of(who), self.sides[who], self.theta))
+        return Rounds(self).look()
 
 
-@dataclass
-class Descent:
-    """What D-steps did."""
+class Rounds:
+    """One walk of a partition with all it works on, for as many steps as it takes; it answers what they ask for.
 
-    switched: list[tuple[int, int]]  #: position and new side, in order
-    rounds: int = 0
-    events: int = 0
-    drop: float = 0.0  #: of the objective
+    Attributes
+    ----------
+    w, p : what the compiled steps work on; ``p`` has the sides of the partition, and changes them
+    stalls : how often ties had to be spread
+    """
+
+    def __init__(self, partition: Partition) -> None:
+        m = partition.slots.size
+        self.state = partition.state
+        self.stalls = 0
+        self._spread = 0, 0  # in which leg, how often
+        self.w: loop.Walk
+        self._motion = empty_motion(self.state.capacity)
+        self.p = Split(
+            partition.slots,
+            partition.base,
+            partition.walls,
+            partition.sides,
+            np.zeros(m, np.bool_),
+            np.zeros(m, np.int8),
+            np.zeros(m, np.bool_),
+            np.zeros(m, np.bool_),
+            np.empty(2 * m + 64, np.int64),
+            np.empty(2 * m + 64, np.int8),
+            partition.tolerance,
+            np.zeros(rounds.N_NUMBERS),
+            np.zeros(rounds.N_COUNTS, np.int64),
+        )
+        self.p.numbers[rounds.THETA] = partition.theta
+        self.p.numbers[rounds.TOTAL] = self.state.total
+        if self.state.n_free == 0:
+            self.state.kappa = mean_diagonal(self.state)
+        self._renew()
+
+    @property
+    def events(self) -> int:
+        """Breakpoints so far."""
+        return int(self.p.counts[rounds.ALL_EVENTS])
+
+    def look(self) -> float:
+        """Find out where everyone stands, and return the robust objective."""
+        rounds.look(self.w, self.p)
+        return float(self.p.numbers[rounds.OBJECTIVE])
+
+    def run(self, steps: Callable[..., int], *notes: Any, until: tuple[int, ...] = ()) -> int:
+        """Make compiled steps, which write ``notes``, until they are done or want one of ``until``; returns that exit.
+
+        Raises
+        ------
+        NotOptimal : the objective rose, or the switches do not end
+        NotPositiveSemidefinite, MemoryLimit : see ``solvers.follow.follow``
+        """
+        while True:
+            exit_ = steps(self.w, self.p, *notes)
+            self.state.b = float(self.w.clock[loop.B])
+            if exit_ == loop.DONE or exit_ in until:
+                return exit_
+            self._answer(exit_)
+
+    def settle(self) -> None:
+        """From the optimum of any partition, let examples switch until everyone is on the true side."""
+        self.look()
+        rounds.choose_misplaced(self.p)
+        self.p.counts[rounds.STAGE] = rounds.CHOSEN
+        self.run(rounds.take_sides)
+
+    def freshen(self, *, always: bool = False) -> None:
+        """Between steps, compute everyone's f afresh if that has been long ago, or ``always``; correct what is off."""
+        due = self.p.counts[rounds.STAGE] == rounds.AT_REST and self.p.counts[rounds.SINCE_REFRESH] > REFRESH_EVENTS
+        if always or due:
+            refresh(self.state)
+            self.p.counts[rounds.SINCE_REFRESH] = 0
+            if not audited(self.state).good(DEFAULT.goal):
+                self._correct()
+            else:
+                self._renew()
+
+    def spread_ties(self, leg: int) -> None:
+        """The walk of a leg has stalled: spread ties, each time further.
+
+        Raises
+        ------
+        NotOptimal : they are spread as far as may be
+        """
+        self.stalls += 1
+        before = self._spread[1] if self._spread[0] == leg else 0
+        if before == MOST_SPREADS:
+            raise NotOptimal(f"a leg of the path stalled {before} times")
+        self._spread = leg, before + 1
+        size = DEFAULT.perturbation * 3.0**before
+        units = scales(self.state, self._motion.v)
+        random = np.random.default_rng(self.stalls).random((self.w.n, 2))
+        perturb(self.w, random, size * units.kink, size * units.level)
+
+    def _answer(self, exit_: int) -> None:
+        state, p = self.state, self.p
+        if exit_ == loop.NEED_ROW:
+            fetch_rows(state, self.w)
+            self.w = self.w._replace(rows=state.rows.values, parent_rows=state.rows.values)
+        elif exit_ == loop.NEED_ROOM:
+            state.make_room_for_free()
+            self.w = self.w._replace(factor=state.factor)
+        elif exit_ == rounds.NEED_ROWS:
+            self._drive()
+        elif exit_ == rounds.SWITCHES_FULL:
+            size = 2 * p.who.size
+            self.p = p._replace(who=np.resize(p.who, size), to=np.resize(p.to, size))
+        elif exit_ == rounds.ROSE:
+            raise NotOptimal(f"the objective rose to {p.numbers[rounds.OBJECTIVE]} at a D-step")
+        elif exit_ == rounds.ENDLESS:
+            raise NotOptimal(f"a D-step did not end within {rounds.MOST_ROUNDS} rounds")
+        else:
+            raise_for(exit_)
+            self._correct()
+            p.counts[rounds.STAGE] += 1
+
+    def _drive(self) -> None:
+        """Compute what the moving betas do to f; and cache their kernel rows, with those of who stands near a wall."""
+        state, p, n = self.state, self.p, self.state.n_slots
+        v = self._motion.v[:n]
+        moving = np.flatnonzero(v)
+        f = state.examples.f[p.slots]
+        distance = np.minimum(np.abs(f - p.walls.low), np.abs(f - p.walls.high))
+        count = min(PREFETCH, p.slots.size)
+        near = p.slots[np.argpartition(distance, count - 1)[:count]]
+        must = np.union1d(moving, state.free_slots())
+        wanted = np.union1d(must, near)
+        if wanted.size <= state.rows.max_rows:
+            need_rows(state, wanted)
+        self._motion.drive[:n] = combine(state, moving, v[moving])
+        self.w = self.w._replace(rows=state.rows.values, parent_rows=state.rows.values)
+        p.counts[rounds.STAGE] += 1
+
+    def _correct(self) -> None:
+        """Bring the state to the optimum of the losses it has."""
+        rounds.note_events(self.w, self.p)
+        trace = follow(self.state, Trace())
+        self.p.counts[rounds.ALL_EVENTS] += trace.events
+        self.stalls += trace.stalls
+        self._renew()
+
+    def _renew(self) -> None:
+        """Take up what the state has now: b, the factor, the kernel rows."""
+        state = self.state
+        need_rows(state, state.free_slots())
+        state.make_room_for_free()
+        units = scales(state, self._motion.v)
+        self.w = walk_of(state, self._motion, tolerances(state, units, DEFAULT, 1.0))
 
 
-def descend(partition: Partition, tied: Bools) -> Descent:
-    """Switch all ``tied`` examples (m,), who stand at a wall, at once; follow, until everyone is on the true side.
+def settle(partition: Partition) -> int:
+    """From the optimum of any partition, let examples switch until everyone is on the true side; returns the events.
 
     Raises
     ------
     NotOptimal : the objective rose, or the switches do not end
     """
-    seen = partition.look()
-    return _descend(partition, seen, tied & seen.at_wall)
-
-
-def settle(partition: Partition) -> Descent:
-    """From the optimum of any partition, let examples switch until everyone is on the true side.
-
-    Raises
-    ------
-    NotOptimal : see ``descend``
-    """
-    seen = partition.look()
-    return _descend(partition, seen, misplaced(partition, seen))
-
-
-def _descend(partition: Partition, seen: Look, wrong: Bools) -> Descent:
-    """Switch who is ``wrong``, and so on.
-
-    An example that stands at its wall in the end, because others hold its f there, is optimal on either side: that has
-    been tried, and it rests there.
-    """
-    done = Descent([])
-    start = seen.objective
-    while wrong.any():
-        who = np.flatnonzero(wrong)
-        partition.switch(who, seen.proper[who])
-        done.switched += zip(who.tolist(), seen.proper[who].tolist(), strict=True)
-        done.rounds += 1
-        if partition.theta == 1.0:
-            break  # both sides are the same still: nothing moves, not even b where nobody is free
-        done.events += follow(partition.state).events
-        before, seen = seen.objective, partition.look()
-        if seen.objective > before + ROUNDING * max(abs(before), abs(seen.objective)):
-            raise NotOptimal(f"the objective rose from {before} to {seen.objective} at a D-step")
-        if done.rounds > MOST_ROUNDS:
-            raise NotOptimal(f"a D-step did not end within {MOST_ROUNDS} rounds")
-        wrong = misplaced(partition, seen)
-    done.drop = start - seen.objective
-    return done
-
-
-def misplaced(partition: Partition, seen: Look) -> Bools:
-    """Say who is not on the side where he should be, (m,); who has come to a wall must try its other side."""
-    wrong: Bools = (seen.proper != partition.sides) & ~(seen.at_wall & partition.resting)
-    partition.resting = seen.at_wall
-    return wrong
-
-
-@compiled
-def _look(
-    f_of: Floats,
-    beta_of: Floats,
-    b: float,
-    slots: Ints,
-    base: Losses,
-    walls: Walls,
-    theta: float,
-    sides: Sides,
-    tolerance: float,
-    proper: Sides,
-    at_wall: Bools,
-) -> float:
-    objective = 0.0
-    for i in range(slots.size):
-        f, beta, p = f_of[slots[i]], beta_of[slots[i]], base.n_kinks[i]
-        first, last = base.levels[i, 0], base.levels[i, p]
-        low, high = walls.low[i], walls.high[i]
-        objective += 0.5 * beta * (f - b)
-        if p > 0:
-            objective -= first * (f - base.kinks[i, 0])
-            for q in range(p):
-                objective += (base.levels[i, q] - base.levels[i, q + 1]) * max(0.0, f - base.kinks[i, q])
-        proper[i] = WITHIN
-        if f < low:
-            objective += (1.0 - theta) * first * (f - low)
-            proper[i] = BELOW
-        elif f > high:
-            objective += (1.0 - theta) * last * (f - high)
-            proper[i] = BEYOND
-        at_wall[i] = abs(f - low) <= tolerance or abs(f - high) <= tolerance
-        if at_wall[i]:
-            nearest = BELOW if abs(f - low) < abs(f - high) else BEYOND
-            proper[i] = nearest if sides[i] == WITHIN else WITHIN
-    return objective
+    steps = Rounds(partition)
+    steps.settle()
+    steps.freshen(always=True)
+    return steps.events

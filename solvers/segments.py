@@ -35,6 +35,18 @@ class Segments(NamedTuple):
         """Return the part of the pool that belongs to a segment."""
         return slice(int(self.first[segment]), int(self.first[segment + 1]))
 
+    def part(self, which: slice, changes: int) -> Segments:
+        """Return some of the segments in a row, with ``changes`` before the first of them left out."""
+        return self._replace(
+            start_rho=self.start_rho[which],
+            end_rho=self.end_rho[which],
+            start_b=self.start_b[which],
+            end_b=self.end_b[which],
+            first=self.first[which.start : which.stop + 1],
+            changes_before=self.changes_before[which] - changes,
+            idle=self.idle[which],
+        )
+
     def share(self, segment: int, rho: float) -> float:
         """Return how much of a segment lies behind at ``rho``."""
         start, end = float(self.start_rho[segment]), float(self.end_rho[segment])

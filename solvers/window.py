@@ -151,7 +151,7 @@ class Window:
         with self._undone_on_error():
             trace = self._update(change, total_per_weight)
             partition = self.partition(terms)
-            trace.events += settle(partition).events
+            trace.events += settle(partition)
             self._side[partition.slots] = partition.sides
             return trace
 

@@ -1,0 +1,47 @@
+"""A private copy of a state, to walk away with."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.factor import Factor
+from solvers.state import Examples, PathState
+
+Ints = NDArray[np.int64]
+
+
+def compact_copy(state: PathState, slots: Ints) -> PathState:
+    """Return a copy in which the examples ``slots`` (m,), all there are, have the slots 0 to m - 1.
+
+    It has the factor, and the kernel rows of support vectors that were cached. The numbers of a precomputed kernel
+    matrix are shared: the copy cannot take examples in.
+    """
+    copy = PathState(state.kernel, intercept=state.intercept, total=state.total, cache_bytes=state.rows.limit)
+    copy.XT = np.ascontiguousarray(state.XT[:, slots])
+    copy.examples = Examples(*(array[slots] for array in state.examples))  # type: ignore[arg-type]
+    copy.n_slots = slots.size
+    copy.b, copy.kappa = state.b, state.kappa
+    copy.events_since_refresh = state.events_since_refresh
+    copy.factor = _renamed(state, slots)
+    copy.rows.widen(slots.size)
+    held = np.flatnonzero((state.rows.row_of[slots] >= 0) & (state.examples.beta[slots] != 0.0))
+    block = state.rows.values[state.rows.row_of[slots[held]]]
+    copy.rows.store_what_fits(held, block[:, slots], np.flatnonzero(copy.factor.position >= 0))
+    return copy
+
+
+def _renamed(state: PathState, slots: Ints) -> Factor:
+    """Return a copy of the factor whose examples have other slots."""
+    old = state.factor
+    name = np.full(state.capacity, -1, np.int64)
+    name[slots] = np.arange(slots.size)
+    return Factor(
+        old.R.copy(),
+        old.y.copy(),
+        old.column.copy(),
+        old.work.copy(),
+        np.where(old.slot >= 0, name[old.slot], -1),
+        old.position[slots],
+        old.size.copy(),
+    )
