@@ -15,12 +15,26 @@ from numpy.typing import NDArray
 from solvers.audit import gap_of, units_of
 from solvers.compile import compiled, compiled_allocating
 from solvers.losses import Losses
-from solvers.motion import BUDGET, DONE, EVENTS, N_COUNTERS, PACE, RHO, STRIDE_EVENTS, SUM_RATE, SUM_V, WHO, B, Walk
+from solvers.motion import (
+    BUDGET,
+    DONE,
+    EVENTS,
+    N_COUNTERS,
+    PACE,
+    RHO,
+    STRIDE_EVENTS,
+    SUM_RATE,
+    SUM_V,
+    WHO,
+    WHOLE,
+    B,
+    Walk,
+)
 from solvers.motion import Tolerances as Slack
 from solvers.passage import DEFAULT, EPS, set_motion
 from solvers.robust_losses import BELOW, BEYOND, WITHIN, Sides, Walls
 from solvers.settle import center, leave_ends
-from solvers.strides import follow_path
+from solvers.strides import WHOLE_WORK, follow_path
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,6 +42,7 @@ Bools = NDArray[np.bool_]
 
 ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
 MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
+FEW = 64  #: events that a round may have without being walked in strides
 
 # Exits, beyond those of solvers.motion and solvers.tracking
 NEED_ROWS, SWITCHES_FULL, INEXACT, ROSE, ENDLESS = range(20, 25)
@@ -41,8 +56,8 @@ THETA, OBJECTIVE, START_OBJECTIVE, TOTAL, TOL_F, TOL_BETA, TOL_BALANCE = range(7
 N_NUMBERS = 7
 
 # Entries of the counts
-STAGE, ROUNDS, SWITCHED, ALL_EVENTS, SINCE_REFRESH = range(5)
-N_COUNTS = 5
+STAGE, ROUNDS, SWITCHED, ALL_EVENTS, SINCE_REFRESH, SPREADS = range(6)
+N_COUNTS = 6
 
 _RATIO_F, _RATIO_BETA, _DEPENDENT = DEFAULT.ratio_f, DEFAULT.ratio_beta, DEFAULT.dependent
 _DUST, _GOAL = DEFAULT.dust, DEFAULT.goal
@@ -190,6 +205,8 @@ def set_clock(w: Walk, p: Split, rho: float) -> None:
     for k in range(N_COUNTERS):
         w.counters[k] = 0
     w.counters[WHO] = -1
+    w.counters[WHOLE] = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
+    p.counts[SPREADS] = 0
     w.counters[BUDGET] = 50 * w.n + 10_000
 
 

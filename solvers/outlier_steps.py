@@ -123,7 +123,7 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
         elif exit_ == tracks.AT_ONCE:
             at_once[int(notes.sizes[tracks.LEGS]) - 1] = solution_of(partition)
         elif exit_ == tracks.TIED:
-            rounds.spread_ties(int(notes.sizes[tracks.LEGS]))
+            rounds.spread_ties()
         else:
             rounds.w.counters[loop.STRIDE_END] += tracks.PORTION_EVENTS
         rounds.freshen()

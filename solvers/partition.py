@@ -35,7 +35,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 AT_WALL = 1e-9  #: f this close to a wall, of the largest finite kink or wall, is at it
-MOST_SPREADS = 8  #: times that ties are spread in one leg
+MOST_SPREADS = 8  #: times that ties are spread in one walk
+MOST_OF_THE_WAY = 1e-9  #: of which so little is left that ties are not spread any more
 REFRESH_EVENTS = 1000  #: f is computed afresh from beta at least this often
 
 
@@ -82,7 +83,6 @@ class Rounds:
         m = partition.slots.size
         self.state = partition.state
         self.stalls = 0
-        self._spread = 0, 0  # in which leg, how often
         self.w: loop.Walk
         self._motion = empty_motion(self.state.capacity)
         self.p = Split(
@@ -149,22 +149,24 @@ class Rounds:
             else:
                 self._renew()
 
-    def spread_ties(self, leg: int) -> None:
-        """The walk of a leg has stalled: spread ties, each time further.
+    def spread_ties(self) -> None:
+        """The walk has stalled: spread ties, each time further.
 
         Raises
         ------
         NotOptimal : they are spread as far as may be
         """
+        if not self._may_spread():
+            raise NotOptimal(f"a walk stalled {MOST_SPREADS} times")
         self.stalls += 1
-        before = self._spread[1] if self._spread[0] == leg else 0
-        if before == MOST_SPREADS:
-            raise NotOptimal(f"a leg of the path stalled {before} times")
-        self._spread = leg, before + 1
-        size = DEFAULT.perturbation * 3.0**before
+        size = DEFAULT.perturbation * 3.0 ** self.p.counts[rounds.SPREADS]
+        self.p.counts[rounds.SPREADS] += 1
         units = scales(self.state, self._motion.v)
         random = np.random.default_rng(self.stalls).random((self.w.n, 2))
         perturb(self.w, random, size * units.kink, size * units.level)
+
+    def _may_spread(self) -> bool:
+        return bool(self.p.counts[rounds.SPREADS] < MOST_SPREADS)
 
     def _answer(self, exit_: int) -> None:
         state, p = self.state, self.p
@@ -176,6 +178,8 @@ class Rounds:
             self.w = self.w._replace(factor=state.factor)
         elif exit_ == rounds.NEED_ROWS:
             self._drive()
+        elif exit_ == loop.STALLED and self.w.clock[loop.RHO] > MOST_OF_THE_WAY and self._may_spread():
+            self.spread_ties()
         elif exit_ == rounds.SWITCHES_FULL:
             size = 2 * p.who.size
             self.p = p._replace(who=np.resize(p.who, size), to=np.resize(p.to, size))

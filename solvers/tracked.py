@@ -24,7 +24,7 @@ from solvers.losses import Losses
 from solvers.passage import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, tolerances, walk_of
 from solvers.segments import Changes, Position, Segments, joined, position
 from solvers.state import Motion, PathState, empty_motion
-from solvers.tracking import LOG_FULL, STOPPED, Log, Walls, empty_log, track_path
+from solvers.tracking import LOG_FULL, Log, Walls, empty_log, track_path
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,18 +39,14 @@ class Track:
 
     Attributes
     ----------
-    rho : what was left of the way when it stopped; 0 when its end was reached
     relative_gap : at the end of the way, f computed from the betas, before anything was corrected: on the way it was
         not larger, but for rounding
-    tied : slots of all bound examples that had come to their walls when it stopped, that which stopped it first
     start : (slots in use,) places at the start of the way; the changes lead on from there
     trace : what the walk did; ``stalls`` counts how often ties had to be spread: from there to the end of the way the
         losses are off by up to 1e-8 of themselves
     """
 
-    rho: float
     relative_gap: float
-    tied: Ints
     start: Ints
     segments: Segments
     changes: Changes
@@ -67,7 +63,6 @@ def track(
     end: Losses,
     total: float,
     *,
-    walls: Walls | None = None,
     cancelled: Callable[[], bool] | None = None,
     settings: Settings = DEFAULT,
 ) -> Track:
@@ -78,8 +73,6 @@ def track(
     end : losses (m,) of the examples ``slots`` (m,) at the end of the way, with as many kinks as they have now; entries
         that are infinite now or then stay as they are
     total : what the betas sum up to at the end
-    walls : the walk stops when the f of a bound example comes to one; the state is then optimal for the losses of
-        ``Track.rho``
     cancelled : asked every few thousand events
 
     Raises
@@ -89,7 +82,6 @@ def track(
     if (state.examples.n_kinks[slots] != end.n_kinks).any():
         raise InvalidInput("an example cannot gain or lose kinks along a path", field="end")
     motion = _set_out(state, slots, end)
-    rates = state.examples.dkinks.copy(), state.examples.dlevels.copy()
     units = scales(state, motion.v)._replace(level=_level_scale(state))
     need_rows(state, state.free_slots())
     state.make_room_for_free()
@@ -98,21 +90,19 @@ def track(
     trace = Trace()
     w = walk_of(state, motion, tolerances(state, units, settings, 1.0))
     w.clock[loop.SUM_RATE] += total - state.total if state.intercept else 0.0
-    origin = state.total, state.examples.seg[: w.n].copy()
-    walls = _no_walls(w.n) if walls is None else walls
-    exit_, chunks, w = _walk(state, w, walls, units, trace, cancelled)
+    start = state.examples.seg[: w.n].copy()
+    exit_, chunks, w = _walk(state, w, units, trace, cancelled)
     tally(state, w, trace)
     raise_for(exit_)
     if exit_ == loop.EXHAUSTED or exit_ == loop.STALLED:
         raise NotOptimal(f"the path was left after {trace.events} events, {w.clock[loop.RHO]:.2g} before its end")
-    rho = float(w.clock[loop.RHO]) if exit_ == STOPPED else 0.0
-    tied = _tied(w, walls) if exit_ == STOPPED else np.empty(0, np.int64)
-    _arrive(state, rates, rho, rho * origin[0] + (1.0 - rho) * total)
+    state.examples.dkinks[:] = 0.0
+    state.examples.dlevels[:] = 0.0
+    state.total = total
     refresh(state)
     gap = _relative_gap(state, units)
-    if exit_ != STOPPED or not trace.noted(audited(state)).good(settings.goal):
-        follow(state, trace, settings)  # which may move b, where nobody is free; who stands at a wall is to stay there
-    return Track(rho, gap, tied, origin[1], *joined(chunks), trace)
+    follow(state, trace, settings)
+    return Track(gap, start, *joined(chunks), trace)
 
 
 def _relative_gap(state: PathState, units: Scales) -> float:
@@ -120,10 +110,6 @@ def _relative_gap(state: PathState, units: Scales) -> float:
     found = audited(state)
     worthless = NOTHING * state.n * units.level * units.kink
     return found.gap / max(found.size, found.resolution, worthless) if found.gap > 0 else 0.0
-
-
-def _no_walls(n: int) -> Walls:
-    return Walls(np.full(n, -np.inf), np.full(n, np.inf), 0.0)
 
 
 def _set_out(state: PathState, slots: Ints, end: Losses) -> Motion:
@@ -153,17 +139,17 @@ def _level_scale(state: PathState) -> float:
 def _walk(
     state: PathState,
     w: loop.Walk,
-    walls: Walls,
     units: Scales,
     trace: Trace,
     cancelled: Callable[[], bool] | None,
 ) -> tuple[int, list[Log], loop.Walk]:
     """Walk, fetch what the loop asks for, take its notes; returns the last exit, the notes, and the walk."""
     strength = DEFAULT.perturbation
+    nowhere = Walls(np.full(w.n, -np.inf), np.full(w.n, np.inf), 0.0)
     chunks = [_fresh_log(state, w)]
     w.counters[loop.STRIDE_END] = PORTION
     while True:
-        exit_ = track_path(w, chunks[-1], walls)
+        exit_ = track_path(w, chunks[-1], nowhere)
         if exit_ == loop.NEED_ROW:
             fetch_rows(state, w)
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
@@ -193,22 +179,3 @@ def _fresh_log(state: PathState, w: loop.Walk, before: Log | None = None) -> Log
     if before is not None:
         log.seen[:] = before.seen
     return log
-
-
-def _tied(w: loop.Walk, walls: Walls) -> Ints:
-    """Return who has come to a wall, and who stands at one."""
-    f = w.examples.f[: w.n]
-    near = np.minimum(np.abs(f - walls.low), np.abs(f - walls.high)) <= walls.slack + 2 * w.tol.f
-    first = int(w.counters[loop.WHO])
-    near[first] = False
-    return np.append(first, np.flatnonzero(near & (w.examples.seg[: w.n] & 1 == 0)))
-
-
-def _arrive(state: PathState, rates: tuple[Floats, Floats], rho: float, total: float) -> None:
-    """Make the losses of ``rho`` those that the state has; ``rates`` are those from before any ties were spread."""
-    e = state.examples
-    e.kinks[:] -= rho * rates[0]
-    e.levels[:] -= rho * rates[1]
-    e.dkinks[:] = 0.0
-    e.dlevels[:] = 0.0
-    state.total = total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from solvers.cccp import cccp
 from solvers.errors import Cancelled, InvalidInput
 from solvers.live_estimator import LiveEstimator
 from solvers.outlier_path import OutlierPath
+from solvers.outlier_steps import SEGMENTS
 from solvers.robust_losses import Parameter
 from tests.oracle import Kernel, Matrix, Vector
 from tests.robust import judge_labels, judge_targets
@@ -322,3 +324,55 @@ def test_cccp_finds_local_optima_too() -> None:
             judged = judge_labels(found.at(i), Kernel("linear"), 1.0, theta, s)
             assert judged.violation <= STRICT
             assert judged.objective == pytest.approx(one.objective, rel=1e-9)
+
+
+def test_a_leg_ends_where_the_first_comes_to_his_wall() -> None:
+    X, y, _ = labelled(150, seed=3, wrong=0.25)
+    model = IncrementalSVC(C=1.0, kernel="linear", fit_intercept=False).fit(X, y)
+    for parameter in PARAMETERS:
+        path = model.outlier_path(parameter)
+        assert path.d_steps > 3
+        for leg, jump in zip(path.walked.legs[:-1], path.walked.jumps, strict=True):
+            if leg.start == leg.end:
+                continue
+            theta, s = (jump.value, 0.0) if parameter == "theta" else (0.0, jump.value)
+            arrays = {**path.arrays, **_place(leg.at(jump.value), leg.sides, theta, s)}
+            f = decisions(path.restored(arrays), X)
+            assert np.abs(y * f - s).min() <= 1e-9
+            tied = {j for j, _ in jump.switched}
+            assert set(np.flatnonzero(np.abs(y * f - s) <= 1e-10)) <= tied
+
+
+def test_twins_switch_together() -> None:
+    X, y, _ = labelled(50, seed=3, wrong=0.25)
+    X = X[:, :5]
+    model = IncrementalSVC(C=1.0, kernel="linear").fit(np.vstack([X, X]), np.tile(y, 2))
+    for parameter in PARAMETERS:
+        path = model.outlier_path(parameter)
+        assert path.d_steps > 0
+        for jump in path.walked.jumps:
+            times = Counter(j for j, _ in jump.switched)
+            assert {j % 50: times[j] for j in times if j < 50} == {j % 50: times[j] for j in times if j >= 50}
+
+
+def test_a_path_of_many_events_finds_room() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 12))
+    y = np.where(X[:, 0] + rng.normal(size=300) > 0, 1.0, -1.0)
+    for parameter in PARAMETERS:
+        path = IncrementalSVC(C=10.0, kernel="linear").fit(X, y).outlier_path(parameter)
+        assert path.events > SEGMENTS
+        assert path.d_steps + 1 == len(path.walked.legs)
+        for value in places(path, most=3):
+            theta, s = (value, 0.0) if parameter == "theta" else (0.0, value)
+            assert judge_labels(path.at(value), Kernel("linear"), 10.0, theta, s).violation <= STRICT
+
+
+def test_a_small_cache_of_kernel_rows_is_enough() -> None:
+    X, y, _ = labelled(150, seed=2)
+    for parameter in PARAMETERS:
+        path = IncrementalSVC(C=1.0, gamma=1 / 30, cache_mb=0.08).fit(X, y).outlier_path(parameter)
+        roomy = IncrementalSVC(C=1.0, gamma=1 / 30).fit(X, y).outlier_path(parameter)
+        assert path.outliers() == roomy.outliers()
+        assert path.d_steps == roomy.d_steps
+        np.testing.assert_allclose(decisions(path.at(0.0), X), decisions(roomy.at(0.0), X), atol=1e-9)

@@ -1,4 +1,4 @@
-"""A tracked way is optimal wherever one looks, for the losses of that place; walls stop it."""
+"""A tracked way is optimal wherever one looks, for the losses of that place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, loss
 from solvers.errors import Cancelled, InvalidInput
 from solvers.losses import Losses
 from solvers.tracked import Track, track
-from solvers.tracking import Walls
 from tests import oracle
 from tests.oracle import Vector
 from tests.problems import FAMILIES, Problem, problem
@@ -60,7 +59,6 @@ def test_the_weight_of_all_losses_moves(family: str, seed: int) -> None:
             ),
         )
         assert gap <= 1e-8
-        assert way.rho == 0.0
         C *= factor
 
 
@@ -136,54 +134,6 @@ def test_nobody_is_free_and_b_is_one_that_the_way_goes_on_with() -> None:
     )
     assert gap <= 1e-12
     np.testing.assert_allclose(np.abs(way.at(0.5, hinge(given, 0.15).levels).beta), 0.15)
-
-
-def test_a_wall_stops_the_way_when_an_example_comes_to_it() -> None:
-    given = problem(0, "regular")
-    slots = np.arange(given.y.size)
-    start, end = hinge(given, 1.0), hinge(given, 10.0)
-    state = classifier(given, 1.0)._window.state
-    f = state.examples.f[slots].copy()
-    track(state, slots, end, 0.0)
-    moved = state.examples.f[slots] - f
-    who = int(np.argmax(np.abs(moved)))
-    wall = f[who] + 0.5 * moved[who]
-    state = classifier(given, 1.0)._window.state
-    low, high = np.full(slots.size, -np.inf), np.full(slots.size, np.inf)
-    (high if moved[who] > 0 else low)[who] = wall
-    way = track(state, slots, end, 0.0, walls=Walls(low, high, 1e-9))
-    assert 0.0 < way.rho < 1.0
-    assert way.tied.tolist() == [who]
-    assert state.examples.f[who] == pytest.approx(wall, abs=1e-9)
-    gap = worst_gap_at_stop(given, way, start, end)
-    assert gap <= 1e-8
-    rest = track(state, slots, end, 0.0)
-    np.testing.assert_allclose(state.examples.beta[slots], classifier(given, 10.0)._window.beta, atol=1e-7)
-    assert rest.rho == 0.0
-
-
-def worst_gap_at_stop(given: Problem, way: Track, start: Losses, end: Losses) -> float:
-    """Return the relative gap where a way was stopped."""
-    at = way.at(way.rho, between(start, end, way.rho))
-    C = way.rho * 1.0 + (1 - way.rho) * 10.0
-    asked = oracle.hinge(given.y, C, given.weight, fit_intercept=given.fit_intercept)
-    return oracle.gap(given.kernel(given.X, given.X), asked, at.beta, at.b).relative
-
-
-def test_all_who_are_tied_are_reported() -> None:
-    given = problem(0, "regular")
-    m = given.y.size
-    X, y = np.vstack([given.X, given.X]), np.concatenate([given.y, given.y])
-    given = Problem(**(vars(given) | {"X": X, "y": y, "weight": np.ones(2 * m)}))
-    state = classifier(given, 1.0)._window.state
-    bound = state.examples.seg[: 2 * m] & 1 == 0
-    both = np.tile(bound[:m] & bound[m:], 2)
-    f = state.examples.f[: 2 * m]
-    walls = Walls(np.where(both, f - 0.01, -np.inf), np.where(both, f + 0.01, np.inf), 1e-9)
-    way = track(state, np.arange(2 * m), hinge(given, 10.0), 0.0, walls=walls)
-    assert 0.0 < way.rho < 1.0
-    assert way.tied.size == 2
-    assert abs(way.tied[0] - way.tied[1]) == m
 
 
 def test_it_can_be_cancelled_and_does_not_take_other_losses(monkeypatch: pytest.MonkeyPatch) -> None:
