@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,6 +85,22 @@ class ModelState:
             self.estimator.C = command.edits.C
         self._done(command, outcome)
         return outcome
+
+    def apply_together(self, commands: Sequence[Command], net: Command) -> None:
+        """Follow one path to where ``net`` leads, which is where ``commands`` lead one after the other.
+
+        Raises SolverError with the model as it was.
+        """
+        outcome = Outcome(self.sizes)
+        if net.add is not None or net.remove:
+            outcome = _follow(self.estimator, net.add, net.remove, None)
+        for command in commands:
+            self._done(command, outcome)
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the model knows examples and there is one optimum for them, however it is reached."""
+        return self._is_fitted and self.estimator.robustness() is None
 
     def apply_cold(self, command: Command) -> Outcome:
         """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was."""

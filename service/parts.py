@@ -7,6 +7,7 @@ import gc
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from service.auth import parse_keys
@@ -88,15 +89,22 @@ class Service:
         return self.registry
 
     def restore(self, rehearse: Callable[[], None] = lambda: None) -> None:
-        """Compile what is compiled, rehearse, and bring the models back; blocks."""
-        warm_up()
-        rehearse()
-        self.registry.restore()
+        """Bring the models back, and meanwhile compile what is compiled and rehearse; blocks."""
+        with ThreadPoolExecutor(1, "warm-up") as aside:
+            warm = aside.submit(self._warm, rehearse)
+            self.registry.restore()
+            warm.result()
         self.health.ask_store(self.store)
-        gc.collect()
         gc.freeze()  # what lives from here to the end need not be walked by every collection
         gc.enable()
         self.health.restored()
+
+    @staticmethod
+    def _warm(rehearse: Callable[[], None]) -> None:
+        """Do once what would make first requests slow; what that leaves is collected."""
+        warm_up()
+        rehearse()
+        gc.collect()
 
     async def watch_store(self) -> None:
         """Keep telling the store that this service is alive, and asking where it stands."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from service.journal import Source
 from service.model import ModelState
+from service.replay import Replay
 from service.schemas import ModelSpec
-from service.store.base import Lease, LogRecord, StoreDamaged
-from service.versions import answer_to, decode_entry, reapply
-from solvers.errors import SolverError
+from service.store.base import Lease, StoreDamaged
 
 log = logging.getLogger(__name__)
 
@@ -34,16 +33,14 @@ def recover(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Rec
     """The model as it was after its last acknowledged update; raises StoreError if that cannot be had."""
     with source.health.store_call("load"):
         state, damaged = _newest_good(source, lease.model, spec, cache_mb)
-        newest = source.store.last_sequence(lease)
-        start = state.version
-        replayed, began = 0, time.perf_counter()
+        replay = Replay(source, lease, state, newest=source.store.last_sequence(lease))
+        start, began = state.version, time.perf_counter()
         for record in source.store.log(lease.model, state.sequence):
-            if record.sequence != state.sequence + 1:
-                raise StoreDamaged(f"the log of model {lease.model} lacks record {state.sequence + 1}")
-            replayed += _replay(source, lease, state, record, is_newest=record.sequence == newest)
-    if state.sequence != newest:
-        raise StoreDamaged(f"the log of model {lease.model} ends at record {state.sequence} of {newest}")
-    return Recovered(state, start, replayed, damaged, time.perf_counter() - began)
+            replay.take(record)
+        replay.finish()
+    if state.sequence != replay.newest:
+        raise StoreDamaged(f"the log of model {lease.model} ends at record {state.sequence} of {replay.newest}")
+    return Recovered(state, start, replay.replayed, damaged, time.perf_counter() - began)
 
 
 def _newest_good(source: Source, model: str, spec: ModelSpec, cache_mb: int) -> tuple[ModelState, int]:
@@ -57,27 +54,3 @@ def _newest_good(source: Source, model: str, spec: ModelSpec, cache_mb: int) -> 
             source.metrics.snapshots.labels("damaged").inc()
             log.warning("model %s: snapshot %d is damaged, falling back: %s", model, snapshot.sequence, error)
     return ModelState.empty(spec, cache_mb), damaged
-
-
-def _replay(source: Source, lease: Lease, state: ModelState, record: LogRecord, *, is_newest: bool) -> bool:
-    """Apply one record again; False if it has no effect."""
-    if record.aborted:
-        state.skip()
-        return False
-    entry = decode_entry(record.data)
-    try:
-        outcome = reapply(state, entry)
-    except SolverError as error:
-        if not is_newest:
-            reason = f"record {record.sequence} of model {lease.model} can no longer be applied: {error}"
-            raise StoreDamaged(reason) from error
-        # The process died before it could say that this command cannot be applied: nobody was told that it was.
-        source.store.abort(lease, record.sequence)
-        state.skip()
-        return False
-    if entry.request is not None:
-        earlier = source.store.recall(lease.model, entry.request)
-        if earlier is not None and earlier.answer is None:
-            answer = answer_to(entry, state.version, outcome, source.store.durability())
-            source.store.remember(lease, entry.request, answer)
-    return True

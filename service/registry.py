@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from service.metrics import ModelSample
 from service.schemas import ModelSpec
 from service.store import codec
 from service.store.base import Lease, LeaseHeld, ModelExists, StoredModel, StoreError
+from solvers.cores import threads
 
 log = logging.getLogger(__name__)
 
@@ -96,10 +98,15 @@ class Registry:
         self._models.pop(model, None)
 
     def restore(self) -> None:
-        """Bring back every stored model, several at a time; one that cannot be is kept as failed."""
+        """Bring back every stored model, several at a time; one that cannot be is kept as failed.
+
+        Nobody is served yet, so all cores are used.
+        """
         with self._around.source.health.store_call("load"):
             stored = self._around.source.store.models()
-        with ThreadPoolExecutor(self._around.settings.solves, "restore") as pool:
+        at_once = max(1, min(self._around.settings.solves, len(stored)))
+        share = max(1, len(os.sched_getaffinity(0)) // at_once)
+        with threads(share), ThreadPoolExecutor(at_once, "restore") as pool:
             for model in pool.map(self._restore, stored):
                 self._models[model.id] = model
         self._show_standby()

@@ -83,7 +83,7 @@ class Settings(BaseSettings):
         default=300.0, gt=0, description="A changed model is snapshot after this many seconds."
     )
     snapshot_replay_seconds: float = Field(
-        default=1.0,
+        default=0.5,
         gt=0,
         description="A model is snapshot after updates that took so long to solve, as a restart solves them again.",
     )

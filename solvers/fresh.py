@@ -46,7 +46,7 @@ def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
     if slots.size == 0:
         return total
     missing = state.rows.missing(slots)
-    _add_cached(total, state.rows.values, state.rows.row_of, slots, coefficients)
+    add_multiples(total, state.rows.values, state.rows.row_of[slots], coefficients)
     if missing.size:
         by_slot = np.zeros(n)
         by_slot[slots] = coefficients
@@ -62,13 +62,14 @@ def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
 
 
 @compiled
-def _add_cached(total: Floats, rows: Floats, row_of: Ints, slots: Ints, coefficients: Floats) -> None:
-    for i in range(slots.size):
-        if row_of[slots[i]] >= 0:
-            row = rows[row_of[slots[i]], : total.size]
+def add_multiples(total: Floats, rows: Floats, row: Ints, coefficients: Floats) -> None:
+    """Add ``rows[row[i]]`` times the i-th coefficient to ``total``, for every i whose row is not -1."""
+    for i in range(row.size):
+        if row[i] >= 0:
+            values = rows[row[i], : total.size]
             c = coefficients[i]
             for j in range(total.size):
-                total[j] += c * row[j]
+                total[j] += c * values[j]
 
 
 def refresh(state: PathState) -> None:

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled
-from solvers.errors import NotOptimal
 from solvers.factor import delete
 from solvers.follow import DEFAULT, Settings, Trace, follow
-from solvers.fresh import BLOCK, mean_diagonal, refactor, refresh, restore, stand
+from solvers.fresh import BLOCK, restore, stand
 from solvers.kernels import times
 from solvers.losses import Losses, leaving
 from solvers.state import Examples, PathState
@@ -54,46 +53,6 @@ def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Se
         trace = follow(state, settings=settings)
         state.release(edit.leave)
     return slots, trace
-
-
-def resume(
-    state: PathState,
-    X: Floats,
-    losses: Losses,
-    beta: Floats,
-    seg: Ints,
-    b: float,
-    settings: Settings = DEFAULT,
-) -> Ints:
-    """Fill an empty state with examples (n, d) whose coefficients and segments are known, and correct what is off."""
-    slots = state.insert(X, losses)
-    e = state.examples
-    if not (np.isfinite(beta).all() and np.isfinite(b) and ((seg >= 0) & (seg <= 2 * losses.n_kinks)).all()):
-        raise NotOptimal("the coefficients of this checkpoint are damaged")
-    e.beta[slots] = beta
-    e.seg[slots] = seg
-    state.b = b
-    state.kappa = mean_diagonal(state)
-    refactor(state, slots[(seg & 1) == 1])
-    refresh(state)  # after the factor, whose kernel rows it finds in the cache
-    follow(state, settings=settings)
-    if state.intercept and state.n_free == 0:
-        _keep_intercept(state, b)
-    return slots
-
-
-def _keep_intercept(state: PathState, b: float) -> None:
-    """With nobody free b may be any of an interval: take the one that was, if it is in there."""
-    e, n = state.examples, state.n_slots
-    f = e.f[:n] - state.b + b
-    piece = e.seg[:n] // 2
-    who = np.arange(n)
-    low = np.where(piece > 0, e.kinks[who, np.maximum(piece - 1, 0)], -np.inf)
-    high = np.where(piece < e.n_kinks[:n], e.kinks[who, np.minimum(piece, e.kinks.shape[1] - 1)], np.inf)
-    rounding = 1e-9 * max(1.0, float(np.abs(f).max()))
-    if ((low - rounding <= f) & (f <= high + rounding)).all():
-        state.b = b
-        e.f[:n] = f
 
 
 def meet(state: PathState, slots: Ints, X: Floats) -> None:

@@ -20,6 +20,7 @@ from solvers.losses import Losses, leaving
 from solvers.partition import Partition, settle
 from solvers.passage import Trace
 from solvers.predictor import Predictor
+from solvers.resume import resume
 from solvers.robust_losses import WITHIN, Sides
 from solvers.robustness import Terms
 from solvers.state import PathState
@@ -339,7 +340,7 @@ class Window:
         self.next_key = int(arrays["next_key"])
         self.state.total = total
         if X.shape[0]:
-            slots = incremental.resume(
+            slots = resume(
                 self.state,
                 X,
                 losses,

@@ -209,7 +209,11 @@ def test_a_path_that_cannot_be_walked_again_is_replaced_by_a_fresh_solve(
             raise NotOptimal("other rounding errors than last time")
         return apply(state, command)
 
+    def failing(state: ModelState, commands: Any, net: Any) -> None:
+        raise NotOptimal("nor on one path for all of them")
+
     monkeypatch.setattr(ModelState, "apply", failing_once)
+    monkeypatch.setattr(ModelState, "apply_together", failing)
     again = alive(store, store.acquire("m"))
     assert again.published.version == 4
     np.testing.assert_allclose(decisions(again), decisions(live), rtol=0, atol=1e-7)

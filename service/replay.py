@@ -1,0 +1,121 @@
+"""The tail of a log applied again, on as few paths as possible.
+
+A path to where several updates lead together has fewer events than theirs one after the other [Karasuyama & Takeuchi,
+sec. 5], and there is one optimum. So updates that only add and remove are replayed together, but for the newest record,
+whose outcome somebody may still ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from service.arrays import Key
+from service.commands import Batch, Command
+from service.journal import Source
+from service.model import ModelState
+from service.store.base import Lease, LogRecord, StoreDamaged
+from service.versions import Entry, answer_to, decode_entry, reapply
+from solvers.errors import SolverError
+
+TOGETHER = 1000
+"""Examples that come or go in updates that are replayed together; more of them in memory would gain little."""
+
+
+@dataclass
+class Replay:
+    """Brings ``state`` from its record to the ``newest``; counts the updates that had an effect."""
+
+    source: Source
+    lease: Lease
+    state: ModelState
+    newest: int
+    replayed: int = 0
+    _waiting: list[Command] = field(default_factory=list)
+
+    def take(self, record: LogRecord) -> None:
+        """Take the next record; raises StoreError if it is not the next one, or can no longer be applied."""
+        follows = self.state.sequence + len(self._waiting) + 1
+        if record.sequence != follows:
+            raise StoreDamaged(f"the log of model {self.lease.model} lacks record {follows}")
+        if record.aborted:
+            self.finish()
+            self.state.skip()
+            return
+        entry = decode_entry(record.data)
+        if isinstance(entry, Command) and record.sequence < self.newest and self._can_wait(entry):
+            self._waiting.append(entry)
+            if sum(len(command.added) + len(command.remove) for command in self._waiting) >= TOGETHER:
+                self.finish()
+            return
+        self.finish()
+        self._apply(entry)
+
+    def finish(self) -> None:
+        """Apply what waits."""
+        waiting, self._waiting = self._waiting, []
+        try:
+            if len(waiting) > 1:
+                self.state.apply_together(waiting, together(waiting))
+                self.replayed += len(waiting)
+                return
+        except SolverError:
+            pass  # they went well one after the other
+        for command in waiting:
+            self._apply(command)
+
+    def _can_wait(self, command: Command) -> bool:
+        """Whether a command only adds and removes, from a model with one optimum, and nobody waits for its answer."""
+        return command.edits is None and self.state.is_convex and not self._owes(command.request)
+
+    def _owes(self, request: str | None) -> bool:
+        """Whether a request has no answer yet."""
+        earlier = None if request is None else self.source.store.recall(self.lease.model, request)
+        return earlier is not None and earlier.answer is None
+
+    def _apply(self, entry: Entry) -> None:
+        """Apply one entry, and keep its answer if that is owed."""
+        sequence = self.state.sequence + 1
+        try:
+            outcome = reapply(self.state, entry)
+        except SolverError as error:
+            if sequence < self.newest:
+                reason = f"record {sequence} of model {self.lease.model} can no longer be applied: {error}"
+                raise StoreDamaged(reason) from error
+            # The process died before it could say that this command cannot be applied: nobody was told that it was.
+            self.source.store.abort(self.lease, sequence)
+            self.state.skip()
+            return
+        if entry.request is not None and self._owes(entry.request):
+            answer = answer_to(entry, self.state.version, outcome, self.source.store.durability())
+            self.source.store.remember(self.lease, entry.request, answer)
+        self.replayed += 1
+
+
+def together(commands: Sequence[Command]) -> Command:
+    """The command that leads where these lead one after the other; none of them edits."""
+    leaving: list[Key] = []
+    coming: dict[Key, tuple[Batch, int]] = {}
+    for command in commands:
+        leaving += [key for key in command.remove if coming.pop(key, None) is None]
+        if command.add is not None:
+            coming.update({key: (command.add, row) for row, key in enumerate(command.added)})
+    last = commands[-1]
+    return Command(_batch(coming), leaving, last.arrived, last.next_key, None)
+
+
+def _batch(coming: dict[Key, tuple[Batch, int]]) -> Batch | None:
+    """The examples that come, in order."""
+    if not coming:
+        return None
+    rows = coming.values()
+    y = [batch.y[row] for batch, row in rows if batch.y is not None]
+    weights = [1.0 if batch.weights is None else batch.weights[row] for batch, row in rows]
+    return Batch(
+        X=np.array([batch.X[row] for batch, row in rows]),
+        y=np.array(y) if y else None,
+        keys=list(coming),
+        weights=np.array(weights),
+    )

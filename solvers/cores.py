@@ -1,0 +1,39 @@
+"""How many threads one solve may use: one, so that several models share the cores, but while nobody else needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+Ints = NDArray[np.int64]
+
+PART = 64  #: examples whose kernel rows one thread computes at once
+
+_threads = 1
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let each solve of the process that can use ``count`` threads do so inside; not to be nested."""
+    global _threads
+    _threads = count
+    try:
+        yield
+    finally:
+        _threads = 1
+
+
+def in_parts(work: Callable[[Ints], T], slots: Ints) -> list[T]:
+    """Return what ``work`` makes of ``slots``, ``PART`` at a time, in their order, whatever the number of threads."""
+    parts = [slots[start : start + PART] for start in range(0, slots.size, PART)]
+    count = min(_threads, len(parts))
+    if count <= 1:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(count, "rows") as pool:
+        return list(pool.map(work, parts))

@@ -1,0 +1,136 @@
+"""A state from its coefficients: kernel rows, factor and f are computed afresh, and what is off is corrected.
+
+Bringing a model back is what a crash costs, so that it is done by as many threads as ``solvers.cores`` allows; memory
+is written to for the first time by several threads too, which takes as long as computing what is written.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf
+
+from solvers.cores import in_parts
+from solvers.errors import NotOptimal
+from solvers.factor import solve_forward
+from solvers.follow import DEFAULT, Settings, follow
+from solvers.fresh import SPARE, add_multiples, mean_diagonal, refactor
+from solvers.losses import Losses
+from solvers.state import PathState
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ROUNDING = 1e-9  #: of the largest f: how far b may be outside of what the kinks leave it
+
+
+def resume(
+    state: PathState,
+    X: Floats,
+    losses: Losses,
+    beta: Floats,
+    seg: Ints,
+    b: float,
+    settings: Settings = DEFAULT,
+) -> Ints:
+    """Fill an empty state with examples (n, d) whose coefficients and segments are known, and correct what is off.
+
+    Returns their slots.
+
+    Raises
+    ------
+    NotOptimal : the coefficients are damaged, or the optimum cannot be reached from them
+    MemoryLimit : the kernel rows of the free examples do not fit into the cache
+    """
+    slots = state.insert(X, losses)
+    e = state.examples
+    if not (np.isfinite(beta).all() and np.isfinite(b) and ((seg >= 0) & (seg <= 2 * losses.n_kinks)).all()):
+        raise NotOptimal("the coefficients of this checkpoint are damaged")
+    e.beta[slots] = beta
+    e.seg[slots] = seg
+    state.b = b
+    state.kappa = mean_diagonal(state)
+    free = slots[(seg & 1) == 1]
+    _compute_rows(state, free)
+    if not _factored(state, free):
+        refactor(state, free)
+    _compute_f(state)
+    follow(state, settings=settings)
+    if state.intercept and state.n_free == 0:
+        _keep_intercept(state, b)
+    return slots
+
+
+def _compute_rows(state: PathState, free: Ints) -> None:
+    """Fill an empty cache with the kernel rows of ``free``, and with no others: these are all that a path needs."""
+    state.rows.make_room(free.size)
+    state.rows.store(free, np.empty((free.size, 0)), free)
+    values, row_of, n = state.rows.values, state.rows.row_of, state.n_slots
+
+    def compute(part: Ints) -> None:
+        values[row_of[part], :n] = state.kernel_rows(part)
+
+    in_parts(compute, free)
+
+
+def _factored(state: PathState, free: Ints) -> bool:
+    """Factor the free block by LAPACK; False where a pivot is lost in rounding, with a factor that is still empty."""
+    m = free.size
+    if m == 0:
+        return True
+    state.make_room_for_free(m + SPARE)
+    rows, row_of, block = state.rows.values, state.rows.row_of, np.empty((m, m))
+
+    def gather(part: Ints) -> None:
+        block[part] = rows[np.ix_(row_of[free[part]], free)]
+
+    in_parts(gather, np.arange(m))
+    if state.intercept:
+        block += state.kappa
+    R, info = dpotrf(block.T, lower=True, clean=True, overwrite_a=True)  # of its own order of memory: R'
+    own = state.examples.diagonal[free] + (state.kappa if state.intercept else 0.0)
+    if info != 0 or (R.diagonal() ** 2 <= DEFAULT.dependent * own).any():
+        return False
+    fac = state.factor
+    fac.R[:m, :m] = R.T
+    fac.y[0, :m], fac.y[1, :m] = 0.0, 1.0
+    solve_forward(fac.R, m, fac.y[1])
+    fac.slot[:m] = free
+    fac.position[free] = np.arange(m)
+    fac.size[:] = m
+    return True
+
+
+def _compute_f(state: PathState) -> None:
+    """Compute f from beta; kernel rows that are not cached are forgotten again."""
+    n, beta = state.n_slots, state.examples.beta
+    rows, row_of = state.rows.values, state.rows.row_of
+
+    def share(part: Ints) -> Floats:
+        """What these examples contribute; all of them have a cached row or none has."""
+        total = np.zeros(n)
+        if row_of[part[0]] >= 0:
+            add_multiples(total, rows, row_of[part], beta[part])
+        else:
+            add_multiples(total, state.kernel_rows(part), np.arange(part.size), beta[part])
+        return total
+
+    support = np.flatnonzero(beta[:n])
+    cached = row_of[support] >= 0
+    shares = in_parts(share, support[cached]) + in_parts(share, support[~cached])
+    state.examples.f[:n] = sum(shares, np.full(n, state.b))
+    state.events_since_refresh = 0
+
+
+def _keep_intercept(state: PathState, b: float) -> None:
+    """With nobody free b may be any of an interval: take the one that was, if it is in there."""
+    e, n = state.examples, state.n_slots
+    f = e.f[:n] - state.b + b
+    piece = e.seg[:n] // 2
+    who = np.arange(n)
+    low = np.where(piece > 0, e.kinks[who, np.maximum(piece - 1, 0)], -np.inf)
+    high = np.where(piece < e.n_kinks[:n], e.kinks[who, np.minimum(piece, e.kinks.shape[1] - 1)], np.inf)
+    rounding = ROUNDING * max(1.0, float(np.abs(f).max()))
+    if ((low - rounding <= f) & (f <= high + rounding)).all():
+        state.b = b
+        e.f[:n] = f

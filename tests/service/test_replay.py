@@ -1,0 +1,164 @@
+"""The log's tail applied again: updates that only add and remove on one path, all others one by one, the same model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service import replay
+from service.commands import Batch, Command, Edits, Removal, Update
+from service.live import LiveModel
+from service.model import ModelState
+from service.replay import together
+from service.schemas import ModelSpec
+from service.store.base import StoreDamaged
+from service.store.sqlite import SqliteStore
+from solvers.errors import NotOptimal
+from solvers.live_estimator import LiveEstimator
+from tests.service.test_live import alive, batch, decisions
+
+SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(tmp_path / "store")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def paths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Examples that came on each path that is walked."""
+    walked: list[int] = []
+    update = LiveEstimator.update
+
+    def noted(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
+        walked.append(0 if add is None else len(add[0]))
+        return update(model, add, *arguments, **options)
+
+    monkeypatch.setattr(LiveEstimator, "update", noted)
+    return walked
+
+
+def command(add: dict[Any, float] | None, remove: list[Any], weights: bool = False) -> Command:
+    """A command that adds examples by key, each with one feature and its sign as label."""
+    if add is None:
+        return Command(None, remove, 1.0, 9, None)
+    X = np.array([[value] for value in add.values()])
+    return Command(Batch(X, np.sign(X[:, 0]), list(add), np.abs(X[:, 0]) if weights else None), remove, 1.0, 9, None)
+
+
+def test_what_comes_and_goes_leaves_nothing_behind() -> None:
+    net = together([command({"a": 1.0}, ["old"]), command({"b": -2.0}, ["a", "older"]), command(None, ["b"])])
+    assert net.add is None
+    assert net.remove == ["old", "older"]
+
+
+def test_a_key_that_comes_back_comes_last_and_with_what_it_came_with_last() -> None:
+    net = together(
+        [command({"a": 1.0, "b": -2.0}, []), command({"c": 3.0}, ["a"], weights=True), command({"a": -4.0}, [])]
+    )
+    assert net.remove == []
+    assert net.added == ["b", "c", "a"]
+    columns = [] if net.add is None else [net.add.X[:, 0], net.add.y, net.add.weights]
+    np.testing.assert_array_equal(columns, [[-2.0, 3.0, -4.0], [-1.0, 1.0, -1.0], [1.0, 3.0, 1.0]])
+
+
+def test_a_key_of_the_window_that_comes_back_goes_first() -> None:
+    net = together([command(None, ["a"]), command({"a": 1.0}, [])])
+    assert net.remove == ["a"]
+    assert net.added == ["a"]
+
+
+def restored(store: SqliteStore, live: LiveModel) -> LiveModel:
+    """The model of another process; the same as the living one in everything that can be asked."""
+    again = alive(store, store.acquire("m"), SPEC)
+    assert again.sample().version == live.sample().version
+    np.testing.assert_allclose(decisions(again), decisions(live), rtol=0, atol=1e-9)
+    assert again.certificate().result()["relative_gap"] <= 1e-9
+    mine, theirs = again.copy().result(), live.copy().result()
+    assert mine.arrays["keys"] == theirs.arrays["keys"]
+    assert mine.arrays["next_key"] == theirs.arrays["next_key"]
+    np.testing.assert_array_equal(mine.arrays["X"], theirs.arrays["X"])
+    assert again._state.window == live._state.window
+    return again
+
+
+def test_a_tail_is_walked_on_one_path_but_for_its_first_and_newest_update(store: SqliteStore, paths: list[int]) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    for seed in range(6):
+        live.update(batch(seed), None).result()
+    paths.clear()
+    again = restored(store, live)
+    assert paths == [8, 30, 8]  # two of four times eight that came had left again for want of room
+    assert again.recovered.replayed == 6
+
+
+def test_edits_are_replayed_in_their_place(store: SqliteStore, paths: list[int]) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    for seed in range(3):
+        live.update(batch(seed), None).result()
+    live.update(Update(edits=Edits(decay=0.5, C=3.0)), None).result()
+    for seed in range(3, 6):
+        live.update(Update(batch(seed, 4).add, Removal(oldest=2)), None).result()
+    paths.clear()
+    restored(store, live)
+    assert paths == [8, 16, 0, 8, 4]
+
+
+def test_an_answer_that_is_owed_is_found_on_its_own_path(store: SqliteStore, paths: list[int]) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    answers = [live.update(batch(seed), f"name {seed}").result().body for seed in range(5)]
+    with store._transaction() as db:
+        db.execute("UPDATE requests SET answer = NULL WHERE key = 'name 2'")
+    paths.clear()
+    again = restored(store, live)
+    assert paths == [8, 8, 8, 8, 8]
+    kept = again.update(batch(2), "name 2").result()
+    assert kept.replayed
+    version = answers[2].split(b",")[0]
+    assert kept.body.split(b",")[0] == version
+
+
+def test_what_cannot_be_walked_together_is_walked_one_by_one(
+    store: SqliteStore, paths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    for seed in range(5):
+        live.update(batch(seed), None).result()
+
+    def failing(state: ModelState, commands: Any, net: Command) -> None:
+        raise NotOptimal("together they are too much")
+
+    monkeypatch.setattr(ModelState, "apply_together", failing)
+    paths.clear()
+    again = restored(store, live)
+    assert paths == [8, 8, 8, 8, 8]
+    assert again.recovered.replayed == 5
+
+
+def test_long_tails_are_walked_in_stretches(
+    store: SqliteStore, paths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    for seed in range(6):
+        live.update(batch(seed, 4), None).result()
+    monkeypatch.setattr(replay, "TOGETHER", 8)
+    paths.clear()
+    restored(store, live)
+    assert paths == [4, 8, 8, 4]
+
+
+def test_a_record_that_is_missing_among_those_that_wait_is_told(store: SqliteStore) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    for seed in range(5):
+        live.update(batch(seed), None).result()
+    with store._transaction() as db:
+        db.execute("DELETE FROM log WHERE sequence = 3")
+    with pytest.raises(StoreDamaged, match="lacks record 3"):
+        alive(store, store.acquire("m"), SPEC)

@@ -1,0 +1,92 @@
+"""A state back from its coefficients: the same by any number of threads, and no more than it needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from solvers.cores import PART, in_parts, threads
+from solvers.errors import MemoryLimit
+from solvers.estimators import LiveSVC
+from solvers.state import PathState
+
+
+def trained(n: int = 300, C: float = 1.0, **parameters: Any) -> LiveSVC:
+    rng = np.random.default_rng(0)
+    y = rng.choice([-1, 1], n)
+    X = rng.normal(size=(n, 5)) + 0.4 * y[:, None]
+    return LiveSVC(C=C, gamma=0.2, classes=(-1, 1), **parameters).fit(X, y)
+
+
+def again(model: LiveSVC, **changed: Any) -> LiveSVC:
+    return LiveSVC.from_arrays(model.get_params() | changed, model.to_arrays())
+
+
+def state_of(model: LiveSVC) -> PathState:
+    return model._window.state
+
+
+def test_parts_keep_their_order_by_any_number_of_threads() -> None:
+    slots = np.arange(5 * PART + 3)
+    for count in (1, 2, 7):
+        with threads(count):
+            parts = in_parts(lambda part: part.copy(), slots)
+        np.testing.assert_array_equal(np.concatenate(parts), slots)
+        assert max(part.size for part in parts) == PART
+
+
+def test_an_error_in_one_part_is_raised() -> None:
+    def work(part: NDArray[np.int64]) -> None:
+        if part[0] == PART:
+            raise MemoryLimit("no room")
+
+    with threads(2), pytest.raises(MemoryLimit, match="no room"):
+        in_parts(work, np.arange(4 * PART))
+
+
+def test_f_and_rows_do_not_depend_on_the_number_of_threads() -> None:
+    model = trained()
+    alone = state_of(again(model))
+    with threads(3):
+        shared = state_of(again(model))
+    np.testing.assert_array_equal(shared.rows.values, alone.rows.values)
+    np.testing.assert_allclose(shared.examples.f, alone.examples.f, rtol=0, atol=1e-13)
+
+
+def test_only_rows_of_free_examples_are_cached() -> None:
+    state = state_of(again(trained()))
+    assert 0 < state.n_free < np.count_nonzero(state.examples.beta)
+    np.testing.assert_array_equal(np.flatnonzero(state.rows.row_of >= 0), np.sort(state.free_slots()))
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_factor_is_that_of_the_free_block(fit_intercept: bool) -> None:
+    state = state_of(again(trained(fit_intercept=fit_intercept)))
+    free, m, fac = state.free_slots(), state.n_free, state.factor
+    R = np.triu(fac.R[:m, :m])
+    block = state.kernel_rows(free)[:, free] + (state.kappa if fit_intercept else 0.0)
+    np.testing.assert_allclose(R.T @ R, block, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(R.T @ fac.y[1, :m], np.ones(m), rtol=0, atol=1e-10)
+    np.testing.assert_array_equal(fac.position[free], np.arange(m))
+
+
+def test_a_free_block_without_an_inverse_is_factored_all_the_same() -> None:
+    model = LiveSVC(C=10.0, gamma=0.5, classes=(-1, 1))
+    X, y = np.array([[0.0], [0.0], [1.0], [1.0]]), [-1, -1, 1, 1]
+    model.fit(X, y)
+    arrays = model.to_arrays()
+    arrays["beta"] = np.repeat([arrays["beta"][:2].mean(), arrays["beta"][2:].mean()], 2)
+    arrays["segments"] = np.ones(4, np.int64)  # twins that are free together
+    restored = LiveSVC.from_arrays(model.get_params(), arrays)
+    assert restored.certificate().relative_gap <= 1e-12
+    np.testing.assert_allclose(
+        restored.predictor().decision_function(X), model.predictor().decision_function(X), atol=1e-12
+    )
+
+
+def test_rows_that_do_not_fit_into_the_cache_are_refused_by_name() -> None:
+    with pytest.raises(MemoryLimit, match="MiB"):
+        again(trained(), cache_mb=0.01)
