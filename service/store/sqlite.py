@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 import threading
 import time
@@ -28,44 +27,17 @@ from service.store.base import (
     SnapshotInfo,
     StoreDamaged,
     StoredModel,
-    StoreTooNew,
     StoreUnavailable,
 )
+from service.store.sqlite_schema import prepare, seal, sha256
 
-SCHEMA = 2
 KEPT_SNAPSHOTS = 2
 DATABASE = "livesvm.sqlite3"
 """Name of the file in a data directory."""
 _BUSY_SECONDS = 1.0
+_ROW_OF = "rowid IN (SELECT rowid FROM {0} WHERE model = ?"
+"""Finds rows by the index and reads them from the table, so that both have to be as they were."""
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-_TABLES = """
-CREATE TABLE models (
-    id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
-    writer TEXT NOT NULL DEFAULT '', attempt INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE log (
-    model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL, aborted INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (model, sequence));
-CREATE TABLE snapshots (
-    model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL,
-    sha256 BLOB, version INTEGER NOT NULL DEFAULT 0, saved REAL NOT NULL DEFAULT 0, PRIMARY KEY (model, sequence));
-CREATE TABLE requests (
-    model TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL, sequence INTEGER NOT NULL, answer BLOB,
-    PRIMARY KEY (model, key));
-CREATE INDEX requests_by_sequence ON requests (model, sequence);
-CREATE TABLE epochs (newest INTEGER NOT NULL);
-INSERT INTO epochs VALUES (0);
-"""
-_FROM_1 = """
-ALTER TABLE models ADD COLUMN writer TEXT NOT NULL DEFAULT '';
-ALTER TABLE models ADD COLUMN attempt INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE snapshots ADD COLUMN sha256 BLOB;
-ALTER TABLE snapshots ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE snapshots ADD COLUMN saved REAL NOT NULL DEFAULT 0;
-CREATE TABLE epochs (newest INTEGER NOT NULL);
-INSERT INTO epochs SELECT coalesce(max(epoch), 0) FROM models;
-"""
-"""What brings a database of schema 1 to schema 2. Its snapshots have no checksum here, only the one inside them."""
-_STEPS = {0: _TABLES, 1: _FROM_1}
 
 
 @contextmanager
@@ -79,6 +51,23 @@ def _sqlite_errors() -> Iterator[None]:
         raise StoreUnavailable(f"the database cannot be used: {error}") from error
 
 
+def _text(data: bytes) -> str:
+    """Text as it is stored; what damage has made of it is still some text, which no seal fits."""
+    return data.decode(errors="backslashreplace")
+
+
+def _is_sealed(model: str, row: list[Any]) -> bool:
+    """Whether a row of this model, which ends with its seal, is as it was written."""
+    *columns, sealed = row
+    return bool(columns[0] == model and sealed == seal(*columns))
+
+
+def _damaged(sequence: object) -> SnapshotInfo:
+    """What is known of a snapshot that is damaged; 0 for a number that is none any more."""
+    number = str(sequence)
+    return SnapshotInfo(int(number) if number.isdecimal() else 0, 0, 0.0, 0, is_damaged=True)
+
+
 class SqliteStore:
     """Store in one file; see :class:`service.store.base.Store` for what each call does.
 
@@ -90,18 +79,10 @@ class SqliteStore:
         self._writer = uuid.uuid4().hex
         with _sqlite_errors():
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            self._db.text_factory = _text
             self._db.execute("PRAGMA journal_mode = WAL")
-            self._prepare()
-
-    def _prepare(self) -> None:
         with self._transaction() as db:
-            found = db.execute("PRAGMA user_version").fetchone()[0]
-            if found > SCHEMA:
-                raise StoreTooNew(f"the database has schema {found}; this version reads up to {SCHEMA}")
-            if found < SCHEMA:
-                for statement in filter(str.strip, _STEPS[found].split(";")):
-                    db.execute(statement)
-                db.execute(f"PRAGMA user_version = {SCHEMA}")
+            prepare(db)
 
     @contextmanager
     def _transaction(self, *, synced: bool = True) -> Iterator[sqlite3.Connection]:
@@ -158,7 +139,8 @@ class SqliteStore:
                 raise ModelExists(f"model {model} is stored already")
             epoch = self._new_epoch(db)
             row = (model, spec, epoch, sequence, time.time(), self._writer)
-            db.execute("INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, 0)", row)
+            columns = "(id, spec, epoch, sequence, created, writer)"
+            db.execute(f"INSERT INTO models {columns} VALUES (?, ?, ?, ?, ?, ?)", row)
         return Lease(model, epoch, self._writer)
 
     def models(self) -> list[StoredModel]:
@@ -214,7 +196,8 @@ class SqliteStore:
                 raise OutOfSequence(f"record {sequence} of model {lease.model} does not follow record {newest}")
             if idempotency is not None and self._knows(db, lease.model, idempotency.key):
                 raise RequestKnown(f"a record of model {lease.model} has that idempotency key already")
-            db.execute("INSERT INTO log (model, sequence, data) VALUES (?, ?, ?)", (lease.model, sequence, data))
+            record = (lease.model, sequence, data, seal(lease.model, sequence, 0, sha256(data)))
+            db.execute("INSERT INTO log (model, sequence, data, seal) VALUES (?, ?, ?, ?)", record)
             db.execute("UPDATE models SET sequence = ? WHERE id = ?", (sequence, lease.model))
             old = "DELETE FROM requests WHERE model = ? AND sequence <= ?"
             db.execute(old, (lease.model, sequence - keep))
@@ -233,7 +216,8 @@ class SqliteStore:
         with self._transaction() as db:
             self._held(db, lease)
             where = "WHERE model = ? AND sequence = ?"
-            db.execute(f"UPDATE log SET aborted = 1 {where}", (lease.model, sequence))
+            resealed = "seal = seal(model, sequence, 1, sha256(CAST(data AS BLOB)))"
+            db.execute(f"UPDATE log SET aborted = 1, {resealed} {where}", (lease.model, sequence))
             db.execute(f"DELETE FROM requests {where}", (lease.model, sequence))
 
     def last_sequence(self, lease: Lease) -> int:
@@ -269,40 +253,56 @@ class SqliteStore:
 
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
         """Insert it and trim what lies below the older one, in one transaction."""
-        row = (lease.model, sequence, data, hashlib.sha256(data).digest(), version, time.time())
+        checked = (lease.model, sequence, version, time.time(), sha256(data))
         with self._transaction() as db:
             self._held(db, lease)
-            columns = "(model, sequence, data, sha256, version, saved)"
-            db.execute(f"INSERT OR REPLACE INTO snapshots {columns} VALUES (?, ?, ?, ?, ?, ?)", row)
+            columns = "(model, sequence, version, saved, sha256, data, seal)"
+            row = (*checked, data, seal(*checked))
+            db.execute(f"INSERT OR REPLACE INTO snapshots {columns} VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             query = "SELECT sequence FROM snapshots WHERE model = ? ORDER BY sequence DESC LIMIT ?"
             kept = [row[0] for row in db.execute(query, (lease.model, KEPT_SNAPSHOTS))]
             db.execute("DELETE FROM snapshots WHERE model = ? AND sequence < ?", (lease.model, kept[-1]))
+            db.execute("UPDATE models SET kept = ? WHERE id = ?", (" ".join(map(str, kept)), lease.model))
             if len(kept) == KEPT_SNAPSHOTS:  # with a single one, the whole log is what stands behind it
                 db.execute("DELETE FROM log WHERE model = ? AND sequence <= ?", (lease.model, kept[-1]))
             crash.point("in-snapshot")
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
-        """Read all but the bytes."""
-        query = "SELECT sequence, version, saved, length(data) FROM snapshots WHERE model = ? ORDER BY sequence DESC"
-        return [SnapshotInfo(*row) for row in self._read(query, model)]
+        """Read all but the bytes, and look whether all are there that should be."""
+        query = f"""SELECT length(data), model, sequence, version, saved, sha256, seal FROM snapshots
+            WHERE {_ROW_OF.format("snapshots")})"""
+        found = []
+        for size, *row in self._read(query, model):
+            _, sequence, version, saved, *_ = row
+            good = _is_sealed(model, row)
+            found.append(SnapshotInfo(sequence, version, saved, size) if good else _damaged(sequence))
+        there = {str(snapshot.sequence) for snapshot in found}
+        rows = self._read("SELECT kept FROM models WHERE id = ?", model)
+        listed = str(rows[0][0]).split() if rows else []
+        found += [_damaged(sequence) for sequence in listed if sequence not in there]
+        return sorted(found, key=lambda snapshot: snapshot.sequence, reverse=True)
 
     def load_snapshot(self, model: str, sequence: int) -> bytes:
-        """Read the bytes and check them; those of a database of schema 1 hold the only checksum in themselves."""
-        query = "SELECT data, sha256 FROM snapshots WHERE model = ? AND sequence = ?"
+        """Read the row and check it."""
+        query = f"""SELECT data, model, sequence, version, saved, sha256, seal FROM snapshots
+            WHERE {_ROW_OF.format("snapshots")} AND sequence = ?)"""
         rows = self._read(query, model, sequence)
         if not rows:
             raise StoreDamaged(f"snapshot {sequence} of model {model} is missing")
-        data, sha256 = rows[0]
-        if sha256 is not None and hashlib.sha256(data).digest() != sha256:
+        data, *row = rows[0]
+        if not _is_sealed(model, row) or row[-2] != sha256(data):
             raise StoreDamaged(f"snapshot {sequence} of model {model} does not match its checksum")
         return bytes(data)
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
-        """Read page by page."""
-        query = "SELECT sequence, data, aborted FROM log WHERE model = ? AND sequence > ? ORDER BY sequence LIMIT 256"
+        """Read page by page; raises StoreDamaged at a record that does not match its checksum."""
+        query = f"""SELECT data, seal, model, sequence, aborted FROM log
+            WHERE {_ROW_OF.format("log")} AND sequence > ? ORDER BY sequence LIMIT 256) ORDER BY sequence"""
         while rows := self._read(query, model, after):
-            for sequence, data, aborted in rows:
-                after = int(sequence)
+            for data, sealed, stored, sequence, aborted in rows:
+                if not _is_sealed(model, [stored, sequence, aborted, sha256(data), sealed]):
+                    raise StoreDamaged(f"record {sequence} of model {model} does not match its checksum")
+                after = sequence
                 yield LogRecord(after, bytes(data), bool(aborted))
 
     def close(self) -> None:

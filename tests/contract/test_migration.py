@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from service.store import sqlite
-from service.store.base import Fenced, Lease, Remembered, StoreUnavailable
+from service.store import sqlite_schema
+from service.store.base import Fenced, Lease, Remembered, SnapshotInfo, StoreDamaged, StoreUnavailable
 from service.store.sqlite import SqliteStore
+from service.store.sqlite_schema import sha256
 
 SCHEMA_1 = """
 CREATE TABLE models (
@@ -29,6 +30,26 @@ INSERT INTO log VALUES ('m', 1, x'aa', 0), ('m', 2, x'bb', 1);
 INSERT INTO snapshots VALUES ('m', 1, x'cc');
 INSERT INTO requests VALUES ('m', 'k', x'dd', 1, x'ee');
 PRAGMA user_version = 1;
+"""
+SCHEMA_2 = """
+CREATE TABLE models (
+    id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
+    writer TEXT NOT NULL DEFAULT '', attempt INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE log (
+    model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL, aborted INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (model, sequence));
+CREATE TABLE snapshots (
+    model TEXT NOT NULL, sequence INTEGER NOT NULL, data BLOB NOT NULL,
+    sha256 BLOB, version INTEGER NOT NULL DEFAULT 0, saved REAL NOT NULL DEFAULT 0, PRIMARY KEY (model, sequence));
+CREATE TABLE requests (
+    model TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL, sequence INTEGER NOT NULL, answer BLOB,
+    PRIMARY KEY (model, key));
+CREATE INDEX requests_by_sequence ON requests (model, sequence);
+CREATE TABLE epochs (newest INTEGER NOT NULL);
+INSERT INTO epochs VALUES (7);
+INSERT INTO models VALUES ('m', x'01', 7, 4, 1.0, 'me', 0), ('empty', x'02', 6, 0, 1.0, 'me', 0);
+INSERT INTO log VALUES ('m', 3, x'aa', 0), ('m', 4, x'bb', 1);
+PRAGMA user_version = 2;
 """
 
 
@@ -55,8 +76,31 @@ def test_everything_is_kept_and_old_writers_are_fenced(path: Path) -> None:
 
 def test_a_migration_that_is_interrupted_leaves_the_old_schema(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setitem(sqlite._STEPS, 1, "ALTER TABLE models ADD COLUMN writer TEXT; no such statement")
+        patched.setitem(sqlite_schema.STEPS, 2, ("ALTER TABLE models ADD COLUMN kept TEXT; no such statement", 3))
         with pytest.raises(StoreUnavailable):
             SqliteStore(path)
     with closing(SqliteStore(path)) as store:
         assert store.heads(["m"])["m"].sequence == 2
+
+
+def test_rows_of_schema_2_are_sealed_and_a_damaged_snapshot_stays_damaged(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "s")) as db:
+        db.executescript(SCHEMA_2)
+        rows = [("m", 2, b"older", sha256(b"older"), 1, 5.5), ("m", 4, b"newer", sha256(b"other"), 3, 6.5)]
+        db.executemany("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", rows)
+        db.commit()
+    for _ in range(2):
+        with closing(SqliteStore(tmp_path / "s")) as store:
+            assert [(r.sequence, r.data, r.aborted) for r in store.log("m", 0)] == [
+                (3, b"\xaa", False),
+                (4, b"\xbb", True),
+            ]
+            assert store.snapshots("m") == [SnapshotInfo(4, 3, 6.5, 5), SnapshotInfo(2, 1, 5.5, 5)]
+            assert store.load_snapshot("m", 2) == b"older"
+            with pytest.raises(StoreDamaged):
+                store.load_snapshot("m", 4)
+            assert store.snapshots("empty") == []
+            lease = store.acquire("m")
+    with closing(SqliteStore(tmp_path / "s")) as store:
+        store.save_snapshot(lease, 4, b"again", 3)
+        assert [(s.sequence, s.is_damaged) for s in store.snapshots("m")] == [(4, False), (2, False)]

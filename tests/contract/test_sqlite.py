@@ -24,8 +24,8 @@ def test_commits_reach_the_disk(tmp_path: Path) -> None:
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "s").close()
     with closing(sqlite3.connect(tmp_path / "s")) as db:
-        db.execute("PRAGMA user_version = 3")
-    with pytest.raises(StoreTooNew, match="schema 3"):
+        db.execute("PRAGMA user_version = 4")
+    with pytest.raises(StoreTooNew, match="schema 4"):
         SqliteStore(tmp_path / "s")
 
 
