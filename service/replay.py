@@ -1,8 +1,8 @@
 """The tail of a log applied again, on as few paths as possible.
 
 A path to where several updates lead together has fewer events than theirs one after the other [Karasuyama & Takeuchi,
-sec. 5], and there is one optimum. So updates that only add and remove are replayed together, but for the newest record,
-whose outcome somebody may still ask for.
+sec. 5], and there is one optimum. So updates that only add and remove are replayed together, but for one whose answer
+is still owed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Replay:
             self.state.skip()
             return
         entry = decode_entry(record.data)
-        if isinstance(entry, Command) and record.sequence < self.newest and self._can_wait(entry):
+        if isinstance(entry, Command) and self._can_wait(entry):
             self._waiting.append(entry)
             if sum(len(command.added) + len(command.remove) for command in self._waiting) >= TOGETHER:
                 self.finish()
