@@ -85,6 +85,7 @@ def _store(options: argparse.Namespace) -> int:
     from service.store.places import open_place
 
     def say(copied: Copied) -> None:
+        """Print what was copied of one model."""
         counts = f"{copied.records} records, {copied.snapshots} snapshots, {copied.requests} requests"
         print(f"{copied.model}: up to record {copied.sequence}; {counts}")
 

@@ -172,6 +172,7 @@ class Jobs:
 
     def _work(self, id: str, live: LiveModel, given: Document, event: threading.Event) -> None:
         def progress(done: int, total: int) -> bool:
+            """Note how far the work is; whether it is to go on."""
             self._change(id, done=done, total=total)
             return not event.is_set()
 

@@ -29,6 +29,7 @@ class HttpMetrics:
         start = perf_counter()
 
         async def noting_send(message: Message) -> None:
+            """Send on, with a look at the status and at whether this is a stream."""
             nonlocal status, lasts
             if message["type"] == "http.response.start":
                 status = message["status"]

@@ -37,6 +37,7 @@ def describe(app: FastAPI, *, secured: bool) -> None:
     generate = app.openapi
 
     def complete() -> dict[str, Any]:
+        """The document, made once, with the schemas of bodies that routes parse themselves."""
         if app.openapi_schema is None:
             document = generate()
             _, found = models_json_schema(

@@ -80,9 +80,11 @@ async def _ask(app: FastAPI, method: str, path: str, body: bytes) -> int:
     statuses = []
 
     async def receive() -> MutableMapping[str, Any]:
+        """The whole body at once."""
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: MutableMapping[str, Any]) -> None:
+        """Keep the status."""
         statuses.append(message.get("status", 0))
 
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]

@@ -53,10 +53,12 @@ def serve(settings: Settings) -> int:
     server = _Server(config)
 
     def failed(error: Exception) -> None:
+        """End the process, and remember why."""
         failures.append(error)
         server.should_exit = True
 
     def ready() -> None:
+        """Tell whoever started the process where it listens."""
         print(f"LiveSVM is ready at {address}", flush=True)
 
     listening = config.bind_socket()

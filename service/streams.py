@@ -102,6 +102,7 @@ class _EventStream(StreamingResponse):
         """Send what comes, each piece within the time a reader has."""
 
         async def in_time(message: Message) -> None:
+            """Send one piece, or give the reader up."""
             async with asyncio.timeout(self._streams.stall_seconds):
                 await send(message)
 

@@ -47,6 +47,7 @@ class Writer:
         future: Future[T] = Future()
 
         def run() -> None:
+            """Call, unless nobody waits any more, and give the future its result."""
             if not future.set_running_or_notify_cancel():
                 return
             try:

@@ -1,4 +1,4 @@
-"""What every route needs: the service's parts, and whether the caller may."""
+"""What every route needs: the service's parts, whether the caller may, and the shapes of responses."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Request, Security
 from fastapi.params import Depends as Dependency
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel
+from starlette.responses import Response
 
 from service.auth import allows, scope_of
 from service.errors import MEDIA_TYPE, Forbidden, Unauthorized
 from service.fields import MODEL_ID
+from service.live import Reply
 from service.parts import Service
 from service.plots import MEDIA
 from service.streams import MEDIA_TYPE as EVENT_STREAM
@@ -33,6 +36,7 @@ def scope(needed: str) -> Dependency:
     """The dependency that lets only keys of this scope pass; everyone passes where no key is configured."""
 
     async def check(service: Parts, given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]) -> None:
+        """Raise Unauthorized or Forbidden unless the caller's key is of the scope."""
         if not service.keys:
             return
         held = scope_of(given.credentials, service.keys) if given is not None else None
@@ -44,6 +48,25 @@ def scope(needed: str) -> Dependency:
     checker: Callable[..., Awaitable[None]] = check
     result: Dependency = Security(checker)
     return result
+
+
+async def in_control(service: Service, call: Callable[[], Response]) -> Response:
+    """The response of a call that may wait for a disk or a lock, made by one of the control threads."""
+    with service.control.place():
+        return await service.control.run(call)
+
+
+def told(
+    answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None, *, exclude_none: bool = False
+) -> Response:
+    """The response that holds an answer; what the answer leaves open is null, or is left out."""
+    return Response(answer.model_dump_json(exclude_none=exclude_none), status, headers, "application/json")
+
+
+def replied(reply: Reply) -> Response:
+    """The response to an update; its header says if this is the answer that an earlier request got."""
+    headers = {"idempotent-replayed": "true"} if reply.replayed else None
+    return Response(reply.body, 200, headers, "application/json")
 
 
 def answers(status: int, model: Any, description: str) -> dict[int | str, dict[str, Any]]:

@@ -20,7 +20,17 @@ from service.live import LiveModel
 from service.parts import Service
 from service.path_jobs import asked_of
 from service.plots import MEDIA, Extension
-from service.routes.access import ModelId, Parts, answers, image_answers, scope, stream_answers
+from service.routes.access import (
+    ModelId,
+    Parts,
+    answers,
+    image_answers,
+    in_control,
+    replied,
+    scope,
+    stream_answers,
+    told,
+)
 from service.routes.learn import IdempotencyKey
 from service.schemas import ApplyRequest, AssessmentRequest, OutlierPathRequest, PathRequest
 from service.streams import Event
@@ -45,17 +55,17 @@ async def assess(id: ModelId, request: Request, service: Parts) -> Response:
     The result holds the error (`svc`: share of wrong labels; `svr`: mean absolute error; `oneclass`: share of outliers)
     and, oldest first, `keys` and `decisions`.
     """
-    live = service.models().get(id)
-    with service.control.place():
-        asked = parse_json(await read_body(request, service.settings), AssessmentRequest)
-        n = live.published.sizes.n_examples
-        if n == 0:
-            raise EmptyModel(f"model {live.id} knows no example yet")
-        if n < 2 or (asked.folds or 0) > n:
-            raise InvalidInput(f"asks for {asked.folds or 2} examples at least, the window holds {n}", field="folds")
-        document = asked.model_dump(exclude_none=True)
-        record = await service.control.run(lambda: service.jobs.submit("assessment", live, document))
-    return _json(_told(record), 202, {"location": f"/jobs/{record.id}"})
+    return await _submitted(id, request, service, _submit_assessment)
+
+
+def _submit_assessment(service: Service, live: LiveModel, body: Body) -> JobRecord:
+    asked = parse_json(body, AssessmentRequest)
+    n = live.published.sizes.n_examples
+    if n == 0:
+        raise EmptyModel(f"model {live.id} knows no example yet")
+    if n < 2 or (asked.folds or 0) > n:
+        raise InvalidInput(f"asks for {asked.folds or 2} examples at least, the window holds {n}", field="folds")
+    return service.jobs.submit("assessment", live, asked.model_dump(exclude_none=True))
 
 
 @router.post(
@@ -74,11 +84,7 @@ async def regularization_path(id: ModelId, request: Request, service: Parts) -> 
     the error, linear from `left` to `right` on each interval between `edges`, and the `best` value with its whole
     interval; to apply the job moves the live model there, or to `{"choice": {"C": ..}}`.
     """
-    live = service.models().get(id)
-    with service.control.place():
-        body = await read_body(request, service.settings)
-        record = await service.control.run(_submit_path, service, live, body)
-    return _json(_told(record), 202, {"location": f"/jobs/{record.id}"})
+    return await _submitted(id, request, service, _submit_path)
 
 
 def _submit_path(service: Service, live: LiveModel, body: Body) -> JobRecord:
@@ -102,11 +108,7 @@ async def outliers(id: ModelId, request: Request, service: Parts) -> Response:
     `best` value. To apply the job makes the live model robust with that value, or with `{"choice": {"value": ..}}`,
     and it stays so; a theta of 1 makes it convex again.
     """
-    live = service.models().get(id)
-    with service.control.place():
-        body = await read_body(request, service.settings)
-        record = await service.control.run(_submit_outliers, service, live, body)
-    return _json(_told(record), 202, {"location": f"/jobs/{record.id}"})
+    return await _submitted(id, request, service, _submit_outliers)
 
 
 def _submit_outliers(service: Service, live: LiveModel, body: Body) -> JobRecord:
@@ -123,19 +125,19 @@ def _submit_outliers(service: Service, live: LiveModel, body: Body) -> JobRecord
 )
 async def plot(job: JobId, extension: Extension, service: Parts) -> Response:
     """Of a path: validation error, and number of support vectors or of outliers, over the parameter."""
-    return await _in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
+    return await in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
 
 
 @router.get("/jobs", summary="List the jobs", dependencies=[scope("read")], responses=answers(200, JobList, "All."))
 async def list_all(service: Parts) -> Response:
     """Every job, oldest first, without results."""
-    return _json(JobList(jobs=[_told(record) for record in service.jobs.all()]))
+    return told(JobList(jobs=[_job(record) for record in service.jobs.all()]), exclude_none=True)
 
 
 @router.get("/jobs/{job}", summary="See a job", dependencies=[scope("read")], responses=answers(200, Job, "The job."))
 async def see(job: JobId, service: Parts) -> Response:
     """One job as it is now, with its result when it is done or its error when it has failed."""
-    return await _in_control(service, lambda: _json(_told(service.jobs.get(job), service)))
+    return await in_control(service, lambda: _told(service.jobs.get(job), service))
 
 
 @router.get(
@@ -150,11 +152,12 @@ async def watch(job: JobId, service: Parts) -> Response:
     service.jobs.get(job)
 
     def look() -> Event | None:
+        """The job as it is now; None once it is gone."""
         try:
             record = service.jobs.get(job)
         except UnknownJob:  # it went with its model
             return None
-        return Event("job", _told(record).model_dump(mode="json", exclude_none=True), record.is_finished)
+        return Event("job", _job(record).model_dump(mode="json", exclude_none=True), record.is_finished)
 
     return service.streams.of(look)
 
@@ -164,7 +167,7 @@ async def watch(job: JobId, service: Parts) -> Response:
 )
 async def cancel(job: JobId, service: Parts) -> Response:
     """Have a job stop at its next step; one that is finished stays as it is."""
-    return await _in_control(service, lambda: _json(_told(service.jobs.cancel(job))))
+    return await in_control(service, lambda: _told(service.jobs.cancel(job)))
 
 
 @router.post(
@@ -180,10 +183,27 @@ async def apply(job: JobId, request: Request, service: Parts, idempotency_key: I
         chosen = parse_json(await read_body(request, service.settings), ApplyRequest)
         model, update = await service.control.run(service.jobs.update_of, job, chosen.choice)
     reply = await asyncio.wrap_future(service.models().get(model).update(update, idempotency_key))
-    return Response(reply.body, media_type="application/json")
+    return replied(reply)
 
 
-def _told(record: JobRecord, service: Service | None = None) -> Job:
+async def _submitted(
+    model: str, request: Request, service: Service, submit: Callable[[Service, LiveModel, Body], JobRecord]
+) -> Response:
+    """Read what is asked of a model and submit it as a job; where to look for that."""
+    live = service.models().get(model)
+    with service.control.place():
+        body = await read_body(request, service.settings)
+        record = await service.control.run(submit, service, live, body)
+    return _told(record, status=202, headers={"location": f"/jobs/{record.id}"})
+
+
+def _told(
+    record: JobRecord, service: Service | None = None, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    return told(_job(record, service), status, headers, exclude_none=True)
+
+
+def _job(record: JobRecord, service: Service | None = None) -> Job:
     """What the API says of a job; with its result, if it has one, when the service is given."""
     return Job(
         id=record.id,
@@ -205,12 +225,3 @@ def _told(record: JobRecord, service: Service | None = None) -> Job:
 
 def _time(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-
-
-def _json(answer: Job | JobList, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(answer.model_dump_json(exclude_none=True), status, headers, "application/json")
-
-
-async def _in_control(service: Service, call: Callable[[], Response]) -> Response:
-    with service.control.place():
-        return await service.control.run(call)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from service.answer_schemas import Certificate, Checkpoint, UpdateAnswer
 from service.bodies import NPZ, parse_update, read_body, schema_content
-from service.routes.access import ModelId, Parts, answers, scope
+from service.routes.access import ModelId, Parts, answers, replied, scope
 
 router = APIRouter(tags=["learning"])
 
@@ -44,8 +44,7 @@ async def update(id: ModelId, request: Request, service: Parts, idempotency_key:
         body = await read_body(request, service.settings)
         wanted = await service.workers.run(parse_update, body)
     reply = await asyncio.wrap_future(live.update(wanted, idempotency_key))
-    headers = {"idempotent-replayed": "true"} if reply.replayed else None
-    return Response(reply.body, 200, headers, "application/json")
+    return replied(reply)
 
 
 @router.get(

@@ -15,7 +15,7 @@ from service.live import LiveModel
 from service.metrics import ModelSample
 from service.published import Published
 from service.registry import FailedModel
-from service.routes.access import ModelId, Parts, answers, scope, stream_answers
+from service.routes.access import ModelId, Parts, answers, in_control, scope, stream_answers, told
 from service.schemas import ModelSpec
 from service.streams import Event
 
@@ -37,7 +37,7 @@ async def create(request: Request, service: Parts) -> Response:
         body = await read_body(request, service.settings)
         live = await service.control.run(lambda: registry.create(parse_json(body, ModelSpec)))
     headers = {"location": f"/models/{live.id}"}
-    return _json(description(live, service), status=201, headers=headers)
+    return told(description(live, service), status=201, headers=headers)
 
 
 @router.get(
@@ -49,12 +49,9 @@ async def create(request: Request, service: Parts) -> Response:
 async def list_all(service: Parts) -> Response:
     """Every model, by id."""
     registry = service.models()
-
-    def answer() -> Response:
-        return _json(ModelList(models=[description(model, service) for model in registry.all()]))
-
-    with service.control.place():
-        return await service.control.run(answer)
+    return await in_control(
+        service, lambda: told(ModelList(models=[description(model, service) for model in registry.all()]))
+    )
 
 
 @router.get(
@@ -65,7 +62,7 @@ async def list_all(service: Parts) -> Response:
 )
 async def describe(id: ModelId, service: Parts) -> Response:
     """One model as it is now."""
-    return _json(description(service.models().find(id), service))
+    return told(description(service.models().find(id), service))
 
 
 @router.delete(
@@ -96,6 +93,7 @@ async def watch(id: ModelId, service: Parts) -> Response:
     service.models().get(id)
 
     def look() -> Event | None:
+        """The newest version; None once the model is gone."""
         try:
             live = service.registry.get(id)
         except (UnknownModel, ModelUnavailable):
@@ -149,7 +147,3 @@ def _recovery(live: LiveModel) -> Recovery:
         replayed=found.replayed,
         damaged_snapshots=found.damaged_snapshots,
     )
-
-
-def _json(answer: ModelDescription | ModelList, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(answer.model_dump_json(), status, headers, "application/json")

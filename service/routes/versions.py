@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from service.answer_schemas import RestoreAnswer, Versions
 from service.bodies import parse_json, read_body, schema_content
-from service.routes.access import ModelId, Parts, answers, scope
+from service.routes.access import ModelId, Parts, answers, replied, scope
 from service.routes.learn import IdempotencyKey
 from service.schemas import RestoreRequest
 
@@ -43,5 +43,4 @@ async def restore(id: ModelId, request: Request, service: Parts, idempotency_key
     with service.workers.place():
         wanted = parse_json(await read_body(request, service.settings), RestoreRequest)
     reply = await asyncio.wrap_future(live.restore(wanted.version, idempotency_key))
-    headers = {"idempotent-replayed": "true"} if reply.replayed else None
-    return Response(reply.body, 200, headers, "application/json")
+    return replied(reply)
