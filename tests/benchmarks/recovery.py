@@ -1,6 +1,6 @@
 """From `kill -9` to serving again, for one large model on each of the two stores; and what a log append costs.
 
-    python -m tests.benchmarks.recovery [--examples 10000] [--features 100] [--crashes 5] [--appends 5000]
+    python -m tests.benchmarks.recovery [--examples 10000] [--features 100] [--shift 0.3] [--flip 0.0] [--C 1.0]
 
 A recovery counts from the start of the process to the first prediction that the model answers with every acknowledged
 update in it; readiness is asked for as a load balancer does, by its URL. The log has a tail of updates since the newest
@@ -45,6 +45,7 @@ class Recovery:
     """Seconds from the start of the process until each stage, one entry a crash."""
 
     store: str
+    n_free: int = 0
     n_support: int = 0
     ready: list[float] = field(default_factory=list)
     served: list[float] = field(default_factory=list)
@@ -54,6 +55,7 @@ class Recovery:
         """One line of the table."""
         return [
             self.store,
+            str(self.n_free),
             str(self.n_support),
             str(len(self.served)),
             *(duration(float(np.median(found))) for found in (self.processor, self.ready, self.served)),
@@ -61,26 +63,37 @@ class Recovery:
         ]
 
 
-def examples(rng: np.random.Generator, n: int, d: int, shift: float) -> tuple[Any, Any]:
-    """``n`` examples of two classes whose means are ``2 * shift`` apart in each of ``d`` features."""
-    y = rng.choice([-1.0, 1.0], n)
-    return rng.normal(size=(n, d)) + shift * y[:, None], y
+@dataclass(frozen=True)
+class Problem:
+    """Two classes whose means are ``2 * shift`` apart in each of ``d`` features, a share of labels flipped."""
+
+    n: int
+    d: int
+    shift: float
+    flip: float
+    C: float
+
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[Any, Any]:
+        """``n`` examples."""
+        y = rng.choice([-1.0, 1.0], n)
+        X = rng.normal(size=(n, self.d)) + self.shift * y[:, None]
+        return X, np.where(rng.random(n) < self.flip, -y, y)
 
 
-def fill(http: httpx.Client, rng: np.random.Generator, n: int, d: int, shift: float) -> None:
+def fill(http: httpx.Client, rng: np.random.Generator, problem: Problem) -> None:
     """Create the model, fill its window, write a snapshot, and add the tail."""
-    model = {"id": "m", "kernel": {"name": "rbf", "gamma": 1.0 / d}, "window": {"max_examples": n}}
-    http.post("/models", json=model).raise_for_status()
-    for size in [FILL] * (n // FILL):
-        update(http, rng, size, d, shift)
+    kernel, window = {"name": "rbf", "gamma": 1.0 / problem.d}, {"max_examples": problem.n}
+    http.post("/models", json={"id": "m", "C": problem.C, "kernel": kernel, "window": window}).raise_for_status()
+    for size in [FILL] * (problem.n // FILL):
+        update(http, problem.draw(rng, size))
     http.post("/models/m/checkpoint").raise_for_status()
     for _ in range(TAIL):
-        update(http, rng, TAIL, d, shift)
+        update(http, problem.draw(rng, TAIL))
 
 
-def update(http: httpx.Client, rng: np.random.Generator, n: int, d: int, shift: float) -> None:
-    """Learn ``n`` more examples."""
-    X, y = examples(rng, n, d, shift)
+def update(http: httpx.Client, drawn: tuple[Any, Any]) -> None:
+    """Learn more examples."""
+    X, y = drawn
     http.post("/models/m/update", json={"add": {"X": X.tolist(), "y": y.tolist()}}).raise_for_status()
 
 
@@ -102,18 +115,19 @@ def start(service: ServiceProcess, rows: list[list[float]]) -> tuple[float, floa
         return ready, time.monotonic() - began, answer
 
 
-def recover(name: str, directory: Path, options: argparse.Namespace, **settings: object) -> Recovery:
+def recover(name: str, directory: Path, problem: Problem, crashes: int, **settings: object) -> Recovery:
     """Fill a model, then kill the service and start it, again and again."""
     found = Recovery(name)
     rng = np.random.default_rng(0)
-    rows = examples(rng, 1, options.features, options.shift)[0].tolist()
+    rows = problem.draw(rng, 1)[0].tolist()
     service = ServiceProcess(directory, None, max_body_bytes=64 * 2**20, **settings)
     with service, service.http(timeout=600.0) as http:
-        fill(http, rng, options.examples, options.features, options.shift)
+        fill(http, rng, problem)
         before = http.post("/models/m/predict", json={"X": rows}).json()
-        found.n_support = http.get("/models/m").json()["n_support"]
+        described = http.get("/models/m").json()
+        found.n_free, found.n_support = described["n_free"], described["n_support"]
         service.kill()
-    for _ in range(options.crashes):
+    for _ in range(crashes):
         ready, served, answer = start(service, rows)
         if answer["version"] != before["version"] or not np.allclose(answer["decision"], before["decision"], atol=1e-6):
             raise RuntimeError(f"another model came back: {json.dumps(answer)} instead of {json.dumps(before)}")
@@ -147,11 +161,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--examples", type=int, default=10_000)
     parser.add_argument("--features", type=int, default=100)
     parser.add_argument("--shift", type=float, default=0.3, help="of the classes; less makes more support vectors")
+    parser.add_argument("--flip", type=float, default=0.0, help="share of labels that are wrong")
+    parser.add_argument("--C", type=float, default=1.0)
     parser.add_argument("--crashes", type=int, default=5)
     parser.add_argument("--appends", type=int, default=5000)
     parser.add_argument("--recovery-limit", type=float, default=3.0, help="seconds that every recovery may take")
     parser.add_argument("--append-limit", type=float, default=0.002, help="seconds of 99%% of appends on everysec")
     options = parser.parse_args(arguments)
+    problem = Problem(options.examples, options.features, options.shift, options.flip, options.C)
     print(machine())
     with ExitStack() as stack:
         places = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(3)]
@@ -164,10 +181,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         }
         print(table(["append", "number", "median", "99%", "largest"], [append_line(*row) for row in costs.items()]))
         recoveries = [
-            recover("SQLite", places[0] / "data", options),
-            recover("Redis, always", places[2], options, redis_url=always.url, redis_prefix="recovery"),
+            recover("SQLite", places[0] / "data", problem, options.crashes),
+            recover(
+                "Redis, always", places[2], problem, options.crashes, redis_url=always.url, redis_prefix="recovery"
+            ),
         ]
-        header = ["recovery", "n_support", "crashes", "CPU", "ready", "first answer", "slowest"]
+        header = ["recovery", "n_free", "n_support", "crashes", "CPU", "ready", "first answer", "slowest"]
         print(table(header, [recovery.line() for recovery in recoveries]))
     slow = max(max(recovery.served) for recovery in recoveries) > options.recovery_limit
     return int(slow or float(np.quantile(costs["Redis, everysec"], 0.99)) > options.append_limit)
