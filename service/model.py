@@ -15,7 +15,7 @@ from service.store import codec
 from service.store.base import StoreDamaged
 from service.tasks import new_estimator, restored_estimator
 from service.window import Window
-from solvers.errors import SolverError
+from solvers.errors import MemoryLimit, SolverError
 from solvers.live_estimator import LiveEstimator
 from solvers.robustness import Robustness
 
@@ -208,7 +208,7 @@ class ModelState:
 
     @classmethod
     def decode(cls, spec: ModelSpec, cache_mb: int, data: bytes) -> ModelState:
-        """The model in a snapshot; raises StoreDamaged or StoreTooNew."""
+        """The model in a snapshot; raises StoreDamaged or StoreTooNew, or MemoryLimit if it needs a larger cache."""
         document: dict[str, Any] = codec.decode(data)
         arrivals = dict(zip(document["keys"], document["arrived"].tolist(), strict=True))
         window = Window(arrivals, document["n_features"], document["next_key"])
@@ -218,6 +218,8 @@ class ModelState:
                 estimator = new_estimator(spec, cache_mb, **changed)
             else:
                 estimator = restored_estimator(spec, cache_mb, arrays, **changed)
+        except MemoryLimit:
+            raise
         except SolverError as error:
             raise StoreDamaged(f"the snapshot does not hold an optimal model: {error}") from error
         sizes = Sizes(**document["sizes"])

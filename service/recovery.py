@@ -10,7 +10,8 @@ from service.journal import Source
 from service.model import ModelState
 from service.replay import Replay
 from service.schemas import ModelSpec
-from service.store.base import Lease, StoreDamaged
+from service.store.base import Lease, StoreDamaged, StoreError
+from solvers.errors import MemoryLimit
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,23 @@ class Recovered:
 
 
 def recover(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Recovered:
-    """The model as it was after its last acknowledged update; raises StoreError if that cannot be had."""
+    """The model as it was after its last acknowledged update; raises StoreError if that cannot be had.
+
+    A model whose updates did fit into ``cache_mb`` may need a little more when it is put together anew, as its arrays
+    have other spare room then. It may take twice as much: what was acknowledged comes before the limit.
+    """
+    try:
+        return _recover(source, lease, spec, cache_mb)
+    except MemoryLimit as error:
+        log.warning("model %s: %s; it is restored with twice as much", lease.model, error)
+    try:
+        return _recover(source, lease, spec, 2 * cache_mb)
+    except MemoryLimit as error:
+        raise StoreError(f"{error}; LIVESVM_CACHE_MB is {cache_mb} and must be more for this model") from error
+
+
+def _recover(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Recovered:
+    """The model with kernel rows of at most ``cache_mb``; raises MemoryLimit if they do not suffice."""
     with source.health.store_call("load"):
         state, damaged = _newest_good(source, lease.model, spec, cache_mb)
         replay = Replay(source, lease, state, newest=source.store.last_sequence(lease))

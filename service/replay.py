@@ -18,7 +18,7 @@ from service.journal import Source
 from service.model import ModelState
 from service.store.base import Lease, LogRecord, StoreDamaged
 from service.versions import Entry, answer_to, decode_entry, reapply
-from solvers.errors import SolverError
+from solvers.errors import MemoryLimit, SolverError
 
 TOGETHER = 1000
 """Examples that come or go in updates that are replayed together; more of them in memory would gain little."""
@@ -36,7 +36,7 @@ class Replay:
     _waiting: list[Command] = field(default_factory=list)
 
     def take(self, record: LogRecord) -> None:
-        """Take the next record; raises StoreError if it is not the next one, or can no longer be applied."""
+        """Take the next record; raises StoreError if it is not the next one or cannot be applied, or MemoryLimit."""
         follows = self.state.sequence + len(self._waiting) + 1
         if record.sequence != follows:
             raise StoreDamaged(f"the log of model {self.lease.model} lacks record {follows}")
@@ -80,6 +80,8 @@ class Replay:
         sequence = self.state.sequence + 1
         try:
             outcome = reapply(self.state, entry)
+        except MemoryLimit:
+            raise  # it may have fitted before: that is no reason to take it back
         except SolverError as error:
             if sequence < self.newest:
                 reason = f"record {sequence} of model {self.lease.model} can no longer be applied: {error}"
