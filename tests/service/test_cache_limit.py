@@ -39,7 +39,7 @@ def test_a_model_at_the_limit_of_its_cache_comes_back(
 
 def grown(store: SqliteStore) -> LiveModel:
     """A model that has grown in two steps with a cache of one megabyte."""
-    live = alive(store, store.create("m", b""), SPEC, cache_mb=1, snapshot_replay_seconds=1e9)
+    live = alive(store, store.create("m", b""), SPEC, cache_mb=1)
     rng = np.random.default_rng(0)
     for n in (200, N - 200):
         live.update(Update(Batch(rng.normal(size=(n, 8)), rng.choice([-1.0, 1.0], n))), None).result()
@@ -49,7 +49,7 @@ def grown(store: SqliteStore) -> LiveModel:
 @pytest.mark.parametrize("snapshot", [False, True])
 def test_a_cache_that_was_made_too_small_is_told(snapshot: bool, tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "store")) as store:
-        live = alive(store, store.create("m", b""), SPEC, snapshot_replay_seconds=1e9)
+        live = alive(store, store.create("m", b""), SPEC)
         rng = np.random.default_rng(0)
         for n in (400, 300):
             live.update(Update(Batch(rng.normal(size=(n, 8)), rng.choice([-1.0, 1.0], n))), None).result()

@@ -66,9 +66,11 @@ def store(tmp_path: Path) -> Iterator[FailingStore]:
 
 
 def alive(store: Store, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -> LiveModel:
+    """A model of which no snapshot is written for the time its updates take: the first may have code to compile."""
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
-    return LiveModel(spec, lease, Surroundings(Settings(**settings), source, threading.BoundedSemaphore(1)))
+    chosen = Settings(**{"snapshot_replay_seconds": 1e9} | settings)
+    return LiveModel(spec, lease, Surroundings(chosen, source, threading.BoundedSemaphore(1)))
 
 
 @pytest.fixture

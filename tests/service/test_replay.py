@@ -75,11 +75,6 @@ def test_a_key_of_the_window_that_comes_back_goes_first() -> None:
     assert net.added == ["a"]
 
 
-def born(store: SqliteStore) -> LiveModel:
-    """A new model of which no snapshot is written, however long its updates take."""
-    return alive(store, store.create("m", b""), SPEC, snapshot_replay_seconds=1e9)
-
-
 def restored(store: SqliteStore, live: LiveModel) -> LiveModel:
     """The model of another process; the same as the living one in everything that can be asked."""
     again = alive(store, store.acquire("m"), SPEC)
@@ -95,7 +90,7 @@ def restored(store: SqliteStore, live: LiveModel) -> LiveModel:
 
 
 def test_a_tail_is_walked_on_one_path_but_for_its_first_update(store: SqliteStore, paths: list[int]) -> None:
-    live = born(store)
+    live = alive(store, store.create("m", b""), SPEC)
     for seed in range(6):
         live.update(batch(seed), None).result()
     paths.clear()
@@ -105,7 +100,7 @@ def test_a_tail_is_walked_on_one_path_but_for_its_first_update(store: SqliteStor
 
 
 def test_edits_are_replayed_in_their_place(store: SqliteStore, paths: list[int]) -> None:
-    live = born(store)
+    live = alive(store, store.create("m", b""), SPEC)
     for seed in range(3):
         live.update(batch(seed), None).result()
     live.update(Update(edits=Edits(decay=0.5, C=3.0)), None).result()
@@ -117,7 +112,7 @@ def test_edits_are_replayed_in_their_place(store: SqliteStore, paths: list[int])
 
 
 def test_an_answer_that_is_owed_is_found_on_its_own_path(store: SqliteStore, paths: list[int]) -> None:
-    live = born(store)
+    live = alive(store, store.create("m", b""), SPEC)
     answers = [live.update(batch(seed), f"name {seed}").result().body for seed in range(5)]
     with store._transaction() as db:
         db.execute("UPDATE requests SET answer = NULL WHERE key = 'name 2'")
@@ -133,7 +128,7 @@ def test_an_answer_that_is_owed_is_found_on_its_own_path(store: SqliteStore, pat
 def test_what_cannot_be_walked_together_is_walked_one_by_one(
     store: SqliteStore, paths: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    live = born(store)
+    live = alive(store, store.create("m", b""), SPEC)
     for seed in range(5):
         live.update(batch(seed), None).result()
 
@@ -150,7 +145,7 @@ def test_what_cannot_be_walked_together_is_walked_one_by_one(
 def test_long_tails_are_walked_in_stretches(
     store: SqliteStore, paths: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    live = born(store)
+    live = alive(store, store.create("m", b""), SPEC)
     for seed in range(6):
         live.update(batch(seed, 4), None).result()
     monkeypatch.setattr(replay, "TOGETHER", 8)
@@ -160,7 +155,7 @@ def test_long_tails_are_walked_in_stretches(
 
 
 def test_a_record_that_is_missing_among_those_that_wait_is_told(store: SqliteStore) -> None:
-    live = born(store)
+    live = alive(store, store.create("m", b""), SPEC)
     for seed in range(5):
         live.update(batch(seed), None).result()
     with store._transaction() as db:
@@ -172,7 +167,7 @@ def test_a_record_that_is_missing_among_those_that_wait_is_told(store: SqliteSto
 def test_a_newest_update_that_cannot_be_applied_is_taken_back_without_those_before_it(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    live = born(store)
+    live = alive(store, store.create("m", b""), SPEC)
     for seed in range(4):
         live.update(batch(seed), None).result()
     poison = batch(4)
