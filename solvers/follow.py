@@ -33,6 +33,7 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
         return trace
     motion = empty_motion(state.capacity)
     best: tuple[float, Standing] | None = None
+    fruitless = 0
     for round_ in range(settings.max_rounds):
         arrived, units = walk_once(state, motion, trace, settings, 0.01**round_)
         refresh_margin(state, units.kink)
@@ -49,8 +50,11 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
             return trace
         if arrived and audit.good(settings.acceptable, settings.roundings):
             if best is not None and audit.gap > best[0] / 2:
-                break  # rounding allows no more
-            best = audit.gap, stand(state)
+                fruitless += 1
+                if audit.good(settings.acceptable) or fruitless > 2:
+                    break  # rounding allows no more
+            if best is None or audit.gap < best[0]:
+                best = audit.gap, stand(state)
         if round_ >= 1:
             refactor(state)
             trace.refactored += 1

@@ -129,13 +129,16 @@ def _fresh(f: Floats, beta: Floats, rows: Floats, row_of: Ints, slots: Ints, b: 
         f[slot] = total + b
 
 
-def refactor(state: PathState, free: Ints | None = None) -> None:
-    """Build the factor of the free block afresh from kernel rows; ``free`` says whose, by default who is in it."""
+def refactor(state: PathState, free: Ints | None = None, dependent: float = 0.0) -> None:
+    """Build the factor of the free block afresh from kernel rows; ``free`` says whose, by default who is in it.
+
+    Those whose squared pivot is no more than ``dependent`` times the diagonal are left out.
+    """
     free = state.free_slots().copy() if free is None else free
     need_rows(state, free)
     state.make_room_for_free(free.size + SPARE - int(state.factor.size[0]))
     kappa = state.kappa if state.intercept else 0.0
-    rebuild(state.factor, state.rows.values, state.rows.row_of, free, state.examples.diagonal, kappa)
+    rebuild(state.factor, state.rows.values, state.rows.row_of, free, state.examples.diagonal, kappa, dependent)
 
 
 class Standing(NamedTuple):

@@ -18,8 +18,8 @@ Ints = NDArray[np.int64]
 DONE, NEED_ROW, NEED_ROOM, STALLED, UNBALANCED, INDEFINITE, CANCELLED, EXHAUSTED, STRIDE = range(9)
 
 # Entries of the clock
-B, RHO, SUM_V, SUM_RATE, DB, PACE = range(6)
-N_CLOCK = 6
+B, RHO, SUM_V, SUM_RATE, DB, PACE, TOTAL = range(7)
+N_CLOCK = 7
 
 # Entries of the counters
 (
@@ -72,7 +72,9 @@ class Walk(NamedTuple):
     parent_rows: Floats  #: in a narrow walk, the cached rows of the whole
     parent_row_of: Ints
     scratch: Floats  #: work of the strides
-    clock: Floats  #: b, rho, sum of v, wanted rate of sum beta, rate of b, rho used up per event
+    clock: (
+        Floats  #: b, rho, sum of v, wanted rate of sum beta, rate of b, rho used up per event, sum of beta at the end
+    )
     counters: Ints
     tol: Tolerances
 

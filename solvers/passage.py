@@ -12,7 +12,7 @@ from solvers import settle
 from solvers.audit import Audit, Scales, scales
 from solvers.compile import compiled
 from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
-from solvers.fresh import combine, mean_diagonal, need_rows, refresh
+from solvers.fresh import combine, mean_diagonal, need_rows, refactor, refresh
 from solvers.losses import MAX_KINKS
 from solvers.state import Examples, Motion, PathState
 from solvers.step import frequencies
@@ -33,7 +33,8 @@ class Settings:
     ratio_f: float = 1e-11  #: relaxation of kinks in the ratio test, of the largest kink
     ratio_beta: float = 1e-12  #: relaxation of boxes, of the largest level
     dust: float = 1e-13  #: a free beta this close to an end of its box is at that end, of the largest level
-    dependent: float = 1e-13  #: squared pivots below this, of the diagonal, mean dependence
+    dependent: float = 2e-15  #: squared pivots below this, of the diagonal, mean dependence; more with many free
+    spoiled: float = 1e-14  #: the same in a factor that rounding has spoiled; ten times more if that is not enough
     goal: float = 1e-10  #: relative gap that asks for no more correction
     coarse: float = 1e-7  #: relative gap beyond which rounding is not what is wrong
     acceptable: float = 1e-8  #: relative gap beyond which a state is not called optimal
@@ -100,11 +101,12 @@ def walk_once(
 
 
 def tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> loop.Tolerances:
-    """Scale the settings by the units of the problem and by the rounding errors of this motion."""
+    """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
+    mass = float(np.abs(state.examples.beta[: state.n_slots]).sum())
     return loop.Tolerances(
-        f=max(precision * settings.ratio_f * units.kink, 8 * EPS * units.speed * units.diagonal),
+        f=max(precision * settings.ratio_f * units.kink, EPS * max(8 * units.speed, mass) * units.diagonal),
         beta=max(precision * settings.ratio_beta, 1e-18) * units.level,
-        dependent=settings.dependent,
+        dependent=settings.dependent * max(1.0, np.sqrt(state.n_free) / 4),
         balance=1e-12 * max(units.level, units.top_speed),
         zero_step=1e-14,
         stall=2 * state.n_free + 200,
@@ -115,7 +117,7 @@ def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk
     """Return what the compiled loop works on, at the start of the path."""
     n = state.n_slots
     off = state.total - float(state.examples.beta[:n].sum()) if state.intercept else 0.0
-    clock = np.array([state.b, 1.0, float(motion.v[:n].sum()), off, 0.0, 0.25 / loop.STRIDE_EVENTS])
+    clock = np.array([state.b, 1.0, float(motion.v[:n].sum()), off, 0.0, 0.25 / loop.STRIDE_EVENTS, state.total])
     counters = np.zeros(loop.N_COUNTERS, np.int64)
     counters[loop.WHO] = -1
     counters[loop.BUDGET] = 50 * n + 10_000
@@ -143,7 +145,8 @@ def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk
 
 def _walk_to_the_end(state: PathState, w: loop.Walk, units: Scales, trace: Trace, settings: Settings) -> int:
     """Walk, fetch what the loop asks for, spread ties where it stalls; returns the last exit."""
-    strength = settings.perturbation
+    strength, dependent = settings.perturbation, settings.spoiled
+    events = -1
     while True:
         exit_ = follow_path(w)
         if exit_ == loop.NEED_ROW:
@@ -152,6 +155,11 @@ def _walk_to_the_end(state: PathState, w: loop.Walk, units: Scales, trace: Trace
         elif exit_ == loop.NEED_ROOM:
             state.make_room_for_free()
             w = w._replace(factor=state.factor)
+        elif exit_ == loop.INDEFINITE and dependent < 1e-9:
+            dependent = 10 * dependent if w.counters[loop.EVENTS] == events else settings.spoiled
+            events = int(w.counters[loop.EVENTS])
+            w = _with_sound_factor(state, w, dependent)
+            trace.refactored += 1
         elif exit_ == loop.STALLED and w.clock[loop.RHO] > 1e-9 and strength < 1e-4:
             trace.stalls += 1
             spread = np.random.default_rng([trace.rounds, trace.stalls]).random((w.n, 2))
@@ -161,6 +169,18 @@ def _walk_to_the_end(state: PathState, w: loop.Walk, units: Scales, trace: Trace
             break
     state.b = float(w.clock[loop.B])
     return exit_
+
+
+def _with_sound_factor(state: PathState, w: loop.Walk, dependent: float) -> loop.Walk:
+    """Factor the free block afresh where rounding has spoiled it, without those who depend on the others.
+
+    They are sent to an end of their box, like anybody who is not free.
+    """
+    free = state.free_slots().copy()
+    refactor(state, dependent=dependent)
+    w = w._replace(factor=state.factor, rows=state.rows.values, parent_rows=state.rows.values)
+    settle.send_dependent(w, free)
+    return w
 
 
 def fetch_rows(state: PathState, w: loop.Walk) -> None:

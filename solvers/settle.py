@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled
+from solvers.direction import resolve
 from solvers.factor import Factor, append, delete, schur
-from solvers.motion import RHO, Walk, set_limits
+from solvers.motion import RHO, Walk, add_to_drive, set_limits, set_velocity
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -90,8 +91,29 @@ def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
 
 
 @compiled
-def rebuild(fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float) -> None:
-    """Factor the free block from nothing; an example whose pivot is lost in rounding gets the least usable one."""
+def send_dependent(w: Walk, free: Ints) -> None:
+    """Send examples that were free, and are not in the factor any more, to the nearer end of their box."""
+    e = w.examples
+    for slot in free:
+        if w.factor.position[slot] >= 0:
+            continue
+        q = e.seg[slot] // 2
+        high, low = w.motion.high[slot], w.motion.low[slot]
+        e.seg[slot] = 2 * q if high - e.beta[slot] < e.beta[slot] - low else 2 * q + 2
+        w.motion.dbeta[slot] = 0.0
+        w.motion.v[slot] = 0.0
+        set_limits(w, slot)
+        add_to_drive(w, slot, set_velocity(w, slot))
+    resolve(w)
+
+
+@compiled
+def rebuild(
+    fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float, dependent: float
+) -> None:
+    """Factor the free block from nothing, without those whose squared pivot is no more than ``dependent`` times the
+    diagonal; with 0 nobody is left out, and who has no pivot but for rounding gets the least usable one.
+    """
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:
             fac.position[fac.slot[k]] = -1
@@ -103,4 +125,6 @@ def rebuild(fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Float
             fac.column[k] = rows[row_of[slot], fac.slot[k]] + kappa
         own = diagonal[slot] + kappa
         pivot2 = max(schur(fac, fac.column, own), 1e-15 * own)
+        if pivot2 <= dependent * own:
+            continue
         append(fac, fac.column, pivot2, slot, 0.0)

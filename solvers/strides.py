@@ -29,6 +29,7 @@ from solvers.motion import (
     SUM_RATE,
     SUM_V,
     THROUGH,
+    TOTAL,
     UNBALANCED,
     WHO,
     WHOLE,
@@ -92,10 +93,14 @@ def start(w: Walk) -> None:
 def another_lap(w: Walk) -> bool:
     """At the end of the path, send the kinks of those who were let through back on a path of their own.
 
-    Says whether there is anybody. Everything else has arrived and stands still.
+    With them goes what rounding has made of the sum of the betas. Says whether there is anything to do. Everything else
+    has arrived and stands still.
     """
     e, motion = w.examples, w.motion
-    anybody = False
+    off = w.clock[TOTAL]
+    for j in range(w.n):
+        off -= e.beta[j]
+    anybody = w.intercept and w.factor.size[0] > 0 and abs(off) > w.tol.balance * max(1.0, 0.05 * w.n)
     for j in range(w.n):
         q = e.seg[j] // 2
         if e.seg[j] & 1 == 0:
@@ -105,7 +110,7 @@ def another_lap(w: Walk) -> bool:
     if not anybody:
         return False
     w.counters[LAPS] += 1
-    w.clock[RHO], w.clock[SUM_V], w.clock[SUM_RATE] = 1.0, 0.0, 0.0
+    w.clock[RHO], w.clock[SUM_V], w.clock[SUM_RATE] = 1.0, 0.0, off if w.intercept else 0.0
     w.clock[PACE] = 0.25 / STRIDE_EVENTS
     e.dkinks[:] = 0.0
     e.dlevels[:] = 0.0

@@ -222,12 +222,25 @@ def mixed(random: Random, n: int) -> Table:
     return Table(table.X, table.y, kernels[random.integers(0, 3)], weight)
 
 
+def skewed(random: Random, n: int) -> Table:
+    """A river's flow over the last days, will it rise: nearly all rows lie in one corner of the unit cube, their labels
+    a matter of chance, and a smooth kernel hardly tells them apart.
+    """
+    drops = random.exponential(size=n + 7) * (random.random(n + 7) < 0.3)
+    flow = np.zeros(n + 7)
+    for day in range(1, n + 7):
+        flow[day] = 0.9 * flow[day - 1] + np.expm1(2.0 * drops[day])
+    rounded = np.round(flow, 2)
+    X = np.lib.stride_tricks.sliding_window_view(rounded[:-1], 7)[:n] / max(rounded.max(), 1.0)
+    return Table(X, np.where(rounded[7:] > rounded[6:-1], 1.0, -1.0), Kernel("rbf", 10.0 ** random.uniform(-3.5, 0)))
+
+
 Family = Callable[[Random, int], Table]
 FAMILIES: dict[str, Family] = {
     family.__name__: family
     for family in (
         regular, duplicates, both_labels, near_duplicates, grid, monks, linear, tiny_gamma, weights,
-        one_class, polynomial, constant, separable, far_away, identity, wide, mixed,
+        one_class, polynomial, constant, separable, far_away, identity, wide, mixed, skewed,
     )
 }  # fmt: skip
 

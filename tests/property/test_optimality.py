@@ -48,6 +48,13 @@ def test_every_update_of_a_degenerate_problem_ends_at_an_optimum(family: str, se
     check_every_update(problem(seed, family))
 
 
+# Each ran into what is hard about large skewed windows: spoiled factors, tolerances below the rounding of f, a sum of
+# the betas that drifts, three and more examples that depend on each other.
+@pytest.mark.parametrize("seed", [6, 7, 20, 24, 30, 35, 111, 116, 154, 239, 343, 1240, 1375, 1755, 1940])
+def test_large_windows_crowded_in_a_corner_end_at_an_optimum(seed: int) -> None:
+    check_every_update(problem(seed, "skewed", rows=2500 if seed >= 1000 else 1500))
+
+
 @given(drawn=problems())
 def test_the_objective_is_that_of_an_independent_qp_solver(drawn: Problem) -> None:
     model, window = [(model, window) for model, _, window in follow(drawn)][-1]
