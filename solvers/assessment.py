@@ -36,9 +36,9 @@ from solvers.motion import (
     RHO,
     STARTED,
     STRIDE_EVENTS,
+    SUM_END,
     SUM_RATE,
     SUM_V,
-    TOTAL,
     WHO,
     WHOLE,
     B,
@@ -255,7 +255,7 @@ def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float, 
             motion.drive[j] = v * row[j]
         motion.v[slot] = v
         clock[B], clock[RHO], clock[SUM_V], clock[SUM_RATE] = kept.b, 1.0, v, totals[i] - kept.total
-        clock[PACE], clock[TOTAL] = 0.25 / STRIDE_EVENTS, totals[i]
+        clock[PACE], clock[SUM_END] = 0.25 / STRIDE_EVENTS, totals[i]
         counters[:BUDGET] = 0
         counters[WHO] = -1
         if w.factor.position[slot] >= 0:

@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 DONE, NEED_ROW, NEED_ROOM, STALLED, UNBALANCED, INDEFINITE, CANCELLED, EXHAUSTED, STRIDE = range(9)
 
 # Entries of the clock
-B, RHO, SUM_V, SUM_RATE, DB, PACE, TOTAL = range(7)
+B, RHO, SUM_V, SUM_RATE, DB, PACE, SUM_END = range(7)
 N_CLOCK = 7
 
 # Entries of the counters

@@ -26,10 +26,10 @@ from solvers.motion import (
     STRIDE,
     STRIDE_EVENTS,
     STRIDES,
+    SUM_END,
     SUM_RATE,
     SUM_V,
     THROUGH,
-    TOTAL,
     UNBALANCED,
     WHO,
     WHOLE,
@@ -97,7 +97,7 @@ def another_lap(w: Walk) -> bool:
     has arrived and stands still.
     """
     e, motion = w.examples, w.motion
-    off = w.clock[TOTAL]
+    off = w.clock[SUM_END]
     for j in range(w.n):
         off -= e.beta[j]
     anybody = w.intercept and w.factor.size[0] > 0 and abs(off) > w.tol.balance * max(1.0, 0.05 * w.n)

@@ -29,11 +29,11 @@ def follow(drawn: Problem) -> Iterator[tuple[IncrementalSVC, UpdateReport, Rows]
         yield model, apply(model, drawn, batch), window
 
 
-def check_every_update(drawn: Problem) -> None:
+def check_every_update(drawn: Problem, relative_gap: float | None = None) -> None:
     """Assert that every update of a problem ends at an optimum."""
     for model, _, window in follow(drawn):
         found = judge(model, drawn, window)
-        assert found.relative <= allowed(drawn.C), found
+        assert found.relative <= (relative_gap or allowed(drawn.C)), found
         assert infeasibility(found, drawn) <= 1e-12 * max(len(window), 1), found
 
 
@@ -52,7 +52,8 @@ def test_every_update_of_a_degenerate_problem_ends_at_an_optimum(family: str, se
 # the betas that drifts, three and more examples that depend on each other.
 @pytest.mark.parametrize("seed", [6, 7, 20, 24, 30, 35, 111, 116, 154, 239, 343, 1240, 1375, 1755, 1940])
 def test_large_windows_crowded_in_a_corner_end_at_an_optimum(seed: int) -> None:
-    check_every_update(problem(seed, "skewed", rows=2500 if seed >= 1000 else 1500))
+    drawn = problem(seed, "skewed", rows=2500 if seed >= 1000 else 1500)
+    check_every_update(drawn, 1e-8 if drawn.C <= 1e4 else 1e-7)
 
 
 @given(drawn=problems())
