@@ -26,7 +26,7 @@ from solvers.follow import follow
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
 from solvers.losses import Losses
 from solvers.outlier_rounds import Split
-from solvers.passage import DEFAULT, PREFETCH, Trace, fetch_rows, raise_for, tolerances, walk_of
+from solvers.passage import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, tolerances, walk_of
 from solvers.robust_losses import Sides, Walls
 from solvers.settle import perturb
 from solvers.state import PathState, empty_motion
@@ -35,6 +35,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 AT_WALL = 1e-9  #: f this close to a wall, of the largest finite kink or wall, is at it
+ROUNDINGS = 16.0  #: or within so many roundings of the sum that f is
 MOST_SPREADS = 8  #: times that ties are spread in one walk
 MOST_OF_THE_WAY = 1e-9  #: of which so little is left that ties are not spread any more
 REFRESH_EVENTS = 1000  #: f is computed afresh from beta at least this often
@@ -56,9 +57,11 @@ class Partition:
 
     @cached_property
     def tolerance(self) -> float:
-        """How close to its wall an f is at it, in units of f."""
+        """How close to its wall an f is at it, in units of f: not closer than rounding leaves it."""
         tables = (self.base.kinks, self.walls.low, self.walls.high)
-        return AT_WALL * max(float(np.abs(t[np.isfinite(t)]).max(initial=0.0)) for t in tables)
+        scale = max(float(np.abs(t[np.isfinite(t)]).max(initial=0.0)) for t in tables)
+        e, slots = self.state.examples, self.slots
+        return max(AT_WALL * scale, ROUNDINGS * EPS * float(np.abs(e.beta[slots]) @ e.diagonal[slots]))
 
     @property
     def f(self) -> Floats:

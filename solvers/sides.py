@@ -28,6 +28,8 @@ from solvers.motion import (
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+INDEFINITE_BELOW = 1e-3  #: what a nearly dependent block makes of a squared pivot, of the diagonal, is less than this
+
 
 @compiled
 def change_side(w: Walk, slot: int, side: int) -> int:
@@ -96,7 +98,7 @@ def enter(w: Walk, slot: int, side: int) -> int:
         if pivot2 > w.tol.dependent * diagonal:
             become_free(w, slot, side, pivot2)
             return DONE
-        if pivot2 < -1e-7 * diagonal:
+        if pivot2 < -INDEFINITE_BELOW * diagonal:
             return INDEFINITE
         w.counters[EXCHANGES] += 1
         if exchange(w, slot, side):
