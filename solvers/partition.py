@@ -183,6 +183,8 @@ class Rounds:
             self._drive()
         elif exit_ == loop.STALLED and self.w.clock[loop.RHO] > MOST_OF_THE_WAY and self._may_spread():
             self.spread_ties()
+        elif exit_ == loop.UNBALANCED and self._is_balanced():
+            self.w.clock[loop.SUM_RATE] = self.w.clock[loop.SUM_V]
         elif exit_ == rounds.SWITCHES_FULL:
             size = 2 * p.who.size
             self.p = p._replace(who=np.resize(p.who, size), to=np.resize(p.to, size))
@@ -194,6 +196,12 @@ class Rounds:
             raise_for(exit_)
             self._correct()
             p.counts[rounds.STAGE] += 1
+
+    def _is_balanced(self) -> bool:
+        """Say whether what the betas will be off their sum by at the end of the walk is rounding."""
+        clock, level = self.w.clock, scales(self.state, self._motion.v).level
+        off = abs(clock[loop.SUM_RATE] - clock[loop.SUM_V]) * clock[loop.RHO]
+        return bool(off <= 1e-13 * level * self.state.n)
 
     def _drive(self) -> None:
         """Compute what the moving betas do to f; and cache their kernel rows, with those of who stands near a wall."""
