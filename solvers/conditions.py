@@ -25,6 +25,8 @@ Bools = NDArray[np.bool_]
 DEPENDENT = 1e-9  # squared distance to the span of the others, of the diagonal, that counts as none
 
 AT_WALL = 1e-9  # f this close to a wall, of the largest finite kink or wall, is at it
+ROUNDINGS = 16.0  # or within so many roundings of the sum that f is
+EPS = float(np.finfo(np.float64).eps)
 AT_KINK = 1e-7  # f this close to a kink, of the largest finite kink or wall, is at it
 
 
@@ -69,7 +71,9 @@ def local_optimality(
     violation = float(distances(base, walls, theta, f, beta, exchange).max(initial=0.0))
     off_sum = abs(float(beta.sum())) * exchange / max(beta.size, 1) if intercept else 0.0
     gaps = np.minimum(np.abs(f - walls.low), np.abs(f - walls.high))
-    near = np.flatnonzero(gaps <= AT_WALL * kink_scale)
+    near = np.flatnonzero(gaps <= AT_KINK * kink_scale)
+    rounding = ROUNDINGS * EPS * float(np.abs(beta).sum()) * float(np.diag(kernel(near, near)).max(initial=0.0))
+    near = near[gaps[near] <= max(AT_WALL * kink_scale, rounding)]
     held = near[_depend(kernel, near, _at_kink(base, f, kink_scale), intercept)]
     gaps[held] = np.inf
     return LocalOptimality(max(violation, off_sum), float(gaps.min(initial=np.inf)), held)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from solvers.audit import gap_of, units_of
 from solvers.compile import compiled, compiled_allocating
+from solvers.factor import schur
 from solvers.losses import Losses
 from solvers.motion import (
     BUDGET,
@@ -42,6 +43,7 @@ Bools = NDArray[np.bool_]
 
 ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
 MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
+HELD = 1e-9  #: a squared distance to the span of examples at kinks, of the diagonal, that counts as none
 FEW = 64  #: events that a round may have without being walked in strides
 
 # Exits, beyond those of solvers.motion and solvers.tracking
@@ -74,6 +76,7 @@ class Split(NamedTuple):
     proper: Sides  #: the true side of everyone; of those at a wall, the other one than they count on
     at_wall: Bools
     wrong: Bools  #: who switches next
+    tried: Bools  #: who has been looked at, in this D-step, whether he can leave his wall alone
     who: Ints  #: (switches,) who has switched, in order
     to: Sides  #: (switches,) and to which side
     near: float  #: how close to its wall an f is at it
@@ -94,7 +97,9 @@ def take_sides(w: Walk, p: Split) -> int:
         if counts[STAGE] == CHOSEN:
             many = count(p.wrong)
             if many == 0:
-                return DONE
+                if not choose_loose(w, p):
+                    return DONE
+                many = 1
             if counts[SWITCHED] + many > p.who.size:
                 return SWITCHES_FULL
             if counts[ROUNDS] >= MOST_ROUNDS:
@@ -333,3 +338,26 @@ def choose_misplaced(p: Split) -> None:
     for i in range(p.slots.size):
         p.wrong[i] = p.proper[i] != p.sides[i] and not (p.at_wall[i] and p.resting[i])
         p.resting[i] = p.at_wall[i]
+
+
+@compiled
+def choose_loose(w: Walk, p: Split) -> bool:
+    """Of those who rest at a wall, choose one whom nobody at a kink holds there; False: there is none.
+
+    Several who switch together may make up for each other, such as examples with the same features and different
+    labels; one of them alone moves.
+    """
+    e, fac = w.examples, w.factor
+    kappa = w.kappa if w.intercept else 0.0
+    for i in range(p.slots.size):
+        slot = p.slots[i]
+        if not p.at_wall[i] or p.tried[i] or e.seg[slot] & 1:
+            continue
+        p.tried[i] = True
+        for k in range(fac.size[0]):
+            fac.column[k] = w.rows[w.row_of[fac.slot[k]], slot] + kappa if fac.slot[k] >= 0 else 0.0
+        own = e.diagonal[slot] + kappa
+        if schur(fac, fac.column, own) > HELD * own:
+            p.wrong[i] = True
+            return True
+    return False

@@ -108,6 +108,7 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
     log = empty_log(n, SEGMENTS, SEGMENTS * (state.n_free + 16) + n)
     stops = Stops(np.full(n, -np.inf), np.full(n, np.inf), partition.tolerance)
     at_once: dict[int, Solution] = {}
+    rounds.part_at_walls()
     while True:
         exit_ = rounds.run(steps_of_theta, notes, log, stops, end, until=STOPS_OF_THETA)
         if exit_ == loop.DONE:

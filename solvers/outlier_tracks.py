@@ -90,10 +90,14 @@ def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
 
 
 @compiled
-def begin_jump(p: Split) -> None:
-    """Those who are to switch have been chosen."""
+def begin_jump(p: Split, notes: Notes) -> None:
+    """Those who are to switch have been chosen.
+
+    Where the path stands still they have switched already, all at once and alone: now they rest where that leaves them.
+    """
     p.numbers[START_OBJECTIVE] = p.numbers[OBJECTIVE]
     p.counts[ROUNDS] = 0
+    p.tried[:] = notes.sizes[STILL] > 0
     p.counts[STAGE] = CHOSEN
 
 
@@ -135,8 +139,8 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, in
             place_walls(p, zero, inwards * nearest)
             look(w, p)
             for i in range(p.slots.size):
-                p.wrong[i] = p.at_wall[i] and p.sides[i] == WITHIN
-            begin_jump(p)
+                p.wrong[i] = p.sides[i] == WITHIN if p.at_wall[i] else p.proper[i] != p.sides[i]
+            begin_jump(p, notes)
         outcome = take_sides(w, p)
         if outcome != DONE:
             return outcome
@@ -220,7 +224,7 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, stops: Stops, end:
             if notes.sizes[STILL] > STANDSTILLS:
                 return STUCK
             choose_tied(w, p, notes)
-            begin_jump(p)
+            begin_jump(p, notes)
         outcome = take_sides(w, p)
         if outcome != DONE:
             return outcome
@@ -276,7 +280,7 @@ def arrive(w: Walk, p: Split, notes: Notes, end: float, stopped: bool) -> None:
 
 @compiled
 def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
-    """Choose all bound examples who stand at a wall.
+    """Choose all bound examples who stand at a wall, and whom a correction has taken beyond it.
 
     Of several who hold each other there, so that the path stands still, one at a time: then no partition comes twice.
     """
@@ -284,6 +288,7 @@ def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
     still = notes.sizes[STILL] > 0
     for i in range(p.slots.size):
         slot = p.slots[i]
-        p.wrong[i] = p.at_wall[i] and (slot == notes.sizes[FIRST] or (not still and w.examples.seg[slot] & 1 == 0))
+        tied = slot == notes.sizes[FIRST] or (not still and w.examples.seg[slot] & 1 == 0)
+        p.wrong[i] = tied if p.at_wall[i] else p.proper[i] != p.sides[i]
         if still:
             p.resting[i] = p.at_wall[i]

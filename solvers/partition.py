@@ -27,7 +27,7 @@ from solvers.fresh import combine, mean_diagonal, need_rows, refresh
 from solvers.losses import Losses
 from solvers.outlier_rounds import Split
 from solvers.passage import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, tolerances, walk_of
-from solvers.robust_losses import Sides, Walls
+from solvers.robust_losses import Sides, Walls, outermost
 from solvers.settle import perturb
 from solvers.state import PathState, empty_motion
 
@@ -97,6 +97,7 @@ class Rounds:
             np.zeros(m, np.int8),
             np.zeros(m, np.bool_),
             np.zeros(m, np.bool_),
+            np.zeros(m, np.bool_),
             np.empty(2 * m + 64, np.int64),
             np.empty(2 * m + 64, np.int8),
             partition.tolerance,
@@ -138,8 +139,35 @@ class Rounds:
         """From the optimum of any partition, let examples switch until everyone is on the true side."""
         self.look()
         rounds.choose_misplaced(self.p)
+        self.p.tried[:] = False
         self.p.counts[rounds.STAGE] = rounds.CHOSEN
         self.run(rounds.take_sides)
+
+    def part_at_walls(self) -> None:
+        """At theta = 1 both sides of a wall are the same: let who stands at one be beyond it if that takes him there.
+
+        Such examples may make up for each other as long as they count alike, and all stay at their walls. Whether they
+        leave is told by the rates of f when the outliers' weights fall while the free f rest.
+        """
+        self.look()
+        p, state = self.p, self.state
+        who = np.flatnonzero(p.at_wall & (state.examples.seg[p.slots] & 1 == 0))
+        if who.size == 0:
+            return
+        free = state.free_slots()
+        shift = state.kappa if state.intercept else 0.0
+        block = state.kernel_rows(p.slots[who]) + shift
+        own, cross = block[:, p.slots[who]], block[:, free]
+        K = state.kernel_rows(free)[:, free] + shift
+        rates = own - cross @ np.linalg.lstsq(K, cross.T, rcond=1e-12)[0]
+        least = rounds.HELD * (float(np.diag(own).mean()) or 1.0)
+        push = np.zeros(who.size)
+        levels = outermost(p.base.of(who), p.proper[who])
+        for i, j in enumerate(who):
+            outwards = push[i] * p.proper[j] >= -least * abs(levels[i])
+            if rates[i, i] > least and outwards:
+                p.sides[j] = p.proper[j]
+                push -= levels[i] * rates[i]
 
     def freshen(self, *, always: bool = False) -> None:
         """Between steps, compute everyone's f afresh if that has been long ago, or ``always``; correct what is off."""

@@ -40,3 +40,4 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     w = walk_of(state, motion, tolerances(state, scales(state, motion.v), DEFAULT, 1.0))
     settle.perturb(w, np.zeros((w.n, 2)), 0.0, 0.0)
     frequencies(w, motion.work)
+    settle.center(w)

@@ -169,6 +169,18 @@ def test_a_row_of_zeros_rests_at_its_wall() -> None:
 
 
 @pytest.mark.parametrize("parameter", PARAMETERS)
+def test_both_labels_on_the_same_features_part_at_their_wall(parameter: Parameter) -> None:
+    X = np.array([[1.0, 0.0], [1.0, 0.1], [0.9, -0.1], [-1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    y = np.array([1.0, 1.0, 1.0, -1.0, 1.0, -1.0])
+    X, y = np.vstack([X, [[1.0, 0.0]], [[-0.9, 0.0]]]), np.append(y, [-1.0, 1.0])
+    model = IncrementalSVC(C=0.1, kernel="linear", fit_intercept=False).fit(X, y)
+    final = model.outlier_path(parameter).at(0.0)
+    found = judge_labels(final, Kernel("linear"), 0.1, 0.0, 0.0)
+    assert found.violation <= STRICT
+    assert found.wall > 1e-3
+
+
+@pytest.mark.parametrize("parameter", PARAMETERS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_features_of_few_values_hold_examples_at_their_walls(parameter: Parameter, fit_intercept: bool) -> None:
     for seed in range(6):
@@ -180,7 +192,7 @@ def test_features_of_few_values_hold_examples_at_their_walls(parameter: Paramete
             theta, s = (value, 0.0) if parameter == "theta" else (0.0, value)
             model = path.at(value)
             assert judge_labels(model, Kernel("linear"), 1.0, theta, s).violation <= STRICT
-            assert model.local_optimality().wall_distance > 0.0
+            assert model.local_optimality().wall_distance > 1e-9
 
 
 def test_labels_that_give_way_first_are_wrong() -> None:

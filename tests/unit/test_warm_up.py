@@ -28,6 +28,10 @@ for kernel in ("rbf", "linear", "poly"):
     model.certificate()
     model.regularization_path(C / 3, C * 3).best(days.X[300:400], days.y[300:400])
     solvers.IncrementalSVC.from_arrays(model.get_params(), model.to_arrays()).update(remove=model.keys_[:5])
+    for parameter in ("theta", "s"):
+        path = model.outlier_path(parameter)
+        path.best(days.X[300:400], days.y[300:400])
+        path.at(path.start).update(robust=path.robustness(path.end))
 print("\\n".join(sorted(overloads() - before)))
 """
 
