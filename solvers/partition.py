@@ -250,9 +250,8 @@ class Rounds:
 
     def _correct(self) -> None:
         """Bring the state to the optimum of the losses it has."""
-        rounds.note_events(self.w, self.p)
         trace = follow(self.state, Trace())
-        self.p.counts[rounds.ALL_EVENTS] += trace.events
+        self.p.counts[rounds.ALL_EVENTS] += self.w.counters[loop.EVENTS] + trace.events
         self.stalls += trace.stalls
         self._renew()
 

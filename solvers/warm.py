@@ -29,7 +29,9 @@ def warm_up() -> None:
     model.regularization_path(5.0, 20.0).best(X, y)
     LiveSVR(gamma=0.5).fit(X, y.astype(float)).regularization_path(0.5, 2.0).best(X, y.astype(float))
     for parameter in ("theta", "s"):
-        model.outlier_path(parameter).best(X, y)
+        path = model.outlier_path(parameter)
+        path.best(X, y)
+        path.at(path.start).update(robust=path.robustness(path.end))
     _what_comes_up_rarely(model)
 
 
