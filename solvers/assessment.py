@@ -32,7 +32,6 @@ from solvers.motion import (
     DONE,
     EVENTS,
     LAPS,
-    PACE,
     RHO,
     STARTED,
     STRIDE_EVENTS,
@@ -255,7 +254,7 @@ def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float, 
             motion.drive[j] = v * row[j]
         motion.v[slot] = v
         clock[B], clock[RHO], clock[SUM_V], clock[SUM_RATE] = kept.b, 1.0, v, totals[i] - kept.total
-        clock[PACE], clock[SUM_END] = 0.25 / STRIDE_EVENTS, totals[i]
+        clock[SUM_END] = totals[i]
         counters[:BUDGET] = 0
         counters[WHO] = -1
         if w.factor.position[slot] >= 0:

@@ -18,8 +18,8 @@ Ints = NDArray[np.int64]
 DONE, NEED_ROW, NEED_ROOM, STALLED, UNBALANCED, INDEFINITE, CANCELLED, EXHAUSTED, STRIDE = range(9)
 
 # Entries of the clock
-B, RHO, SUM_V, SUM_RATE, DB, PACE, SUM_END = range(7)
-N_CLOCK = 7
+B, RHO, SUM_V, SUM_RATE, DB, PACE, SUM_END, CARE = range(8)
+N_CLOCK = 8
 
 # Entries of the counters
 (
@@ -68,12 +68,14 @@ class Walk(NamedTuple):
     factor: Factor
     rows: Floats  #: kernel rows at hand
     row_of: Ints  #: the row of a slot, -1: not at hand
+    columns: Ints  #: in a narrow walk, how many columns of its row a slot has at hand
     members: Ints  #: in a narrow walk, whose slot each one has in the whole; empty: all walk
     parent_rows: Floats  #: in a narrow walk, the cached rows of the whole
     parent_row_of: Ints
     scratch: Floats  #: work of the strides
     clock: (
-        Floats  #: b, rho, sum of v, wanted rate of sum beta, rate of b, rho used up per event, sum of beta at the end
+        Floats  #: b, rho, sum of v, wanted rate of sum beta, rate of b, rho used up per event, sum of
+        #: beta at the end, care with which the members of a stride are chosen
     )
     counters: Ints
     tol: Tolerances

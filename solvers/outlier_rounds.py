@@ -21,9 +21,7 @@ from solvers.motion import (
     DONE,
     EVENTS,
     N_COUNTERS,
-    PACE,
     RHO,
-    STRIDE_EVENTS,
     SUM_RATE,
     SUM_V,
     WHO,
@@ -198,9 +196,8 @@ def set_clock(w: Walk, p: Split, rho: float) -> None:
         kink = max(p.numbers[TOTAL], level) * diagonal
     p.numbers[TOL_F] = max(_RATIO_F * kink, 8.0 * EPS * speed * diagonal)
     p.numbers[TOL_BETA] = _RATIO_BETA * level
-    p.numbers[TOL_BALANCE] = 1e-12 * max(level, top)
+    p.numbers[TOL_BALANCE] = max(1e-12, EPS * w.n**1.5) * max(level, top)
     clock[RHO], clock[SUM_V], clock[SUM_RATE] = rho, 0.0, 0.0
-    clock[PACE] = 0.25 / STRIDE_EVENTS
     sum_beta = 0.0
     for j in range(w.n):
         clock[SUM_V] += motion.v[j]
@@ -236,6 +233,7 @@ def within(w: Walk, p: Split) -> Walk:
         w.factor,
         w.rows,
         w.row_of,
+        w.columns,
         w.members,
         w.rows,
         w.row_of,

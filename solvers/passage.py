@@ -107,7 +107,7 @@ def tolerances(state: PathState, units: Scales, settings: Settings, precision: f
         f=max(precision * settings.ratio_f * units.kink, EPS * max(8 * units.speed, mass) * units.diagonal),
         beta=max(precision * settings.ratio_beta, 1e-18) * units.level,
         dependent=settings.dependent * max(1.0, np.sqrt(state.n_free) / 4),
-        balance=1e-12 * max(units.level, units.top_speed),
+        balance=max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed),
         zero_step=1e-14,
         stall=2 * state.n_free + 200,
     )
@@ -117,7 +117,9 @@ def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk
     """Return what the compiled loop works on, at the start of the path."""
     n = state.n_slots
     off = state.total - float(state.examples.beta[:n].sum()) if state.intercept else 0.0
-    clock = np.array([state.b, 1.0, float(motion.v[:n].sum()), off, 0.0, 0.25 / loop.STRIDE_EVENTS, state.total])
+    clock = np.zeros(loop.N_CLOCK)
+    clock[loop.B], clock[loop.RHO], clock[loop.SUM_END] = state.b, 1.0, state.total
+    clock[loop.SUM_V], clock[loop.SUM_RATE] = float(motion.v[:n].sum()), off
     counters = np.zeros(loop.N_COUNTERS, np.int64)
     counters[loop.WHO] = -1
     counters[loop.BUDGET] = 50 * n + 10_000
@@ -133,6 +135,7 @@ def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk
         state.factor,
         rows.values,
         rows.row_of,
+        nobody,
         nobody,
         rows.values,
         rows.row_of,

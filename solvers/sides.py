@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled
-from solvers.direction import add_rows, resolve
-from solvers.factor import append, compact, delete, schur, solve_backward
+from solvers.direction import add_rows, along_row, resolve
+from solvers.factor import append, compact, delete, schur, solve_backward, solve_forward
 from solvers.motion import (
     DONE,
     EXCHANGES,
@@ -50,24 +50,39 @@ def change_side(w: Walk, slot: int, side: int) -> int:
 @compiled
 def gather_row(w: Walk, slot: int) -> bool:
     """In a stride, pick an example's row out of the cached row of the whole, if there is one."""
+    return gather_columns(w, slot, 0, w.n)
+
+
+@compiled
+def gather_columns(w: Walk, slot: int, first: int, last: int) -> bool:
+    """In a stride, pick some columns of an example's row out of the cached row of the whole, if there is one."""
     if w.members.size == 0:
         return False
     parent = w.parent_row_of[w.members[slot]]
-    mine = w.counters[ROWS]
-    if parent < 0 or mine >= w.rows.shape[0]:
-        return False
-    row, out = w.parent_rows[parent], w.rows[mine]
-    for j in range(w.n):
+    if w.row_of[slot] < 0:
+        if parent < 0 or w.counters[ROWS] >= w.rows.shape[0]:
+            return False
+        w.row_of[slot] = w.counters[ROWS]
+        w.counters[ROWS] += 1
+    row, out = w.parent_rows[parent], w.rows[w.row_of[slot]]
+    for j in range(first, last):
         out[j] = row[w.members[j]]
-    w.row_of[slot] = mine
-    w.counters[ROWS] = mine + 1
+    w.columns[slot] = last
     return True
+
+
+@compiled
+def complete_row(w: Walk, slot: int) -> None:
+    """Pick the rest of a row that had only the columns of those who are near."""
+    if w.members.size > 0 and w.columns[slot] < w.n:
+        gather_columns(w, slot, w.columns[slot], w.n)
 
 
 @compiled
 def leave(w: Walk, slot: int, side: int) -> None:
     """A free example has reached an end of its box: the upper end leads to the piece left of its kink."""
     e, motion = w.examples, w.motion
+    complete_row(w, slot)
     delete(w.factor, slot)
     if w.factor.size[0] - w.factor.size[1] > 4 + w.factor.size[1] // 8:
         compact(w.factor)
@@ -101,6 +116,9 @@ def enter(w: Walk, slot: int, side: int) -> int:
         if pivot2 < -INDEFINITE_BELOW * diagonal:
             return INDEFINITE
         w.counters[EXCHANGES] += 1
+        for k in range(fac.size[0]):
+            if fac.slot[k] >= 0:
+                complete_row(w, fac.slot[k])
         if exchange(w, slot, side):
             return DONE
     return INDEFINITE
@@ -141,6 +159,7 @@ def exchange(w: Walk, slot: int, side: int) -> bool:
     for k in range(n):
         z[k] = fac.column[k]
     solve_backward(fac.R, n, z)
+    refine_dependence(w, slot, z)
     length = max(side * (e.beta[slot] - end), 0.0)
     blocker, blocked_side = blocking(w, z, side, length)
     if blocker >= 0:
@@ -158,6 +177,26 @@ def exchange(w: Walk, slot: int, side: int) -> bool:
         add_to_drive(w, slot, change)
         resolve(w)
     return True
+
+
+@compiled
+def refine_dependence(w: Walk, slot: int, z: Floats) -> None:
+    """Improve the combination ``z`` of the free examples that an example is, by one step of iterative refinement."""
+    fac = w.factor
+    kappa = w.kappa if w.intercept else 0.0
+    residual = fac.column
+    row = w.rows[w.row_of[slot]]
+    total = 0.0
+    for k in range(fac.size[0]):
+        total += z[k] if fac.slot[k] >= 0 else 0.0
+    for k in range(fac.size[0]):
+        free = fac.slot[k]
+        residual[k] = row[free] + kappa * (1.0 - total) - along_row(w, z, free) if free >= 0 else 0.0
+    solve_forward(fac.R, fac.size[0], residual)
+    solve_backward(fac.R, fac.size[0], residual)
+    for k in range(fac.size[0]):
+        if fac.slot[k] >= 0:
+            z[k] += residual[k]
 
 
 @compiled

@@ -15,6 +15,8 @@ from solvers.compile import compiled, compiled_allocating
 from solvers.direction import find_direction, resolve
 from solvers.factor import Factor
 from solvers.motion import (
+    BUDGET,
+    CARE,
     DONE,
     EVENTS,
     LAPS,
@@ -24,6 +26,7 @@ from solvers.motion import (
     ROWS,
     STARTED,
     STRIDE,
+    STRIDE_END,
     STRIDE_EVENTS,
     STRIDES,
     SUM_END,
@@ -38,7 +41,7 @@ from solvers.motion import (
     balanced,
     set_limits,
 )
-from solvers.sides import gather_row
+from solvers.sides import gather_columns
 from solvers.state import Examples, Motion
 from solvers.step import jump
 from solvers.walk import take_turn, walk
@@ -47,8 +50,18 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_LAPS = 4  #: how often those who were let through are sent back before the walk is judged
+FIRST_PACE = 1 / 320  #: the part of the path that an event is taken to use up, before there was any
+SHORT = 20  #: events of a short stride, where an ordinary one would have far more members
+FEWER = 3  #: that is, more than so many times as many
 REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
 SPREAD = 1.0  #: or at this multiple of the mean rate
+STEADY = 100.0  #: with more free examples the direction changes less from event to event, and less of both will do
+STEADIEST = 0.5  #: but not less than this fraction
+LESS_CARE = 0.8  #: and less of both after a stride that let nobody through, or where all had to walk
+LEAST_CARE = 0.2  #: but not less than this fraction
+MORE_CARE = 1.5  #: and more after one that let through ...
+MANY = 30  #: ... more than one in so many events
+LOST = 4  #: one in so many: who is near cannot be told, and all walk from then on
 WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
 SMALL = 600  #: and those smaller than this, while few are free: strides would save little, and make more events
 WHOLE_WORK = 30_000  #: few are free as long as that many products make an event
@@ -69,12 +82,17 @@ def follow_path(w: Walk) -> int:
         if outcome != DONE:
             return outcome
         if w.factor.size[0] == 0 and not balanced(w):
-            if not jump(w):
-                return UNBALANCED
+            count_speeds(w)
+            if not balanced(w) and not jump(w):
+                if w.counters[LAPS] == 0:
+                    return UNBALANCED
+                w.clock[SUM_RATE] = w.clock[SUM_V]  # what was left of the sum was rounding
             continue
         find_direction(w)
+        rho, events = w.clock[RHO], w.counters[EVENTS]
         members, n_seen = choose(w)
         outcome = walk(w) if n_seen < 0 else stride(w, members, n_seen)
+        w.clock[PACE] = (rho - w.clock[RHO]) / max(w.counters[EVENTS] - events, 1)
         if outcome == DONE and w.counters[LAPS] < MOST_LAPS and another_lap(w):
             continue
         if outcome != STRIDE:
@@ -84,9 +102,19 @@ def follow_path(w: Walk) -> int:
 @compiled
 def start(w: Walk) -> None:
     """Set everyone's limits and solve the right-hand sides: the motion has just been set."""
+    w.clock[PACE], w.clock[CARE] = FIRST_PACE, 1.0
     for j in range(w.n):
         set_limits(w, j)
     resolve(w)
+
+
+@compiled
+def count_speeds(w: Walk) -> None:
+    """Add the velocities of the bound betas up afresh: with nobody free, rounding of their sum is no imbalance."""
+    total = 0.0
+    for j in range(w.n):
+        total += w.motion.v[j]
+    w.clock[SUM_V] = total
 
 
 @compiled
@@ -100,7 +128,7 @@ def another_lap(w: Walk) -> bool:
     off = w.clock[SUM_END]
     for j in range(w.n):
         off -= e.beta[j]
-    anybody = w.intercept and w.factor.size[0] > 0 and abs(off) > w.tol.balance * max(1.0, 0.05 * w.n)
+    anybody = w.intercept and w.factor.size[0] > 0 and abs(off) > w.tol.balance
     for j in range(w.n):
         q = e.seg[j] // 2
         if e.seg[j] & 1 == 0:
@@ -111,7 +139,7 @@ def another_lap(w: Walk) -> bool:
         return False
     w.counters[LAPS] += 1
     w.clock[RHO], w.clock[SUM_V], w.clock[SUM_RATE] = 1.0, 0.0, off if w.intercept else 0.0
-    w.clock[PACE] = 0.25 / STRIDE_EVENTS
+    w.clock[PACE] = FIRST_PACE
     e.dkinks[:] = 0.0
     e.dlevels[:] = 0.0
     for j in range(w.n):
@@ -126,43 +154,76 @@ def another_lap(w: Walk) -> bool:
 
 @compiled_allocating
 def choose(w: Walk) -> tuple[Ints, int]:
-    """Plan a stride: return its members, those who might meet a limit first, the free ones last, and how many are
-    first.
+    """Plan a stride: return its members, those who might meet a limit first, the other free ones last, and how many
+    are first.
 
     The number is -1 where nearly everyone would be a member, or where few events are expected (the first
     ``counters[WHOLE]``), so that all may walk.
     """
-    e, motion = w.examples, w.motion
+    clock, counters = w.clock, w.counters
     members = np.empty(w.n, np.int64)
+    counters[STRIDE_END] = counters[EVENTS] + SHORT
     small = w.n < WHOLE_BELOW or (w.n < SMALL and w.n * w.factor.size[1] < WHOLE_WORK)
-    if small or w.counters[EVENTS] < w.counters[WHOLE]:
+    if small or counters[EVENTS] < counters[WHOLE]:
+        counters[STRIDE_END] = max(counters[EVENTS] + STRIDE_EVENTS, counters[WHOLE])
         return members, -1
-    mean = 0.0
-    for j in range(w.n):
-        mean += abs(motion.df[j]) / w.n
-    horizon = min(w.clock[RHO], 2.0 * STRIDE_EVENTS * w.clock[PACE])
+    soon = w.motion.work
+    expect(w, soon)
+    horizon = 2.0 * clock[PACE]
+    near = count_below(soon, w.n, min(clock[RHO], STRIDE_EVENTS * horizon))
+    nearer = count_below(soon, w.n, min(clock[RHO], SHORT * horizon))
+    length = STRIDE_EVENTS if counters[LAPS] == 0 and near <= FEWER * nearer + w.n // 16 else SHORT
+    m = near if length == STRIDE_EVENTS else nearer
+    if 2 * m > w.n:
+        learn(w, 0, 0)
+        return members, -1
+    counters[STRIDE_END] = counters[EVENTS] + length
+    horizon = min(clock[RHO], length * horizon)
     m = 0
     for j in range(w.n):
-        if e.seg[j] & 1 == 0:
-            up = REACH * max(motion.df[j] - motion.dhigh[j], 0.0) + SPREAD * mean
-            down = REACH * max(motion.dlow[j] - motion.df[j], 0.0) + SPREAD * mean
-            if motion.high[j] - e.f[j] <= horizon * up or e.f[j] - motion.low[j] <= horizon * down:
-                members[m] = j
-                m += 1
+        if soon[j] <= horizon:
+            members[m] = j
+            m += 1
     n_seen = m
-    if 2 * n_seen > w.n:
-        return members, -1
     for k in range(w.factor.size[0]):
-        if w.factor.slot[k] >= 0:
-            members[m] = w.factor.slot[k]
+        slot = w.factor.slot[k]
+        if slot >= 0 and soon[slot] > horizon:
+            members[m] = slot
             m += 1
     return members[:m], n_seen
+
+
+@compiled
+def expect(w: Walk, out: Floats) -> None:
+    """Compute how much of the path each one may still have before its limit: less for those who move fast."""
+    e, motion = w.examples, w.motion
+    steady = w.clock[CARE] * max(STEADIEST, min(1.0, STEADY / max(w.factor.size[1], 1)))
+    drift = 1e-300
+    for j in range(w.n):
+        drift += SPREAD * steady * abs(motion.df[j]) / w.n
+    for j in range(w.n):
+        free = e.seg[j] & 1 == 1
+        x, dx = (e.beta[j], motion.dbeta[j]) if free else (e.f[j], motion.df[j])
+        reach, least = (1.0, 1e-300) if free else (REACH * steady, drift)
+        up = reach * max(dx - motion.dhigh[j], 0.0) + least
+        down = reach * max(motion.dlow[j] - dx, 0.0) + least
+        out[j] = min((motion.high[j] - x) / up, (x - motion.low[j]) / down)
+
+
+@compiled
+def count_below(x: Floats, n: int, bound: float) -> int:
+    """Return how many of the first ``n`` are at most ``bound``."""
+    count = 0
+    for j in range(n):
+        count += x[j] <= bound
+    return count
 
 
 @compiled_allocating
 def stride(w: Walk, members: Ints, n_seen: int) -> int:
     """Walk one stride among ``members``, then bring everyone up to date; returns why it stopped."""
-    rho, b, events = w.clock[RHO], w.clock[B], w.counters[EVENTS]
+    rho, b = w.clock[RHO], w.clock[B]
+    events, through = w.counters[EVENTS], w.counters[THROUGH]
     near = narrowed(w, members, n_seen)
     w.counters[STRIDES] += 1
     w.counters[MEMBERS] += n_seen
@@ -170,8 +231,19 @@ def stride(w: Walk, members: Ints, n_seen: int) -> int:
     update_everyone(near, w, rho - w.clock[RHO], w.clock[B] - b)
     if w.counters[WHO] >= 0:
         w.counters[WHO] = members[w.counters[WHO]]
-    w.clock[PACE] = (rho - w.clock[RHO]) / max(w.counters[EVENTS] - events, 1)
+    learn(w, w.counters[THROUGH] - through, w.counters[EVENTS] - events)
     return outcome
+
+
+@compiled
+def learn(w: Walk, through: int, events: int) -> None:
+    """Choose the members of the next strides with more or less care, by how many this one has let through."""
+    if LOST * (through - 8) > events:
+        w.counters[WHOLE] = w.counters[BUDGET]
+    if through == 0:
+        w.clock[CARE] = max(LEAST_CARE, LESS_CARE * w.clock[CARE])
+    elif MANY * through > events:
+        w.clock[CARE] = min(1.0, MORE_CARE * w.clock[CARE])
 
 
 @compiled_allocating
@@ -214,6 +286,7 @@ def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
         Factor(fac.R, fac.y, fac.column, fac.work, fac.slot, position, fac.size),
         room_for_rows(w.scratch, fac.size[1] + STRIDE_EVENTS + 1, m),
         np.full(m, -1, np.int64),
+        np.zeros(m, np.int64),
         members,
         w.rows,
         w.row_of,
@@ -225,7 +298,7 @@ def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
     w.counters[ROWS] = 0
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:
-            gather_row(near, fac.slot[k])
+            gather_columns(near, fac.slot[k], 0, n_seen)
     return near
 
 

@@ -19,14 +19,11 @@ from solvers.motion import (
     DONE,
     EVENTS,
     EXHAUSTED,
-    LAPS,
     SIDE,
     STALLED,
     STRIDE,
     STRIDE_END,
-    STRIDE_EVENTS,
     WHO,
-    WHOLE,
     ZERO_STEPS,
     Walk,
     balanced,
@@ -42,9 +39,6 @@ Ints = NDArray[np.int64]
 def walk(w: Walk) -> int:
     """Go from event to event until the path or the stride ends, or something is needed; returns why it stopped."""
     counters = w.counters
-    counters[STRIDE_END] = counters[EVENTS] + (STRIDE_EVENTS if counters[LAPS] == 0 else STRIDE_EVENTS // 4)
-    if counters[EVENTS] < counters[WHOLE]:
-        counters[STRIDE_END] = counters[WHOLE]
     while True:
         outcome = take_turn(w)
         if outcome != DONE:
