@@ -15,7 +15,6 @@ from solvers.compile import compiled, compiled_allocating
 from solvers.direction import find_direction, resolve
 from solvers.factor import Factor
 from solvers.motion import (
-    BUDGET,
     CARE,
     DONE,
     EVENTS,
@@ -61,7 +60,9 @@ LESS_CARE = 0.8  #: and less of both after a stride that let nobody through, or 
 LEAST_CARE = 0.2  #: but not less than this fraction
 MORE_CARE = 1.5  #: and more after one that let through ...
 MANY = 30  #: ... more than one in so many events
-LOST = 4  #: one in so many: who is near cannot be told, and all walk from then on
+LOST = 4  #: one in so many: who is near cannot be told at present, and all walk ...
+ALL = 4 * STRIDE_EVENTS  #: ... for so many events
+LARGE = 4000  #: in windows larger than this a stride costs much, and nothing is learnt: care and lengths stay
 WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
 SMALL = 600  #: and those smaller than this, while few are free: strides would save little, and make more events
 WHOLE_WORK = 30_000  #: few are free as long as that many products make an event
@@ -92,7 +93,8 @@ def follow_path(w: Walk) -> int:
         rho, events = w.clock[RHO], w.counters[EVENTS]
         members, n_seen = choose(w)
         outcome = walk(w) if n_seen < 0 else stride(w, members, n_seen)
-        w.clock[PACE] = (rho - w.clock[RHO]) / max(w.counters[EVENTS] - events, 1)
+        if n_seen >= 0 or w.n <= LARGE:
+            w.clock[PACE] = (rho - w.clock[RHO]) / max(w.counters[EVENTS] - events, 1)
         if outcome == DONE and w.counters[LAPS] < MOST_LAPS and another_lap(w):
             continue
         if outcome != STRIDE:
@@ -172,7 +174,8 @@ def choose(w: Walk) -> tuple[Ints, int]:
     horizon = 2.0 * clock[PACE]
     near = count_below(soon, w.n, min(clock[RHO], STRIDE_EVENTS * horizon))
     nearer = count_below(soon, w.n, min(clock[RHO], SHORT * horizon))
-    length = STRIDE_EVENTS if counters[LAPS] == 0 and near <= FEWER * nearer + w.n // 16 else SHORT
+    few = w.n > LARGE or near <= FEWER * nearer + w.n // 16
+    length = STRIDE_EVENTS if counters[LAPS] == 0 and few else SHORT
     m = near if length == STRIDE_EVENTS else nearer
     if 2 * m > w.n:
         learn(w, 0, 0)
@@ -238,8 +241,10 @@ def stride(w: Walk, members: Ints, n_seen: int) -> int:
 @compiled
 def learn(w: Walk, through: int, events: int) -> None:
     """Choose the members of the next strides with more or less care, by how many this one has let through."""
+    if w.n > LARGE:
+        return
     if LOST * (through - 8) > events:
-        w.counters[WHOLE] = w.counters[BUDGET]
+        w.counters[WHOLE] = w.counters[EVENTS] + ALL
     if through == 0:
         w.clock[CARE] = max(LEAST_CARE, LESS_CARE * w.clock[CARE])
     elif MANY * through > events:
