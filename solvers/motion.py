@@ -73,10 +73,9 @@ class Walk(NamedTuple):
     parent_rows: Floats  #: in a narrow walk, the cached rows of the whole
     parent_row_of: Ints
     scratch: Floats  #: work of the strides
-    clock: (
-        Floats  #: b, rho, sum of v, wanted rate of sum beta, rate of b, rho used up per event, sum of
-        #: beta at the end, care with which the members of a stride are chosen
-    )
+    # b, rho, sum of v, wanted rate of sum beta, rate of b, rho used up per event, sum of beta at the end, and the care
+    # with which the members of a stride are chosen
+    clock: Floats
     counters: Ints
     tol: Tolerances
 

@@ -74,9 +74,11 @@ class ConstantLeg:
         return self.solution
 
     def nodes(self, last: bool) -> Iterator[Nodes]:
+        """Yield the one solution there is."""
         yield Nodes(np.array([self.start]), self.solution.beta[None, :], np.array([self.solution.b]))
 
     def told(self) -> list[tuple[float, int, str]]:
+        """Return nothing: nobody moves."""
         return []
 
 
@@ -98,6 +100,7 @@ class LinearLeg:
         return self._solution(rho, value)
 
     def nodes(self, last: bool) -> Iterator[Nodes]:
+        """Yield the solutions at the breakpoints, as many at a time as are cheap to hold."""
         rho = self.segments.start_rho
         rho = np.append(rho, self.segments.end_rho[-1:]) if last else rho
         values = self.goal + (self.start - self.goal) * rho
@@ -107,6 +110,7 @@ class LinearLeg:
             yield Nodes(values[part], np.array([x.beta for x in found]), np.array([x.b for x in found]))
 
     def told(self) -> list[tuple[float, int, str]]:
+        """Return who joins, leaves or crosses the margin, and at which value."""
         c = self.changes
         values = self.goal + (self.start - self.goal) * c.rho
         free_before, free_after = c.before & 1, c.after & 1

@@ -113,6 +113,16 @@ def end_jump(p: Split, notes: Notes) -> None:
 
 
 @compiled_allocating
+def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
+    """Let those who switch take their sides and note the jump; STRIDE: so many have been that it is time to report."""
+    outcome = take_sides(w, p)
+    if outcome != DONE:
+        return outcome
+    end_jump(p, notes)
+    return STRIDE if notes.sizes[JUMPS] % PORTION == 0 else DONE
+
+
+@compiled_allocating
 def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, inwards: float, ends: Floats) -> int:
     """Let s go from ``ends[0]`` to ``ends[1]``; nothing moves until a wall reaches somebody.
 
@@ -141,12 +151,9 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, in
             for i in range(p.slots.size):
                 p.wrong[i] = p.sides[i] == WITHIN if p.at_wall[i] else p.proper[i] != p.sides[i]
             begin_jump(p, notes)
-        outcome = take_sides(w, p)
+        outcome = finish_jump(w, p, notes)
         if outcome != DONE:
             return outcome
-        end_jump(p, notes)
-        if notes.sizes[JUMPS] % PORTION == 0:
-            return STRIDE
 
 
 @compiled
@@ -225,12 +232,9 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, stops: Stops, end:
                 return STUCK
             choose_tied(w, p, notes)
             begin_jump(p, notes)
-        outcome = take_sides(w, p)
+        outcome = finish_jump(w, p, notes)
         if outcome != DONE:
             return outcome
-        end_jump(p, notes)
-        if notes.sizes[JUMPS] % PORTION == 0:
-            return STRIDE
 
 
 @compiled
