@@ -8,7 +8,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_BEFORE_NUMPY = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMPY_MADVISE_HUGEPAGE": "0",
+}
+"""Read once, when the libraries are loaded. Huge pages are not asked for: a virtual machine may have to find each of
+them when it is first written to, which is what bringing a large model back would then wait for."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,8 +45,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve(options: argparse.Namespace) -> int:
     gc.disable()  # nothing that a start makes is garbage; the restored service collects again
-    for name in _BLAS_THREADS:  # read once, when the libraries are loaded
-        os.environ.setdefault(name, "1")
+    for name, value in _BEFORE_NUMPY.items():
+        os.environ.setdefault(name, value)
     from pydantic import ValidationError
 
     from service.server import serve

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +35,8 @@ PING_SECONDS = 0.5
 
 TAKE_OVERS = 5
 """Looks for models to take over while one lease lasts."""
+ASIDE = 19
+"""Niceness of the thread that warms up while models are restored."""
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +105,8 @@ class Service:
 
     @staticmethod
     def _warm(rehearse: Callable[[], None]) -> None:
-        """Do once what would make first requests slow; what that leaves is collected."""
+        """Do once what would make first requests slow, while cores are idle; what that leaves is collected."""
+        _yield_to_others()
         warm_up()
         rehearse()
         gc.collect()
@@ -140,3 +145,10 @@ class Service:
         self.registry.stop()
         self.store.close()
         self._lock.release()
+
+
+def _yield_to_others() -> None:
+    """Let the other threads of the process have the cores first, where threads have priorities of their own."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), ASIDE)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 T = TypeVar("T")
 Ints = NDArray[np.int64]
@@ -20,11 +21,12 @@ _threads = 1
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let each solve of the process that can use ``count`` threads do so inside; not to be nested."""
+    """Let each solve of the process that can use ``count`` threads do so inside, BLAS too; not to be nested."""
     global _threads
     _threads = count
     try:
-        yield
+        with threadpool_limits(count):
+            yield
     finally:
         _threads = 1
 

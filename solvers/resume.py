@@ -79,26 +79,35 @@ def _factored(state: PathState, free: Ints) -> bool:
     if m == 0:
         return True
     state.make_room_for_free(m + SPARE)
-    rows, row_of, block = state.rows.values, state.rows.row_of, np.empty((m, m))
-
-    def gather(part: Ints) -> None:
-        block[part] = rows[np.ix_(row_of[free[part]], free)]
-
-    in_parts(gather, np.arange(m))
-    if state.intercept:
-        block += state.kappa
-    R, info = dpotrf(block.T, lower=True, clean=True, overwrite_a=True)  # of its own order of memory: R'
-    own = state.examples.diagonal[free] + (state.kappa if state.intercept else 0.0)
-    if info != 0 or (R.diagonal() ** 2 <= DEFAULT.dependent * own).any():
+    fac, kappa = state.factor, state.kappa if state.intercept else 0.0
+    _gather(state, free, kappa)
+    fac.R[range(m, fac.R.shape[0]), range(m, fac.R.shape[0])] = 1.0  # the places to come: LAPACK takes the whole array
+    _, info = dpotrf(fac.R.T, lower=True, clean=False, overwrite_a=True)  # in place: R in the array is R' of the other
+    pivots = fac.R.diagonal()[:m] ** 2
+    if info != 0 or (pivots <= DEFAULT.dependent * (state.examples.diagonal[free] + kappa)).any():
+        fac.R[:] = 0.0
         return False
-    fac = state.factor
-    fac.R[:m, :m] = R.T
+    fac.R[m:] = 0.0
     fac.y[0, :m], fac.y[1, :m] = 0.0, 1.0
     solve_forward(fac.R, m, fac.y[1])
     fac.slot[:m] = free
     fac.position[free] = np.arange(m)
     fac.size[:] = m
     return True
+
+
+def _gather(state: PathState, free: Ints, kappa: float) -> None:
+    """Write the upper triangle of ``K_FF + kappa 1 1'`` to where the factor will be; nothing is written below it."""
+    R, m, rows, row_of = state.factor.R, free.size, state.rows.values, state.rows.row_of
+
+    def gather(part: Ints) -> None:
+        start, stop = int(part[0]), int(part[-1]) + 1
+        R[start:stop, start:m] = rows[np.ix_(row_of[free[start:stop]], free[start:])]
+        R[start:stop, start:m] += kappa
+        corner = R[start:stop, start:stop]
+        corner[:] = np.triu(corner)
+
+    in_parts(gather, np.arange(m))
 
 
 def _compute_f(state: PathState) -> None:
