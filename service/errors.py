@@ -122,7 +122,7 @@ KINDS: dict[type[Exception], Kind] = {
     UnknownKey: Kind(422, "unknown-key", "A key is not there"),
     NotPositiveSemidefinite: Kind(422, "not-positive-semidefinite", "The kernel is not positive semi-definite"),
     NotOptimal: Kind(422, "not-optimal", "No certified optimum was reached; nothing was changed"),
-    MemoryLimit: Kind(422, "memory-limit", "The update does not fit into memory; nothing was changed"),
+    MemoryLimit: Kind(422, "memory-limit", "The update does not fit into LIVESVM_CACHE_MB; nothing was changed"),
     UnknownModel: Kind(404, "unknown-model", "There is no such model"),
     UnknownJob: Kind(404, "unknown-job", "There is no such job"),
     JobNotDone: Kind(409, "job-not-done", "The job has no result"),

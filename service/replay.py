@@ -7,6 +7,7 @@ is still owed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +20,8 @@ from service.model import ModelState
 from service.store.base import Lease, LogRecord, StoreDamaged
 from service.versions import Entry, answer_to, decode_entry, reapply
 from solvers.errors import MemoryLimit, SolverError
+
+log = logging.getLogger(__name__)
 
 TOGETHER = 1000
 """Examples that come or go in updates that are replayed together; more of them in memory would gain little."""
@@ -72,7 +75,11 @@ class Replay:
 
     def _owes(self, request: str | None) -> bool:
         """Whether a request has no answer yet."""
-        earlier = None if request is None else self.source.store.recall(self.lease.model, request)
+        try:
+            earlier = None if request is None else self.source.store.recall(self.lease.model, request)
+        except StoreDamaged as error:  # a retry will be told; what it did is in the log
+            log.warning("%s", error)
+            return False
         return earlier is not None and earlier.answer is None
 
     def _apply(self, entry: Entry) -> None:

@@ -77,7 +77,12 @@ class Settings(BaseSettings):
     max_examples: int = Field(default=50_000, ge=1, description="Examples that one window may hold.")
     max_features: int = Field(default=10_000, ge=1, description="Features that one example may have.")
     max_predict_rows: int = Field(default=100_000, ge=1, description="Rows that one predict call may ask for.")
-    cache_mb: int = Field(default=256, ge=1, description="Kernel rows that one model may keep, in megabytes.")
+    cache_mb: int = Field(
+        default=512,
+        ge=1,
+        description="Kernel rows that one model may keep, in megabytes; those of its free examples have to fit, 10 "
+        "bytes each for an example of the window.",
+    )
     snapshot_updates: int = Field(default=200, ge=1, description="A model is snapshot after this many updates.")
     snapshot_seconds: float = Field(
         default=300.0, gt=0, description="A changed model is snapshot after this many seconds."

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+ROOM = 1.5  #: how much more than a step needs is advised, as the next ones may need more
+
 
 class SolverError(Exception):
     """Base of every error this package raises on purpose."""
@@ -51,7 +55,19 @@ class NotOptimal(SolverError):
 
 
 class MemoryLimit(SolverError):
-    """The request cannot fit into the memory it was given; nothing was changed."""
+    """The request cannot fit into the memory it was given; nothing was changed.
+
+    Parameters
+    ----------
+    needed, limit : bytes of kernel rows that have to be cached at once, and that may be
+    """
+
+    def __init__(self, needed: int, limit: int) -> None:
+        enough = math.ceil(ROOM * needed / 2**20)
+        super().__init__(
+            f"the kernel rows of this step need {needed / 2**20:.1f} MiB; the cache may take {limit / 2**20:.1f} MiB; "
+            f"cache_mb={enough} would do, with room to grow"
+        )
 
 
 class Cancelled(SolverError):

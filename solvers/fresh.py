@@ -29,10 +29,7 @@ def need_rows(state: PathState, slots: Ints) -> None:
     """
     missing = state.rows.missing(slots)
     if slots.size > state.rows.max_rows:
-        raise MemoryLimit(
-            f"{slots.size} kernel rows of {8 * state.capacity} bytes are needed at once; "
-            f"the cache may take {state.rows.limit / 2**20:.0f} MiB"
-        )
+        raise MemoryLimit(8 * state.capacity * slots.size, state.rows.limit)
     state.rows.make_room(missing.size)
     for start in range(0, missing.size, BLOCK):
         part = missing[start : start + BLOCK]

@@ -109,10 +109,7 @@ class RowCache:
             candidates = np.flatnonzero((self.slot_of >= 0) & ~held)
             if candidates.size + unused.size < count:
                 needed = (np.count_nonzero(held) + count) * self.row_of.size * 8
-                raise MemoryLimit(
-                    f"the kernel rows of this step need {needed / 2**20:.0f} MiB; "
-                    f"the cache may take {self.limit / 2**20:.0f} MiB"
-                )
+                raise MemoryLimit(int(needed), self.limit)
             order = np.argsort(self.used[candidates], kind="stable")
             self.forget(self.slot_of[candidates[order[: count - unused.size]]])
             unused = np.flatnonzero(self.slot_of < 0)

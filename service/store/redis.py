@@ -6,10 +6,10 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:models                    hash: id -> specification
     {p}:epochs                    counter that every lease takes its epoch from
     {p}:alive:<holder>            counter that a living service keeps raising
-    {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence
+    {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, whether all is sealed
     {p}:m:<id>:log                stream: entry <sequence>-0, field data
-    {p}:m:<id>:aborted            set of sequences without effect
-    {p}:m:<id>:requests, answers  hashes by idempotency key: "sequence:body", answer
+    {p}:m:<id>:aborted            set of marks of records without effect, as :mod:`service.store.sealed` makes them
+    {p}:m:<id>:requests, answers  hashes by idempotency key of what it makes of requests and of their answers
     {p}:m:<id>:order              sorted set: idempotency keys by sequence
     {p}:m:<id>:snapshots          hash: sequence -> JSON pointer to chunks, with their SHA-256
     {p}:m:<id>:writing            hash: nonce -> chunks, of snapshots that are not finished
@@ -21,6 +21,7 @@ process's monotonic clock: no wall clock takes part, neither here nor in Redis.
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -54,8 +55,18 @@ from service.store.base import (
 from service.store.chunks import Pointer, join, split
 from service.store.connect import connect
 from service.store.script_runner import ScriptRunner
+from service.store.sealed import (
+    older_request,
+    open_answer,
+    open_marks,
+    open_request,
+    sealed_answer,
+    sealed_mark,
+    sealed_request,
+)
 
-SCHEMA = 1
+SCHEMA = 2
+"""2: seals of requests, answers and marks; a model from before is sealed when its lease is taken."""
 KEPT_SNAPSHOTS = 2
 SNAPSHOT_PATIENCE = 20
 """How much longer than another call one chunk of a snapshot may take."""
@@ -63,6 +74,8 @@ _ALIVE_SECONDS = 86_400
 """After which the counter of a service that is gone is removed; it means nothing long before."""
 _PAGE = 128
 _BATCH = 500
+
+log = logging.getLogger(__name__)
 
 
 class RedisStore:
@@ -91,8 +104,9 @@ class RedisStore:
         self._scripts = ScriptRunner(self._client)
         self._patient_scripts = ScriptRunner(self._patient)
         with self._errors():
-            self._client.set(f"{self._p}:schema", SCHEMA, nx=True)
             found = int(self._client.get(f"{self._p}:schema") or 0)
+            if found < SCHEMA:
+                self._client.set(f"{self._p}:schema", SCHEMA)
         if found > SCHEMA:
             raise StoreTooNew(f"Redis holds schema {found} under {self._p}; this version reads up to {SCHEMA}")
 
@@ -169,14 +183,31 @@ class RedisStore:
     def acquire(self, model: str) -> Lease:
         """Take the lease if it is this service's own, or released, or its holder's counter has stood still."""
         with self._errors():
-            lease, holder = self._client.hmget(self._key(model, "meta"), "lease", "holder")
+            lease, holder, sealed = self._client.hmget(self._key(model, "meta"), "lease", "holder", "sealed")
             if lease is None:
                 raise ModelGone(f"model {model} is not stored")
             if holder and holder != self._holder.encode() and not self._has_lapsed(holder):
                 raise LeaseHeld(f"model {model} is held by another service, {holder.decode()}")
             keys = [f"{self._p}:epochs", self._key(model, "meta")]
             answer = self._scripts(scripts.ACQUIRE, keys, [lease, self._writer, self._holder])
-        return Lease(model, int(_checked(answer, model)[1]), self._writer)
+        taken = Lease(model, int(_checked(answer, model)[1]), self._writer)
+        if sealed is None:
+            self._seal(taken)
+        return taken
+
+    def _seal(self, lease: Lease) -> None:
+        """Seal what was stored without: requests, then marks, which says that it is done."""
+        requests, answers = self._all_requests(lease.model)
+        found = {}
+        for name, request in requests.items():
+            key = name.decode(errors="backslashreplace")
+            if (known := older_request(lease.model, key, request, answers.get(name))) is not None:
+                found[key] = known
+        self.put_requests(lease, found)
+        with self._errors():
+            marks = self._patient.smembers(self._key(lease.model, "aborted"))
+        pairs = [(mark, sealed_mark(lease.model, int(mark))) for mark in marks if mark.isdigit()]
+        self._write(scripts.SEAL_MARKS, lease, *(part for pair in pairs for part in pair))
 
     def _has_lapsed(self, holder: bytes) -> bool:
         """Whether a holder has shown no life for as long as a lease lasts, from the first look at it."""
@@ -220,7 +251,9 @@ class RedisStore:
         self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, *, keep: int
     ) -> Durability:
         """Check lease, sequence and request, then write, in one script; the level is read with it."""
-        named = ("", b"") if idempotency is None else (idempotency.key, idempotency.body)
+        named: tuple[str, bytes] = ("", b"")
+        if idempotency is not None:
+            named = idempotency.key, sealed_request(lease.model, idempotency.key, sequence, idempotency.body)
         arguments = [f"{lease.epoch}:{lease.writer}", sequence, data, keep, *named]
         with self._errors():
             answer, settings = self._scripts.with_config(scripts.APPEND, self._keys(lease.model), arguments)
@@ -233,18 +266,18 @@ class RedisStore:
         return _level(settings)
 
     def abort(self, lease: Lease, sequence: int) -> None:
-        """Note the sequence among the aborted and forget its request."""
-        self._write(scripts.ABORT, lease, sequence)
+        """Leave a mark and forget the request."""
+        self._write(scripts.ABORT, lease, sequence, sealed_mark(lease.model, sequence))
 
     def last_sequence(self, lease: Lease) -> int:
         """Read under the lease, so that a fenced writer is told."""
         return int(self._write(scripts.LAST_SEQUENCE, lease)[1])
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
-        """Read the stream page by page."""
+        """Read the stream page by page; raises StoreDamaged at a mark that does not match its checksum."""
         key = self._key(model, "log")
         with self._errors():
-            aborted = {int(sequence) for sequence in self._patient.smembers(self._key(model, "aborted"))}
+            aborted = open_marks(model, self._patient.smembers(self._key(model, "aborted")))
         while True:
             with self._errors():
                 page = self._patient.xrange(key, f"{after + 1}-0", "+", count=_PAGE)
@@ -262,28 +295,45 @@ class RedisStore:
             pipe = self._client.pipeline(transaction=True)
             pipe.hget(self._key(model, "requests"), key).hget(self._key(model, "answers"), key)
             request, answer = pipe.execute()
-        return None if request is None else _remembered(request, answer)
+        if request is None:
+            return None
+        sequence, body = open_request(model, key, request)
+        try:
+            return Remembered(body, sequence, None if answer is None else open_answer(model, key, answer))
+        except StoreDamaged as error:
+            log.warning("%s", error)
+            return Remembered(body, sequence, None)
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
         """Keep an answer while its request is known."""
-        self._write(scripts.REMEMBER, lease, key, answer)
+        self._write(scripts.REMEMBER, lease, key, sealed_answer(lease.model, key, answer))
 
     def requests(self, model: str) -> dict[str, Remembered]:
-        """Read all requests and answers together."""
+        """Read all requests and answers together; raises StoreDamaged if one is damaged."""
+        requests, answers = self._all_requests(model)
+        found = {}
+        for name, request in requests.items():
+            key, answer = name.decode(errors="backslashreplace"), answers.get(name)
+            sequence, body = open_request(model, key, request)
+            found[key] = Remembered(body, sequence, None if answer is None else open_answer(model, key, answer))
+        return found
+
+    def _all_requests(self, model: str) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
         with self._errors():
             pipe = self._patient.pipeline(transaction=True)
             pipe.hgetall(self._key(model, "requests")).hgetall(self._key(model, "answers"))
             requests, answers = pipe.execute()
-        return {key.decode(): _remembered(request, answers.get(key)) for key, request in requests.items()}
+        return requests, answers
 
     def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
         """Write them in batches, each behind the lease."""
         rest = iter(requests.items())
         while batch := list(islice(rest, _BATCH)):
-            arguments = []
+            arguments: list[Any] = []
             for key, known in batch:
-                answer = b"" if known.answer is None else b"1" + known.answer
-                arguments += [key, known.sequence, known.body, answer]
+                request = sealed_request(lease.model, key, known.sequence, known.body)
+                answer = b"" if known.answer is None else sealed_answer(lease.model, key, known.answer)
+                arguments += [key, known.sequence, request, answer]
             self._write(scripts.PUT_REQUESTS, lease, *arguments)
 
     # Snapshots.
@@ -339,11 +389,6 @@ def _snapshot(sequence: int, pointer: bytes) -> SnapshotInfo:
         return Pointer.decode(pointer, sequence).info(sequence)
     except StoreDamaged:
         return SnapshotInfo(sequence, 0, 0.0, 0, is_damaged=True)
-
-
-def _remembered(request: bytes, answer: bytes | None) -> Remembered:
-    sequence, _, body = request.partition(b":")
-    return Remembered(body, int(sequence), answer)
 
 
 def _level(settings: Mapping[str, str]) -> Durability:

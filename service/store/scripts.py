@@ -40,7 +40,8 @@ CREATE = """
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return {'exists'} end
 local epoch = redis.call('INCR', KEYS[2])
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-redis.call('HSET', KEYS[3], 'lease', epoch .. ':' .. ARGV[3], 'holder', ARGV[4], 'attempt', 0, 'sequence', ARGV[5])
+redis.call('HSET', KEYS[3], 'lease', epoch .. ':' .. ARGV[3], 'holder', ARGV[4], 'attempt', 0, 'sequence', ARGV[5],
+  'sealed', 1)
 return {'ok', epoch}
 """
 
@@ -69,14 +70,16 @@ return {'ok', epoch, found[3]}
 # ARGV of this and all that follow: the lease, then what is named.
 RELEASE = _HELD + "redis.call('HSET', KEYS[1], 'holder', '') return {'ok'}"
 
-# ARGV: sequence, data, keep, idempotency key or '', body.
+# ARGV: sequence, data, keep, idempotency key or '', the sealed request.
 APPEND = (
     _HELD
     + """
 local newest = tonumber(redis.call('HGET', KEYS[1], 'sequence'))
 local sequence = tonumber(ARGV[2])
 if sequence ~= newest + 1 then return {'sequence', newest} end
-if ARGV[5] ~= '' and redis.call('HEXISTS', KEYS[4], ARGV[5]) == 1 then return {'request'} end
+if ARGV[5] ~= '' and (redis.call('HEXISTS', KEYS[4], ARGV[5]) == 1 or redis.call('ZSCORE', KEYS[6], ARGV[5])) then
+  return {'request'}
+end
 redis.call('XADD', KEYS[2], ARGV[2] .. '-0', 'data', ARGV[3])
 redis.call('HSET', KEYS[1], 'sequence', ARGV[2])
 for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[6], '-inf', sequence - tonumber(ARGV[4]))) do
@@ -85,19 +88,19 @@ for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[6], '-inf', sequence - ton
   redis.call('ZREM', KEYS[6], old)
 end
 if ARGV[5] ~= '' then
-  redis.call('HSET', KEYS[4], ARGV[5], ARGV[2] .. ':' .. ARGV[6])
+  redis.call('HSET', KEYS[4], ARGV[5], ARGV[6])
   redis.call('ZADD', KEYS[6], sequence, ARGV[5])
 end
 return {'ok'}
 """
 )
 
-# ARGV: sequence. A record that was never written is marked neither.
+# ARGV: sequence, the mark. A record that was never written is marked neither.
 ABORT = (
     _HELD
     + """
 if tonumber(ARGV[2]) > tonumber(redis.call('HGET', KEYS[1], 'sequence')) then return {'ok'} end
-redis.call('SADD', KEYS[3], ARGV[2])
+redis.call('SADD', KEYS[3], ARGV[3])
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[6], ARGV[2], ARGV[2])) do
   redis.call('HDEL', KEYS[4], key)
   redis.call('HDEL', KEYS[5], key)
@@ -109,7 +112,7 @@ return {'ok'}
 
 LAST_SEQUENCE = _HELD + "return {'ok', redis.call('HGET', KEYS[1], 'sequence')}"
 
-# ARGV: idempotency key, answer.
+# ARGV: idempotency key, the sealed answer.
 REMEMBER = (
     _HELD
     + """
@@ -118,15 +121,28 @@ return {'ok'}
 """
 )
 
-# ARGV: then for each request its key, sequence, body, and answer behind a '1', or '' when it has none.
+# ARGV: then for each request its key, sequence, and the sealed request and answer, or '' when it has none.
 PUT_REQUESTS = (
     _HELD
     + """
 for i = 2, #ARGV, 4 do
-  redis.call('HSET', KEYS[4], ARGV[i], ARGV[i + 1] .. ':' .. ARGV[i + 2])
+  redis.call('HSET', KEYS[4], ARGV[i], ARGV[i + 2])
   redis.call('ZADD', KEYS[6], ARGV[i + 1], ARGV[i])
-  if ARGV[i + 3] ~= '' then redis.call('HSET', KEYS[5], ARGV[i], string.sub(ARGV[i + 3], 2)) end
+  if ARGV[i + 3] ~= '' then redis.call('HSET', KEYS[5], ARGV[i], ARGV[i + 3]) end
 end
+return {'ok'}
+"""
+)
+
+# ARGV: then for each mark of an aborted record how it was and how it is sealed.
+SEAL_MARKS = (
+    _HELD
+    + """
+for i = 2, #ARGV, 2 do
+  redis.call('SADD', KEYS[3], ARGV[i + 1])
+  redis.call('SREM', KEYS[3], ARGV[i])
+end
+redis.call('HSET', KEYS[1], 'sealed', 1)
 return {'ok'}
 """
 )
@@ -171,8 +187,9 @@ end
 if #sequences >= keep then
   local older = sequences[keep]
   redis.call('XTRIM', KEYS[2], 'MINID', string.format('%.0f-0', older + 1))
-  for _, sequence in ipairs(redis.call('SMEMBERS', KEYS[3])) do
-    if tonumber(sequence) <= older then redis.call('SREM', KEYS[3], sequence) end
+  for _, mark in ipairs(redis.call('SMEMBERS', KEYS[3])) do
+    local sequence = tonumber(string.match(mark, '^(%d+):'))
+    if sequence and sequence <= older then redis.call('SREM', KEYS[3], mark) end
   end
 end
 return {'ok'}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 import time
@@ -29,7 +30,8 @@ from service.store.base import (
     StoredModel,
     StoreUnavailable,
 )
-from service.store.sqlite_schema import prepare, seal, sha256
+from service.store.seals import answer_seal, request_seal, seal, sha256
+from service.store.sqlite_schema import prepare
 
 KEPT_SNAPSHOTS = 2
 DATABASE = "livesvm.sqlite3"
@@ -37,7 +39,13 @@ DATABASE = "livesvm.sqlite3"
 _BUSY_SECONDS = 1.0
 _ROW_OF = "rowid IN (SELECT rowid FROM {0} WHERE model = ?"
 """Finds rows by the index and reads them from the table, so that both have to be as they were."""
+_REQUEST = "model, key, sequence, body, seal, answer, answer_seal"
+_REQUESTS = f"SELECT {_REQUEST} FROM requests"
+_KNOWN = "SELECT 1 FROM requests WHERE model = ? AND key = ?"
+"""Asks the index alone."""
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -66,6 +74,17 @@ def _damaged(sequence: object) -> SnapshotInfo:
     """What is known of a snapshot that is damaged; 0 for a number that is none any more."""
     number = str(sequence)
     return SnapshotInfo(int(number) if number.isdecimal() else 0, 0, 0.0, 0, is_damaged=True)
+
+
+def _remembered(model: str, key: str, row: tuple[Any, ...]) -> tuple[Remembered, bool]:
+    """What is remembered under a key, without an answer that is damaged, and whether it is; raises StoreDamaged."""
+    *name, sequence, body, sealed, answer, answer_sealed = row
+    if name != [model, key] or sealed != request_seal(model, key, sequence, body):
+        raise StoreDamaged(f"what is remembered of request {key!r} of model {model} does not match its checksum")
+    if answer is None and answer_sealed is None:
+        return Remembered(body, sequence, None), False
+    good = answer_sealed == answer_seal(model, key, answer)
+    return Remembered(body, sequence, answer if good else None), not good
 
 
 class SqliteStore:
@@ -202,14 +221,13 @@ class SqliteStore:
             old = "DELETE FROM requests WHERE model = ? AND sequence <= ?"
             db.execute(old, (lease.model, sequence - keep))
             if idempotency is not None:
-                row = (lease.model, idempotency.key, idempotency.body, sequence)
-                db.execute("INSERT INTO requests (model, key, body, sequence) VALUES (?, ?, ?, ?)", row)
+                asked = Remembered(idempotency.body, sequence, None)
+                self._put_requests(db, lease.model, {idempotency.key: asked}, "INSERT")
         return Durability.FSYNCED
 
     @staticmethod
     def _knows(db: sqlite3.Connection, model: str, key: str) -> bool:
-        query = "SELECT 1 FROM requests WHERE model = ? AND key = ?"
-        return db.execute(query, (model, key)).fetchone() is not None
+        return db.execute(_KNOWN, (model, key)).fetchone() is not None
 
     def abort(self, lease: Lease, sequence: int) -> None:
         """Mark the record and forget its request."""
@@ -226,30 +244,50 @@ class SqliteStore:
             return self._held(db, lease)
 
     def recall(self, model: str, key: str) -> Remembered | None:
-        """Read one request."""
-        query = "SELECT body, sequence, answer FROM requests WHERE model = ? AND key = ?"
-        rows = self._read(query, model, key)
-        return Remembered(*rows[0]) if rows else None
+        """Find one request by the index and read it from the table; one whose answer is damaged has none."""
+        rows = self._read(
+            f"SELECT {_REQUEST} FROM requests WHERE {_ROW_OF.format('requests')} AND key = ?)", model, key
+        )
+        if not rows:
+            if self._read(_KNOWN, model, key):
+                raise StoreDamaged(f"what is remembered of request {key!r} of model {model} is missing")
+            return None
+        found, is_damaged = _remembered(model, key, rows[0])
+        if is_damaged:
+            log.warning("model %s: the answer to request %r does not match its checksum", model, key)
+        return found
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
         """Write without an fsync of its own."""
         with self._transaction(synced=False) as db:
             self._held(db, lease)
-            query = "UPDATE requests SET answer = ? WHERE model = ? AND key = ?"
-            db.execute(query, (answer, lease.model, key))
+            query = "UPDATE requests SET answer = ?, answer_seal = ? WHERE model = ? AND key = ?"
+            db.execute(query, (answer, answer_seal(lease.model, key, answer), lease.model, key))
 
     def requests(self, model: str) -> dict[str, Remembered]:
-        """Read every request of a model."""
-        rows = self._read("SELECT key, body, sequence, answer FROM requests WHERE model = ?", model)
-        return {key: Remembered(*rest) for key, *rest in rows}
+        """Read every request of a model; raises StoreDamaged if one or its answer is damaged."""
+        found = {}
+        for row in self._read(f"{_REQUESTS} WHERE model = ?", model):
+            key = str(row[1])
+            found[key], is_damaged = _remembered(model, key, row)
+            if is_damaged:
+                raise StoreDamaged(f"the answer to request {key!r} of model {model} does not match its checksum")
+        return found
 
     def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
         """Insert or replace them in one transaction."""
-        rows = [(lease.model, key, r.body, r.sequence, r.answer) for key, r in requests.items()]
         with self._transaction() as db:
             self._held(db, lease)
-            query = "INSERT OR REPLACE INTO requests (model, key, body, sequence, answer) VALUES (?, ?, ?, ?, ?)"
-            db.executemany(query, rows)
+            self._put_requests(db, lease.model, requests, "INSERT OR REPLACE")
+
+    @staticmethod
+    def _put_requests(db: sqlite3.Connection, model: str, requests: Mapping[str, Remembered], how: str) -> None:
+        rows = []
+        for key, known in requests.items():
+            sealed = request_seal(model, key, known.sequence, known.body)
+            answered = None if known.answer is None else answer_seal(model, key, known.answer)
+            rows.append((model, key, known.sequence, known.body, sealed, known.answer, answered))
+        db.executemany(f"{how} INTO requests ({_REQUEST}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
         """Insert it and trim what lies below the older one, in one transaction."""

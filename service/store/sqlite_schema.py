@@ -1,18 +1,19 @@
 """The tables of the embedded store, how older ones become these, and the seals of their rows.
 
-A seal is a SHA-256 over every column of a row, so that damage to any byte of it is noticed. A row that is gone is
-noticed too: a log has no gaps, and each model lists the snapshots that it keeps.
+Rows of the log, of snapshots and of requests end with their seal. A row that is gone is noticed too: a log has no gaps,
+and each model lists the snapshots that it keeps.
 """
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
+from collections.abc import Callable
 
 from service.store.base import StoreTooNew
+from service.store.seals import answer_seal, request_seal, seal, sha256
 
-SCHEMA = 3
-"""2: writers and epochs, checksums of snapshots. 3: seals of rows, the list of kept snapshots."""
+SCHEMA = 4
+"""2: writers and epochs, checksums of snapshots. 3: seals of rows, the list of kept snapshots. 4: seals of requests."""
 _TABLES = """
 CREATE TABLE models (
     id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
@@ -25,7 +26,7 @@ CREATE TABLE snapshots (
     saved REAL NOT NULL DEFAULT 0, seal BLOB NOT NULL DEFAULT x'', PRIMARY KEY (model, sequence));
 CREATE TABLE requests (
     model TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL, sequence INTEGER NOT NULL, answer BLOB,
-    PRIMARY KEY (model, key));
+    seal BLOB NOT NULL DEFAULT x'', answer_seal BLOB, PRIMARY KEY (model, key));
 CREATE INDEX requests_by_sequence ON requests (model, sequence);
 CREATE TABLE epochs (newest INTEGER NOT NULL);
 INSERT INTO epochs VALUES (0);
@@ -49,27 +50,29 @@ UPDATE snapshots SET seal = seal(model, sequence, version, saved, sha256);
 UPDATE log SET seal = seal(model, sequence, aborted, sha256(CAST(data AS BLOB)));
 """
 """What was stored without a checksum of its row has one from now on; what is damaged inside is noticed as before."""
-STEPS = {0: (_TABLES, SCHEMA), 1: (_FROM_1, 2), 2: (_FROM_2, SCHEMA)}
+_FROM_3 = """
+ALTER TABLE requests ADD COLUMN seal BLOB NOT NULL DEFAULT x'';
+ALTER TABLE requests ADD COLUMN answer_seal BLOB;
+UPDATE requests SET seal = request_seal(model, key, sequence, CAST(body AS BLOB));
+UPDATE requests SET answer_seal = answer_seal(model, key, CAST(answer AS BLOB)) WHERE answer IS NOT NULL;
+"""
+STEPS = {0: (_TABLES, SCHEMA), 1: (_FROM_1, 2), 2: (_FROM_2, 3), 3: (_FROM_3, SCHEMA)}
 """From each schema, what leads to a newer one, and which."""
-
-
-def sha256(data: object) -> bytes:
-    """SHA-256 of a blob; of what damage has made of one, that of its text."""
-    return hashlib.sha256(data if isinstance(data, bytes) else repr(data).encode()).digest()
-
-
-def seal(*columns: object) -> bytes:
-    """SHA-256 of the columns of a row; a blob stands there as its own SHA-256."""
-    return sha256(repr(columns).encode())
+_FUNCTIONS: dict[str, Callable[..., bytes]] = {
+    "sha256": sha256,
+    "seal": seal,
+    "request_seal": request_seal,
+    "answer_seal": answer_seal,
+}
 
 
 def prepare(db: sqlite3.Connection) -> None:
     """Make the tables, or bring older ones up to date, inside a transaction; raises StoreTooNew.
 
-    From then on SQL knows the functions ``sha256`` and ``seal`` on this connection.
+    From then on SQL knows the seals as functions on this connection.
     """
-    db.create_function("sha256", 1, sha256, deterministic=True)
-    db.create_function("seal", -1, seal, deterministic=True)
+    for name, function in _FUNCTIONS.items():
+        db.create_function(name, -1, function, deterministic=True)
     found: int = db.execute("PRAGMA user_version").fetchone()[0]
     if found > SCHEMA:
         raise StoreTooNew(f"the database has schema {found}; this version reads up to {SCHEMA}")

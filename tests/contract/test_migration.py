@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from service.store import sqlite_schema
-from service.store.base import Fenced, Lease, Remembered, SnapshotInfo, StoreDamaged, StoreUnavailable
+from service.store.base import Fenced, Idempotency, Lease, Remembered, SnapshotInfo, StoreDamaged, StoreUnavailable
+from service.store.seals import sha256
 from service.store.sqlite import SqliteStore
-from service.store.sqlite_schema import sha256
 
 SCHEMA_1 = """
 CREATE TABLE models (
@@ -104,3 +104,23 @@ def test_rows_of_schema_2_are_sealed_and_a_damaged_snapshot_stays_damaged(tmp_pa
     with closing(SqliteStore(tmp_path / "s")) as store:
         store.save_snapshot(lease, 4, b"again", 3)
         assert [(s.sequence, s.is_damaged) for s in store.snapshots("m")] == [(4, False), (2, False)]
+
+
+def test_requests_of_schema_3_are_sealed(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "s")) as store:
+        lease = store.create("m", b"")
+        for sequence, key in ((1, "answered"), (2, "open")):
+            store.append(lease, sequence, b"", Idempotency(key, b"body"), keep=10)
+        store.remember(lease, "answered", b"answer")
+    with closing(sqlite3.connect(tmp_path / "s")) as db:
+        for column in ("seal", "answer_seal"):
+            db.execute(f"ALTER TABLE requests DROP COLUMN {column}")
+        db.execute("PRAGMA user_version = 3")
+        db.commit()
+    for _ in range(2):
+        with closing(SqliteStore(tmp_path / "s")) as store:
+            assert store.requests("m") == {
+                "answered": Remembered(b"body", 1, b"answer"),
+                "open": Remembered(b"body", 2, None),
+            }
+            assert store.recall("m", "answered") == Remembered(b"body", 1, b"answer")

@@ -25,7 +25,7 @@ from service.store.base import (
     StoreTooNew,
     StoreUnavailable,
 )
-from service.store.redis import RedisStore
+from service.store.redis import SCHEMA, RedisStore
 from tests.contract.redis_server import RedisServer
 
 
@@ -89,8 +89,8 @@ def test_a_level_that_changes_is_named_by_the_next_append(own_server: RedisServe
 
 
 def test_a_newer_layout_is_refused(redis_server: RedisServer, prefix: str, store: RedisStore) -> None:
-    redis_server.client().set(f"{{{prefix}}}:schema", 2)
-    with pytest.raises(StoreTooNew, match="schema 2"):
+    redis_server.client().set(f"{{{prefix}}}:schema", SCHEMA + 1)
+    with pytest.raises(StoreTooNew, match=f"schema {SCHEMA + 1}"):
         RedisStore(redis_server.url, "me", prefix=prefix)
 
 

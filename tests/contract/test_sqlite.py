@@ -11,6 +11,7 @@ import pytest
 from service.store.base import StoreDamaged, StoreInUse, StoreTooNew, StoreUnavailable
 from service.store.lock import DirectoryLock
 from service.store.sqlite import SqliteStore
+from service.store.sqlite_schema import SCHEMA
 
 
 def test_commits_reach_the_disk(tmp_path: Path) -> None:
@@ -24,8 +25,8 @@ def test_commits_reach_the_disk(tmp_path: Path) -> None:
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "s").close()
     with closing(sqlite3.connect(tmp_path / "s")) as db:
-        db.execute("PRAGMA user_version = 4")
-    with pytest.raises(StoreTooNew, match="schema 4"):
+        db.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+    with pytest.raises(StoreTooNew, match=f"schema {SCHEMA + 1}"):
         SqliteStore(tmp_path / "s")
 
 

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from service.commands import Batch, Update
+from service.errors import kind_of
 from service.live import LiveModel
 from service.schemas import ModelSpec
 from service.store.base import StoreError
 from service.store.sqlite import SqliteStore
+from solvers.errors import MemoryLimit
 from tests.service.test_live import alive
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "kernel": {"name": "rbf", "gamma": 50.0}})
@@ -59,3 +61,18 @@ def test_a_cache_that_was_made_too_small_is_told(snapshot: bool, tmp_path: Path)
             alive(store, store.acquire("m"), SPEC, cache_mb=1)
         assert [record.aborted for record in store.log("m", 0)] == [False, False]
         assert alive(store, store.acquire("m"), SPEC).sample().version == 2
+
+
+def test_an_update_that_does_not_fit_says_what_to_raise(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "store")) as store:
+        live = grown(store)
+        rng = np.random.default_rng(1)
+        update = Update(Batch(rng.normal(size=(200, 8)), rng.choice([-1.0, 1.0], 200)))
+        with pytest.raises(MemoryLimit) as raised:
+            live.update(update, None).result()
+        assert live.sample().version == 2
+        assert "LIVESVM_CACHE_MB" in kind_of(raised.value).title
+        advised = int(str(raised.value).partition("cache_mb=")[2].split()[0])
+        again = alive(store, store.acquire("m"), SPEC, cache_mb=advised)
+        again.update(update, None).result()
+        assert again.sample().version == 3

@@ -41,9 +41,9 @@ def test_parts_keep_their_order_by_any_number_of_threads() -> None:
 def test_an_error_in_one_part_is_raised() -> None:
     def work(part: NDArray[np.int64]) -> None:
         if part[0] == PART:
-            raise MemoryLimit("no room")
+            raise MemoryLimit(2 * 2**20, 2**20)
 
-    with threads(2), pytest.raises(MemoryLimit, match="no room"):
+    with threads(2), pytest.raises(MemoryLimit, match=r"need 2\.0 MiB"):
         in_parts(work, np.arange(4 * PART))
 
 
@@ -88,5 +88,5 @@ def test_a_free_block_without_an_inverse_is_factored_all_the_same() -> None:
 
 
 def test_rows_that_do_not_fit_into_the_cache_are_refused_by_name() -> None:
-    with pytest.raises(MemoryLimit, match="MiB"):
+    with pytest.raises(MemoryLimit, match="cache_mb=1 would do"):
         again(trained(), cache_mb=0.01)

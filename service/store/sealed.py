@@ -1,0 +1,72 @@
+"""What the Redis store keeps of requests and of aborted records: each value with its seal, and those from before seals.
+
+request   seal of 32 bytes, then "sequence:body"      before: "sequence:body"
+answer    seal of 32 bytes, then the answer           before: the answer
+mark      "sequence:seal", in hexadecimal             before: "sequence"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from service.store.base import Remembered, StoreDamaged
+from service.store.seals import SEAL_BYTES, answer_seal, mark_seal, request_seal
+
+LONGEST = 20  #: digits of a sequence number
+
+
+def sealed_request(model: str, key: str, sequence: int, body: bytes) -> bytes:
+    """The value that is kept of a request."""
+    return request_seal(model, key, sequence, body) + b"%d:" % sequence + body
+
+
+def sealed_answer(model: str, key: str, answer: bytes) -> bytes:
+    """The value that is kept of its answer."""
+    return answer_seal(model, key, answer) + answer
+
+
+def sealed_mark(model: str, sequence: int) -> str:
+    """The mark that a record is without effect."""
+    return f"{sequence}:{mark_seal(model, sequence)}"
+
+
+def open_request(model: str, key: str, value: bytes) -> tuple[int, bytes]:
+    """Sequence and body of a request; raises StoreDamaged."""
+    if not _is_sealed(model, key, value):
+        raise StoreDamaged(f"what is remembered of request {key!r} of model {model} does not match its checksum")
+    return _request(value[SEAL_BYTES:])
+
+
+def open_answer(model: str, key: str, value: bytes) -> bytes:
+    """An answer; raises StoreDamaged."""
+    answer = value[SEAL_BYTES:]
+    if value[:SEAL_BYTES] != answer_seal(model, key, answer):
+        raise StoreDamaged(f"the answer to request {key!r} of model {model} does not match its checksum")
+    return answer
+
+
+def open_marks(model: str, marks: Iterable[bytes]) -> frozenset[int]:
+    """The records that are without effect; raises StoreDamaged."""
+    found = []
+    for mark in marks:
+        sequence, _ = _request(mark)
+        if mark != sealed_mark(model, sequence).encode():
+            raise StoreDamaged(f"a mark of an aborted record of model {model} does not match its checksum")
+        found.append(sequence)
+    return frozenset(found)
+
+
+def older_request(model: str, key: str, request: bytes, answer: bytes | None) -> Remembered | None:
+    """What was remembered of a request before there were seals; None if it has one, or is damaged."""
+    sequence, body = _request(request)
+    return Remembered(body, sequence, answer) if sequence >= 0 and not _is_sealed(model, key, request) else None
+
+
+def _is_sealed(model: str, key: str, value: bytes) -> bool:
+    return value[:SEAL_BYTES] == request_seal(model, key, *_request(value[SEAL_BYTES:]))
+
+
+def _request(value: bytes) -> tuple[int, bytes]:
+    """Sequence and body; a sequence of -1 is what damage has left of one."""
+    digits, _, body = value.partition(b":")
+    return int(digits) if digits.isdigit() and len(digits) <= LONGEST else -1, body

@@ -1,0 +1,36 @@
+"""Checksums over everything that is stored of one thing, so that damage to any byte of it is noticed.
+
+A seal is a SHA-256 over all columns of a row, its own name among them, so that one row cannot stand in for another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def sha256(data: object) -> bytes:
+    """SHA-256 of a blob; of what damage has made of one, that of its text."""
+    return hashlib.sha256(data if isinstance(data, bytes) else repr(data).encode()).digest()
+
+
+def seal(*columns: object) -> bytes:
+    """SHA-256 of the columns of a row; a blob stands there as its own SHA-256."""
+    return sha256(repr(columns).encode())
+
+
+SEAL_BYTES = len(seal())
+
+
+def request_seal(model: object, key: object, sequence: object, body: object) -> bytes:
+    """The seal of a request that is remembered, without its answer, which comes later."""
+    return seal(model, key, sequence, sha256(body))
+
+
+def answer_seal(model: object, key: object, answer: object) -> bytes:
+    """The seal of the answer to that request."""
+    return seal(model, key, sha256(answer))
+
+
+def mark_seal(model: str, sequence: int) -> str:
+    """The seal of the mark that a record is without effect, in hexadecimal."""
+    return seal(model, sequence, "aborted").hex()
