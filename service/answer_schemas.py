@@ -178,7 +178,7 @@ class Health(BaseModel):
 class Fault(BaseModel):
     """One thing wrong with a request; rows and columns count from 0."""
 
-    field: str
+    field: str = Field(description="`X`, `y`, `keys` and `weights` of what is added; else with dots: `remove.keys`.")
     pointer: str = Field(description="JSON pointer to it in the body.")
     reason: str
     row: int | None = None

@@ -9,16 +9,20 @@ with Client("http://127.0.0.1:8000") as client:
 from __future__ import annotations
 
 import io
+import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import httpx
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+
+Key = int | str | np.integer[Any]
 
 
 class ServiceProblem(Exception):
@@ -51,7 +55,7 @@ class Client:
     def create_model(self, id: str | None = None, **spec: Any) -> dict[str, Any]:
         """Create a model; ``spec`` holds ``kernel``, ``C``, ``window``, ... as in ``POST /models``."""
         body = spec if id is None else {"id": id, **spec}
-        return self._json("POST", "/models", json=body)
+        return self._json("POST", "/models", body=body)
 
     def models(self) -> list[dict[str, Any]]:
         """Describe every model."""
@@ -72,11 +76,11 @@ class Client:
         X: ArrayLike | None = None,
         y: ArrayLike | None = None,
         *,
-        keys: Sequence[int | str] | None = None,
+        keys: Sequence[Key] | NDArray[Any] | None = None,
         weights: ArrayLike | None = None,
         remove: Mapping[str, Any] | None = None,
-        relabel: Mapping[int | str, float] | None = None,
-        reweight: Mapping[int | str, float] | None = None,
+        relabel: Mapping[Key, float] | None = None,
+        reweight: Mapping[Key, float] | None = None,
         decay: float | None = None,
         C: float | None = None,
         idempotency_key: str | None = None,
@@ -86,7 +90,8 @@ class Client:
         Parameters
         ----------
         X, y, keys, weights : examples to add, (n, d) and each (n,); no y for a one-class model
-        remove : ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``
+        remove : ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``, a datetime or a string, with a time
+            zone
         relabel, reweight : target and weight by key, for examples that stay
         decay : multiplies the weights of all other examples that stay
         C : from now on the model's C
@@ -102,7 +107,7 @@ class Client:
         if reweight is not None:
             body["reweight"] = {"keys": list(reweight), "weights": _listed(list(reweight.values()))}
         headers = {"idempotency-key": idempotency_key or uuid.uuid4().hex}
-        return self._json("POST", f"/models/{id}/update", json=body, headers=headers)
+        return self._json("POST", f"/models/{id}/update", body=body, headers=headers)
 
     def predict(self, id: str, X: ArrayLike) -> dict[str, Any]:
         """Predict rows X (m, d): ``version``, ``decision`` (m), ``prediction`` (m)."""
@@ -119,10 +124,19 @@ class Client:
         """Write a snapshot."""
         return self._json("POST", f"/models/{id}/checkpoint")
 
+    def versions(self, id: str) -> dict[str, Any]:
+        """Which versions can be restored: ``current``, ``oldest``, ``snapshots``."""
+        return self._json("GET", f"/models/{id}/versions")
+
+    def restore(self, id: str, version: int) -> dict[str, Any]:
+        """Make an earlier version of a model its next one."""
+        headers = {"idempotency-key": uuid.uuid4().hex}
+        return self._json("POST", f"/models/{id}/restore", body={"version": version}, headers=headers)
+
     def assess(self, id: str, folds: int | None = None) -> dict[str, Any]:
         """Ask for the exact leave-one-out decisions of a model's window, or for those of so many folds: a job."""
         body = {"method": "leave-one-out"} if folds is None else {"method": "k-fold", "folds": folds}
-        return self._json("POST", f"/models/{id}/assessment", json=body)
+        return self._json("POST", f"/models/{id}/assessment", body=body)
 
     def regularization_path(
         self,
@@ -138,7 +152,7 @@ class Client:
         examples = {"validation": validation, "data": data}
         body: dict[str, Any] = {"parameter": parameter, "minimum": minimum, "maximum": maximum}
         body |= {name: given and {"X": _listed(given[0]), "y": _listed(given[1])} for name, given in examples.items()}
-        return self._json("POST", f"/models/{id}/regularization-path", json=body)
+        return self._json("POST", f"/models/{id}/regularization-path", body=body)
 
     def outlier_path(
         self,
@@ -153,12 +167,12 @@ class Client:
         """Ask which labels or targets of a model's window look wrong, and for robust models: a job."""
         body: dict[str, Any] = {"parameter": parameter, "theta": theta, "s": s, "hold_out": hold_out}
         body["validation"] = validation and {"X": _listed(validation[0]), "y": _listed(validation[1])}
-        return self._json("POST", f"/models/{id}/outlier-path", json=body)
+        return self._json("POST", f"/models/{id}/outlier-path", body=body)
 
     def apply(self, job: str, **choice: Any) -> dict[str, Any]:
         """Bring what a job found into its live model; ``choice`` as its kind says, such as ``C=2.0``."""
         headers = {"idempotency-key": uuid.uuid4().hex}
-        return self._json("POST", f"/jobs/{job}/apply", json={"choice": choice}, headers=headers)
+        return self._json("POST", f"/jobs/{job}/apply", body={"choice": choice}, headers=headers)
 
     def plot(self, job: str, extension: Literal["svg", "png"] = "svg") -> bytes:
         """A picture of a job's result."""
@@ -207,14 +221,17 @@ class Client:
     ) -> None:
         self.close()
 
-    def _json(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+    def _json(self, method: str, path: str, *, body: Any = None, **request: Any) -> dict[str, Any]:
+        if body is not None:  # numbers that are none are for the service to refuse: it says where they are
+            request["content"] = json.dumps(body, default=_plain)
+            request["headers"] = {"content-type": "application/json", **request.get("headers", {})}
         answer: dict[str, Any] = self._call(method, path, **request).json()
         return answer
 
     def _call(self, method: str, path: str, **request: Any) -> httpx.Response:
         """One call, tried again while the service is busy and patience lasts; raises ServiceProblem."""
         end = time.monotonic() + self._patience
-        may_repeat = method == "GET" or path.endswith(("/update", "/predict", "/checkpoint"))
+        may_repeat = method == "GET" or path.endswith(("/update", "/predict", "/checkpoint", "/restore", "/apply"))
         while True:
             try:
                 response = self._http.request(method, path, **request)
@@ -235,6 +252,15 @@ class Client:
 def _problem_of(response: httpx.Response) -> ServiceProblem:
     is_json = "json" in response.headers.get("content-type", "")
     return ServiceProblem(response.status_code, response.json() if is_json else {"detail": response.text})
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can say of arrays, numpy's numbers and times."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} cannot be sent: {value!r}")
 
 
 def _listed(values: ArrayLike | None) -> Any:

@@ -21,6 +21,8 @@ from solvers.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:livesvm:problem:"
+NO_PART_OF_FIELDS = (["add"], ["header"], ["path"], ["query"])
+"""How the place of a fault may begin without its field saying so."""
 MOST_FAULTS = 20
 """Faults that one problem document lists."""
 
@@ -159,15 +161,25 @@ def kind_of(error: Exception) -> Kind:
 
 def problem(error: Exception) -> dict[str, Any]:
     """The problem document of an error; positions count from 0."""
-    kind = kind_of(error)
-    document: dict[str, Any] = {"type": TYPE_PREFIX + kind.slug, "title": kind.title, "status": kind.status}
     if isinstance(error, ValidationError):
-        return document | _faults(error.errors(include_url=False, include_input=False))
+        return _told_of(error.errors(include_url=False, include_input=False))
     if isinstance(error, RequestValidationError):
-        return document | _faults(error.errors())
+        return _told_of(error.errors())
+    kind = kind_of(error)
+    document = _head(kind)
     if kind is INTERNAL:
         return document | {"detail": "The service failed; its log says more."}
     return document | {"detail": str(error)} | _position(error)
+
+
+def _head(kind: Kind) -> dict[str, Any]:
+    return {"type": TYPE_PREFIX + kind.slug, "title": kind.title, "status": kind.status}
+
+
+def _told_of(entries: Sequence[Any]) -> dict[str, Any]:
+    """The document of what validation found, of the kind of its first fault."""
+    cause = entries[0].get("ctx", {}).get("error")
+    return _head(kind_of(cause) if isinstance(cause, InvalidInput) else INVALID) | _faults(entries)
 
 
 def _position(error: object) -> dict[str, Any]:
@@ -186,12 +198,18 @@ def _faults(entries: Sequence[Any]) -> dict[str, Any]:
 
 
 def _fault(entry: Any) -> dict[str, Any]:
-    """One of pydantic's errors as ``{"field", "row"?, "column"?, "pointer", "reason"}``."""
+    """One of pydantic's errors as ``{"field", "row"?, "column"?, "pointer", "reason"}``.
+
+    The field is the way to it, with dots; of the examples to add its name alone, as elsewhere.
+    """
     place = list(entry["loc"])
     cause = entry.get("ctx", {}).get("error")
     fault: dict[str, Any] = {"reason": str(cause) if type(cause) is ValueError else entry["msg"]}
-    fault["field"] = next((part for part in reversed(place) if isinstance(part, str)), "body")
-    fault |= _position(cause)
     if isinstance(cause, InvalidInput):
-        place += [place_ for place_ in (cause.row, cause.column) if place_ is not None]
+        fault |= _position(cause)
+        place += [cause.field] if cause.field is not None and cause.field not in place[-1:] else []
+    names = [part for part in place if isinstance(part, str)]
+    fault["field"] = ".".join(names[1:] if names[0:1] in NO_PART_OF_FIELDS and len(names) > 1 else names) or "body"
+    if isinstance(cause, InvalidInput):
+        place += [index for index in (cause.row, cause.column) if index is not None]
     return fault | {"pointer": "#/" + "/".join(map(str, place))}

@@ -91,7 +91,9 @@ def state_at(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: 
                 raise StoreDamaged(f"the log of model {model} lacks record {state.sequence + 1}")
             _pass(state, record)
     if state is None or state.version != version:
-        raise InvalidInput(f"version {version} is not kept; the oldest is {oldest_kept(store, model)}", field="version")
+        newest = "" if state is None else f", the newest {state.version}"
+        reason = f"version {version} is not kept; the oldest is {oldest_kept(store, model)}{newest}"
+        raise InvalidInput(reason, field="version")
     return state
 
 

@@ -52,6 +52,9 @@ def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float
     return max(kink_0, kink_1), max(level_0, level_1, level_2), diagonal, speed, top
 
 
+BLUR = 0.01  # of the kinks: where rounding of f may be more than that, it excuses nothing
+
+
 class Audit(NamedTuple):
     """How good the state is by the f it tracks."""
 
@@ -60,20 +63,23 @@ class Audit(NamedTuple):
     size: float  #: the larger of primal and dual
     resolution: float  #: what rounding of f makes of the gap; less than that counts as none
     balanced: bool  #: the betas sum up to what they should, or nobody is free to mend it
+    is_sharp: bool  #: rounding of f is small beside the kinks, so that f says on which side of them an example is
 
     @property
     def relative_gap(self) -> float:
-        return self.gap / max(self.size, self.resolution) if self.gap > 0 else 0.0
+        floor = self.resolution if self.is_sharp else 0.0
+        return self.gap / max(self.size, floor) if self.gap > 0 else 0.0
 
     def good(self, goal: float, roundings: float = 1.0) -> bool:
-        """Say whether the gap is as small as asked for, or as that many roundings of each f allow."""
-        return self.gap <= max(goal * self.size, roundings * self.resolution)
+        """Say whether the gap is as small as asked for, or as that many roundings of each f allow if f is sharp."""
+        return self.gap <= goal * self.size or (self.is_sharp and self.gap <= roundings * self.resolution)
 
 
 def audited(state: PathState) -> Audit:
     """Return the violation and the duality gap of the state, judged by its own f."""
     found = _audit(state.examples, state.n_slots, state.b)
-    off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size = found
+    off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size, mass = found
+    is_sharp = kink_scale == 0.0 or EPS * mass <= BLUR * kink_scale
     if kink_scale == 0.0:
         kink_scale = _size_of_f(state, level_scale, float(state.examples.diagonal[: state.n_slots].max()))
     off_sum = abs(sum_beta - state.total) if state.intercept else 0.0
@@ -83,11 +89,11 @@ def audited(state: PathState) -> Audit:
     relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
     violation = max(off_f, relative_beta * max(kink_scale, 1.0))
     balanced = off_sum <= 1e-13 * level_scale * state.n or state.n_free == 0
-    return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, balanced)
+    return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, balanced, is_sharp)
 
 
 @compiled
-def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, float, float, float, float, float]:
+def _audit(e: Examples, n: int, b: float) -> tuple[float, ...]:
     off_f = 0.0
     off_beta = 0.0
     kink_scale = 0.0
@@ -131,11 +137,11 @@ def _audit(e: Examples, n: int, b: float) -> tuple[float, float, float, float, f
         exposed += max(width, 0.0)
         gap += outside * abs(f)
     resolution = EPS * exposed * (kink_scale + mass)
-    return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size
+    return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size, mass
 
 
 @compiled
 def gap_of(e: Examples, n: int, b: float) -> tuple[float, float, float]:
     """Return the gap, the primal objective but for the part of the sum, and the resolution, for compiled callers."""
-    _, _, _, _, gap, primal, resolution, _, _ = _audit(e, n, b)
+    _, _, _, _, gap, primal, resolution, _, _, _ = _audit(e, n, b)
     return gap, primal, resolution

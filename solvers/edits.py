@@ -26,6 +26,7 @@ class Edits(NamedTuple):
     decay: float = 1.0
     C: float | None = None
     robust: Robustness | None = None
+    everyone: bool = False  #: all examples get other losses, as a parameter of those has changed
 
 
 NO_EDITS = Edits({}, {})
@@ -44,16 +45,16 @@ def edited(
     window: Window,
     edits: Edits,
     leaving: set[Key],
-    targets: Callable[[ArrayLike, int], Floats],
+    targets: Callable[[ArrayLike, int, str], Floats],
     walling: Callable[[float], object],
 ) -> Edited:
-    """Return what edits come to; ``targets`` reads so many targets, ``walling`` refuses an s that cannot be.
+    """Return what edits come to; ``targets`` reads so many targets of a field, ``walling`` refuses an s that cannot be.
 
     Raises
     ------
     InvalidInput, UnknownKey, DuplicateKey : see the message
     """
-    if edits is NO_EDITS:
+    if edits == NO_EDITS:
         return Edited([], np.empty(0), np.empty(0), np.empty(0, np.int8))
     relabelled = validation.known_keys(edits.relabel, window.keys, field="relabel")
     reweighted = validation.known_keys(edits.reweight, window.keys, field="reweight")
@@ -61,11 +62,11 @@ def edited(
         for row, key in enumerate(named):
             if key in leaving:
                 raise InvalidInput(f"{key!r} is also to be removed", field=field, row=row)
-    corrected = targets(list(edits.relabel.values()), len(relabelled)) if relabelled else np.empty(0)
-    given = validation.sample_weights(list(edits.reweight.values()), len(reweighted))
+    corrected = targets(list(edits.relabel.values()), len(relabelled), "relabel") if relabelled else np.empty(0)
+    given = validation.sample_weights(list(edits.reweight.values()), len(reweighted), field="reweight")
     if not 0 < validation.positive(edits.decay, "decay") <= 1:
         raise InvalidInput(f"must lie in (0, 1], not {edits.decay!r}", field="decay")
-    if edits.decay != 1 or edits.C is not None or edits.robust is not None:
+    if edits.decay != 1 or edits.C is not None or edits.robust is not None or edits.everyone:
         changing = [key for key in window.keys if key not in leaving]
     else:
         changing = list(dict.fromkeys([*relabelled, *reweighted]))

@@ -1,4 +1,4 @@
-"""What every live estimator does, whatever its losses: update, answer, certify, keep.
+"""What every live estimator does, whatever its losses: learn, be robust, be kept.
 
 Nothing here imports scikit-learn, whose import takes longer than bringing a large model back: see ``solvers.scikit``.
 """
@@ -14,16 +14,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import validation
-from solvers.certificate import Certificate
+from solvers import scaling, validation
 from solvers.conditions import LocalOptimality
 from solvers.edits import NO_EDITS, Edits, edited
-from solvers.errors import InvalidInput
+from solvers.errors import InvalidInput, InvalidType, NotOptimal
+from solvers.fitted import Fitted
 from solvers.kernels import Gram, Kernel
 from solvers.losses import Losses
 from solvers.losses import leaving as leaving_losses
 from solvers.passage import Trace
-from solvers.predictor import Predictor
 from solvers.reports import UpdateReport
 from solvers.robust_losses import Sides, Walling, conditional
 from solvers.robustness import Robustness, Terms
@@ -33,9 +32,10 @@ from solvers.window import Change, Window
 Floats = NDArray[np.float64]
 
 KERNEL_ALIASES = {"polynomial": "poly"}
+KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept")
 
 
-class LiveEstimator:
+class LiveEstimator(Fitted):
     """Base of the live estimators; a subclass says what targets mean and which losses they have."""
 
     C: float
@@ -45,13 +45,14 @@ class LiveEstimator:
     coef0: float
     fit_intercept: bool
     cache_mb: float
-    _window: Window
     _counts_errors = True  # the error is a share of wrong decisions, not a mean absolute error
+    _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
+    _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
 
     # -- what a subclass says ------------------------------------------------------------------------------------------
 
-    def _targets(self, y: ArrayLike | None, m: int) -> Floats:
-        """Return the targets of ``m`` examples as numbers."""
+    def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
+        """Return the targets of ``m`` examples as numbers; raises InvalidInput for ``field``."""
         raise AssertionError("every live estimator says what its targets are")
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
@@ -81,7 +82,6 @@ class LiveEstimator:
     ) -> Self:
         """Train on ``X`` (n, d) and ``y`` (n,) from nothing; whatever was in the window is gone."""
         self._forget()
-        self._check_features(X, y, reset=True)
         if sample_weight is not None and not np.asarray(sample_weight).any():
             raise InvalidInput("all weights are zero", field="sample_weight")
         self._learn(X, y, sample_weight, keys, ())
@@ -102,11 +102,13 @@ class LiveEstimator:
     ) -> UpdateReport:
         """Add, remove, correct and reweight examples along one path; all or nothing.
 
+        Parameters of the losses that were set since the last update, by ``set_params``, hold for the whole window from
+        this one on.
+
         Parameters
         ----------
         add : features (m, d) and targets (m,) of new examples; with the kernel "precomputed", in place of features
-            their
-            kernel values (m, n + m) with the n examples of the window, oldest first, and with each other
+            their kernel values (m, n + m) with the n examples of the window, oldest first, and with each other
         remove : keys of examples that leave; a key that leaves can come back in the same call
         keys : m names for the new examples, strings or whole numbers; unused whole numbers by default
         sample_weight : (m,) weights of the new examples, >= 0
@@ -121,20 +123,10 @@ class LiveEstimator:
         InvalidInput, DuplicateKey, UnknownKey : see the message; nothing was changed
         NotPositiveSemidefinite, NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
         """
-        if (
-            add is None
-            and remove is None
-            and not relabel
-            and not reweight
-            and decay == 1.0
-            and C is None
-            and robust is None
-        ):
+        edits = Edits(_mapping(relabel, "relabel"), _mapping(reweight, "reweight"), decay, C, robust)
+        if add is None and remove is None and edits == NO_EDITS:
             raise InvalidInput("there is nothing to add, to remove or to change")
-        X, y = add if add is not None else (None, None)
-        edits = Edits(relabel or {}, reweight or {}, decay, C, robust)
-        if edits == NO_EDITS:
-            edits = NO_EDITS
+        X, y = (None, None) if add is None else _pair(add)
         return self._learn(X, y, sample_weight, keys, () if remove is None else remove, edits)
 
     def _learn(
@@ -146,18 +138,43 @@ class LiveEstimator:
         remove: Iterable[Key],
         edits: Edits = NO_EDITS,
     ) -> UpdateReport:
+        """Change the window; a first update that fails leaves the estimator as if it had not been."""
         started = time.perf_counter()
+        is_first = not hasattr(self, "_window")
+        try:
+            if X is not None and (is_first or self.kernel != "precomputed"):
+                self._check_features(X, reset=is_first)
+            change, trace = self._change(X, y, sample_weight, keys, remove, edits)
+        except BaseException:
+            if is_first:
+                self._forget()
+            raise
+        return self._report(trace, change, time.perf_counter() - started)
+
+    def _change(
+        self,
+        X: ArrayLike | None,
+        y: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        keys: Iterable[Key] | None,
+        remove: Iterable[Key],
+        edits: Edits,
+    ) -> tuple[Change, Trace]:
+        """Check everything, follow the path, and take over what holds from now on."""
         window = getattr(self, "_window", None)
-        width = window.width if window is not None else None
         if X is None:
             rows, targets = np.empty((0, (window.state.n_features if window else 0))), np.empty(0)
         else:
-            rows = _examples(X, None if self.kernel == "precomputed" else width)
+            rows = _examples(X, window.width if window is not None and self.kernel != "precomputed" else None)
             targets = self._targets(y, rows.shape[0])
         weights = validation.sample_weights(sample_weight, rows.shape[0])
+        leaving = validation.known_keys(remove, window.keys if window is not None else {})
         if window is None:
+            if X is None:
+                raise InvalidInput("the model has not seen any example; its first update adds some", field="add")
             window = self._new_window(rows, weights)
-        leaving = validation.known_keys(remove, window.keys)
+        elif self._has_new_losses():
+            edits = edits._replace(everyone=True)
         names = window.unused_keys(len(targets)) if keys is None else keys
         adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
         changing, new_y, new_weights, new_sides = edited(window, edits, set(leaving), self._targets, self._walling)
@@ -178,30 +195,38 @@ class LiveEstimator:
             self._conditional(new_y, new_weights, new_sides, C, robust) if changing else leaving_losses(0),
             new_sides,
         )
-        trace = window.update(change, self._total_per_weight(), self._terms(robust, C) if robust else None)
-        self._window = window
+        size = scaling.size_of_kernel(window.state.kernel, rows)
+        try:
+            trace = window.update(change, self._total_per_weight(), self._terms(robust, C) if robust else None)
+        except NotOptimal as error:
+            raise NotOptimal(f"{error}{scaling.advice(window.state.examples, change.losses, size)}") from error
         if C is not None:
             self.C = C
         if edits.robust is not None:
             self.robust_ = robust and Robustness(robust.theta, robust.s)
+        self._take_over(window)
+        return change, trace
+
+    def _take_over(self, window: Window) -> None:
+        """Let a window with the present parameters be the one that the model knows."""
+        self._window = window
+        self._made_of = {name: getattr(self, name) for name in (*KERNEL_PARAMETERS, *self._loss_parameters)}
         self.n_features_in_ = window.width
         self.gamma_ = window.state.kernel.gamma
-        return self._report(trace, change, time.perf_counter() - started)
 
-    @property
-    def _robust(self) -> Robustness | None:
-        return getattr(self, "robust_", None)
+    def _has_new_losses(self) -> bool:
+        """Say whether a parameter of the losses was set since the last update; one of the kernel cannot be.
 
-    def _terms(self, robust: Robustness, C: float | None = None) -> Terms:
-        """Return how robust losses are computed."""
-        return Terms(robust.theta, partial(self._losses, C=C), self._walling(robust.s).at(robust.s))
-
-    def _conditional(
-        self, targets: Floats, weights: Floats, sides: Sides, C: float | None, robust: Robustness | None
-    ) -> Losses:
-        """Return the losses of examples that count on these sides."""
-        base = self._losses(targets, weights, C)
-        return base if robust is None else conditional(base, sides, robust.theta)
+        Raises
+        ------
+        InvalidInput : one of the kernel was
+        """
+        changed = [name for name, value in self._made_of.items() if getattr(self, name) != value]
+        for name in changed:
+            if name in KERNEL_PARAMETERS:
+                old, new = self._made_of[name], getattr(self, name)
+                raise InvalidInput(f"is {new!r}, but the window was learnt with {old!r}; call fit", field=name)
+        return bool(changed)
 
     def _report(self, trace: Trace, change: Change, seconds: float) -> UpdateReport:
         state = self._window.state
@@ -225,9 +250,6 @@ class LiveEstimator:
             retrained=bool(trace.retrained),
         )
 
-    def _check_features(self, X: ArrayLike, y: ArrayLike | None, *, reset: bool) -> None:
-        """Note or compare the names of the features; only scikit-learn's estimators know any."""
-
     def _kernel(self, gamma: float) -> Kernel:
         name = KERNEL_ALIASES.get(self.kernel, self.kernel)
         gram = Gram() if name == "precomputed" else None
@@ -237,8 +259,7 @@ class LiveEstimator:
         if isinstance(self.gamma, str):
             if self.gamma != "scale":
                 raise InvalidInput(f"must be a number or 'scale', not {self.gamma!r}", field="gamma")
-            variance = _variance(X, weights)
-            gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+            gamma = scaling.gamma(X, weights)
         else:
             gamma = validation.positive(self.gamma, "gamma")
         return self._window_with(gamma)
@@ -251,34 +272,26 @@ class LiveEstimator:
         """Return the parameters by name; ``deep`` makes no difference, as none has parameters of its own."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
-    def _check_fitted(self) -> None:
-        """Raise scikit-learn's NotFittedError before the first examples."""
-        if not hasattr(self, "_window"):
-            from sklearn.exceptions import NotFittedError
-
-            raise NotFittedError(f"this {type(self).__name__} has not seen any example; call fit, or update with some")
-
     def _forget(self) -> None:
         for name in [name for name in vars(self) if name == "_window" or name.endswith("_")]:
             delattr(self, name)
 
-    # -- answers -------------------------------------------------------------------------------------------------------
+    # -- robust losses -------------------------------------------------------------------------------------------------
 
-    def _decision(self, X: ArrayLike) -> Floats:
-        predictor = self.predictor()
-        rows = validation.matrix(X)
-        self._check_features(X, None, reset=False)
-        return predictor.decision_function(rows)
+    @property
+    def _robust(self) -> Robustness | None:
+        return getattr(self, "robust_", None)
 
-    def predictor(self) -> Predictor:
-        """Return the model as it is now, frozen: safe to share between threads."""
-        self._check_fitted()
-        return self._window.predictor()
+    def _terms(self, robust: Robustness, C: float | None = None) -> Terms:
+        """Return how robust losses are computed."""
+        return Terms(robust.theta, partial(self._losses, C=C), self._walling(robust.s).at(robust.s))
 
-    def certificate(self) -> Certificate:
-        """Return how far the model is from the optimum of its window, recomputed from the data."""
-        self._check_fitted()
-        return self._window.certificate()
+    def _conditional(
+        self, targets: Floats, weights: Floats, sides: Sides, C: float | None, robust: Robustness | None
+    ) -> Losses:
+        """Return the losses of examples that count on these sides."""
+        base = self._losses(targets, weights, C)
+        return base if robust is None else conditional(base, sides, robust.theta)
 
     def robustness(self) -> Robustness | None:
         """Return how robust the model is, with who counts as an outlier; None: its losses are convex."""
@@ -301,53 +314,6 @@ class LiveEstimator:
         if self._robust is None:
             raise InvalidInput("the model is not robust", field="robust")
         return self._window.local_optimality(self._terms(self._robust))
-
-    # -- the window ----------------------------------------------------------------------------------------------------
-
-    @property
-    def keys_(self) -> list[Key]:
-        """Keys of the window, oldest first."""
-        return list(self._window.keys)
-
-    @property
-    def n_window_(self) -> int:
-        """Number of examples in the window."""
-        return len(self._window.keys)
-
-    @property
-    def window_X(self) -> Floats:
-        """Features of the window, (n, d), oldest first."""
-        return self._window.X
-
-    @property
-    def window_y(self) -> NDArray[Any]:
-        """Targets of the window, (n,), oldest first."""
-        return self._window.y
-
-    @property
-    def window_sample_weight(self) -> Floats:
-        """Weights of the window's examples, (n,), oldest first."""
-        return self._window.weights
-
-    @property
-    def support_(self) -> NDArray[np.int32]:
-        """Places in the window, oldest first, of examples with a coefficient, (n_support,)."""
-        return np.flatnonzero(self._window.beta).astype(np.int32)
-
-    @property
-    def support_vectors_(self) -> Floats:
-        """Their features, (n_support, d)."""
-        return self.window_X[self.support_]
-
-    @property
-    def dual_coef_(self) -> Floats:
-        """Their signed coefficients, (1, n_support)."""
-        return self._window.beta[self.support_][None, :]
-
-    @property
-    def intercept_(self) -> Floats:
-        """The intercept b, (1,)."""
-        return np.array([self._window.state.b])
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 
@@ -380,9 +346,23 @@ class LiveEstimator:
         sides = np.asarray(arrays.get("sides", np.zeros(targets.size)), np.int8)
         losses = self._conditional(targets, weights, sides, None, robust)
         window.restore(arrays, losses, self._total_per_weight() * float(weights.sum()))
-        self._window = window
-        self.n_features_in_ = window.width
-        self.gamma_ = window.state.kernel.gamma
+        self._take_over(window)
+
+
+def _pair(add: Any) -> tuple[ArrayLike, ArrayLike | None]:
+    """Return features and targets of new examples."""
+    if not isinstance(add, tuple | list) or len(add) != 2:
+        raise InvalidType("must be a pair (X, y); for a one-class model (X, None)", field="add")
+    return add[0], add[1]
+
+
+def _mapping(edits: Any, field: str) -> Mapping[Key, Any]:
+    """Return what is to change by key; nothing by default."""
+    if edits is None:
+        return {}
+    if not isinstance(edits, Mapping):
+        raise InvalidType(f"must be a mapping by key, not {type(edits).__name__}", field=field)
+    return edits
 
 
 def _examples(X: ArrayLike, width: int | None) -> Floats:
@@ -394,12 +374,3 @@ def _examples(X: ArrayLike, width: int | None) -> Floats:
                 f"Found array with 0 {what}(s) (shape={rows.shape}) while a minimum of 1 is required.", field="X"
             )
     return rows
-
-
-def _variance(X: Floats, weights: Floats) -> float:
-    """Return the variance of all entries of ``X``, rows weighted."""
-    total = weights.sum() * X.shape[1]
-    if total <= 0:
-        return float(X.var())
-    mean = (weights @ X).sum() / total
-    return float((weights @ (X - mean) ** 2).sum() / total)

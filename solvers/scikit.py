@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from solvers.estimators import LiveOneClassSVM, LiveSVC, LiveSVR
+from solvers.classification import LiveSVC
+from solvers.one_class import LiveOneClassSVM
+from solvers.regression import LiveSVR
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
@@ -19,12 +21,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     kernel: str
 
-    def _check_features(self, X: ArrayLike, y: ArrayLike | None, *, reset: bool) -> None:
+    def _check_features(self, X: ArrayLike, *, reset: bool) -> None:
         """Let scikit-learn note or compare the number and the names of the features."""
-        if y is None:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        else:
-            validate_data(self, X, y, reset=reset, skip_check_array=True)
+        validate_data(self, X, reset=reset, skip_check_array=True)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -86,13 +86,25 @@ def vector(values: ArrayLike, m: int, *, field: str) -> Floats:
     return out
 
 
-def sample_weights(values: ArrayLike | None, m: int) -> Floats:
+def column(y: ArrayLike | None, field: str) -> NDArray[Any]:
+    """Return targets as an array (m,); scikit-learn warns of, or refuses, what has another shape."""
+    if y is None:
+        raise InvalidInput("requires y to be passed, but the target y is None", field=field)
+    found = np.asarray(y)
+    if found.ndim != 1:
+        from sklearn.utils.validation import column_or_1d
+
+        found = column_or_1d(y, warn=True)
+    return found
+
+
+def sample_weights(values: ArrayLike | None, m: int, field: str = "sample_weight") -> Floats:
     """Return weights (m,), ones by default; they must not be negative."""
     if values is None:
         return np.ones(m)
-    out = vector(np.full(m, values) if np.isscalar(values) else values, m, field="sample_weight")
+    out = vector(np.full(m, values) if np.isscalar(values) else values, m, field=field)
     if (out < 0).any():
-        raise InvalidInput("must not be negative", field="sample_weight", row=int(np.argmax(out < 0)))
+        raise InvalidInput("must not be negative", field=field, row=int(np.argmax(out < 0)))
     return out
 
 
@@ -148,6 +160,8 @@ def known_keys(keys: Iterable[Key], window: Container[Key], *, field: str = "rem
 
 
 def _plain_keys(keys: Iterable[Key], field: str) -> list[Key]:
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        raise InvalidType(f"must be a list of keys, not {type(keys).__name__}", field=field)
     out = list(keys)
     if {type(key) for key in out} <= {int, str}:
         return out

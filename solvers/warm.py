@@ -7,8 +7,9 @@ import numpy as np
 from solvers import settle
 from solvers.assessment import leave_one_out
 from solvers.audit import scales
-from solvers.estimators import LiveSVC, LiveSVR
+from solvers.classification import LiveSVC
 from solvers.passage import DEFAULT, tolerances, walk_of
+from solvers.regression import LiveSVR
 from solvers.state import empty_motion
 from solvers.step import frequencies
 

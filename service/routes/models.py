@@ -104,15 +104,19 @@ async def watch(id: ModelId, service: Parts) -> Response:
 
 
 def _seen(published: Published) -> dict[str, object]:
-    names = ("version", "C", "n_support", "updated_at")
-    return {name: getattr(published, name) for name in names} | asdict(published.sizes)
+    told = {name: getattr(published, name) for name in ("version", "C", "n_support")}
+    return told | {"updated_at": _time(published.updated_at)} | asdict(published.sizes)
+
+
+def _time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescription:
     """What the API says of a model."""
     live = model if isinstance(model, LiveModel) else None
     sample = live.sample() if live is not None else ModelSample(model.id)
-    spec, updated, level = model.spec, sample.updated_at, service.health.durability
+    spec, level = model.spec, service.health.durability
     return ModelDescription(
         id=model.id,
         state=model.state,
@@ -134,7 +138,7 @@ def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescript
         max_violation=sample.max_violation,
         durability=None if level is None else level.value,
         queue_depth=sample.queue_depth,
-        updated_at=None if updated is None else datetime.fromtimestamp(updated, UTC),
+        updated_at=_time(sample.updated_at),
         recovery=None if live is None else _recovery(live),
         error=model.reason if isinstance(model, FailedModel) else None,
     )

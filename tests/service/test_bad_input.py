@@ -44,7 +44,10 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "negative weight": (add([ROW], [1], weights=[-1.0]), {"field": "weights", "row": 0}),
     "too few weights": (add([ROW, ROW], [1, 1], weights=[1.0]), {"field": "weights"}),
     "known key": (add([ROW, ROW], [1, 1], keys=["new", "a"]), {"field": "keys", "row": 1}),
-    "repeated key": (add([ROW, ROW], [1, 1], keys=["new", "new"]), {"field": "keys", "row": 1}),
+    "repeated key": (
+        add([ROW, ROW], [1, 1], keys=["new", "new"]),
+        {"field": "keys", "row": 1, "type": "urn:livesvm:problem:duplicate-key"},
+    ),
     "no keys": (add([ROW], [1], keys=[]), {"field": "keys"}),
     "too many keys": (add([ROW], [1], keys=["p", "q"]), {"field": "keys"}),
     "empty key": (add([ROW], [1], keys=[""]), {"field": "keys", "row": 0}),
@@ -56,13 +59,13 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "key in both lists": ({**add([ROW], [1], keys=["a"]), "remove": {"keys": ["a"]}}, {"field": "keys", "row": 0}),
     "unknown key": ({"remove": {"keys": ["a", "z"]}}, {"field": "remove.keys", "row": 1}),
     "key of another type": ({"remove": {"keys": ["3"]}}, {"field": "remove.keys", "row": 0}),
-    "key removed twice": ({"remove": {"keys": ["a", "a"]}}, {"field": "keys", "row": 1}),
+    "key removed twice": ({"remove": {"keys": ["a", "a"]}}, {"field": "remove.keys", "row": 1}),
     "remove nothing": ({"remove": {}}, {"field": "remove"}),
     "remove two ways": ({"remove": {"oldest": 1, "keys": ["a"]}}, {"field": "remove"}),
-    "no oldest": ({"remove": {"oldest": 0}}, {"field": "oldest"}),
+    "no oldest": ({"remove": {"oldest": 0}}, {"field": "remove.oldest"}),
     "more than there are": ({"remove": {"oldest": 4}}, {"field": "remove.oldest"}),
-    "time without zone": ({"remove": {"older_than": "2024-01-01T00:00:00"}}, {"field": "older_than"}),
-    "time as text": ({"remove": {"older_than": "yesterday"}}, {"field": "older_than"}),
+    "time without zone": ({"remove": {"older_than": "2024-01-01T00:00:00"}}, {"field": "remove.older_than"}),
+    "time as text": ({"remove": {"older_than": "yesterday"}}, {"field": "remove.older_than"}),
 }
 
 
@@ -157,21 +160,22 @@ SPECS: dict[str, tuple[dict[str, Any], str]] = {
     "C too large": ({"C": 1e9}, "C"),
     "C as text": ({"C": "1"}, "C"),
     "C as boolean": ({"C": True}, "C"),
-    "unknown kernel": ({"kernel": {"name": "wavelet"}}, "name"),
-    "precomputed kernel": ({"kernel": {"name": "precomputed"}}, "name"),
-    "gamma zero": ({"kernel": {"gamma": 0}}, "gamma"),
-    "gamma as text": ({"kernel": {"gamma": "auto"}}, "gamma"),
-    "degree 0": ({"kernel": {"name": "poly", "degree": 0}}, "degree"),
-    "degree 11": ({"kernel": {"name": "poly", "degree": 11}}, "degree"),
-    "degree 2.5": ({"kernel": {"name": "poly", "degree": 2.5}}, "degree"),
-    "negative coef0": ({"kernel": {"name": "polynomial", "coef0": -0.1}}, "coef0"),
+    "unknown kernel": ({"kernel": {"name": "wavelet"}}, "kernel.name"),
+    "precomputed kernel": ({"kernel": {"name": "precomputed"}}, "kernel.name"),
+    "gamma zero": ({"kernel": {"gamma": 0}}, "kernel.gamma"),
+    "gamma as text": ({"kernel": {"gamma": "auto"}}, "kernel.gamma"),
+    "degree 0": ({"kernel": {"name": "poly", "degree": 0}}, "kernel.degree"),
+    "degree 11": ({"kernel": {"name": "poly", "degree": 11}}, "kernel.degree"),
+    "degree 2.5": ({"kernel": {"name": "poly", "degree": 2.5}}, "kernel.degree"),
+    "negative coef0": ({"kernel": {"name": "polynomial", "coef0": -0.1}}, "kernel.coef0"),
     "task of later": ({"task": "pu"}, "task"),
     "task unknown": ({"task": "cooking"}, "task"),
     "bad id": ({"id": "Not/This"}, "id"),
     "long id": ({"id": "a" * 65}, "id"),
-    "empty window": ({"window": {"max_examples": 0}}, "max_examples"),
-    "no age": ({"window": {"max_age_seconds": 0}}, "max_age_seconds"),
+    "empty window": ({"window": {"max_examples": 0}}, "window.max_examples"),
+    "no age": ({"window": {"max_age_seconds": 0}}, "window.max_age_seconds"),
     "no features": ({"n_features": 0}, "n_features"),
+    "of another task": ({"nu": 0.5}, "nu"),
     "unknown field": ({"colour": "red"}, "colour"),
 }
 
@@ -182,7 +186,9 @@ def test_a_bad_specification_is_refused(case: str, http: httpx.Client) -> None:
     before = http.get("/models").json()
     answer = http.post("/models", json=spec)
     assert answer.status_code == 422, answer.text
-    assert field in [fault["field"] for fault in answer.json()["errors"]]
+    document = answer.json()
+    assert field in [fault["field"] for fault in document["errors"]]
+    assert document["detail"].startswith("#/" + document["field"].replace(".", "/"))
     assert http.get("/models").json() == before
 
 

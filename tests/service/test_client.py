@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import httpx
 import numpy as np
 import pytest
@@ -42,6 +44,33 @@ def test_a_name_makes_an_update_repeatable(service: ServiceProcess, make: Make) 
     with Client(service.url) as client:
         first = client.update(model, [[1.0]], [1], idempotency_key="mine")
         assert client.update(model, [[1.0]], [1], idempotency_key="mine") == first
+
+
+def test_numbers_and_times_as_programs_have_them(service: ServiceProcess, make: Make) -> None:
+    model = make()
+    with Client(service.url) as client:
+        keys = np.arange(7, 9)
+        assert client.update(model, [[1.0], [2.0]], np.array([1, -1], np.int8), keys=keys)["added"] == [7, 8]
+        assert client.update(model, relabel={np.int64(7): -1})["changed"] == 1
+        long_ago = datetime(2001, 1, 1, tzinfo=UTC)
+        assert client.update(model, remove={"older_than": long_ago})["removed"] == []
+        for entry, reason in ((np.nan, "NaN"), (np.inf, "infinite")):
+            with pytest.raises(ServiceProblem, match=reason) as caught:
+                client.update(model, [[1.0], [entry]], [1, 1])
+            assert (caught.value.document["row"], caught.value.document["column"]) == (1, 0)
+        with pytest.raises(TypeError, match="a set cannot be sent"):
+            client.update(model, remove={"keys": {7}})
+
+
+def test_going_back(service: ServiceProcess, make: Make) -> None:
+    model = make()
+    with Client(service.url) as client:
+        client.update(model, [[1.0], [2.0]], [1, -1])
+        before = client.predict(model, [[1.5]])["decision"]
+        client.update(model, relabel={0: -1})
+        assert client.versions(model)["current"] == 2
+        assert client.restore(model, 1)["restored"] == 1
+        assert client.predict(model, [[1.5]])["decision"] == before
 
 
 def test_nobody_there() -> None:

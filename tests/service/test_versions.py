@@ -68,6 +68,9 @@ def test_snapshots_are_listed_and_old_versions_leave_with_the_log(http: httpx.Cl
     refused = http.post(f"/models/{model}/restore", json={"version": 1})
     assert (refused.status_code, refused.json()["field"]) == (422, "version")
     assert "the oldest is 2" in refused.json()["detail"]
+    refused = http.post(f"/models/{model}/restore", json={"version": 9})
+    assert (refused.status_code, refused.json()["field"]) == (422, "version")
+    assert "the newest 3" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize("body", [{}, {"version": -1}, {"version": 2.5}, {"version": 99}, {"version": 0, "more": 1}])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from solvers.classification import LiveSVC
 from solvers.cores import PART, in_parts, threads
 from solvers.errors import MemoryLimit
-from solvers.estimators import LiveSVC
 from solvers.state import PathState
 
 

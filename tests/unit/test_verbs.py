@@ -73,9 +73,9 @@ def test_weights_of_a_one_class_model_decay() -> None:
     ("edit", "field"),
     [
         ({"relabel": {999: 1.0}}, "relabel"),
-        ({"relabel": {0: 7.0}}, "y"),
-        ({"reweight": {0: -1.0}}, "sample_weight"),
-        ({"reweight": {0: float("nan")}}, "sample_weight"),
+        ({"relabel": {0: 7.0}}, "relabel"),
+        ({"reweight": {0: -1.0}}, "reweight"),
+        ({"reweight": {0: float("nan")}}, "reweight"),
         ({"decay": 0.0}, "decay"),
         ({"decay": 1.5}, "decay"),
         ({"C": -1.0}, "C"),
