@@ -344,15 +344,18 @@ def test_a_leg_ends_where_the_first_comes_to_his_wall() -> None:
     for parameter in PARAMETERS:
         path = model.outlier_path(parameter)
         assert path.d_steps > 3
+        seen = 0
         for leg, jump in zip(path.walked.legs[:-1], path.walked.jumps, strict=True):
             if leg.start == leg.end:
                 continue
+            seen += 1
             theta, s = (jump.value, 0.0) if parameter == "theta" else (0.0, jump.value)
             arrays = {**path.arrays, **_place(leg.at(jump.value), leg.sides, theta, s)}
             f = decisions(path.restored(arrays), X)
             assert np.abs(y * f - s).min() <= 1e-9
             tied = {j for j, _ in jump.switched}
             assert set(np.flatnonzero(np.abs(y * f - s) <= 1e-10)) <= tied
+        assert seen > 3
 
 
 def test_twins_switch_together() -> None:
