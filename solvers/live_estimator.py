@@ -142,8 +142,6 @@ class LiveEstimator(Fitted):
         started = time.perf_counter()
         is_first = not hasattr(self, "_window")
         try:
-            if X is not None and (is_first or self.kernel != "precomputed"):
-                self._check_features(X, reset=is_first)
             change, trace = self._change(X, y, sample_weight, keys, remove, edits)
         except BaseException:
             if is_first:
@@ -165,7 +163,10 @@ class LiveEstimator(Fitted):
         if X is None:
             rows, targets = np.empty((0, (window.state.n_features if window else 0))), np.empty(0)
         else:
-            rows = _examples(X, window.width if window is not None and self.kernel != "precomputed" else None)
+            given = self.kernel == "precomputed"
+            rows = _examples(X, None if given or window is None else window.width)
+            if window is None or not given:
+                self._check_features(X, reset=window is None)
             targets = self._targets(y, rows.shape[0])
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         leaving = validation.known_keys(remove, window.keys if window is not None else {})
