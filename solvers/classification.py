@@ -87,7 +87,10 @@ class LiveSVC(OutlierPaths, LiveEstimator):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Add examples to the window, like ``update(add=(X, y))``; ``classes`` fixes the labels on the first call."""
+        """Add examples ``X`` (m, d), ``y`` (m,) to the window, like ``update(add=(X, y))``.
+
+        ``classes`` fixes the two labels on the first call.
+        """
         if classes is not None and not hasattr(self, "classes_"):
             self._set_classes(np.asarray(classes))
         self._learn(X, y, sample_weight, None, ())

@@ -124,7 +124,8 @@ class LiveEstimator(Fitted):
         NotPositiveSemidefinite, NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
         """
         edits = Edits(_mapping(relabel, "relabel"), _mapping(reweight, "reweight"), decay, C, robust)
-        if add is None and remove is None and edits == NO_EDITS:
+        is_set_anew = hasattr(self, "_window") and self._has_new_losses()
+        if add is None and remove is None and edits == NO_EDITS and not is_set_anew:
             raise InvalidInput("there is nothing to add, to remove or to change")
         X, y = (None, None) if add is None else _pair(add)
         return self._learn(X, y, sample_weight, keys, () if remove is None else remove, edits)

@@ -53,7 +53,7 @@ class LiveOneClassSVM(LiveEstimator):
         self.cache_mb = cache_mb
 
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Add examples to the window: the same as ``update(add=(X, None))``; ``y`` is ignored."""
+        """Add examples ``X`` (m, d) to the window: the same as ``update(add=(X, None))``; ``y`` is ignored."""
         self._learn(X, None, sample_weight, None, ())
         return self
 
@@ -83,6 +83,7 @@ class LiveOneClassSVM(LiveEstimator):
 
     @property
     def offset_(self) -> float:
+        """rho, in units of ``score_samples``."""
         return -self._learnt.state.b
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:

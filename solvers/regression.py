@@ -69,7 +69,7 @@ class LiveSVR(OutlierPaths, LiveEstimator):
         self.cache_mb = cache_mb
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Add examples to the window: the same as ``update(add=(X, y))``."""
+        """Add examples ``X`` (m, d), ``y`` (m,) to the window: the same as ``update(add=(X, y))``."""
         self._learn(X, y, sample_weight, None, ())
         return self
 

@@ -157,6 +157,15 @@ def test_a_parameter_set_later_holds_for_the_whole_window() -> None:
         assert model.certificate().relative_gap <= 1e-9
 
 
+def test_a_parameter_set_later_is_enough_for_an_update() -> None:
+    model = IncrementalSVC(C=3.0, gamma=0.5).fit(X, Y).set_params(C=30.0)
+    assert model.update().changed == 60
+    wanted = IncrementalSVC(C=30.0, gamma=0.5).fit(X, Y).decision_function(X)
+    np.testing.assert_allclose(model.decision_function(X), wanted, rtol=0, atol=1e-9)
+    with pytest.raises(InvalidInput, match="nothing to add"):
+        model.update()
+
+
 @pytest.mark.parametrize("setting", [{"gamma": 5.0}, {"kernel": "linear"}, {"fit_intercept": False}])
 def test_another_kernel_needs_another_fit(setting: dict[str, Any]) -> None:
     model = IncrementalSVC(gamma=0.5).fit(X[:50], Y[:50])
