@@ -67,6 +67,7 @@ class Audit(NamedTuple):
 
     @property
     def relative_gap(self) -> float:
+        """The gap in units of the objective, or of what rounding makes of it where that is more and f is sharp."""
         floor = self.resolution if self.is_sharp else 0.0
         return self.gap / max(self.size, floor) if self.gap > 0 else 0.0
 

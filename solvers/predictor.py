@@ -36,6 +36,7 @@ class Predictor:
 
     @property
     def n_support(self) -> int:
+        """Number of support vectors."""
         return self.coefficients.size
 
     def validate(self, X: ArrayLike) -> Floats:

@@ -90,10 +90,12 @@ class Window:
 
     @property
     def y(self) -> Floats:
+        """Targets (n,), oldest first; labels as -1 and 1."""
         return self._y[self.slots]
 
     @property
     def weights(self) -> Floats:
+        """Weights (n,), oldest first."""
         return self._weight[self.slots]
 
     @property
@@ -103,6 +105,7 @@ class Window:
 
     @property
     def beta(self) -> Floats:
+        """Signed coefficients (n,), oldest first."""
         return self.state.examples.beta[self.slots]
 
     def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
