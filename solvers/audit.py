@@ -52,7 +52,8 @@ def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float
     return max(kink_0, kink_1), max(level_0, level_1, level_2), diagonal, speed, top
 
 
-BLUR = 0.01  # of the kinks: where rounding of f may be more than that, it excuses nothing
+BLUR = 0.01  # of the kinks: where rounding of f may be more than that, f is not sharp
+ROUGH = 1e-4  # relative gap: rounding of an f that is not sharp excuses no more
 
 
 class Audit(NamedTuple):
@@ -72,8 +73,9 @@ class Audit(NamedTuple):
         return self.gap / max(self.size, floor) if self.gap > 0 else 0.0
 
     def good(self, goal: float, roundings: float = 1.0) -> bool:
-        """Say whether the gap is as small as asked for, or as that many roundings of each f allow if f is sharp."""
-        return self.gap <= goal * self.size or (self.is_sharp and self.gap <= roundings * self.resolution)
+        """Say whether the gap is as small as asked for, or as that many roundings of each f allow."""
+        excused = roundings * self.resolution
+        return self.gap <= max(goal * self.size, excused if self.is_sharp else min(excused, ROUGH * self.size))
 
 
 def audited(state: PathState) -> Audit:
