@@ -165,9 +165,10 @@ class LiveEstimator(Fitted):
             rows, targets = np.empty((0, (window.state.n_features if window else 0))), np.empty(0)
         else:
             given = self.kernel == "precomputed"
-            rows = _examples(X, None if given or window is None else window.width)
+            rows = _examples(X)
             if window is None or not given:
                 self._check_features(X, reset=window is None)
+            validation.check_width(rows.shape[1], None if given or window is None else window.width, "X")
             targets = self._targets(y, rows.shape[0])
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         leaving = validation.known_keys(remove, window.keys if window is not None else {})
@@ -367,9 +368,9 @@ def _mapping(edits: Any, field: str) -> Mapping[Key, Any]:
     return edits
 
 
-def _examples(X: ArrayLike, width: int | None) -> Floats:
+def _examples(X: ArrayLike) -> Floats:
     """Return new examples as an array (m, d) with at least one row and one column."""
-    rows = validation.matrix(X, width=width)
+    rows = validation.matrix(X)
     for count, what in zip(rows.shape, ("sample", "feature"), strict=True):
         if count == 0:
             raise InvalidInput(

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, Regressor
 from sklearn.utils.validation import validate_data
 
 from solvers.classification import LiveSVC
+from solvers.errors import InvalidInput
 from solvers.one_class import LiveOneClassSVM
 from solvers.regression import LiveSVR
 
@@ -23,7 +24,10 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_features(self, X: ArrayLike, *, reset: bool) -> None:
         """Let scikit-learn note or compare the number and the names of the features."""
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        try:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        except ValueError as error:
+            raise InvalidInput(str(error), field="X") from None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -41,11 +41,16 @@ def matrix(X: ArrayLike, *, field: str = "X", width: int | None = None) -> Float
             f"must have two dimensions, not {array.ndim}. Reshape your data: X.reshape(1, -1) is one example",
             field=field,
         )
-    if width is not None and array.shape[1] != width:
-        raise InvalidInput(f"rows have {array.shape[1]} features, but the model has {width}", field=field)
+    check_width(array.shape[1], width, field)
     out = np.ascontiguousarray(array, dtype=np.float64)
     check_finite(out, field)
     return out
+
+
+def check_width(found: int, width: int | None, field: str) -> None:
+    """Raise InvalidInput unless there are ``width`` features, if that is known."""
+    if width is not None and found != width:
+        raise InvalidInput(f"rows have {found} features, but the model has {width}", field=field)
 
 
 def check_finite(array: Floats, field: str) -> None:
