@@ -86,16 +86,21 @@ def _key(options: argparse.Namespace) -> int:
 
 def _store(options: argparse.Namespace) -> int:
     from contextlib import ExitStack
+    from pathlib import Path
 
     from service.store.base import StoreError
     from service.store.copy import Copied, copy_models
     from service.store.places import open_place
+    from service.store.sqlite import DATABASE
 
     def say(copied: Copied) -> None:
         """Print what was copied of one model."""
         counts = f"{copied.records} records, {copied.snapshots} snapshots, {copied.requests} requests"
         print(f"{copied.model}: up to record {copied.sequence}; {counts}")
 
+    if "://" not in options.source and not (Path(options.source) / DATABASE).is_file():
+        print(f"livesvm: there is no store in {options.source}", file=sys.stderr)
+        return 1
     with ExitStack() as opened:
         try:
             source, target = (open_place(place, options.prefix, opened) for place in (options.source, options.target))

@@ -93,6 +93,14 @@ def test_a_damaged_model_is_not_copied(prefix: str, tmp_path: Path, opened: Exit
     assert [model.id for model in open_place(str(tmp_path / "b"), prefix, opened).models()] == ["empty"]
 
 
+def test_a_directory_without_a_store_is_not_copied(
+    prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert copy(tmp_path / "mistyped", tmp_path / "b", prefix=prefix) == 1
+    assert f"there is no store in {tmp_path / 'mistyped'}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_a_service_holds_is_left_alone(
     redis_server: RedisServer, prefix: str, tmp_path: Path, opened: ExitStack, capsys: pytest.CaptureFixture[str]
 ) -> None:
