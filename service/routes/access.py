@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request, Security
@@ -92,3 +93,8 @@ def _refusals() -> dict[int | str, dict[str, Any]]:
         "4XX": {"description": "The request was refused; nothing changed.", "content": problem},
         "5XX": {"description": "The service cannot do it now.", "content": problem},
     }
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """A Unix time as answers tell it, in UTC; None where it is not known."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -26,6 +26,7 @@ from service.routes.access import (
     answers,
     image_answers,
     in_control,
+    moment,
     replied,
     scope,
     stream_answers,
@@ -216,12 +217,8 @@ def _job(record: JobRecord, service: Service | None = None) -> Job:
         version=record.version,
         asked=record.asked,
         created_at=datetime.fromtimestamp(record.created_at, UTC),
-        started_at=_time(record.started_at),
-        finished_at=_time(record.finished_at),
+        started_at=moment(record.started_at),
+        finished_at=moment(record.finished_at),
         result=service.jobs.result(record.id) if service is not None and record.state == "done" else None,
         error=record.error,
     )
-
-
-def _time(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

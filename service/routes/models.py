@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -15,7 +14,7 @@ from service.live import LiveModel
 from service.metrics import ModelSample
 from service.published import Published
 from service.registry import FailedModel
-from service.routes.access import ModelId, Parts, answers, in_control, scope, stream_answers, told
+from service.routes.access import ModelId, Parts, answers, in_control, moment, scope, stream_answers, told
 from service.schemas import ModelSpec
 from service.streams import Event
 
@@ -105,11 +104,7 @@ async def watch(id: ModelId, service: Parts) -> Response:
 
 def _seen(published: Published) -> dict[str, object]:
     told = {name: getattr(published, name) for name in ("version", "C", "n_support")}
-    return told | {"updated_at": _time(published.updated_at)} | asdict(published.sizes)
-
-
-def _time(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    return told | {"updated_at": moment(published.updated_at)} | asdict(published.sizes)
 
 
 def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescription:
@@ -138,7 +133,7 @@ def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescript
         max_violation=sample.max_violation,
         durability=None if level is None else level.value,
         queue_depth=sample.queue_depth,
-        updated_at=_time(sample.updated_at),
+        updated_at=moment(sample.updated_at),
         recovery=None if live is None else _recovery(live),
         error=model.reason if isinstance(model, FailedModel) else None,
     )

@@ -63,12 +63,14 @@ def test_a_model_is_watched_until_it_is_deleted(http: httpx.Client, make: Make, 
         time.sleep(0.3)
         http.post(f"/models/{model}/update", json={"add": {"X": [[float(number)]], "y": [1]}}).raise_for_status()
     time.sleep(0.3)
+    described = http.get(f"/models/{model}").json()
     http.delete(f"/models/{model}")
     watching.join()
     versions = [data["version"] for _, data in found]
     assert versions == sorted(set(versions))
     assert versions[-1] == 3
     assert (found[-1][0], found[-1][1]["n_examples"], found[-1][1]["C"]) == ("update", 3, 2.0)
+    assert found[-1][1]["updated_at"] == described["updated_at"]
     assert http.get(f"/models/{model}/events").status_code == 404
 
 
