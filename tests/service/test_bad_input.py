@@ -215,7 +215,7 @@ def test_huge_magnitudes_are_solved_or_refused(http: httpx.Client, make: Make) -
                 assert predicted.status_code == 200
             else:
                 assert (answer.status_code, "scale the features" in answer.json()["detail"]) == (422, True), answer.text
-                assert predicted.status_code == (200 if known else 409)
+                assert predicted.status_code in ((200, 422) if known else (409,))  # also f may overflow
             known = known or answer.status_code == 200
 
 
