@@ -2,32 +2,27 @@
 
 At each candidate value, everyone is put on the side where he stands and the convex problem of that partition is
 solved, again and again until nobody stands elsewhere. The first candidate starts from the convex model, each other one
-from the solution before. The losses are those of the paths, and so is what solves the convex problems: ``follow``,
-which takes a few steps from a solution nearby.
+from the solution before. The losses are those of the paths, and so is what solves the convex problems, the compiled
+rounds of ``solvers.outlier_rounds``: the two differ in what they compute, not in how well it is done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solvers.errors import NotOptimal
-from solvers.follow import follow
-from solvers.incremental import convert
+from solvers import motion as loop
+from solvers.cccp_rounds import EVENTS, ROUNDS, Found, rounds_of_cccp
 from solvers.live_estimator import LiveEstimator
 from solvers.outlier import Begun, begin
 from solvers.outlier_legs import Solution
 from solvers.outlier_path import arrays_at
-from solvers.outlier_steps import solution_of
-from solvers.robust_losses import Parameter, Sides, conditional, true_sides
+from solvers.partition import Rounds
+from solvers.robust_losses import Parameter, Sides
 from solvers.robustness import Robustness
-
-Floats = NDArray[np.float64]
-
-MOST_ROUNDS = 500  #: convex problems at one candidate after which it is given up
 
 
 @dataclass(frozen=True)
@@ -79,29 +74,38 @@ def cccp(
     """
     begun = begin(model, parameter, theta, s)
     values = np.linspace(begun.start, begun.end, candidates) if isinstance(candidates, int) else np.array(candidates)
-    return Candidates(tuple(_solve(begun, parameter, float(value)) for value in values), begun)
+    rounds, n = Rounds(begun.partition), begun.y.size
+    rounds.p = rounds.p._replace(near=-1.0)  # nobody is at a wall: whoever is not beyond it is within
+    found = _empty(values.size, n)
+    zero, inwards = begun.walling.walls(begun.y, 0.0), begun.walling.inwards if parameter == "s" else 0.0
+    while rounds.run(rounds_of_cccp, found, values, zero, inwards, until=(loop.STRIDE,)) != loop.DONE:
+        rounds.freshen()
+    rounds.freshen(always=True)
+    candidate = partial(_candidate, found, parameter, begun.fixed)
+    return Candidates(tuple(candidate(k, value) for k, value in enumerate(values.tolist())), begun)
 
 
-def _solve(begun: Begun, parameter: Parameter, value: float) -> Candidate:
-    partition = begun.partition
-    if parameter == "theta":
-        partition.theta = value
-    else:
-        partition.walls = begun.walling.walls(begun.y, value)
-    rounds = events = 0
-    losses = partition.state.losses(partition.slots)
-    while True:
-        sides = true_sides(partition.walls, partition.f)
-        wanted = conditional(partition.base, sides, partition.theta)
-        partition.sides = sides
-        changed = np.flatnonzero((losses.levels != wanted.levels).any(axis=1))
-        if changed.size == 0:
-            break
-        if rounds == MOST_ROUNDS:
-            raise NotOptimal(f"no end within {MOST_ROUNDS} rounds at {parameter} = {value}")
-        convert(partition.state, partition.slots[changed], wanted.of(changed))
-        events += follow(partition.state).events
-        losses = wanted
-        rounds += 1
-    robust = Robustness(value, begun.fixed) if parameter == "theta" else Robustness(begun.fixed, value)
-    return Candidate(value, robust, partition.objective(), rounds, events, solution_of(partition), sides)
+def _candidate(found: Found, parameter: Parameter, fixed: float, k: int, value: float) -> Candidate:
+    """Return what was found at one value."""
+    return Candidate(
+        value,
+        Robustness(value, fixed) if parameter == "theta" else Robustness(fixed, value),
+        float(found.objective[k]),
+        int(found.counts[k, ROUNDS]),
+        int(found.counts[k, EVENTS]),
+        Solution(found.beta[k], found.seg[k], float(found.b[k])),
+        found.sides[k],
+    )
+
+
+def _empty(k: int, n: int) -> Found:
+    """Return room for what ``k`` candidates find."""
+    return Found(
+        np.empty((k, n)),
+        np.empty((k, n), np.int8),
+        np.empty((k, n), np.int8),
+        np.empty(k),
+        np.empty(k),
+        np.zeros((k, 2), np.int64),
+        np.zeros(1, np.int64),
+    )

@@ -26,8 +26,10 @@ def compact_copy(state: PathState, slots: Ints) -> PathState:
     copy.factor = _renamed(state, slots)
     copy.rows.widen(slots.size)
     held = np.flatnonzero((state.rows.row_of[slots] >= 0) & (state.examples.beta[slots] != 0.0))
-    block = state.rows.values[state.rows.row_of[slots[held]]]
-    copy.rows.store_what_fits(held, block[:, slots], np.flatnonzero(copy.factor.position >= 0))
+    in_order = bool((slots == np.arange(slots.size)).all())  # then columns need not be picked one by one
+    block = state.rows.values[state.rows.row_of[slots[held]], : slots.size if in_order else None]
+    block = block if in_order else block[:, slots]
+    copy.rows.store_what_fits(held, block, np.flatnonzero(copy.factor.position >= 0))
     return copy
 
 

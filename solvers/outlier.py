@@ -76,7 +76,7 @@ def outlier_path(
         keys=begun.keys,
         note=begun.note,
         walked=walked,
-        worst=tuple(j for j in begun.worst_first.tolist() if walked.legs[0].sides[j]),
+        worst_first=begun.worst_first,
         grows=parameter == "s" and begun.walling.inwards > 0,
         restored=begun.restored,
         arrays=begun.arrays,

@@ -20,6 +20,7 @@ from solvers.robustness import Robustness
 from solvers.validation import Key
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class Breakpoint(NamedTuple):
@@ -66,7 +67,7 @@ class OutlierPath:
     keys: tuple[Key, ...]
     note: str
     walked: Walked
-    worst: tuple[int, ...]  #: positions of those who are beyond their wall at the start, the worst first
+    worst_first: Ints  #: positions, those deepest beyond their wall at the start first
     grows: bool  #: whether the parameter grows along the path
     restored: Callable[[Mapping[str, Any]], LiveEstimator]
     arrays: Mapping[str, Any]  #: of the model that the path began with
@@ -134,7 +135,8 @@ class OutlierPath:
 
         Those who were beyond their wall from the start come first, the worst of them before all.
         """
-        since = dict.fromkeys(self.worst, self.start)
+        sides = self.walked.legs[0].sides
+        since = {j: self.start for j in self.worst_first.tolist() if sides[j]}
         for jump in self.walked.jumps:
             for j, side in jump.switched:
                 since.pop(j, None)

@@ -1,8 +1,10 @@
 """The compiled D-step: who is on the wrong side of a wall switches, the path is followed, until nobody is.
 
 A path makes dozens of such steps of a few events each, so that everything around the events is compiled too, and a
-whole run of steps is one call. What f is, is taken from what is tracked: the f of free examples is computed afresh in
-each round, everybody's by the caller now and then, and at the end.
+whole run of steps is one call. A round costs little more than its events: what does not change along a path is
+computed once, and what f is, is taken from what is tracked. The f of free examples is computed afresh every hundred
+events, everybody's by the caller now and then, and at the end. All is by slot: who is not in the window has no loss, no
+walls, and stays within.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.audit import gap_of, units_of
+from solvers.audit import gap_of
 from solvers.compile import compiled, compiled_allocating
 from solvers.factor import schur
 from solvers.losses import Losses
@@ -20,19 +22,22 @@ from solvers.motion import (
     BUDGET,
     DONE,
     EVENTS,
+    LAPS,
     N_COUNTERS,
     RHO,
     SUM_RATE,
     SUM_V,
+    THROUGH,
     WHO,
     WHOLE,
     B,
     Walk,
 )
 from solvers.motion import Tolerances as Slack
-from solvers.passage import DEFAULT, EPS, set_motion
+from solvers.passage import DEFAULT, EPS, set_motion_of
 from solvers.robust_losses import BELOW, BEYOND, WITHIN, Sides, Walls
 from solvers.settle import center, leave_ends
+from solvers.step import largest
 from solvers.strides import WHOLE_WORK, follow_path
 
 Floats = NDArray[np.float64]
@@ -42,38 +47,46 @@ Bools = NDArray[np.bool_]
 ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
 MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
 HELD = 1e-9  #: a squared distance to the span of examples at kinks, of the diagonal, that counts as none
+SINCE_EXACT = 100  #: events after which a round ends with an audit
 FEW = 64  #: events that a round may have without being walked in strides
 
 # Exits, beyond those of solvers.motion and solvers.tracking
 NEED_ROWS, SWITCHES_FULL, INEXACT, ROSE, ENDLESS = range(20, 25)
+
+# Rows of the tables
+FIRST_KINK, SECOND_KINK, FIRST_BEND, SECOND_BEND, FIRST_LEVEL, LAST_LEVEL = range(6)
+ROWS_OF_TABLES = 6
 
 # Stages of a D-step, and of a C-step
 AT_REST, CHOSEN, SET_OUT, DRIVEN, WALKING, ARRIVED = range(6)
 LEAVING, LEFT, TRACKING, STOPPING, SWITCHING = range(6, 11)
 
 # Entries of the numbers
-THETA, OBJECTIVE, START_OBJECTIVE, TOTAL, TOL_F, TOL_BETA, TOL_BALANCE = range(7)
-N_NUMBERS = 7
+THETA, OBJECTIVE, START_OBJECTIVE, TOTAL, TOL_F, TOL_BALANCE, KINK, LEVEL, DIAGONAL = range(9)
+N_NUMBERS = 9
 
 # Entries of the counts
-STAGE, ROUNDS, SWITCHED, ALL_EVENTS, SINCE_REFRESH, SPREADS = range(6)
-N_COUNTS = 6
+STAGE, ROUNDS, SWITCHED, ALL_EVENTS, SINCE_REFRESH, SINCE_AUDIT, SPREADS = range(7)
+N_COUNTS = 7
 
 _RATIO_F, _RATIO_BETA, _DEPENDENT = DEFAULT.ratio_f, DEFAULT.ratio_beta, DEFAULT.dependent
 _DUST, _GOAL = DEFAULT.dust, DEFAULT.goal
 
 
 class Split(NamedTuple):
-    """Everyone's convex loss, walls and side, by position (m,), and what a D-step works with and writes down."""
+    """Everyone's convex loss, walls and side, by slot (n,), and what a D-step works with and writes down.
 
-    slots: Ints
+    Of the numbers, those of the kink, the level and the diagonal are the units of the path, see ``audit.Scales``.
+    """
+
     base: Losses
     walls: Walls
     sides: Sides
+    tables: Floats  #: (6, n) the convex losses once more, see ``fill_tables``
     resting: Bools  #: who stands at a wall, and has tried both sides
     proper: Sides  #: the true side of everyone; of those at a wall, the other one than they count on
     at_wall: Bools
-    wrong: Bools  #: who switches next
+    wrong: Bools  #: who takes the proper side next, and its levels
     tried: Bools  #: who has been looked at, in this D-step, whether he can leave his wall alone
     who: Ints  #: (switches,) who has switched, in order
     to: Sides  #: (switches,) and to which side
@@ -106,10 +119,10 @@ def take_sides(w: Walk, p: Split) -> int:
             counts[ROUNDS] += 1
             if numbers[THETA] == 1.0:
                 return DONE  # both sides are the same still: nothing moves, not even b where nobody is free
-            set_motion(w.examples, w.motion, w.n)
+            set_out(w, p)
             counts[STAGE] = SET_OUT
         if counts[STAGE] == SET_OUT:
-            if not drive(w):
+            if not drive(w, p):
                 return NEED_ROWS
             counts[STAGE] = DRIVEN
         if counts[STAGE] == DRIVEN:
@@ -119,8 +132,9 @@ def take_sides(w: Walk, p: Split) -> int:
             outcome = follow_path(within(w, p))
             if outcome != DONE:
                 return outcome
+            landed_well = landed(w, p)
             note_events(w, p)
-            if not landed(w, p):
+            if not landed_well:
                 return INEXACT
             counts[STAGE] = ARRIVED
         before = numbers[OBJECTIVE]
@@ -135,75 +149,103 @@ def take_sides(w: Walk, p: Split) -> int:
 def count(flags: Bools) -> int:
     """Return how many are set."""
     total = 0
-    for i in range(flags.size):
-        total += flags[i]
+    for j in range(flags.size):
+        total += flags[j]
     return total
 
 
 @compiled
 def switch(w: Walk, p: Split) -> None:
     """Let who is wrong count on the other side; the state is then not optimal."""
-    for i in range(p.slots.size):
-        if p.wrong[i]:
-            p.sides[i] = p.proper[i]
-            place_levels(w, p, i, p.numbers[THETA])
+    for j in range(w.n):
+        if p.wrong[j]:
+            p.sides[j] = p.proper[j]
+            place_levels(w, p, j, p.numbers[THETA])
             k = p.counts[SWITCHED]
-            p.who[k], p.to[k] = i, p.proper[i]
+            p.who[k], p.to[k] = j, p.proper[j]
             p.counts[SWITCHED] = k + 1
 
 
 @compiled
-def place_levels(w: Walk, p: Split, i: int, theta: float) -> None:
+def place_levels(w: Walk, p: Split, j: int, theta: float) -> None:
     """Give an example the levels of its side at a theta, see ``robust_losses.conditional``."""
-    cut = (1.0 - theta) * outermost_level(p, i)
+    cut = (1.0 - theta) * outermost_level(p, j)
     for q in range(p.base.levels.shape[1]):
-        w.examples.levels[p.slots[i], q] = p.base.levels[i, q] - cut
+        w.examples.levels[j, q] = p.base.levels[j, q] - cut
 
 
 @compiled
-def outermost_level(p: Split, i: int) -> float:
+def place_walls(p: Split, zero: Walls, depth: float) -> None:
+    """Put the walls ``depth`` further in than they are at zero."""
+    for j in range(p.sides.size):
+        p.walls.low[j] = zero.low[j] + depth
+        p.walls.high[j] = zero.high[j] - depth
+
+
+@compiled
+def outermost_level(p: Split, j: int) -> float:
     """Return the level of the piece beyond the wall of an outlier; 0 for who is within."""
-    if p.sides[i] == WITHIN:
+    if p.sides[j] == WITHIN:
         return 0.0
-    level: float = p.base.levels[i, 0 if p.sides[i] == BELOW else p.base.n_kinks[i]]
+    last = p.base.levels.shape[1] - 1
+    level: float = p.base.levels[j, 0 if p.sides[j] == BELOW else last]
     return level
 
 
 @compiled
-def drive(w: Walk) -> bool:
-    """Sum up what the moving betas do to f; False: somebody's kernel row is missing."""
-    motion, rows, row_of = w.motion, w.rows, w.row_of
+def set_out(w: Walk, p: Split) -> None:
+    """Set those in motion whose levels have changed; everyone else is in his place."""
+    rest(w)
     for j in range(w.n):
-        if motion.v[j] != 0.0 and row_of[j] < 0:
+        if p.wrong[j]:
+            set_motion_of(w.examples, w.motion, j)
+
+
+@compiled
+def rest(w: Walk) -> None:
+    """Let nobody move."""
+    w.examples.dkinks[:] = 0.0
+    w.examples.dlevels[:] = 0.0
+    w.motion.v[:] = 0.0
+    w.motion.dbeta[:] = 0.0
+
+
+@compiled
+def drive(w: Walk, p: Split) -> bool:
+    """Sum up what the moving betas, of those who are wrong, do to f; False: somebody's kernel row is missing."""
+    motion = w.motion
+    for j in range(w.n):
+        if p.wrong[j] and motion.v[j] != 0.0 and w.row_of[j] < 0:
             return False
-    total = motion.drive[: w.n]
-    total[:] = 0.0
+    motion.drive[:] = 0.0
     for j in range(w.n):
-        v = motion.v[j]
-        if v != 0.0:
-            row = rows[row_of[j], : w.n]
-            for k in range(w.n):
-                total[k] += v * row[k]
+        if p.wrong[j] and motion.v[j] != 0.0:
+            add_row(w, j, motion.v[j], motion.drive)
     return True
+
+
+@compiled
+def add_row(w: Walk, slot: int, factor: float, out: Floats) -> None:
+    """Add a multiple of a cached kernel row to ``out``."""
+    row = w.rows[w.row_of[slot]]
+    for j in range(w.n):
+        out[j] += factor * row[j]
 
 
 @compiled
 def set_clock(w: Walk, p: Split, rho: float) -> None:
     """Start a walk: ``rho`` of its way is ahead. Tolerances as in ``passage.tolerances``."""
-    e, motion, clock = w.examples, w.motion, w.clock
-    kink, level, diagonal, speed, top = units_of(e, motion.v, w.n)
-    if kink == 0.0:
-        kink = max(p.numbers[TOTAL], level) * diagonal
-    p.numbers[TOL_F] = max(_RATIO_F * kink, 8.0 * EPS * speed * diagonal)
-    p.numbers[TOL_BETA] = _RATIO_BETA * level
-    p.numbers[TOL_BALANCE] = max(1e-12, EPS * w.n**1.5) * max(level, top)
-    clock[RHO], clock[SUM_V], clock[SUM_RATE] = rho, 0.0, 0.0
-    sum_beta = 0.0
+    e, motion, clock, numbers = w.examples, w.motion, w.clock, p.numbers
+    sum_v, sum_beta, speed, top = 0.0, 0.0, 0.0, 0.0
     for j in range(w.n):
-        clock[SUM_V] += motion.v[j]
+        sum_v += motion.v[j]
+        speed += abs(motion.v[j])
+        top = max(top, abs(motion.v[j]))
         sum_beta += e.beta[j]
-    if w.intercept:
-        clock[SUM_RATE] = p.numbers[TOTAL] - sum_beta
+    numbers[TOL_F] = max(_RATIO_F * numbers[KINK], 8.0 * EPS * speed * numbers[DIAGONAL])
+    numbers[TOL_BALANCE] = max(1e-12, EPS * w.n**1.5) * max(numbers[LEVEL], top)
+    clock[RHO], clock[SUM_V] = rho, sum_v
+    clock[SUM_RATE] = numbers[TOTAL] - sum_beta if w.intercept else 0.0
     for k in range(N_COUNTERS):
         w.counters[k] = 0
     w.counters[WHO] = -1
@@ -217,7 +259,7 @@ def within(w: Walk, p: Split) -> Walk:
     """Return the walk with the tolerances that the clock was set with."""
     slack = Slack(
         p.numbers[TOL_F],
-        p.numbers[TOL_BETA],
+        _RATIO_BETA * p.numbers[LEVEL],
         _DEPENDENT,
         p.numbers[TOL_BALANCE],
         1e-14,
@@ -249,42 +291,47 @@ def note_events(w: Walk, p: Split) -> None:
     """Count what a walk did."""
     p.counts[ALL_EVENTS] += w.counters[EVENTS]
     p.counts[SINCE_REFRESH] += w.counters[EVENTS]
+    p.counts[SINCE_AUDIT] += w.counters[EVENTS]
     w.counters[EVENTS] = 0
 
 
 @compiled
 def landed(w: Walk, p: Split) -> bool:
-    """Put betas that are at an end there, b in its middle if nobody is free, and judge; False: not exact."""
-    e = w.examples
-    _, level, _, _, _ = units_of(e, w.motion.v, w.n)
-    rounding = 4.0 * EPS * level
-    if leave_ends(w, 1e-13 * level, _DUST * level, rounding):
+    """Put betas that are at an end there, b in its middle if nobody is free, and judge; False: not exact.
+
+    A walk in which nobody was let beyond a limit keeps f and beta together, but for rounding: only now and then is it
+    judged by more.
+    """
+    level = p.numbers[LEVEL]
+    if leave_ends(w, 1e-13 * level, _DUST * level, 4.0 * EPS * level):
         return False
     if w.factor.size[1] == 0 and w.intercept:
         w.clock[B] += center(w)
-    return exact(w, p)
+    astray = w.counters[LAPS] + w.counters[THROUGH] + p.counts[SPREADS] > 0
+    due = p.counts[SINCE_AUDIT] + w.counters[EVENTS] >= SINCE_EXACT
+    return exact(w, p) if astray or due else True
 
 
 @compiled
 def exact(w: Walk, p: Split) -> bool:
     """Compute the f of free examples afresh, and say whether the state is optimal, as ``follow`` asks for."""
-    e, b = w.examples, w.clock[B]
+    e, b, level, total = w.examples, w.clock[B], p.numbers[LEVEL], p.numbers[TOTAL]
+    p.counts[SINCE_AUDIT] = -w.counters[EVENTS]
     for k in range(w.factor.size[0]):
         slot = w.factor.slot[k]
         if slot >= 0:
             e.f[slot] = product(w.rows[w.row_of[slot]], e.beta, w.n) + b
     gap, primal, resolution = gap_of(e, w.n, b)
-    kink, level, _, _, _ = units_of(e, w.motion.v, w.n)
     off_sum = 0.0
     if w.intercept:
-        off_sum = -p.numbers[TOTAL]
+        off_sum = -total
         for j in range(w.n):
             off_sum += e.beta[j]
         off_sum = abs(off_sum)
-        primal += p.numbers[TOTAL] * b
+        primal += total * b
     if off_sum > 1e-13 * level * w.n and w.factor.size[1] > 0:
         return False
-    gap += max(abs(b), kink) * off_sum
+    gap += max(abs(b), p.numbers[KINK]) * off_sum
     good: bool = gap <= max(_GOAL * max(abs(primal), abs(primal - gap)), resolution)
     return good
 
@@ -298,32 +345,58 @@ def product(x: Floats, y: Floats, n: int) -> float:
     return total
 
 
+def fill_tables(base: Losses, tables: Floats) -> None:
+    """Write kinks, bends of the slope at them, and outermost levels of losses (n,) into the rows of ``tables`` (6, n).
+
+    Kinks that do not exist are at 0, and have no bend.
+    """
+    kinks, levels, _ = base
+    there = np.isfinite(kinks)
+    tables[FIRST_KINK : SECOND_KINK + 1] = np.where(there, kinks, 0.0).T
+    tables[FIRST_BEND : SECOND_BEND + 1] = (levels[:, :-1] - levels[:, 1:]).T
+    tables[FIRST_LEVEL], tables[LAST_LEVEL] = levels[:, 0], levels[:, -1]
+
+
 @compiled
 def look(w: Walk, p: Split) -> None:
-    """Say where everyone stands, and what the robust objective is, not convex and with nothing dropped."""
-    e, base, b, theta = w.examples, p.base, w.clock[B], p.numbers[THETA]
-    objective = 0.0
-    for i in range(p.slots.size):
-        f, beta, last = e.f[p.slots[i]], e.beta[p.slots[i]], base.n_kinks[i]
-        low, high = p.walls.low[i], p.walls.high[i]
-        objective += 0.5 * beta * (f - b)
-        if last > 0:
-            objective -= base.levels[i, 0] * (f - base.kinks[i, 0])
-            for q in range(last):
-                objective += (base.levels[i, q] - base.levels[i, q + 1]) * max(0.0, f - base.kinks[i, q])
-        side = WITHIN
-        if f < low:
-            objective += (1.0 - theta) * base.levels[i, 0] * (f - low)
-            side = BELOW
-        elif f > high:
-            objective += (1.0 - theta) * base.levels[i, last] * (f - high)
-            side = BEYOND
-        p.at_wall[i] = abs(f - low) <= p.near or abs(f - high) <= p.near
-        if p.at_wall[i]:
-            nearest = BELOW if abs(f - low) < abs(f - high) else BEYOND
-            side = nearest if p.sides[i] == WITHIN else WITHIN
-        p.proper[i] = side
-    p.numbers[OBJECTIVE] = objective
+    """Say where everyone stands, and what the robust objective is, not convex and with nothing dropped.
+
+    Loops are such as vector instructions can take, and who is at a wall is looked for only where somebody is.
+    """
+    f, low, high, near = w.examples.f, p.walls.low, p.walls.high, w.motion.work
+    for j in range(w.n):
+        below, above = abs(f[j] - low[j]), abs(f[j] - high[j])
+        closest = below if below < above else above
+        near[j] = 1.0 if closest <= p.near else 0.0
+    for j in range(w.n):
+        p.proper[j] = (1 if f[j] > high[j] else 0) - (1 if f[j] < low[j] else 0)
+    p.at_wall[:] = False
+    if largest(near, w.n) > 0.0:
+        for j in range(w.n):
+            if near[j] > 0.0:
+                p.at_wall[j] = True
+                nearest = BELOW if abs(f[j] - low[j]) < abs(f[j] - high[j]) else BEYOND
+                p.proper[j] = nearest if p.sides[j] == WITHIN else WITHIN
+    p.numbers[OBJECTIVE] = objective(w, p)
+
+
+@compiled
+def objective(w: Walk, p: Split) -> float:
+    """Return the robust objective; see ``losses.values`` and ``robust_losses``."""
+    all_f, all_beta, b = w.examples.f, w.examples.beta, w.clock[B]
+    first, second = p.tables[FIRST_KINK], p.tables[SECOND_KINK]
+    bend, second_bend = p.tables[FIRST_BEND], p.tables[SECOND_BEND]
+    level, last, low, high = p.tables[FIRST_LEVEL], p.tables[LAST_LEVEL], p.walls.low, p.walls.high
+    convex, cut = 0.0, 0.0
+    for j in range(w.n):
+        f = all_f[j]
+        over, further = f - first[j], f - second[j]
+        under, above = f - low[j], f - high[j]
+        kinks = bend[j] * (over if over > 0.0 else 0.0) + second_bend[j] * (further if further > 0.0 else 0.0)
+        convex += 0.5 * all_beta[j] * (f - b) - level[j] * over + kinks
+        cut += level[j] * (under if under < 0.0 else 0.0) + last[j] * (above if above > 0.0 else 0.0)
+    value: float = convex + (1.0 - p.numbers[THETA]) * cut
+    return value
 
 
 @compiled
@@ -333,9 +406,9 @@ def choose_misplaced(p: Split) -> None:
     Who has come to a wall must try its other side. An example that stands there in the end, because others hold its f,
     is optimal on either side: when that has been tried, it rests there.
     """
-    for i in range(p.slots.size):
-        p.wrong[i] = p.proper[i] != p.sides[i] and not (p.at_wall[i] and p.resting[i])
-        p.resting[i] = p.at_wall[i]
+    for j in range(p.sides.size):
+        p.wrong[j] = p.proper[j] != p.sides[j] and not (p.at_wall[j] and p.resting[j])
+        p.resting[j] = p.at_wall[j]
 
 
 @compiled
@@ -347,15 +420,14 @@ def choose_loose(w: Walk, p: Split) -> bool:
     """
     e, fac = w.examples, w.factor
     kappa = w.kappa if w.intercept else 0.0
-    for i in range(p.slots.size):
-        slot = p.slots[i]
-        if not p.at_wall[i] or p.tried[i] or e.seg[slot] & 1:
+    for j in range(w.n):
+        if not p.at_wall[j] or p.tried[j] or e.seg[j] & 1:
             continue
-        p.tried[i] = True
+        p.tried[j] = True
         for k in range(fac.size[0]):
-            fac.column[k] = w.rows[w.row_of[fac.slot[k]], slot] + kappa if fac.slot[k] >= 0 else 0.0
-        own = e.diagonal[slot] + kappa
+            fac.column[k] = w.rows[w.row_of[fac.slot[k]], j] + kappa if fac.slot[k] >= 0 else 0.0
+        own = e.diagonal[j] + kappa
         if schur(fac, fac.column, own) > HELD * own:
-            p.wrong[i] = True
+            p.wrong[j] = True
             return True
     return False

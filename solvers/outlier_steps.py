@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from solvers import motion as loop
 from solvers import outlier_tracks as tracks
 from solvers.errors import NotOptimal
+from solvers.losses import Losses
 from solvers.outlier_legs import ConstantLeg, Leg, LinearLeg, Solution
-from solvers.outlier_rounds import THETA
-from solvers.outlier_tracks import Constants, Notes, steps_of_s, steps_of_theta
+from solvers.outlier_rounds import SWITCHED, THETA, Split
+from solvers.outlier_tracks import Constants, Notes, Pull, steps_of_s, steps_of_theta
 from solvers.partition import Partition, Rounds
 from solvers.robust_losses import Walling
 from solvers.segments import Changes, joined
@@ -42,17 +44,36 @@ class Jump:
 
 @dataclass
 class Walked:
-    """What a path is made of: legs in order, with a D-step between each two."""
+    """What a path is made of: legs in order, with a D-step between each two. They are put together when asked for."""
 
-    legs: list[Leg] = field(default_factory=list)
-    jumps: list[Jump] = field(default_factory=list)
+    made: Callable[[], tuple[list[Leg], list[Jump]]]
     events: int = 0
     stalls: int = 0  #: how often ties had to be spread
+
+    @cached_property
+    def _parts(self) -> tuple[list[Leg], list[Jump]]:
+        return self.made()
+
+    @property
+    def legs(self) -> list[Leg]:
+        """Stretches on which everyone stays on a side."""
+        return self._parts[0]
+
+    @property
+    def jumps(self) -> list[Jump]:
+        """D-steps, one at the end of each leg but the last."""
+        return self._parts[1]
 
 
 def stay(partition: Partition, start: float, end: float) -> Walked:
     """Return the path on which nobody is beyond a wall, and so nothing happens."""
-    return Walked([ConstantLeg(start, end, partition.sides.copy(), solution_of(partition))])
+    legs: list[Leg] = [ConstantLeg(start, end, partition.sides.copy(), solution_of(partition))]
+    return Walked(partial(_only, legs))
+
+
+def _only(legs: list[Leg]) -> tuple[list[Leg], list[Jump]]:
+    """Return legs without a D-step."""
+    return legs, []
 
 
 def solution_of(partition: Partition) -> Solution:
@@ -86,13 +107,19 @@ def walk_s(
             notes, kept = _roomier(notes), Constants._make(_doubled(kept))
         rounds.freshen()
     rounds.freshen(always=True)
-    notes, count = _trimmed(notes), int(notes.sizes[tracks.LEGS])
-    beta, b = kept.beta[:count].copy(), kept.b[:count].tolist()
+    return Walked(partial(_constant_legs, notes, kept, rounds.p), rounds.events, rounds.stalls)
+
+
+def _constant_legs(notes: Notes, kept: Constants, p: Split) -> tuple[list[Leg], list[Jump]]:
+    """Return the parts of an s path."""
+    notes = _trimmed(notes)
     legs: list[Leg] = [
-        ConstantLeg(first, last, notes.sides[k], Solution(beta[k], notes.seg[k], b[k]))
-        for k, (first, last) in enumerate(zip(notes.start.tolist(), notes.end.tolist(), strict=True))
+        ConstantLeg(start, end, notes.sides[k], Solution(kept.beta[k], notes.seg[k], b))
+        for k, (start, end, b) in enumerate(
+            zip(notes.start.tolist(), notes.end.tolist(), kept.b.tolist(), strict=False)
+        )
     ]
-    return _walked(rounds, notes, legs)
+    return legs, _jumps(notes, p)
 
 
 def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) -> Walked:
@@ -107,10 +134,11 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
     notes = _empty_notes(partition.slots.size)
     log = empty_log(n, SEGMENTS, SEGMENTS * (state.n_free + 16) + n)
     stops = Stops(np.full(n, -np.inf), np.full(n, np.inf), partition.tolerance)
+    pull = Pull(np.zeros(n), np.zeros(n))
     at_once: dict[int, Solution] = {}
     rounds.part_at_walls()
     while True:
-        exit_ = rounds.run(steps_of_theta, notes, log, stops, end, until=STOPS_OF_THETA)
+        exit_ = rounds.run(steps_of_theta, notes, log, stops, pull, end, until=STOPS_OF_THETA)
         if exit_ == loop.DONE:
             break
         partition.theta = float(rounds.p.numbers[THETA])
@@ -129,17 +157,16 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
             rounds.w.counters[loop.STRIDE_END] += tracks.PORTION_EVENTS
         rounds.freshen()
     rounds.freshen(always=True)
+    made = partial(_linear_legs, partition.base, notes, log, end, at_once, rounds.p)
+    return Walked(made, rounds.events, rounds.stalls)
+
+
+def _linear_legs(
+    base: Losses, notes: Notes, log: Log, goal: float, at_once: dict[int, Solution], p: Split
+) -> tuple[list[Leg], list[Jump]]:
+    """Return the parts of a theta path, whose slots are positions."""
     notes = _trimmed(notes)
-    return _walked(rounds, notes, _linear_legs(partition, notes, log, end, at_once))
-
-
-def _linear_legs(partition: Partition, notes: Notes, log: Log, goal: float, at_once: dict[int, Solution]) -> list[Leg]:
-    """Return the legs of a theta path, by position instead of by slot."""
     segments, changes = joined([log])
-    position = np.full(partition.state.n_slots, -1, np.int32)
-    position[partition.slots] = np.arange(partition.slots.size)
-    segments = segments._replace(slot=position[segments.slot])
-    changes = changes._replace(slot=position[changes.slot].astype(np.int64))
     legs: list[Leg] = []
     before = [*notes.before.tolist(), [segments.start_rho.size, changes.rho.size]]
     for k, (start, end) in enumerate(zip(notes.start.tolist(), notes.end.tolist(), strict=True)):
@@ -149,21 +176,21 @@ def _linear_legs(partition: Partition, notes: Notes, log: Log, goal: float, at_o
         (first, first_change), (last, last_change) = before[k], before[k + 1]
         mine = segments.part(slice(first, last), first_change)
         events = Changes._make(a[first_change:last_change] for a in changes)
-        legs.append(LinearLeg(start, end, goal, notes.sides[k], partition.base, notes.seg[k], mine, events))
-    return legs
+        legs.append(LinearLeg(start, end, goal, notes.sides[k], base, notes.seg[k], mine, events))
+    return legs, _jumps(notes, p)
 
 
-def _walked(rounds: Rounds, notes: Notes, legs: list[Leg]) -> Walked:
-    """Put a path together."""
-    who, to = rounds.p.who.tolist(), rounds.p.to.tolist()
+def _jumps(notes: Notes, p: Split) -> list[Jump]:
+    """Return the D-steps."""
+    count = int(p.counts[SWITCHED])
+    who, to = p.who[:count].tolist(), p.to[:count].tolist()
     switched = [0, *notes.switched.tolist()]
-    jumps = [
+    return [
         Jump(value, list(zip(who[first:last], to[first:last], strict=True)), count, drop)
         for value, first, last, count, drop in zip(
             notes.end.tolist(), switched, switched[1:], notes.rounds.tolist(), notes.drop.tolist(), strict=False
         )
     ]
-    return Walked(legs, jumps, rounds.events, rounds.stalls)
 
 
 def _empty_notes(m: int) -> Notes:

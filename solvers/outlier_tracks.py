@@ -18,9 +18,12 @@ from solvers.outlier_rounds import (
     INEXACT,
     LEAVING,
     LEFT,
+    LEVEL,
     NEED_ROWS,
     OBJECTIVE,
     ROUNDS,
+    SINCE_AUDIT,
+    SINCE_EXACT,
     STAGE,
     START_OBJECTIVE,
     STOPPING,
@@ -29,12 +32,14 @@ from solvers.outlier_rounds import (
     THETA,
     TRACKING,
     Split,
-    drive,
+    add_row,
     exact,
     look,
     note_events,
     outermost_level,
     place_levels,
+    place_walls,
+    rest,
     set_clock,
     take_sides,
     within,
@@ -59,12 +64,12 @@ LEGS, JUMPS, STILL, FIRST = range(4)
 
 
 class Notes(NamedTuple):
-    """What is written down of each leg and of the D-step at its end; room for k of them, m examples."""
+    """What is written down of each leg and of the D-step at its end; room for k of them, n slots."""
 
     start: Floats  #: (k,) value of the parameter at the start of the leg
     end: Floats  #: (k,)
-    sides: Sides  #: (k, m)
-    seg: Sides  #: (k, m) places on the staircase at the start
+    sides: Sides  #: (k, n)
+    seg: Sides  #: (k, n) places on the staircase at the start
     before: Ints  #: (k, 2) how many segments and changes the log had at the start
     drop: Floats  #: (k,) of the objective
     rounds: Ints  #: (k,)
@@ -72,10 +77,17 @@ class Notes(NamedTuple):
     sizes: Ints  #: (4,) legs, D-steps; C-steps in a row without progress; who came to a wall first
 
 
-class Constants(NamedTuple):
-    """The coefficients on legs on which nothing moves; room for k of them, m examples."""
+class Pull(NamedTuple):
+    """What outliers do to f as theta moves, kept up from one leg to the next."""
 
-    beta: Floats  #: (k, m)
+    by: Floats  #: (n,) the rate, per theta, of the betas of bound outliers
+    sum: Floats  #: (n,) their kernel rows times that
+
+
+class Constants(NamedTuple):
+    """The coefficients on legs on which nothing moves; room for k of them, n slots."""
+
+    beta: Floats  #: (k, n)
     b: Floats  #: (k,)
 
 
@@ -84,9 +96,9 @@ def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
     """Note how everyone stands at the start of a leg."""
     k = notes.sizes[LEGS]
     notes.start[k] = start
-    for i in range(p.slots.size):
-        notes.sides[k, i] = p.sides[i]
-        notes.seg[k, i] = w.examples.seg[p.slots[i]]
+    for j in range(w.n):
+        notes.sides[k, j] = p.sides[j]
+        notes.seg[k, j] = w.examples.seg[j]
 
 
 @compiled
@@ -148,8 +160,8 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, in
             ends[0] = nearest
             place_walls(p, zero, inwards * nearest)
             look(w, p)
-            for i in range(p.slots.size):
-                p.wrong[i] = p.sides[i] == WITHIN if p.at_wall[i] else p.proper[i] != p.sides[i]
+            for j in range(w.n):
+                p.wrong[j] = p.sides[j] == WITHIN if p.at_wall[j] else p.proper[j] != p.sides[j]
             begin_jump(p, notes)
         outcome = finish_jump(w, p, notes)
         if outcome != DONE:
@@ -159,8 +171,8 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, in
 @compiled
 def keep(w: Walk, p: Split, kept: Constants, k: int) -> None:
     """Write the coefficients down."""
-    for i in range(p.slots.size):
-        kept.beta[k, i] = w.examples.beta[p.slots[i]]
+    for j in range(w.n):
+        kept.beta[k, j] = w.examples.beta[j]
     kept.b[k] = w.clock[0]
 
 
@@ -168,23 +180,15 @@ def keep(w: Walk, p: Split, kept: Constants, k: int) -> None:
 def nearest_wall(w: Walk, p: Split, zero: Walls) -> float:
     """Return how far in walls must be to reach the first of those within."""
     nearest = np.inf
-    for i in range(p.slots.size):
-        if p.sides[i] == WITHIN:
-            f = w.examples.f[p.slots[i]]
-            nearest = min(nearest, f - zero.low[i], zero.high[i] - f)
+    for j in range(w.n):
+        f = w.examples.f[j]
+        room = min(f - zero.low[j], zero.high[j] - f)
+        nearest = min(nearest, room if p.sides[j] == WITHIN else np.inf)
     return nearest
 
 
-@compiled
-def place_walls(p: Split, zero: Walls, depth: float) -> None:
-    """Put the walls ``depth`` further in than they are at zero."""
-    for i in range(p.slots.size):
-        p.walls.low[i] = zero.low[i] + depth
-        p.walls.high[i] = zero.high[i] - depth
-
-
 @compiled_allocating
-def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, stops: Stops, end: float) -> int:
+def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, stops: Stops, pull: Pull, end: float) -> int:
     """Let theta fall to ``end``, and write every linear piece into the log.
 
     Stops with NOTES_FULL, STUCK, STRIDE, AT_ONCE where a leg has no length, TIED and LOST where a C-step stalls or has
@@ -198,10 +202,10 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, stops: Stops, end:
             begin_leg(w, p, notes, p.numbers[THETA])
             notes.before[notes.sizes[LEGS], 0] = log.sizes[SEGMENTS]
             notes.before[notes.sizes[LEGS], 1] = log.sizes[CHANGES]
-            set_out(w, p, stops, end)
+            leave_for(w, p, stops, end)
             counts[STAGE] = LEAVING
         if counts[STAGE] == LEAVING:
-            if not drive(w):
+            if not drive_outliers(w, p, pull, end):
                 return NEED_ROWS
             counts[STAGE] = LEFT
         if counts[STAGE] == LEFT:
@@ -224,7 +228,7 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, stops: Stops, end:
         if counts[STAGE] == STOPPING:
             if notes.sizes[FIRST] < 0:
                 return DONE
-            if not exact(w, p):
+            if counts[SINCE_AUDIT] >= SINCE_EXACT and not exact(w, p):
                 return INEXACT
             counts[STAGE] = SWITCHING
         if counts[STAGE] == SWITCHING:
@@ -238,26 +242,48 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, stops: Stops, end:
 
 
 @compiled
-def set_out(w: Walk, p: Split, stops: Stops, end: float) -> None:
+def leave_for(w: Walk, p: Split, stops: Stops, end: float) -> None:
     """Give everyone the losses of the end, the rates that lead there, and the walls that stop the way."""
-    e, motion = w.examples, w.motion
-    e.dkinks[:] = 0.0
-    e.dlevels[:] = 0.0
-    motion.v[:] = 0.0
-    motion.dbeta[:] = 0.0
-    for i in range(p.slots.size):
-        slot = p.slots[i]
-        place_levels(w, p, i, end)
-        rate = (end - p.numbers[THETA]) * outermost_level(p, i)
-        for q in range(e.dlevels.shape[1]):
-            e.dlevels[slot, q] = rate
-        if e.seg[slot] & 1 == 0:
-            motion.v[slot] = e.levels[slot, e.seg[slot] // 2] - e.beta[slot]
-        stops.low[slot], stops.high[slot] = p.walls.low[i], p.walls.high[i]
-        if p.sides[i] == BELOW:
-            stops.low[slot], stops.high[slot] = -np.inf, p.walls.low[i]
-        elif p.sides[i] == BEYOND:
-            stops.low[slot], stops.high[slot] = p.walls.high[i], np.inf
+    e = w.examples
+    rest(w)
+    for j in range(w.n):
+        side = p.sides[j]
+        stops.low[j] = -np.inf if side == BELOW else p.walls.high[j] if side == BEYOND else p.walls.low[j]
+        stops.high[j] = np.inf if side == BEYOND else p.walls.low[j] if side == BELOW else p.walls.high[j]
+        if side != WITHIN:
+            place_levels(w, p, j, end)
+            rate = (end - p.numbers[THETA]) * outermost_level(p, j)
+            for q in range(e.dlevels.shape[1]):
+                e.dlevels[j, q] = rate
+            if e.seg[j] & 1 == 0:
+                w.motion.v[j] = rate
+
+
+@compiled
+def drive_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
+    """Take up who has become a bound outlier, or is one no more; False: somebody's kernel row is missing.
+
+    Without the row of one who is no more, all are summed up anew.
+    """
+    bound = w.motion.work
+    for j in range(w.n):
+        moves = p.sides[j] != WITHIN and w.examples.seg[j] & 1 == 0
+        bound[j] = outermost_level(p, j) if moves else 0.0
+        if bound[j] == 0.0 and pull.by[j] != 0.0 and w.row_of[j] < 0:
+            pull.by[:] = 0.0
+            pull.sum[:] = 0.0
+    for j in range(w.n):
+        if bound[j] != pull.by[j] and w.row_of[j] < 0:
+            return False
+    for j in range(w.n):
+        change = bound[j] - pull.by[j]
+        if change != 0.0:
+            add_row(w, j, change, pull.sum)
+            pull.by[j] = bound[j]
+    way = end - p.numbers[THETA]
+    for j in range(w.n):
+        w.motion.drive[j] = way * pull.sum[j]
+    return True
 
 
 @compiled
@@ -272,14 +298,13 @@ def arrive(w: Walk, p: Split, notes: Notes, end: float, stopped: bool) -> None:
     notes.sizes[LEGS] = k + 1
     notes.sizes[FIRST] = w.counters[WHO] if stopped else -1
     notes.sizes[STILL] = notes.sizes[STILL] + 1 if notes.start[k] - theta <= STANDSTILL else 0
-    e.dkinks[:] = 0.0
-    e.dlevels[:] = 0.0
-    for i in range(p.slots.size):
-        slot = p.slots[i]
-        place_levels(w, p, i, theta)
-        level = e.levels[slot, e.seg[slot] // 2]
-        if e.seg[slot] & 1 == 0 and abs(e.beta[slot] - level) <= 1e-13 * abs(p.base.levels[i, 0]):
-            e.beta[slot] = level
+    rest(w)
+    for j in range(w.n):
+        if p.sides[j] != WITHIN:
+            place_levels(w, p, j, theta)
+        level = e.levels[j, e.seg[j] // 2]
+        if e.seg[j] & 1 == 0 and abs(e.beta[j] - level) <= 1e-13 * p.numbers[LEVEL]:
+            e.beta[j] = level
 
 
 @compiled
@@ -290,9 +315,8 @@ def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
     """
     look(w, p)
     still = notes.sizes[STILL] > 0
-    for i in range(p.slots.size):
-        slot = p.slots[i]
-        tied = slot == notes.sizes[FIRST] or (not still and w.examples.seg[slot] & 1 == 0)
-        p.wrong[i] = tied if p.at_wall[i] else p.proper[i] != p.sides[i]
+    for j in range(w.n):
+        tied = j == notes.sizes[FIRST] or (not still and w.examples.seg[j] & 1 == 0)
+        p.wrong[j] = tied if p.at_wall[j] else p.proper[j] != p.sides[j]
         if still:
-            p.resting[i] = p.at_wall[i]
+            p.resting[j] = p.at_wall[j]

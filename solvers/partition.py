@@ -24,10 +24,10 @@ from solvers.audit import audited, scales
 from solvers.errors import NotOptimal
 from solvers.follow import follow
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
-from solvers.losses import Losses
-from solvers.outlier_rounds import Split
+from solvers.losses import Losses, leaving
+from solvers.outlier_rounds import ROWS_OF_TABLES, Split, fill_tables
 from solvers.passage import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, tolerances, walk_of
-from solvers.robust_losses import Sides, Walls, outermost
+from solvers.robust_losses import WITHIN, Sides, Walls, outermost
 from solvers.settle import perturb
 from solvers.state import PathState, empty_motion
 
@@ -72,43 +72,62 @@ class Partition:
         """Return the robust objective, not convex and with nothing dropped."""
         return Rounds(self).look()
 
+    def by_slot(self) -> tuple[Losses, Walls, Sides]:
+        """Return convex losses, walls and sides of all slots, (n_slots,); those of the examples have no others."""
+        n = self.state.n_slots
+        if self.slots.size == n and bool((self.slots == np.arange(n)).all()):
+            return self.base, self.walls, self.sides
+        base, walls = leaving(n), Walls(np.full(n, -np.inf), np.full(n, np.inf))
+        for there, own in zip((*base, *walls), (*self.base, *self.walls), strict=True):
+            there[self.slots] = own
+        sides = np.full(n, WITHIN, np.int8)
+        sides[self.slots] = self.sides
+        return base, walls, sides
+
 
 class Rounds:
     """One walk of a partition with all it works on, for as many steps as it takes; it answers what they ask for.
 
     Attributes
     ----------
-    w, p : what the compiled steps work on; ``p`` has the sides of the partition, and changes them
+    w, p : what the compiled steps work on, by slot
     stalls : how often ties had to be spread
     """
 
     def __init__(self, partition: Partition) -> None:
-        m = partition.slots.size
         self.state = partition.state
         self.stalls = 0
         self.w: loop.Walk
+        self._slots = partition.slots
         self._motion = empty_motion(self.state.capacity)
+        n = self.state.n_slots
         self.p = Split(
-            partition.slots,
-            partition.base,
-            partition.walls,
-            partition.sides,
-            np.zeros(m, np.bool_),
-            np.zeros(m, np.int8),
-            np.zeros(m, np.bool_),
-            np.zeros(m, np.bool_),
-            np.zeros(m, np.bool_),
-            np.empty(2 * m + 64, np.int64),
-            np.empty(2 * m + 64, np.int8),
+            *partition.by_slot(),
+            np.empty((ROWS_OF_TABLES, n)),
+            np.zeros(n, np.bool_),
+            np.zeros(n, np.int8),
+            np.zeros(n, np.bool_),
+            np.zeros(n, np.bool_),
+            np.zeros(n, np.bool_),
+            np.empty(2 * n + 64, np.int64),
+            np.empty(2 * n + 64, np.int8),
             partition.tolerance,
             np.zeros(rounds.N_NUMBERS),
             np.zeros(rounds.N_COUNTS, np.int64),
         )
-        self.p.numbers[rounds.THETA] = partition.theta
-        self.p.numbers[rounds.TOTAL] = self.state.total
+        fill_tables(self.p.base, self.p.tables)
+        units = scales(self.state, self._motion.v)
+        numbers = self.p.numbers
+        numbers[rounds.THETA], numbers[rounds.TOTAL] = partition.theta, self.state.total
+        numbers[rounds.KINK], numbers[rounds.LEVEL], numbers[rounds.DIAGONAL] = units[:3]
         if self.state.n_free == 0:
             self.state.kappa = mean_diagonal(self.state)
         self._renew()
+
+    @property
+    def sides(self) -> Sides:
+        """On which side the examples count, by position, (m,)."""
+        return self.p.sides[self._slots]
 
     @property
     def events(self) -> int:
@@ -149,15 +168,18 @@ class Rounds:
         Such examples may make up for each other as long as they count alike, and all stay at their walls. Whether they
         leave is told by the rates of f when the outliers' weights fall while the free f rest.
         """
-        self.look()
         p, state = self.p, self.state
-        who = np.flatnonzero(p.at_wall & (state.examples.seg[p.slots] & 1 == 0))
+        f = state.examples.f[: state.n_slots]
+        if min(np.abs(f - p.walls.low).min(), np.abs(f - p.walls.high).min()) > p.near:
+            return
+        self.look()
+        who = np.flatnonzero(p.at_wall & (state.examples.seg[: state.n_slots] & 1 == 0))
         if who.size == 0:
             return
         free = state.free_slots()
         shift = state.kappa if state.intercept else 0.0
-        block = state.kernel_rows(p.slots[who]) + shift
-        own, cross = block[:, p.slots[who]], block[:, free]
+        block = state.kernel_rows(who) + shift
+        own, cross = block[:, who], block[:, free]
         K = state.kernel_rows(free)[:, free] + shift
         rates = own - cross @ np.linalg.lstsq(K, cross.T, rcond=1e-12)[0]
         least = rounds.HELD * (float(np.diag(own).mean()) or 1.0)
@@ -232,21 +254,23 @@ class Rounds:
         return bool(off <= 1e-13 * level * self.state.n)
 
     def _drive(self) -> None:
-        """Compute what the moving betas do to f; and cache their kernel rows, with those of who stands near a wall."""
-        state, p, n = self.state, self.p, self.state.n_slots
-        v = self._motion.v[:n]
-        moving = np.flatnonzero(v)
-        f = state.examples.f[p.slots]
-        distance = np.minimum(np.abs(f - p.walls.low), np.abs(f - p.walls.high))
-        count = min(PREFETCH, p.slots.size)
-        near = p.slots[np.argpartition(distance, count - 1)[:count]]
+        """Cache the kernel rows of the moving betas, with those of who stands near a wall.
+
+        Where they do not fit, compute what the betas do to f.
+        """
+        state, p, slots, n = self.state, self.p, self._slots, self.state.n_slots
+        moving = np.flatnonzero(self._motion.v[:n])
         must = np.union1d(moving, state.free_slots())
-        wanted = np.union1d(must, near)
-        if wanted.size <= state.rows.max_rows:
-            need_rows(state, wanted)
-        self._motion.drive[:n] = combine(state, moving, v[moving])
+        if must.size > state.rows.max_rows:
+            self._motion.drive[:n] = combine(state, moving, self._motion.v[moving])
+            p.counts[rounds.STAGE] += 1
+        else:
+            f = state.examples.f[slots]
+            distance = np.minimum(np.abs(f - p.walls.low[slots]), np.abs(f - p.walls.high[slots]))
+            count = min(PREFETCH, slots.size)
+            wanted = np.union1d(must, slots[np.argpartition(distance, count - 1)[:count]])
+            need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
         self.w = self.w._replace(rows=state.rows.values, parent_rows=state.rows.values)
-        p.counts[rounds.STAGE] += 1
 
     def _correct(self) -> None:
         """Bring the state to the optimum of the losses it has."""
@@ -274,4 +298,5 @@ def settle(partition: Partition) -> int:
     steps = Rounds(partition)
     steps.settle()
     steps.freshen(always=True)
+    partition.sides = steps.sides
     return steps.events

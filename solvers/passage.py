@@ -239,34 +239,40 @@ def _settle(state: PathState, w: loop.Walk, units: Scales, trace: Trace, setting
 def set_motion(e: Examples, motion: Motion, n: int) -> None:
     """Turn everything that is off its place into a motion that ends there."""
     for j in range(n):
-        q = e.seg[j] // 2
-        p = e.n_kinks[j]
-        for k in range(MAX_KINKS):
-            e.dkinks[j, k] = 0.0
-        for k in range(MAX_KINKS + 1):
-            e.dlevels[j, k] = 0.0
-        motion.v[j] = 0.0
-        motion.dbeta[j] = 0.0
-        beta, f = e.beta[j], e.f[j]
-        if e.seg[j] & 1:
-            e.dlevels[j, q] = min(0.0, e.levels[j, q] - beta)
-            e.dlevels[j, q + 1] = max(0.0, e.levels[j, q + 1] - beta)
-            continue
-        for k in range(p):
-            if (k >= q and f > e.kinks[j, k]) or (k < q and f < e.kinks[j, k]):
-                e.dkinks[j, k] = e.kinks[j, k] - f
-        gap = e.levels[j, q] - beta
-        motion.v[j] = gap
-        if gap == 0.0 or p == 0:
-            continue
-        below = q == p or beta >= e.levels[j, q + 1]
-        above = q == 0 or beta <= e.levels[j, q - 1]
-        in_upper_box = q == p or (below and beta <= e.levels[j, q])
-        in_lower_box = q == 0 or (above and beta >= e.levels[j, q])
-        if in_upper_box and in_lower_box:
-            continue  # a pin: its box stands, and it moves straight to its level [Karasuyama & Takeuchi, eq. 4]
-        if below and above:
-            e.dlevels[j, q] = gap
-        else:
-            for k in range(p + 1):
-                e.dlevels[j, k] = e.levels[j, k] - beta
+        set_motion_of(e, motion, j)
+
+
+@compiled
+def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
+    """Turn what is off of one example into a motion that ends in its place."""
+    q = e.seg[j] // 2
+    p = e.n_kinks[j]
+    for k in range(MAX_KINKS):
+        e.dkinks[j, k] = 0.0
+    for k in range(MAX_KINKS + 1):
+        e.dlevels[j, k] = 0.0
+    motion.v[j] = 0.0
+    motion.dbeta[j] = 0.0
+    beta, f = e.beta[j], e.f[j]
+    if e.seg[j] & 1:
+        e.dlevels[j, q] = min(0.0, e.levels[j, q] - beta)
+        e.dlevels[j, q + 1] = max(0.0, e.levels[j, q + 1] - beta)
+        return
+    for k in range(p):
+        if (k >= q and f > e.kinks[j, k]) or (k < q and f < e.kinks[j, k]):
+            e.dkinks[j, k] = e.kinks[j, k] - f
+    gap = e.levels[j, q] - beta
+    motion.v[j] = gap
+    if gap == 0.0 or p == 0:
+        return
+    below = q == p or beta >= e.levels[j, q + 1]
+    above = q == 0 or beta <= e.levels[j, q - 1]
+    in_upper_box = q == p or (below and beta <= e.levels[j, q])
+    in_lower_box = q == 0 or (above and beta >= e.levels[j, q])
+    if in_upper_box and in_lower_box:
+        return  # a pin: its box stands, and it moves straight to its level [Karasuyama & Takeuchi, eq. 4]
+    if below and above:
+        e.dlevels[j, q] = gap
+    else:
+        for k in range(p + 1):
+            e.dlevels[j, k] = e.levels[j, k] - beta

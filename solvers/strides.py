@@ -89,7 +89,6 @@ def follow_path(w: Walk) -> int:
                     return UNBALANCED
                 w.clock[SUM_RATE] = w.clock[SUM_V]  # what was left of the sum was rounding
             continue
-        find_direction(w)
         rho, events = w.clock[RHO], w.counters[EVENTS]
         members, n_seen = choose(w)
         outcome = walk(w) if n_seen < 0 else stride(w, members, n_seen)
@@ -163,12 +162,13 @@ def choose(w: Walk) -> tuple[Ints, int]:
     ``counters[WHOLE]``), so that all may walk.
     """
     clock, counters = w.clock, w.counters
-    members = np.empty(w.n, np.int64)
     counters[STRIDE_END] = counters[EVENTS] + SHORT
     small = w.n < WHOLE_BELOW or (w.n < SMALL and w.n * w.factor.size[1] < WHOLE_WORK)
     if small or counters[EVENTS] < counters[WHOLE]:
         counters[STRIDE_END] = max(counters[EVENTS] + STRIDE_EVENTS, counters[WHOLE])
-        return members, -1
+        return np.empty(0, np.int64), -1
+    find_direction(w)
+    members = np.empty(w.n, np.int64)
     soon = w.motion.work
     expect(w, soon)
     horizon = 2.0 * clock[PACE]

@@ -154,14 +154,20 @@ def no_room(w: Walk, log: Log) -> bool:
 @compiled
 def step_to_wall(w: Walk, walls: Walls, step: float) -> tuple[float, int]:
     """Return the step and -1, or the shorter one to the first wall and who comes to it."""
-    who = -1
+    f, df, seg, low, high = w.examples.f, w.motion.df, w.examples.seg, walls.low, walls.high
+    most = -np.inf
     for j in range(w.n):
-        if w.examples.seg[j] & 1:
+        beyond = max(f[j] + step * df[j] - high[j], low[j] - f[j] - step * df[j])
+        most = max(most, beyond if seg[j] & 1 == 0 else -np.inf)
+    who = -1
+    if most <= walls.slack:
+        return step, who
+    for j in range(w.n):
+        if seg[j] & 1:
             continue
-        f, rate = w.examples.f[j], w.motion.df[j]
-        room = walls.high[j] - f if rate > 0.0 else f - walls.low[j]
-        if step * abs(rate) > room + walls.slack:
-            step, who = max(room, 0.0) / abs(rate), j
+        room = high[j] - f[j] if df[j] > 0.0 else f[j] - low[j]
+        if step * abs(df[j]) > room + walls.slack:
+            step, who = max(room, 0.0) / abs(df[j]), j
     return step, who
 
 
