@@ -9,21 +9,9 @@ from numpy.typing import NDArray
 
 from solvers.compile import compiled, compiled_allocating
 from solvers.motion import DONE, STRIDE, B, Walk
-from solvers.outlier_rounds import (
-    ALL_EVENTS,
-    AT_REST,
-    CHOSEN,
-    OBJECTIVE,
-    SINCE_REFRESH,
-    STAGE,
-    SWITCHED,
-    THETA,
-    Split,
-    look,
-    place_walls,
-    take_sides,
-)
-from solvers.outlier_rounds import ROUNDS as ROUNDS_NOW
+from solvers.outlier_rounds import AT_REST, CHOSEN, take_sides
+from solvers.outlier_sides import ALL_EVENTS, OBJECTIVE, SINCE_REFRESH, STAGE, SWITCHED, THETA, Split, look, place_walls
+from solvers.outlier_sides import ROUNDS as ROUNDS_NOW
 from solvers.robust_losses import WITHIN, Sides, Walls
 
 Floats = NDArray[np.float64]

@@ -9,15 +9,11 @@ walls, and stays within.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.audit import gap_of
 from solvers.compile import compiled, compiled_allocating
-from solvers.factor import schur
-from solvers.losses import Losses
 from solvers.motion import (
     BUDGET,
     DONE,
@@ -34,10 +30,30 @@ from solvers.motion import (
     Walk,
 )
 from solvers.motion import Tolerances as Slack
+from solvers.outlier_sides import (
+    ALL_EVENTS,
+    DIAGONAL,
+    KINK,
+    LEVEL,
+    OBJECTIVE,
+    ROUNDS,
+    SINCE_AUDIT,
+    SINCE_REFRESH,
+    SPREADS,
+    STAGE,
+    SWITCHED,
+    THETA,
+    TOL_BALANCE,
+    TOL_F,
+    TOTAL,
+    Split,
+    choose_loose,
+    choose_misplaced,
+    look,
+    place_levels,
+)
 from solvers.passage import DEFAULT, EPS, set_motion_of
-from solvers.robust_losses import BELOW, BEYOND, WITHIN, Sides, Walls
 from solvers.settle import center, leave_ends
-from solvers.step import largest
 from solvers.strides import WHOLE_WORK, follow_path
 
 Floats = NDArray[np.float64]
@@ -46,53 +62,18 @@ Bools = NDArray[np.bool_]
 
 ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
 MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
-HELD = 1e-9  #: a squared distance to the span of examples at kinks, of the diagonal, that counts as none
 SINCE_EXACT = 100  #: events after which a round ends with an audit
 FEW = 64  #: events that a round may have without being walked in strides
 
 # Exits, beyond those of solvers.motion and solvers.tracking
 NEED_ROWS, SWITCHES_FULL, INEXACT, ROSE, ENDLESS = range(20, 25)
 
-# Rows of the tables
-FIRST_KINK, SECOND_KINK, FIRST_BEND, SECOND_BEND, FIRST_LEVEL, LAST_LEVEL = range(6)
-ROWS_OF_TABLES = 6
-
 # Stages of a D-step, and of a C-step
 AT_REST, CHOSEN, SET_OUT, DRIVEN, WALKING, ARRIVED = range(6)
 LEAVING, LEFT, TRACKING, STOPPING, SWITCHING = range(6, 11)
 
-# Entries of the numbers
-THETA, OBJECTIVE, START_OBJECTIVE, TOTAL, TOL_F, TOL_BALANCE, KINK, LEVEL, DIAGONAL = range(9)
-N_NUMBERS = 9
-
-# Entries of the counts
-STAGE, ROUNDS, SWITCHED, ALL_EVENTS, SINCE_REFRESH, SINCE_AUDIT, SPREADS = range(7)
-N_COUNTS = 7
-
 _RATIO_F, _RATIO_BETA, _DEPENDENT = DEFAULT.ratio_f, DEFAULT.ratio_beta, DEFAULT.dependent
 _DUST, _GOAL = DEFAULT.dust, DEFAULT.goal
-
-
-class Split(NamedTuple):
-    """Everyone's convex loss, walls and side, by slot (n,), and what a D-step works with and writes down.
-
-    Of the numbers, those of the kink, the level and the diagonal are the units of the path, see ``audit.Scales``.
-    """
-
-    base: Losses
-    walls: Walls
-    sides: Sides
-    tables: Floats  #: (6, n) the convex losses once more, see ``fill_tables``
-    resting: Bools  #: who stands at a wall, and has tried both sides
-    proper: Sides  #: the true side of everyone; of those at a wall, the other one than they count on
-    at_wall: Bools
-    wrong: Bools  #: who takes the proper side next, and its levels
-    tried: Bools  #: who has been looked at, in this D-step, whether he can leave his wall alone
-    who: Ints  #: (switches,) who has switched, in order
-    to: Sides  #: (switches,) and to which side
-    near: float  #: how close to its wall an f is at it
-    numbers: Floats
-    counts: Ints
 
 
 @compiled_allocating
@@ -164,32 +145,6 @@ def switch(w: Walk, p: Split) -> None:
             k = p.counts[SWITCHED]
             p.who[k], p.to[k] = j, p.proper[j]
             p.counts[SWITCHED] = k + 1
-
-
-@compiled
-def place_levels(w: Walk, p: Split, j: int, theta: float) -> None:
-    """Give an example the levels of its side at a theta, see ``robust_losses.conditional``."""
-    cut = (1.0 - theta) * outermost_level(p, j)
-    for q in range(p.base.levels.shape[1]):
-        w.examples.levels[j, q] = p.base.levels[j, q] - cut
-
-
-@compiled
-def place_walls(p: Split, zero: Walls, depth: float) -> None:
-    """Put the walls ``depth`` further in than they are at zero."""
-    for j in range(p.sides.size):
-        p.walls.low[j] = zero.low[j] + depth
-        p.walls.high[j] = zero.high[j] - depth
-
-
-@compiled
-def outermost_level(p: Split, j: int) -> float:
-    """Return the level of the piece beyond the wall of an outlier; 0 for who is within."""
-    if p.sides[j] == WITHIN:
-        return 0.0
-    last = p.base.levels.shape[1] - 1
-    level: float = p.base.levels[j, 0 if p.sides[j] == BELOW else last]
-    return level
 
 
 @compiled
@@ -343,91 +298,3 @@ def product(x: Floats, y: Floats, n: int) -> float:
     for j in range(n):
         total += x[j] * y[j]
     return total
-
-
-def fill_tables(base: Losses, tables: Floats) -> None:
-    """Write kinks, bends of the slope at them, and outermost levels of losses (n,) into the rows of ``tables`` (6, n).
-
-    Kinks that do not exist are at 0, and have no bend.
-    """
-    kinks, levels, _ = base
-    there = np.isfinite(kinks)
-    tables[FIRST_KINK : SECOND_KINK + 1] = np.where(there, kinks, 0.0).T
-    tables[FIRST_BEND : SECOND_BEND + 1] = (levels[:, :-1] - levels[:, 1:]).T
-    tables[FIRST_LEVEL], tables[LAST_LEVEL] = levels[:, 0], levels[:, -1]
-
-
-@compiled
-def look(w: Walk, p: Split) -> None:
-    """Say where everyone stands, and what the robust objective is, not convex and with nothing dropped.
-
-    Loops are such as vector instructions can take, and who is at a wall is looked for only where somebody is.
-    """
-    f, low, high, near = w.examples.f, p.walls.low, p.walls.high, w.motion.work
-    for j in range(w.n):
-        below, above = abs(f[j] - low[j]), abs(f[j] - high[j])
-        closest = below if below < above else above
-        near[j] = 1.0 if closest <= p.near else 0.0
-    for j in range(w.n):
-        p.proper[j] = (1 if f[j] > high[j] else 0) - (1 if f[j] < low[j] else 0)
-    p.at_wall[:] = False
-    if largest(near, w.n) > 0.0:
-        for j in range(w.n):
-            if near[j] > 0.0:
-                p.at_wall[j] = True
-                nearest = BELOW if abs(f[j] - low[j]) < abs(f[j] - high[j]) else BEYOND
-                p.proper[j] = nearest if p.sides[j] == WITHIN else WITHIN
-    p.numbers[OBJECTIVE] = objective(w, p)
-
-
-@compiled
-def objective(w: Walk, p: Split) -> float:
-    """Return the robust objective; see ``losses.values`` and ``robust_losses``."""
-    all_f, all_beta, b = w.examples.f, w.examples.beta, w.clock[B]
-    first, second = p.tables[FIRST_KINK], p.tables[SECOND_KINK]
-    bend, second_bend = p.tables[FIRST_BEND], p.tables[SECOND_BEND]
-    level, last, low, high = p.tables[FIRST_LEVEL], p.tables[LAST_LEVEL], p.walls.low, p.walls.high
-    convex, cut = 0.0, 0.0
-    for j in range(w.n):
-        f = all_f[j]
-        over, further = f - first[j], f - second[j]
-        under, above = f - low[j], f - high[j]
-        kinks = bend[j] * (over if over > 0.0 else 0.0) + second_bend[j] * (further if further > 0.0 else 0.0)
-        convex += 0.5 * all_beta[j] * (f - b) - level[j] * over + kinks
-        cut += level[j] * (under if under < 0.0 else 0.0) + last[j] * (above if above > 0.0 else 0.0)
-    value: float = convex + (1.0 - p.numbers[THETA]) * cut
-    return value
-
-
-@compiled
-def choose_misplaced(p: Split) -> None:
-    """Choose who is not on the side where he should be.
-
-    Who has come to a wall must try its other side. An example that stands there in the end, because others hold its f,
-    is optimal on either side: when that has been tried, it rests there.
-    """
-    for j in range(p.sides.size):
-        p.wrong[j] = p.proper[j] != p.sides[j] and not (p.at_wall[j] and p.resting[j])
-        p.resting[j] = p.at_wall[j]
-
-
-@compiled
-def choose_loose(w: Walk, p: Split) -> bool:
-    """Of those who rest at a wall, choose one whom nobody at a kink holds there; False: there is none.
-
-    Several who switch together may make up for each other, such as examples with the same features and different
-    labels; one of them alone moves.
-    """
-    e, fac = w.examples, w.factor
-    kappa = w.kappa if w.intercept else 0.0
-    for j in range(w.n):
-        if not p.at_wall[j] or p.tried[j] or e.seg[j] & 1:
-            continue
-        p.tried[j] = True
-        for k in range(fac.size[0]):
-            fac.column[k] = w.rows[w.row_of[fac.slot[k]], j] + kappa if fac.slot[k] >= 0 else 0.0
-        own = e.diagonal[j] + kappa
-        if schur(fac, fac.column, own) > HELD * own:
-            p.wrong[j] = True
-            return True
-    return False

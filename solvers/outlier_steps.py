@@ -15,7 +15,7 @@ from solvers import outlier_tracks as tracks
 from solvers.errors import NotOptimal
 from solvers.losses import Losses
 from solvers.outlier_legs import ConstantLeg, Leg, LinearLeg, Solution
-from solvers.outlier_rounds import SWITCHED, THETA, Split
+from solvers.outlier_sides import SWITCHED, THETA, Split
 from solvers.outlier_tracks import Constants, Notes, Pull, steps_of_s, steps_of_theta
 from solvers.partition import Partition, Rounds
 from solvers.robust_losses import Walling
@@ -222,7 +222,7 @@ def _trimmed(notes: Notes) -> Notes:
 
 def _longer(log: Log) -> Log:
     """Return a log with twice the room."""
-    return Log._make([*_doubled(log[:-3]), log.sizes, log.seen, log.free])
+    return Log._make([*_doubled(log[:-2]), log.sizes, log.seen])
 
 
 def _doubled(arrays: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:

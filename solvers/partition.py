@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from solvers import motion as loop
 from solvers import outlier_rounds as rounds
+from solvers import outlier_sides as split
 from solvers.audit import audited, scales
 from solvers.errors import NotOptimal
 from solvers.follow import follow
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
 from solvers.losses import Losses, leaving
-from solvers.outlier_rounds import ROWS_OF_TABLES, Split, fill_tables
+from solvers.outlier_sides import ROWS_OF_TABLES, Split, fill_tables
 from solvers.passage import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, tolerances, walk_of
 from solvers.robust_losses import WITHIN, Sides, Walls, outermost
 from solvers.settle import perturb
@@ -112,14 +113,14 @@ class Rounds:
             np.empty(2 * n + 64, np.int64),
             np.empty(2 * n + 64, np.int8),
             partition.tolerance,
-            np.zeros(rounds.N_NUMBERS),
-            np.zeros(rounds.N_COUNTS, np.int64),
+            np.zeros(split.N_NUMBERS),
+            np.zeros(split.N_COUNTS, np.int64),
         )
         fill_tables(self.p.base, self.p.tables)
         units = scales(self.state, self._motion.v)
         numbers = self.p.numbers
-        numbers[rounds.THETA], numbers[rounds.TOTAL] = partition.theta, self.state.total
-        numbers[rounds.KINK], numbers[rounds.LEVEL], numbers[rounds.DIAGONAL] = units[:3]
+        numbers[split.THETA], numbers[split.TOTAL] = partition.theta, self.state.total
+        numbers[split.KINK], numbers[split.LEVEL], numbers[split.DIAGONAL] = units[:3]
         if self.state.n_free == 0:
             self.state.kappa = mean_diagonal(self.state)
         self._renew()
@@ -132,12 +133,12 @@ class Rounds:
     @property
     def events(self) -> int:
         """Breakpoints so far."""
-        return int(self.p.counts[rounds.ALL_EVENTS])
+        return int(self.p.counts[split.ALL_EVENTS])
 
     def look(self) -> float:
         """Find out where everyone stands, and return the robust objective."""
-        rounds.look(self.w, self.p)
-        return float(self.p.numbers[rounds.OBJECTIVE])
+        split.look(self.w, self.p)
+        return float(self.p.numbers[split.OBJECTIVE])
 
     def run(self, steps: Callable[..., int], *notes: Any, until: tuple[int, ...] = ()) -> int:
         """Make compiled steps, which write ``notes``, until they are done or want one of ``until``; returns that exit.
@@ -157,9 +158,9 @@ class Rounds:
     def settle(self) -> None:
         """From the optimum of any partition, let examples switch until everyone is on the true side."""
         self.look()
-        rounds.choose_misplaced(self.p)
+        split.choose_misplaced(self.p)
         self.p.tried[:] = False
-        self.p.counts[rounds.STAGE] = rounds.CHOSEN
+        self.p.counts[split.STAGE] = rounds.CHOSEN
         self.run(rounds.take_sides)
 
     def part_at_walls(self) -> None:
@@ -182,7 +183,7 @@ class Rounds:
         own, cross = block[:, who], block[:, free]
         K = state.kernel_rows(free)[:, free] + shift
         rates = own - cross @ np.linalg.lstsq(K, cross.T, rcond=1e-12)[0]
-        least = rounds.HELD * (float(np.diag(own).mean()) or 1.0)
+        least = split.HELD * (float(np.diag(own).mean()) or 1.0)
         push = np.zeros(who.size)
         levels = outermost(p.base.of(who), p.proper[who])
         for i, j in enumerate(who):
@@ -193,10 +194,10 @@ class Rounds:
 
     def freshen(self, *, always: bool = False) -> None:
         """Between steps, compute everyone's f afresh if that has been long ago, or ``always``; correct what is off."""
-        due = self.p.counts[rounds.STAGE] == rounds.AT_REST and self.p.counts[rounds.SINCE_REFRESH] > REFRESH_EVENTS
+        due = self.p.counts[split.STAGE] == rounds.AT_REST and self.p.counts[split.SINCE_REFRESH] > REFRESH_EVENTS
         if always or due:
             refresh(self.state)
-            self.p.counts[rounds.SINCE_REFRESH] = 0
+            self.p.counts[split.SINCE_REFRESH] = 0
             if not audited(self.state).good(DEFAULT.goal):
                 self._correct()
             else:
@@ -212,14 +213,14 @@ class Rounds:
         if not self._may_spread():
             raise NotOptimal(f"a walk stalled {MOST_SPREADS} times")
         self.stalls += 1
-        size = DEFAULT.perturbation * 3.0 ** self.p.counts[rounds.SPREADS]
-        self.p.counts[rounds.SPREADS] += 1
+        size = DEFAULT.perturbation * 3.0 ** self.p.counts[split.SPREADS]
+        self.p.counts[split.SPREADS] += 1
         units = scales(self.state, self._motion.v)
         random = np.random.default_rng(self.stalls).random((self.w.n, 2))
         perturb(self.w, random, size * units.kink, size * units.level)
 
     def _may_spread(self) -> bool:
-        return bool(self.p.counts[rounds.SPREADS] < MOST_SPREADS)
+        return bool(self.p.counts[split.SPREADS] < MOST_SPREADS)
 
     def _answer(self, exit_: int) -> None:
         state, p = self.state, self.p
@@ -239,13 +240,13 @@ class Rounds:
             size = 2 * p.who.size
             self.p = p._replace(who=np.resize(p.who, size), to=np.resize(p.to, size))
         elif exit_ == rounds.ROSE:
-            raise NotOptimal(f"the objective rose to {p.numbers[rounds.OBJECTIVE]} at a D-step")
+            raise NotOptimal(f"the objective rose to {p.numbers[split.OBJECTIVE]} at a D-step")
         elif exit_ == rounds.ENDLESS:
             raise NotOptimal(f"a D-step did not end within {rounds.MOST_ROUNDS} rounds")
         else:
             raise_for(exit_)
             self._correct()
-            p.counts[rounds.STAGE] += 1
+            p.counts[split.STAGE] += 1
 
     def _is_balanced(self) -> bool:
         """Say whether what the betas will be off their sum by at the end of the walk is rounding."""
@@ -263,7 +264,7 @@ class Rounds:
         must = np.union1d(moving, state.free_slots())
         if must.size > state.rows.max_rows:
             self._motion.drive[:n] = combine(state, moving, self._motion.v[moving])
-            p.counts[rounds.STAGE] += 1
+            p.counts[split.STAGE] += 1
         else:
             f = state.examples.f[slots]
             distance = np.minimum(np.abs(f - p.walls.low[slots]), np.abs(f - p.walls.high[slots]))
@@ -275,7 +276,7 @@ class Rounds:
     def _correct(self) -> None:
         """Bring the state to the optimum of the losses it has."""
         trace = follow(self.state, Trace())
-        self.p.counts[rounds.ALL_EVENTS] += self.w.counters[loop.EVENTS] + trace.events
+        self.p.counts[split.ALL_EVENTS] += self.w.counters[loop.EVENTS] + trace.events
         self.stalls += trace.stalls
         self._renew()
 

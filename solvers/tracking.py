@@ -17,6 +17,7 @@ from solvers.direction import find_direction, refine_if_needed
 from solvers.motion import (
     DONE,
     EVENTS,
+    EXCHANGES,
     RHO,
     SIDE,
     STARTED,
@@ -31,7 +32,7 @@ from solvers.motion import (
     Walk,
 )
 from solvers.motion import balanced as in_balance
-from solvers.step import advance, jump, longest_step
+from solvers.step import advance, jump, largest, longest_step
 from solvers.strides import start
 from solvers.walk import take_turn
 
@@ -64,7 +65,6 @@ class Log(NamedTuple):
     change_to: Ints
     sizes: Ints  #: (3,) used: segments, pool, changes
     seen: Ints  #: (slots,) everyone's place as it was last noted
-    free: Ints  #: (slots,) work
 
 
 def empty_log(slots: int, segments: int, pool: int) -> Log:
@@ -87,7 +87,6 @@ def empty_log(slots: int, segments: int, pool: int) -> Log:
         change_to=np.empty(changes, np.int64),
         sizes=np.zeros(3, np.int64),
         seen=np.empty(slots, np.int64),
-        free=np.empty(slots, np.int64),
     )
 
 
@@ -155,12 +154,13 @@ def no_room(w: Walk, log: Log) -> bool:
 def step_to_wall(w: Walk, walls: Walls, step: float) -> tuple[float, int]:
     """Return the step and -1, or the shorter one to the first wall and who comes to it."""
     f, df, seg, low, high = w.examples.f, w.motion.df, w.examples.seg, walls.low, walls.high
-    most = -np.inf
+    beyond, who = w.motion.work, -1
     for j in range(w.n):
-        beyond = max(f[j] + step * df[j] - high[j], low[j] - f[j] - step * df[j])
-        most = max(most, beyond if seg[j] & 1 == 0 else -np.inf)
-    who = -1
-    if most <= walls.slack:
+        then = f[j] + step * df[j]
+        above, below = then - high[j], low[j] - then
+        farthest = above if above > below else below
+        beyond[j] = farthest if seg[j] & 1 == 0 else 0.0
+    if largest(beyond, w.n) <= walls.slack:
         return step, who
     for j in range(w.n):
         if seg[j] & 1:
@@ -196,17 +196,13 @@ def jump_to_wall(w: Walk, walls: Walls) -> bool:
 @compiled
 def noted_turn(w: Walk, log: Log) -> int:
     """Let the example whose turn it is change sides, and note who has changed: an exchange moves others too."""
-    who = w.counters[WHO]
-    count = 0
-    for k in range(w.factor.size[0]):
-        if w.factor.slot[k] >= 0:
-            log.free[count] = w.factor.slot[k]
-            count += 1
+    who, exchanges = w.counters[WHO], w.counters[EXCHANGES]
     outcome = take_turn(w)
     if who >= 0 and w.counters[WHO] < 0:
-        for i in range(count):
-            if log.free[i] != who:
-                note_change(w, log, log.free[i])
+        if w.counters[EXCHANGES] > exchanges:
+            for j in range(w.n):
+                if j != who:
+                    note_change(w, log, j)
         note_change(w, log, who)
     return outcome
 
