@@ -103,6 +103,7 @@ def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progre
 
 
 def _copy(model: LiveEstimator) -> LiveEstimator:
+    model._check_fitted()
     copy = type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
     if copy.n_window_ < 2:
         raise InvalidInput(f"the window holds {copy.n_window_} examples; at least two are needed", field="window")

@@ -24,17 +24,13 @@ class Fitted:
 
     _window: Window
 
-    def _check_fitted(self) -> None:
-        """Raise scikit-learn's NotFittedError before the first examples."""
+    @property
+    def _learnt(self) -> Window:
+        """The window; raises scikit-learn's NotFittedError before the first examples."""
         if not hasattr(self, "_window"):
             from sklearn.exceptions import NotFittedError
 
             raise NotFittedError(f"this {type(self).__name__} has not seen any example; call fit, or update with some")
-
-    @property
-    def _learnt(self) -> Window:
-        """The window; raises NotFittedError before the first examples."""
-        self._check_fitted()
         return self._window
 
     def _check_features(self, X: ArrayLike, *, reset: bool) -> None:

@@ -124,7 +124,7 @@ class LiveEstimator(Fitted):
         NotPositiveSemidefinite, NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
         """
         edits = Edits(_mapping(relabel, "relabel"), _mapping(reweight, "reweight"), decay, C, robust)
-        is_set_anew = hasattr(self, "_window") and self._has_new_losses()
+        is_set_anew = hasattr(self, "_window") and self._set_anew()
         if add is None and remove is None and edits == NO_EDITS and not is_set_anew:
             raise InvalidInput("there is nothing to add, to remove or to change")
         X, y = (None, None) if add is None else _pair(add)
@@ -176,7 +176,7 @@ class LiveEstimator(Fitted):
             if X is None:
                 raise InvalidInput("the model has not seen any example; its first update adds some", field="add")
             window = self._new_window(rows, weights)
-        elif self._has_new_losses():
+        elif self._set_anew():
             edits = edits._replace(everyone=True)
         names = window.unused_keys(len(targets)) if keys is None else keys
         adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
@@ -217,8 +217,14 @@ class LiveEstimator(Fitted):
         self.n_features_in_ = window.width
         self.gamma_ = window.state.kernel.gamma
 
-    def _has_new_losses(self) -> bool:
-        """Say whether a parameter of the losses was set since the last update; one of the kernel cannot be.
+    def _check_fitted(self) -> None:
+        """Raise scikit-learn's NotFittedError before the first examples, InvalidInput if parameters are newer."""
+        self._learnt  # noqa: B018 - it raises
+        for name in self._set_anew():
+            raise InvalidInput("was set since the window was learnt; call update() first", field=name)
+
+    def _set_anew(self) -> list[str]:
+        """Return which parameters of the losses were set since the last update; one of the kernel cannot be.
 
         Raises
         ------
@@ -229,7 +235,7 @@ class LiveEstimator(Fitted):
             if name in KERNEL_PARAMETERS:
                 old, new = self._made_of[name], getattr(self, name)
                 raise InvalidInput(f"is {new!r}, but the window was learnt with {old!r}; call fit", field=name)
-        return bool(changed)
+        return changed
 
     def _report(self, trace: Trace, change: Change, seconds: float) -> UpdateReport:
         state = self._window.state
@@ -322,9 +328,8 @@ class LiveEstimator(Fitted):
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
-        self._check_fitted()
         robust = self._robust
-        return {**self._window.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
+        return {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
 
     @classmethod
     def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:

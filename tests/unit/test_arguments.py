@@ -159,6 +159,14 @@ def test_a_parameter_set_later_holds_for_the_whole_window() -> None:
 
 def test_a_parameter_set_later_is_enough_for_an_update() -> None:
     model = IncrementalSVC(C=3.0, gamma=0.5).fit(X, Y).set_params(C=30.0)
+    asked: list[Callable[[], object]] = [
+        lambda: leave_one_out(model),
+        lambda: model.regularization_path(0.1, 10.0),
+        lambda: model.outlier_path("s"),
+    ]
+    for ask in asked:
+        with pytest.raises(InvalidInput, match="C: was set since the window was learnt"):
+            ask()
     assert model.update().changed == 60
     wanted = IncrementalSVC(C=30.0, gamma=0.5).fit(X, Y).decision_function(X)
     np.testing.assert_allclose(model.decision_function(X), wanted, rtol=0, atol=1e-9)
