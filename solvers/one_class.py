@@ -34,6 +34,7 @@ class LiveOneClassSVM(LiveEstimator):
     """
 
     fit_intercept = True
+    _loss_parameters = ("nu",)
 
     def __init__(
         self,

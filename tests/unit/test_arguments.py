@@ -168,6 +168,8 @@ def test_a_parameter_set_later_is_enough_for_an_update() -> None:
         with pytest.raises(InvalidInput, match="C: was set since the window was learnt"):
             ask()
     assert model.update().changed == 60
+    one = IncrementalOneClassSVM(nu=0.5, gamma=0.5).fit(X).set_params(nu=0.2)
+    assert one.update().events > 0
     wanted = IncrementalSVC(C=30.0, gamma=0.5).fit(X, Y).decision_function(X)
     np.testing.assert_allclose(model.decision_function(X), wanted, rtol=0, atol=1e-9)
     with pytest.raises(InvalidInput, match="nothing to add"):
