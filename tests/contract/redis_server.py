@@ -27,6 +27,12 @@ def executable() -> str:
     return found
 
 
+def speaks_tls() -> bool:
+    """Whether the server was built with TLS: one that was not does not know the setting."""
+    told = subprocess.run([executable(), "--tls-port", "none"], capture_output=True, text=True, timeout=START_SECONDS)
+    return "Bad directive" not in told.stdout + told.stderr
+
+
 def free_port() -> int:
     """A port that nobody listens on now."""
     with socket.socket() as probe:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,35 +13,15 @@ from redis.connection import SSLConnection, UnixDomainSocketConnection
 from service.store.base import StoreUnavailable
 from service.store.connect import check_url, connect
 from service.store.redis import RedisStore
-from tests.contract.redis_server import RedisServer, executable, free_port
+from tests.contract.redis_server import RedisServer
+from tests.contract.sentinel import Sentinel
 
 
 @pytest.fixture
 def sentinel(redis_server: RedisServer, tmp_path: Path) -> Iterator[int]:
     """A real Sentinel that watches the server; its port."""
-    port = free_port()
-    (tmp_path / "sentinel.conf").write_text(
-        f"port {port}\nbind 127.0.0.1\ndir {tmp_path}\nsentinel monitor river 127.0.0.1 {redis_server.port} 1\n"
-    )
-    words = [executable(), str(tmp_path / "sentinel.conf"), "--sentinel"]
-    with (tmp_path / "log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log) as process:
-        try:
-            _wait_for(port)
-            yield port
-        finally:
-            process.kill()
-
-
-def _wait_for(port: int) -> None:
-    end = time.monotonic() + 20
-    with redis.Redis(port=port) as client:
-        while True:
-            try:
-                client.ping()
-                return
-            except redis.RedisError:
-                assert time.monotonic() < end
-                time.sleep(0.02)
+    with Sentinel(tmp_path, redis_server.port) as found:
+        yield found.port
 
 
 def test_sentinel_says_where_the_server_is(sentinel: int, redis_server: RedisServer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 import threading
 from pathlib import Path
@@ -11,6 +12,10 @@ from types import TracebackType
 from typing import Self
 
 import trustme
+
+TLS_HANDSHAKE = b"\x16"
+"""The first byte of whoever begins one [RFC 8446, sec. 5.1]."""
+HELLO_SECONDS = 5.0
 
 
 class TlsFront:
@@ -21,32 +26,68 @@ class TlsFront:
     port : of the server behind it
     directory : where the authority's certificate is written, as ``ca.pem``
     name : that the certificate is made out for
+    authority : that issues it, by default one of its own
+    also_plain : pass on what comes without TLS too, on the same port
     """
 
-    def __init__(self, port: int, directory: Path, name: str = "127.0.0.1") -> None:
-        authority = trustme.CA()
+    def __init__(
+        self,
+        port: int,
+        directory: Path,
+        name: str = "127.0.0.1",
+        *,
+        authority: trustme.CA | None = None,
+        also_plain: bool = False,
+    ) -> None:
+        authority = authority or trustme.CA()
         self.ca = directory / "ca.pem"
         authority.cert_pem.write_to_path(str(self.ca))
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert(name).configure_cert(self._context)
+        self._also_plain = also_plain
         self._target = port
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.port = 0
         self.handshakes = 0
+        self._writers: list[asyncio.StreamWriter] = []
 
     @property
     def url(self) -> str:
         return f"rediss://127.0.0.1:{self.port}/0"
 
-    async def _listen(self) -> asyncio.Server:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
-        self.port = int(server.sockets[0].getsockname()[1])
-        return server
+    async def _listen(self) -> None:
+        listening = socket.create_server(("127.0.0.1", 0))
+        listening.setblocking(False)
+        self.port = int(listening.getsockname()[1])
+        self._accepting = asyncio.create_task(self._accept(listening))
+
+    async def _accept(self, listening: socket.socket) -> None:
+        """Take every caller; what it is to speak shows in its first byte."""
+        tasks = set()
+        with listening:
+            while True:
+                caller, _ = await self._loop.sock_accept(listening)
+                tasks.add(task := asyncio.create_task(self._greet(caller)))
+                task.add_done_callback(tasks.discard)
+
+    async def _greet(self, caller: socket.socket) -> None:
+        protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._serve)
+        try:
+            secured = not self._also_plain or await asyncio.to_thread(_first_byte, caller) == TLS_HANDSHAKE
+            context = self._context if secured else None
+            await self._loop.connect_accepted_socket(lambda: protocol, caller, ssl=context)
+        except OSError:  # no handshake, or one that failed
+            caller.close()
+        except asyncio.CancelledError:
+            caller.close()
+            raise
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.handshakes += 1
+        self._writers.append(writer)
         behind, before = await asyncio.open_connection("127.0.0.1", self._target)
+        self._writers.append(before)
         try:
             await asyncio.gather(_pump(reader, before), _pump(behind, writer))
         finally:
@@ -55,7 +96,7 @@ class TlsFront:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._server = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
         return self
 
     def __exit__(
@@ -67,11 +108,14 @@ class TlsFront:
         self._loop.close()
 
     async def _close(self) -> None:
-        self._server.close()
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+        await self._loop.shutdown_default_executor()
 
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
@@ -80,3 +124,9 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
             sink.write(data)
             await sink.drain()
     sink.close()
+
+
+def _first_byte(caller: socket.socket) -> bytes:
+    """The first byte that comes, left where it is."""
+    caller.settimeout(HELLO_SECONDS)
+    return caller.recv(1, socket.MSG_PEEK)
