@@ -25,6 +25,7 @@ def create_app(
     on_ready: Callable[[], None] = lambda: None,
     on_failure: Callable[[Exception], None] = lambda error: None,
     rehearse: Callable[[], None] = lambda: None,
+    service: Service | None = None,
 ) -> FastAPI:
     """The application for these settings; takes the data directory at once and raises StoreError if it cannot.
 
@@ -33,13 +34,14 @@ def create_app(
     on_ready : called once, when the models are back
     on_failure : called instead, with what kept them from coming back
     rehearse : called before, in a thread
+    service : that has taken the data directory already
     """
-    service = Service(settings)
+    parts = service or Service(settings)
 
     async def restore() -> None:
         """Bring the models back in a thread, and tell how it went."""
         try:
-            await asyncio.to_thread(service.restore, rehearse)
+            await asyncio.to_thread(parts.restore, rehearse)
         except Exception as error:
             log.exception("the models could not be restored")
             on_failure(error)
@@ -49,14 +51,14 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         """Restore and watch while the application runs; close the service after it."""
-        watches = (service.watch_store(), service.take_models_over())
+        watches = (parts.watch_store(), parts.take_models_over())
         tasks = [asyncio.create_task(restore()), *map(asyncio.create_task, watches)]
         yield
         for task in tasks[1:]:
             task.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.to_thread(service.close)
+        await asyncio.to_thread(parts.close)
 
     app = FastAPIOffline(
         title="LiveSVM",
@@ -64,10 +66,10 @@ def create_app(
         version=operations.VERSION,
         lifespan=lifespan,
     )
-    app.state.service = service
+    app.state.service = parts
     for resource in (models, learn, predict, versions, jobs, operations):
         app.include_router(resource.router)
     problems.install(app)
-    describe(app, secured=bool(service.keys))
-    app.add_middleware(HttpMetrics, metrics=service.metrics)
+    describe(app, secured=bool(parts.keys))
+    app.add_middleware(HttpMetrics, metrics=parts.metrics)
     return app

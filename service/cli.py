@@ -49,8 +49,8 @@ def _serve(options: argparse.Namespace) -> int:
         os.environ.setdefault(name, value)
     from pydantic import ValidationError
 
-    from service.server import serve
     from service.settings import PREFIX, Settings
+    from service.start import start
 
     try:
         settings = Settings()
@@ -59,7 +59,7 @@ def _serve(options: argparse.Namespace) -> int:
             name = PREFIX + str(fault["loc"][0]).upper() + ": " if fault["loc"] else ""
             print(f"livesvm: {name}{fault['msg'].removeprefix('Value error, ')}", file=sys.stderr)
         return 2
-    return serve(settings)
+    return start(settings)
 
 
 def _settings(options: argparse.Namespace) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
 from service.store.base import Fenced, LeaseHeld, ModelExists, StoreBehind, StoreDamaged, StoreError, StoreUnavailable
@@ -95,6 +94,19 @@ class UnsupportedMedia(ServiceError):
     """The request body has a media type or an encoding that this call does not read."""
 
 
+class InvalidRequest(ServiceError):
+    """Parts of the request are not what they should be.
+
+    Parameters
+    ----------
+    entries : the faults, as pydantic lists them
+    """
+
+    def __init__(self, entries: Sequence[Any]) -> None:
+        super().__init__(f"{len(entries)} faults")
+        self.entries = entries
+
+
 class Unauthorized(ServiceError):
     """No valid API key came with the request."""
 
@@ -119,7 +131,7 @@ INVALID = Kind(422, "invalid-input", "The request cannot be used")
 KINDS: dict[type[Exception], Kind] = {
     InvalidInput: INVALID,
     ValidationError: INVALID,
-    RequestValidationError: INVALID,
+    InvalidRequest: INVALID,
     DuplicateKey: Kind(422, "duplicate-key", "A key is there already"),
     UnknownKey: Kind(422, "unknown-key", "A key is not there"),
     NotPositiveSemidefinite: Kind(422, "not-positive-semidefinite", "The kernel is not positive semi-definite"),
@@ -163,8 +175,8 @@ def problem(error: Exception) -> dict[str, Any]:
     """The problem document of an error; positions count from 0."""
     if isinstance(error, ValidationError):
         return _told_of(error.errors(include_url=False, include_input=False))
-    if isinstance(error, RequestValidationError):
-        return _told_of(error.errors())
+    if isinstance(error, InvalidRequest):
+        return _told_of(error.entries)
     kind = kind_of(error)
     document = _head(kind)
     if kind is INTERNAL:

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from service.auth import parse_keys
@@ -85,6 +85,7 @@ class Service:
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)
         self.control = Pool("control", 2, settings.max_calls)
+        self._restored: Future[None] | None = None
 
     def models(self) -> Registry:
         """The models, once they are restored; raises NotReady before."""
@@ -92,11 +93,19 @@ class Service:
             raise NotReady("the models are being restored")
         return self.registry
 
+    def begin(self) -> Future[None]:
+        """Begin to bring the models back in a thread of its own; :meth:`restore` waits for that."""
+        beginning = ThreadPoolExecutor(1, "restore-all")
+        self._restored = beginning.submit(self.registry.restore)
+        beginning.shutdown(wait=False)
+        return self._restored
+
     def restore(self, rehearse: Callable[[], None] = lambda: None) -> None:
         """Bring the models back, and meanwhile compile what is compiled and rehearse; blocks."""
+        restored = self._restored or self.begin()
         with ThreadPoolExecutor(1, "warm-up") as aside:
             warm = aside.submit(self._warm, rehearse)
-            self.registry.restore()
+            restored.result()
             warm.result()
         self.health.ask_store(self.store)
         gc.freeze()  # what lives from here to the end need not be walked by every collection

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from service.errors import INTERNAL, MEDIA_TYPE, ServiceError, kind_of, problem
+from service.errors import INTERNAL, MEDIA_TYPE, InvalidRequest, ServiceError, kind_of, problem
 from service.store.base import StoreError
 from solvers.errors import SolverError
 
@@ -21,8 +21,9 @@ log = logging.getLogger(__name__)
 
 def install(app: FastAPI) -> None:
     """Have the application tell every error as a problem document."""
-    for kind in (ServiceError, SolverError, StoreError, ValidationError, RequestValidationError, Exception):
+    for kind in (ServiceError, SolverError, StoreError, ValidationError, Exception):
         app.add_exception_handler(kind, _told)
+    app.add_exception_handler(RequestValidationError, _told_faults)
     app.add_exception_handler(HTTPException, _told_http)
 
 
@@ -36,6 +37,11 @@ async def _told(request: Request, error: Exception) -> Response:
     if kind.status == HTTPStatus.UNAUTHORIZED:
         headers["www-authenticate"] = "Bearer"
     return Response(to_json(problem(error)), kind.status, headers, MEDIA_TYPE)
+
+
+async def _told_faults(request: Request, error: Exception) -> Response:
+    """What the framework found in the request."""
+    return await _told(request, InvalidRequest(error.errors()) if isinstance(error, RequestValidationError) else error)
 
 
 async def _told_http(request: Request, error: Exception) -> Response:

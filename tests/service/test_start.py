@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 SCRIPT = """
 import sys
 import numpy as np
-import service.app, service.server
+import service.app, service.start
 from service.commands import Batch, Edits, Removal, Update
 from service.model import ModelState
 from service.schemas import ModelSpec
@@ -39,3 +42,25 @@ def test_models_are_served_without_importing_scikit_learn_or_redis() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
+
+
+def test_models_begin_to_come_back_before_the_web_framework_is_loaded() -> None:
+    script = "import sys, service.start; print('fastapi' in sys.modules, 'uvicorn' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=False)
+    assert done.stdout == "False False\n", done.stderr
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        environment = {"LIVESVM_PORT": str(taken.getsockname()[1]), "LIVESVM_DATA_DIR": str(tmp_path / "data")}
+        done = subprocess.run(
+            [sys.executable, "-m", "service"],
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "cannot listen on 127.0.0.1 port" in done.stderr
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,53 @@
+"""Start the service as a process: bind, take the data, and load what serves while the models come back."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+from types import FrameType
+
+from threadpoolctl import threadpool_limits
+
+from service.parts import Service
+from service.settings import Settings
+from service.store.base import StoreError
+
+SWITCH_SECONDS = 0.0001
+"""How long one thread may hold the interpreter while others wait; the default of 5 ms shows in predictions."""
+
+
+def start(settings: Settings) -> int:
+    """Start and serve; 0 after an orderly end, 1 when the service could not start."""
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    sys.setswitchinterval(SWITCH_SECONDS)
+    threadpool_limits(1)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)  # uvicorn raises the signal again when it has shut down
+    try:
+        listening = _bound(settings.host, settings.port)
+        service = Service(settings)
+    except (OSError, StoreError) as error:
+        print(f"livesvm: {error}", file=sys.stderr)
+        return 1
+    service.begin()
+    from service.server import serve  # a quarter of a second, in which the models' arrays can be computed
+
+    return serve(service, listening)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that is bound, not listening yet; raises OSError."""
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise OSError(error.errno, f"cannot listen on {host} port {port}: {error.strerror}") from error
+    return bound
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    sys.exit(0)
