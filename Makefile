@@ -85,7 +85,7 @@ check: $(VENV)/.installed-dev
 	@$(VENV)/bin/hadolint docker/Dockerfile
 
 bench: $(VENV)/.installed-bench
-	@for name in fisher_grid toy growth rivals leave_one_out regularization outliers; do \
+	@for name in fisher_grid toy growth rivals agreement leave_one_out regularization outliers; do \
 		echo; echo "== $$name"; $(PY) -m tests.benchmarks.$$name --quick || exit 1; done
 	@echo; echo "== service_load"; $(PY) -m tests.benchmarks.service_load
 	@echo; echo "== recovery"; $(PY) -m tests.benchmarks.recovery --crashes 2

@@ -1,7 +1,8 @@
 """Leave-one-out of 500 examples: one call against 500 trainings without each example in turn.
 
-    python -m tests.benchmarks.leave_one_out               two sets, C in 1, 100 and gamma in 0.01, 0.1, 1
+    python -m tests.benchmarks.leave_one_out               three sets, C in 1, 100 and gamma in 0.01, 0.1, 1
     python -m tests.benchmarks.leave_one_out --quick       C = 1 and gamma = 0.1 alone
+    python -m tests.benchmarks.leave_one_out --data DIR --sets german_numer spambase
 
 The rival is scikit-learn's SVC at tolerance 1e-3, trained 500 times from nothing, one thread each. "off" is the largest
 difference to the decisions of 500 models that this library trained from nothing; it exits 1 beyond 1e-6 of the largest
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from sklearn.svm import SVC
@@ -20,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from solvers import IncrementalSVC, leave_one_out
 from tests.benchmarks.series import Stream, fisher
+from tests.benchmarks.sets import DATA, read, standardised
 from tests.benchmarks.tables import duration, geometric_mean, machine, number, seconds, table
 from tests.benchmarks.toy import draw
 
@@ -76,6 +79,20 @@ def measure(stream: Stream, C: float, gamma: float) -> Case:
     )
 
 
+def sample(name: str, folder: Path) -> Stream:
+    """Return 500 random rows of a set with two classes, standardised."""
+    X, y = read(name, folder)
+    rows = np.random.default_rng(0).permutation(len(y))[:N]
+    return Stream(name, standardised(X[rows]), np.where(y[rows] == y.max(), 1.0, -1.0))
+
+
+def own() -> list[Stream]:
+    """Return the sets that are always there: the river, the toy of the paper, tumours."""
+    river = fisher()
+    toy = Stream("toy", *draw(np.random.default_rng(0), N))
+    return [Stream(river.name, river.X[:N], river.y[:N]), toy, sample("wdbc", DATA)]
+
+
 def _line(case: Case) -> list[str]:
     times = [duration(case.taken), duration(case.retraining), f"{case.ratio:.0f}"]
     return [case.name, f"{case.C:g}", f"{case.gamma:g}", *times, str(case.events), str(case.free), number(case.off)]
@@ -86,12 +103,10 @@ def main(arguments: list[str] | None = None) -> int:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--data", type=Path, default=DATA, help="directory of the archives")
+    parser.add_argument("--sets", nargs="+", help="these sets, 500 random rows of each")
     options = parser.parse_args(arguments)
-    river = fisher()
-    streams = [
-        Stream(river.name, river.X[:N], river.y[:N]),
-        Stream("toy", *draw(np.random.default_rng(0), N)),
-    ]
+    streams = [sample(name, options.data) for name in options.sets] if options.sets else own()
     grid = [(1.0, 0.1)] if options.quick else GRID
     with threadpool_limits(limits=1):
         cases = [measure(stream, C, gamma) for stream in streams for C, gamma in grid]

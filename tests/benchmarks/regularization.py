@@ -29,10 +29,10 @@ from threadpoolctl import threadpool_limits
 
 from solvers import IncrementalSVC, RegularizationPath
 from tests import oracle
+from tests.benchmarks.sets import DATA, available, read, standardised
 from tests.benchmarks.tables import duration, machine, number, seconds, table
 from tests.oracle import Kernel, Matrix, Vector
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
 C_MIN, C_MAX = 1e-4, 1e3
 KERNELS = {"linear": Kernel("linear"), "rbf": Kernel("rbf", 2.0)}
 LOOKS = 100
@@ -72,13 +72,8 @@ SOURCES = {
 
 def load(source: Source, data: Path, *, doubled: bool) -> tuple[Matrix, Vector]:
     """Read a set, scale its features to mean 0 and variance 1, and leave out those that never vary."""
-    with np.load(data / f"{source.file}.npz") as archive:
-        parts = ("", "_test") if source.both_parts else ("",)
-        X = np.vstack([archive[source.features + part] for part in parts]).astype(np.float64)
-        y = np.concatenate([archive["y" + part] for part in parts]).astype(np.float64)
-    X, y = X[: source.rows], y[: source.rows]
-    deviation = X.std(axis=0)
-    X = ((X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0))[:, deviation > 0]
+    X, y = read(source.file, data, features=source.features, both_parts=source.both_parts)
+    X, y = standardised(X[: source.rows]), y[: source.rows]
     return (np.vstack([X, X]), np.tile(y, 2)) if doubled else (X, y)
 
 
@@ -183,13 +178,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="how often each time is taken")
     parser.add_argument("--only", nargs="+", help="these sets")
     given = parser.parse_args()
-    if not given.data.is_dir():
-        raise SystemExit(f"{given.data} holds no data sets; name their directory with --data")
     print(machine())
+    files = available([source.file for source in SOURCES.values()], given.data)
     rows, ratios = [], []
     with threadpool_limits(1), warnings.catch_warnings(category=ConvergenceWarning, action="ignore"):
         for name, source in SOURCES.items():
-            if given.only and name not in given.only:
+            if source.file not in files or (given.only and name not in given.only):
                 continue
             X, y = load(source, given.data, doubled=given.doubled)
             if given.quick and len(X) >= 500:
