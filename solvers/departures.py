@@ -1,7 +1,7 @@
 """One example after the other leaves the same optimum, which is put back each time.
 
-Who can leave without an event is solved for at once; the paths of the others are walked in compiled code, and what that
-cannot finish goes the ordinary way.
+Those who leave with few changes of sides are solved for together; the paths of the others are walked in compiled code,
+and what that cannot finish goes the ordinary way.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from solvers.audit import EPS, gap_of, scales
 from solvers.compile import compiled_allocating
-from solvers.eventless import leave_without_events
 from solvers.factor import delete
 from solvers.follow import follow
 from solvers.fresh import BLOCK, need_rows
 from solvers.incremental import depart, undone_on_error
 from solvers.kernels import times
+from solvers.leaving import leave_by_pivots
 from solvers.motion import (
     BUDGET,
     DONE,
@@ -108,10 +108,9 @@ def leave_each_out(
     motion = empty_motion(state.capacity)
     motion.v[who] = state.examples.beta[who]
     units = scales(state, motion.v)
-    decisions = np.full(who.size, np.nan)
+    decisions, events = np.full(who.size, np.nan), 0
     if (totals == state.total).all():
-        decisions = leave_without_events(state, who, units.kink, lambda _: report(0, who.size))
-    events = 0
+        decisions, events = leave_by_pivots(state, who, units, lambda _: report(0, who.size))
     blocked = np.flatnonzero(np.isnan(decisions))
     for first in range(0, blocked.size, PORTION):
         report(who.size - blocked.size + first, who.size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out
+from solvers.audit import scales
 from solvers.errors import Cancelled, InvalidInput
-from solvers.eventless import leave_without_events
+from solvers.fresh import need_rows
+from solvers.leaving import leave_by_pivots
+from tests.judge import build
+from tests.problems import FAMILIES, problem
 
 Floats = NDArray[np.float64]
 
@@ -42,20 +47,43 @@ def test_leave_one_out_is_exact_for_classification(C: float, n: int) -> None:
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_who_leaves_without_an_event_is_solved_for_at_once(fit_intercept: bool) -> None:
+@pytest.mark.parametrize("gamma", [0.5, 20.0])  # few free, and most of them
+@pytest.mark.parametrize("task", ["svc", "tube", "pinball"])
+def test_who_leaves_by_pivots_leaves_as_if_trained_without(task: str, gamma: float, fit_intercept: bool) -> None:
     X, y = data(80)
-    params: dict[str, Any] = {"C": 1.0, "gamma": 20.0, "fit_intercept": fit_intercept}
-    model = IncrementalSVC(**params).fit(X, y)
-    state = model._window.state
+    if task != "svc":
+        y = X[:, 0] + 0.3 * y
+    params: dict[str, Any] = {"C": 2.0, "gamma": gamma, "fit_intercept": fit_intercept}
+    make: dict[str, Callable[[], Any]] = {
+        "svc": lambda: IncrementalSVC(**params),
+        "tube": lambda: IncrementalSVR(epsilon=0.2, **params),
+        "pinball": lambda: IncrementalSVR(loss="pinball", quantile=0.7, **params),
+    }
+    state = make[task]().fit(X, y)._window.state
     who = np.flatnonzero(state.examples.beta[: state.n_slots])
-    tried = leave_without_events(state, who, 1.0, lambda done: None)
-    assert np.isfinite(tried).sum() >= 10
-    assert np.isnan(tried).any()  # for some there is an event
-    for slot, decision in zip(who, tried, strict=True):
+    need_rows(state, np.arange(80))
+    before = [a.copy() for a in state.examples]
+    found, events = leave_by_pivots(state, who, scales(state, np.zeros(80)), lambda tried: None)
+    assert all(np.array_equal(a, b) for a, b in zip(before, state.examples, strict=True))
+    assert np.isfinite(found).mean() > 0.9
+    assert events > 0
+    for slot, decision in zip(who, found, strict=True):
+        keep = np.arange(80) != slot
         if np.isfinite(decision):
-            keep = np.arange(80) != slot
-            trained = IncrementalSVC(**params).fit(X[keep], y[keep])
-            assert decision == pytest.approx(trained.decision_function(X[[slot]])[0], abs=1e-9)
+            trained = make[task]().fit(X[keep], y[keep])
+            decided = trained.predict(X[[slot]]) if task != "svc" else trained.decision_function(X[[slot]])
+            assert decision == pytest.approx(decided[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pivots_and_paths_agree_on_degenerate_problems(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(2):
+        model = build(problem(seed, family))
+        found = leave_one_out(model).decisions
+        with monkeypatch.context() as patch:
+            patch.setattr(departures, "leave_by_pivots", lambda state, who, *_: (np.full(who.size, np.nan), 0))
+            walked = leave_one_out(model).decisions
+        np.testing.assert_allclose(found, walked, rtol=0, atol=1e-7 * max(1.0, np.abs(walked).max()))
 
 
 def test_leave_one_out_of_duplicates_and_of_the_last_of_a_class() -> None:
