@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from solvers.audit import Scales
-from solvers.pivots import MOST_CHANGED, Columns, Leaving, Tableau, add_changed, judge_all, walk_all
+from solvers.pivots import MOST_CHANGED, Leaving, add_changed, judge_all, walk_all
 from solvers.state import Examples, PathState
+from solvers.tableau import Columns, Tableau
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, departures, k_fold, leave_one_out
 from solvers.audit import scales
 from solvers.errors import Cancelled, InvalidInput
 from solvers.fresh import need_rows
