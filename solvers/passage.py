@@ -239,7 +239,26 @@ def _settle(state: PathState, w: loop.Walk, units: Scales, trace: Trace, setting
 def set_motion(e: Examples, motion: Motion, n: int) -> None:
     """Turn everything that is off its place into a motion that ends there."""
     for j in range(n):
-        set_motion_of(e, motion, j)
+        q = e.seg[j] // 2
+        rests = e.seg[j] & 1 == 0 and e.beta[j] == e.levels[j, q]
+        for k in range(e.n_kinks[j]):
+            rests = rests and not is_beyond(e, j, k)
+        if not rests:
+            set_motion_of(e, motion, j)
+            continue
+        for k in range(MAX_KINKS):
+            e.dkinks[j, k] = 0.0
+        for k in range(MAX_KINKS + 1):
+            e.dlevels[j, k] = 0.0
+        motion.v[j] = 0.0
+        motion.dbeta[j] = 0.0
+
+
+@compiled
+def is_beyond(e: Examples, j: int, k: int) -> bool:
+    """Say whether the f of a bound example is on the wrong side of its kink ``k``."""
+    beyond: bool = e.f[j] > e.kinks[j, k] if k >= e.seg[j] // 2 else e.f[j] < e.kinks[j, k]
+    return beyond
 
 
 @compiled
@@ -253,14 +272,14 @@ def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
         e.dlevels[j, k] = 0.0
     motion.v[j] = 0.0
     motion.dbeta[j] = 0.0
-    beta, f = e.beta[j], e.f[j]
+    beta = e.beta[j]
     if e.seg[j] & 1:
         e.dlevels[j, q] = min(0.0, e.levels[j, q] - beta)
         e.dlevels[j, q + 1] = max(0.0, e.levels[j, q + 1] - beta)
         return
     for k in range(p):
-        if (k >= q and f > e.kinks[j, k]) or (k < q and f < e.kinks[j, k]):
-            e.dkinks[j, k] = e.kinks[j, k] - f
+        if is_beyond(e, j, k):
+            e.dkinks[j, k] = e.kinks[j, k] - e.f[j]
     gap = e.levels[j, q] - beta
     motion.v[j] = gap
     if gap == 0.0 or p == 0:

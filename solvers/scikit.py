@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
@@ -21,9 +22,16 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     """What scikit-learn adds to every one of them; goes before the live estimator among the bases."""
 
     kernel: str
+    n_features_in_: int
 
     def _check_features(self, X: ArrayLike, *, reset: bool) -> None:
-        """Let scikit-learn note or compare the number and the names of the features."""
+        """Let scikit-learn note or compare the number and the names of the features.
+
+        That takes longer than a small update, and need not be done for a plain array where no names are known.
+        """
+        if not reset and type(X) is np.ndarray and not hasattr(self, "feature_names_in_"):
+            if X.ndim == 2 and X.shape[1] == self.n_features_in_:
+                return
         try:
             validate_data(self, X, reset=reset, skip_check_array=True)
         except ValueError as error:
