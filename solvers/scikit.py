@@ -29,9 +29,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
         That takes longer than a small update, and need not be done for a plain array where no names are known.
         """
-        if not reset and type(X) is np.ndarray and not hasattr(self, "feature_names_in_"):
-            if X.ndim == 2 and X.shape[1] == self.n_features_in_:
-                return
+        nameless = type(X) is np.ndarray and not hasattr(self, "feature_names_in_")
+        if nameless and not reset and np.shape(X)[1:] == (self.n_features_in_,):
+            return
         try:
             validate_data(self, X, reset=reset, skip_check_array=True)
         except ValueError as error:
