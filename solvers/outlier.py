@@ -110,7 +110,7 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
     y, slots = window.y, window.slots
     walling = model._walling()
     reach = walling.reach(y, window.state.examples.f[slots])
-    robust = checked(Robustness(theta, walling.default(parameter, reach) if s is None else s), ())
+    robust = checked(Robustness(theta, walling.default(parameter, reach, y) if s is None else s), ())
     model._walling(robust.s)
     depth = walling.inwards * reach
     anybody = bool((depth < walling.inwards * robust.s).any())

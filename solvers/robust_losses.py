@@ -27,6 +27,7 @@ Sides = NDArray[np.int8]
 Parameter = Literal["theta", "s"]
 
 TYPICAL = 3.7  # 2.5 standard deviations of normal residuals, in medians of their sizes [Rousseeuw & Leroy]
+ROUNDING = 1e-6  # residuals of this share of the largest target are none
 INNERMOST = 0.2  # where OP-s ends in regression, of the largest residual [Suzumura et al., section 5.2]
 BELOW, WITHIN, BEYOND = -1, 0, 1  #: the sides
 
@@ -60,14 +61,17 @@ class Walling(NamedTuple):
         """Return how an s places the walls of targets (m,)."""
         return lambda y: self.walls(y, s)
 
-    def default(self, parameter: Parameter, reach: Floats) -> float:
-        """Return the s that is taken where none is given, from the ``reach`` (m,) of examples at the convex optimum."""
+    def default(self, parameter: Parameter, reach: Floats, y: Floats) -> float:
+        """Return the s that is taken where none is given, from the ``reach`` (m,) of examples at the convex optimum.
+
+        Residuals that are next to nothing beside the targets ``y`` (m,) are rounding, and leave everyone within.
+        """
         if self.inwards > 0:
             return 0.0
         typical, largest = float(np.median(reach)), float(reach.max())
         interpolated = typical <= 1e-6 * largest  # most residuals are zero, but for rounding
         s = TYPICAL * typical if parameter == "theta" and not interpolated else INNERMOST * largest
-        return max(s, 2.0 * self.tube) or 1.0
+        return max(s, 2.0 * self.tube, ROUNDING * float(np.abs(y).max())) or 1.0
 
 
 def margins(y: Floats, f: Floats) -> Floats:

@@ -269,6 +269,17 @@ def test_nothing_misclassified_is_a_path_of_one_model() -> None:
     assert "nobody is beyond" in line.outlier_path("s").note
 
 
+def test_residuals_of_rounding_are_no_outliers() -> None:
+    X = np.random.default_rng(0).normal(size=(20, 40))
+    y = X[:, 0] + np.where(np.arange(20) < 2, 10.0, 0.0)
+    model = IncrementalSVR(C=1e3, loss="absolute", kernel="linear").fit(X, y)
+    assert np.abs(model.predict(X) - y).max() <= 1e-9
+    for parameter in PARAMETERS:
+        path = model.outlier_path(parameter)
+        assert "nobody is beyond" in path.note
+        assert path.fixed == pytest.approx(1e-6 * np.abs(y).max()) if parameter == "theta" else path.fixed == 0.0
+
+
 @pytest.mark.parametrize("theta", [-0.1, 1.1, np.nan, "much"])
 def test_theta_outside_its_range_is_refused(theta: Any) -> None:
     X, y, _ = labelled(40)
