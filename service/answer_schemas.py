@@ -25,6 +25,7 @@ class UpdateAnswer(BaseModel):
     n_bound: int = Field(description="Examples at the bound.")
     seconds: float = Field(description="Time the path took.")
     max_violation: float = Field(description="Largest violation of the optimality conditions.")
+    relative_gap: float | None = Field(description="Duality gap over the objective; no answer is better by more.")
     durability: Literal["fsynced", "logged", "memory"]
 
 
@@ -93,6 +94,7 @@ class RestoreAnswer(BaseModel):
     n_free: int
     n_bound: int
     max_violation: float
+    relative_gap: float | None
     durability: Literal["fsynced", "logged", "memory"]
 
 
@@ -131,6 +133,7 @@ class ModelDescription(BaseModel):
     n_bound: int
     n_support: int
     max_violation: float
+    relative_gap: float | None
     durability: Literal["fsynced", "logged", "memory"] | None
     queue_depth: int
     updated_at: datetime | None

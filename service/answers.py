@@ -24,6 +24,7 @@ def update_answer(version: int, command: Command, outcome: Outcome, durability: 
             "n_bound": sizes.n_bound,
             "seconds": outcome.seconds,
             "max_violation": sizes.max_violation,
+            "relative_gap": sizes.relative_gap,
             "durability": durability.value,
         }
     )
@@ -40,6 +41,7 @@ def restore_answer(version: int, restored: int, outcome: Outcome, durability: Du
             "n_free": sizes.n_free,
             "n_bound": sizes.n_bound,
             "max_violation": sizes.max_violation,
+            "relative_gap": sizes.relative_gap,
             "durability": durability.value,
         }
     )

@@ -121,6 +121,7 @@ class LiveModel:
             n_free=sizes.n_free,
             n_bound=sizes.n_bound,
             max_violation=sizes.max_violation,
+            relative_gap=sizes.relative_gap,
             queue_depth=self._writer.depth(),
             updated_at=seen.updated_at,
         )

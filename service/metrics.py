@@ -45,6 +45,7 @@ class ModelSample:
     n_free: int = 0
     n_bound: int = 0
     max_violation: float = 0.0
+    relative_gap: float | None = None
     queue_depth: int = 0
     updated_at: float | None = None
 
@@ -55,6 +56,7 @@ _PER_MODEL: tuple[tuple[str, str, Callable[[ModelSample], float | None]], ...] =
     ("free_examples", "Examples on the margin", lambda m: m.n_free),
     ("bound_examples", "Examples at the bound", lambda m: m.n_bound),
     ("max_violation", "Largest optimality violation after the newest update", lambda m: m.max_violation),
+    ("relative_gap", "Duality gap over the objective after the newest update", lambda m: m.relative_gap),
     ("queue_depth", "Commands waiting for the writer", lambda m: m.queue_depth),
     ("last_update_timestamp_seconds", "Unix time of the newest version", lambda m: m.updated_at),
 )

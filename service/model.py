@@ -28,6 +28,7 @@ class Sizes:
     n_free: int = 0
     n_bound: int = 0
     max_violation: float = 0.0
+    relative_gap: float | None = None  #: not known of an update that an older version of this service applied
 
 
 @dataclass(frozen=True)
@@ -234,7 +235,7 @@ def _follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edit
         sample_weight=None if add is None else add.weights,
         **({} if edits is None else vars(edits) | {"robust": _robustness(edits.robust)}),
     )
-    sizes = Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation))
+    sizes = Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation), float(report.relative_gap))
     return Outcome(sizes, int(report.events), float(report.seconds), int(report.changed))
 
 

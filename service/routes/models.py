@@ -131,6 +131,7 @@ def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescript
         n_bound=sample.n_bound,
         n_support=0 if live is None else live.published.n_support,
         max_violation=sample.max_violation,
+        relative_gap=sample.relative_gap,
         durability=None if level is None else level.value,
         queue_depth=sample.queue_depth,
         updated_at=moment(sample.updated_at),

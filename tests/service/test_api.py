@@ -62,8 +62,9 @@ def test_an_update_answers_all_it_did(http: httpx.Client, make: Make) -> None:
     assert answer["durability"] == "fsynced"
     assert answer["seconds"] > 0
     assert answer["max_violation"] < 1e-9
+    assert 0.0 <= answer["relative_gap"] < 1e-9
     described = http.get(f"/models/{model}").json()
-    for name in ("version", "n_examples", "n_free", "n_bound", "max_violation"):
+    for name in ("version", "n_examples", "n_free", "n_bound", "max_violation", "relative_gap"):
         assert described[name] == answer[name]
 
 
