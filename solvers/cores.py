@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 T = TypeVar("T")
 Ints = NDArray[np.int64]
@@ -21,12 +20,14 @@ _threads = 1
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let each solve of the process that can use ``count`` threads do so inside, BLAS too; not to be nested."""
+    """Let each solve of the process that can use ``count`` threads do so inside; not to be nested.
+
+    The threads of BLAS stay one: where others use the cores, several wait for each other longer than they work.
+    """
     global _threads
     _threads = count
     try:
-        with threadpool_limits(count):
-            yield
+        yield
     finally:
         _threads = 1
 
