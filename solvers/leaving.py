@@ -27,7 +27,9 @@ from solvers.tableau import Columns, Tableau
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-TOGETHER = 256  # examples that are tried at once
+FIRST = 16  # examples that are tried at first; if few of them can leave so, the others are not
+LEAST_SHARE = 0.3
+TOGETHER = 256  # examples that are tried at once after that
 PRECISE = 1e-11  # of the largest kink: how far f may be off in the end
 EXACT = 1e-12  # of the largest level: how far beta may
 MOST_COLUMNS = 1024  # of those who change sides, kept for the next who leave
@@ -55,9 +57,10 @@ def leave_by_pivots(state: PathState, who: Ints, units: Scales, progress: Callab
     )
     e = Examples(*(a[:n] for a in state.examples))  # type: ignore[arg-type]
     tol_f, tol_beta = PRECISE * units.kink, EXACT * units.level
-    for start in range(0, who.size, TOGETHER):
+    start = 0
+    while start < who.size:
         progress(start)
-        part = who[start : start + TOGETHER]
+        part = who[start : start + (TOGETHER if start else FIRST)]
         with np.errstate(divide="ignore", invalid="ignore"):  # nobody can take the beta up: no number, no decision
             leaving = _straight(state, tableau, part)
             _refine(state, tableau, part, leaving, tol_f)
@@ -65,8 +68,11 @@ def leave_by_pivots(state: PathState, who: Ints, units: Scales, progress: Callab
         _compute_f(state, tableau, part, leaving)
         good = np.empty(part.size, np.bool_)
         judge_all(e, tableau, part, leaving, tol_f, tol_beta, good)
-        decisions[start : start + TOGETHER] = np.where(good, leaving.f[np.arange(part.size), part], np.nan)
+        decisions[start : start + part.size] = np.where(good, leaving.f[np.arange(part.size), part], np.nan)
         events += int(leaving.events[good].sum())
+        if start == 0 and good.mean() < LEAST_SHARE:
+            break
+        start += part.size
     return decisions, events
 
 

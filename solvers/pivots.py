@@ -18,7 +18,8 @@ from solvers.tableau import Columns, Tableau, add_row, make_column
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_CHANGED = 24  # sides changed in one leaving; beyond it the ordinary path is no slower
+MOST_CHANGED = 24  # sides changed in one leaving; beyond it the ordinary path is no slower ...
+FEW_FREE = 64  # ... nor is it, for anybody who cannot leave straight, with fewer free
 MOST_EVENTS = 60
 SINGULAR = 1e-9  # a pivot below this, of its row, is none
 
@@ -81,8 +82,8 @@ def walk_all(
             tol = tol_beta if place >= 0 else tol_f
             clear = clear and (j == who[i] or low[j] - tol <= x <= high[j] + tol)
             solved = solved and (j == who[i] or place < 0 or abs(leaving.f[i, j] - e.f[j]) <= tol_f)
-        if clear or not solved:
-            leaving.events[i] = 0 if solved else -1
+        if clear or not solved or tableau.free.size < FEW_FREE:
+            leaving.events[i] = 0 if clear and solved else -1
             continue
         w.beta[:], w.f[:], w.seg[:], w.low[:], w.high[:] = e.beta, e.f, e.seg, low, high
         leaving.events[i] = walk(e, tableau, columns, w, who[i], i, leaving, tol_f, tol_beta)
@@ -109,7 +110,10 @@ def walk(
     tol_f: float,
     tol_beta: float,
 ) -> int:
-    """Follow the path on which ``leaver`` leaves, row ``i`` of ``leaving``; return its events, or -1."""
+    """Follow the path on which ``leaver`` leaves, row ``i`` of ``leaving``; return its events.
+
+    -1: too many change sides, or somebody depends on the others.
+    """
     n = e.f.size
     place = tableau.place
     for j in range(n):
