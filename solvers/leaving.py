@@ -65,7 +65,8 @@ def leave_by_pivots(state: PathState, who: Ints, units: Scales, progress: Callab
             leaving = _straight(state, tableau, part)
             _refine(state, tableau, part, leaving, tol_f)
         walk_all(e, tableau, columns, part, leaving, tol_f, tol_beta)
-        _compute_f(state, tableau, part, leaving)
+        if (leaving.events > 0).any():
+            _compute_f(state, tableau, part, leaving)
         good = np.empty(part.size, np.bool_)
         judge_all(e, tableau, part, leaving, tol_f, tol_beta, good)
         decisions[start : start + part.size] = np.where(good, leaving.f[np.arange(part.size), part], np.nan)
