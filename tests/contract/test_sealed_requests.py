@@ -195,10 +195,14 @@ def test_what_redis_held_before_there_were_seals_is_sealed(
     assert int(client.get(f"{{{prefix}}}:schema")) == 2
 
 
+def an_update() -> Update:
+    rng = np.random.default_rng(0)
+    return Update(Batch(rng.normal(size=(20, 2)), rng.choice([-1.0, 1.0], 20)))
+
+
 def test_a_damaged_answer_is_told_to_a_retry_and_made_again_at_the_next_start(path: Path) -> None:
     path.unlink()
-    rng = np.random.default_rng(0)
-    update = Update(Batch(rng.normal(size=(20, 2)), rng.choice([-1.0, 1.0], 20)))
+    update = an_update()
     with closing(SqliteStore(path)) as store:
         live = alive(store, store.create("m", b""))
         first = live.update(update, "key").result()
@@ -212,8 +216,7 @@ def test_a_damaged_answer_is_told_to_a_retry_and_made_again_at_the_next_start(pa
 
 def test_a_damaged_request_is_told_and_costs_no_model(path: Path) -> None:
     path.unlink()
-    rng = np.random.default_rng(0)
-    update = Update(Batch(rng.normal(size=(20, 2)), rng.choice([-1.0, 1.0], 20)))
+    update = an_update()
     with closing(SqliteStore(path)) as store:
         live = alive(store, store.create("m", b""))
         live.update(update, "key").result()

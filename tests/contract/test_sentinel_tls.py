@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import trustme
 
 from service.store.base import Durability, StoreUnavailable
 from service.store.redis import RedisStore
+from tests.contract.comeback import check_that_models_come_back
 from tests.contract.redis_server import RedisServer, free_port, speaks_tls
 from tests.contract.sentinel import Sentinel
 from tests.contract.tls import TlsFront
-from tests.service.process import ServiceProcess, blobs
 
 
 @dataclass(frozen=True)
@@ -84,11 +83,4 @@ def test_an_authority_that_is_not_known_is_refused(watched: Watched) -> None:
 
 def test_a_service_comes_back_behind_sentinel_and_tls(watched: Watched, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"redis_url": watched.url(), "redis_prefix": uuid.uuid4().hex}
-    X, y = blobs(np.random.default_rng(0), 20)
-    with ServiceProcess(tmp_path / "data", None, **settings) as service, service.http() as http:
-        http.post("/models", json={"id": "m"}).raise_for_status()
-        answer = http.post("/models/m/update", json={"add": {"X": X, "y": y}}).json()
-        assert (answer["version"], answer["durability"]) == (1, "fsynced")
-        service.kill()
-    with ServiceProcess(tmp_path / "data", None, **settings) as service, service.http() as http:
-        assert http.get("/models/m").json()["version"] == 1
+    check_that_models_come_back(settings, tmp_path)

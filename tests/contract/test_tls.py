@@ -6,14 +6,13 @@ import uuid
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from service.store.base import Durability, StoreUnavailable
 from service.store.redis import RedisStore
+from tests.contract.comeback import check_that_models_come_back
 from tests.contract.redis_server import RedisServer
 from tests.contract.tls import TlsFront
-from tests.service.process import ServiceProcess, blobs
 
 
 def test_everything_passes_through_tls(redis_server: RedisServer, tmp_path: Path) -> None:
@@ -48,11 +47,4 @@ def test_a_server_that_does_not_speak_tls_is_told(redis_server: RedisServer) -> 
 def test_a_service_keeps_its_models_behind_tls(redis_server: RedisServer, tmp_path: Path) -> None:
     with TlsFront(redis_server.port, tmp_path) as front:
         settings = {"redis_url": f"{front.url}?ssl_ca_certs={front.ca}", "redis_prefix": uuid.uuid4().hex}
-        X, y = blobs(np.random.default_rng(0), 20)
-        with ServiceProcess(tmp_path / "data", None, **settings) as service, service.http() as http:
-            http.post("/models", json={"id": "m"}).raise_for_status()
-            answer = http.post("/models/m/update", json={"add": {"X": X, "y": y}}).json()
-            assert (answer["version"], answer["durability"]) == (1, "fsynced")
-            service.kill()
-        with ServiceProcess(tmp_path / "data", None, **settings) as service, service.http() as http:
-            assert http.get("/models/m").json()["version"] == 1
+        check_that_models_come_back(settings, tmp_path)
