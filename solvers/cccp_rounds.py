@@ -51,7 +51,7 @@ def rounds_of_cccp(w: Walk, p: Split, found: Found, values: Floats, zero: Walls,
             turn_to(w, p, values[k], zero, inwards)
             found.counts[k, EVENTS] = -p.counts[ALL_EVENTS]
             p.counts[STAGE] = CHOSEN
-        outcome = take_sides(w, p)
+        outcome = take_sides(w, p, False)
         if outcome != DONE:
             return outcome
         keep(w, p, found, k)

@@ -30,6 +30,7 @@ from solvers.motion import (
     Walk,
 )
 from solvers.motion import Tolerances as Slack
+from solvers.outlier_crossing import follow_over_walls, place_stops
 from solvers.outlier_sides import (
     ALL_EVENTS,
     DIAGONAL,
@@ -77,9 +78,10 @@ _DUST, _GOAL = DEFAULT.dust, DEFAULT.goal
 
 
 @compiled_allocating
-def take_sides(w: Walk, p: Split) -> int:
+def take_sides(w: Walk, p: Split, crossing: bool) -> int:
     """Let who is ``wrong`` switch, follow, and go on with who is wrong then; DONE, or what is needed.
 
+    With ``crossing`` who comes to a wall on the way switches there, otherwise at the end of it.
     NEED_ROWS: kernel rows of who moves, or the drive itself, and then the next stage. NEED_ROW, NEED_ROOM: see
     ``follow_path``. SWITCHES_FULL: room to write down. INEXACT, STALLED and the other exits of a walk: the state must
     be brought to its optimum by other means, and then comes the next stage. ROSE, ENDLESS: the D-step has failed.
@@ -101,6 +103,8 @@ def take_sides(w: Walk, p: Split) -> int:
             if numbers[THETA] == 1.0:
                 return DONE  # both sides are the same still: nothing moves, not even b where nobody is free
             set_out(w, p)
+            if crossing:
+                place_stops(p)
             counts[STAGE] = SET_OUT
         if counts[STAGE] == SET_OUT:
             if not drive(w, p):
@@ -110,7 +114,8 @@ def take_sides(w: Walk, p: Split) -> int:
             set_clock(w, p, 1.0)
             counts[STAGE] = WALKING
         if counts[STAGE] == WALKING:
-            outcome = follow_path(within(w, p))
+            walk = within(w, p)
+            outcome = follow_over_walls(walk, p) if crossing else follow_path(walk)
             if outcome != DONE:
                 return outcome
             landed_well = landed(w, p)

@@ -16,6 +16,7 @@ from solvers.losses import Losses
 from solvers.motion import B, Walk
 from solvers.robust_losses import BELOW, BEYOND, WITHIN, Sides, Walls
 from solvers.step import largest
+from solvers.tracking import Walls as Stops
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,6 +54,7 @@ class Split(NamedTuple):
     tried: Bools  #: who has been looked at, in this D-step, whether he can leave his wall alone
     who: Ints  #: (switches,) who has switched, in order
     to: Sides  #: (switches,) and to which side
+    stops: Stops  #: where a walk stops because somebody has come to a wall
     near: float  #: how close to its wall an f is at it
     numbers: Floats
     counts: Ints
@@ -143,10 +145,10 @@ def choose_misplaced(p: Split) -> None:
     """Choose who is not on the side where he should be.
 
     Who has come to a wall must try its other side. An example that stands there in the end, because others hold its f,
-    is optimal on either side: when that has been tried, it rests there.
+    is optimal on either side: when that has been tried, or it has just switched and is there still, it rests there.
     """
     for j in range(p.sides.size):
-        p.wrong[j] = p.proper[j] != p.sides[j] and not (p.at_wall[j] and p.resting[j])
+        p.wrong[j] = p.proper[j] != p.sides[j] and not (p.at_wall[j] and (p.resting[j] or p.wrong[j]))
         p.resting[j] = p.at_wall[j]
 
 

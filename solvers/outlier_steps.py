@@ -21,7 +21,6 @@ from solvers.partition import Partition, Rounds
 from solvers.robust_losses import Walling
 from solvers.segments import Changes, joined
 from solvers.tracking import LOG_FULL, Log, empty_log
-from solvers.tracking import Walls as Stops
 
 Floats = NDArray[np.float64]
 
@@ -133,12 +132,11 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
     n, start = state.n_slots, partition.theta
     notes = _empty_notes(partition.slots.size)
     log = empty_log(n, SEGMENTS, SEGMENTS * (state.n_free + 16) + n)
-    stops = Stops(np.full(n, -np.inf), np.full(n, np.inf), partition.tolerance)
     pull = Pull(np.zeros(n), np.zeros(n))
     at_once: dict[int, Solution] = {}
     rounds.part_at_walls()
     while True:
-        exit_ = rounds.run(steps_of_theta, notes, log, stops, pull, end, until=STOPS_OF_THETA)
+        exit_ = rounds.run(steps_of_theta, notes, log, pull, end, until=STOPS_OF_THETA)
         if exit_ == loop.DONE:
             break
         partition.theta = float(rounds.p.numbers[THETA])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from solvers.compile import compiled, compiled_allocating
 from solvers.motion import DONE, EXHAUSTED, RHO, STALLED, STRIDE, STRIDE_END, WHO, Walk
+from solvers.outlier_crossing import set_stops
 from solvers.outlier_rounds import (
     AT_REST,
     CHOSEN,
@@ -46,9 +47,8 @@ from solvers.outlier_sides import (
     place_levels,
     place_walls,
 )
-from solvers.robust_losses import BELOW, BEYOND, WITHIN, Sides, Walls
+from solvers.robust_losses import WITHIN, Sides, Walls
 from solvers.tracking import CHANGES, SEGMENTS, STOPPED, Log, track_path
-from solvers.tracking import Walls as Stops
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -129,7 +129,7 @@ def end_jump(p: Split, notes: Notes) -> None:
 @compiled_allocating
 def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
     """Let those who switch take their sides and note the jump; STRIDE: so many have been that it is time to report."""
-    outcome = take_sides(w, p)
+    outcome = take_sides(w, p, True)
     if outcome != DONE:
         return outcome
     end_jump(p, notes)
@@ -190,7 +190,7 @@ def nearest_wall(w: Walk, p: Split, zero: Walls) -> float:
 
 
 @compiled_allocating
-def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, stops: Stops, pull: Pull, end: float) -> int:
+def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: float) -> int:
     """Let theta fall to ``end``, and write every linear piece into the log.
 
     Stops with NOTES_FULL, STUCK, STRIDE, AT_ONCE where a leg has no length, TIED and LOST where a C-step stalls or has
@@ -204,7 +204,7 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, stops: Stops, pull
             begin_leg(w, p, notes, p.numbers[THETA])
             notes.before[notes.sizes[LEGS], 0] = log.sizes[SEGMENTS]
             notes.before[notes.sizes[LEGS], 1] = log.sizes[CHANGES]
-            leave_for(w, p, stops, end)
+            leave_for(w, p, end)
             counts[STAGE] = LEAVING
         if counts[STAGE] == LEAVING:
             if not drive_outliers(w, p, pull, end):
@@ -215,7 +215,7 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, stops: Stops, pull
             w.counters[STRIDE_END] = PORTION_EVENTS
             counts[STAGE] = TRACKING
         if counts[STAGE] == TRACKING:
-            outcome = track_path(within(w, p), log, stops)
+            outcome = track_path(within(w, p), log, p.stops)
             if outcome == STALLED:
                 return TIED
             if outcome == EXHAUSTED:
@@ -244,15 +244,13 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, stops: Stops, pull
 
 
 @compiled
-def leave_for(w: Walk, p: Split, stops: Stops, end: float) -> None:
+def leave_for(w: Walk, p: Split, end: float) -> None:
     """Give everyone the losses of the end, the rates that lead there, and the walls that stop the way."""
     e = w.examples
     rest(w)
     for j in range(w.n):
-        side = p.sides[j]
-        stops.low[j] = -np.inf if side == BELOW else p.walls.high[j] if side == BEYOND else p.walls.low[j]
-        stops.high[j] = np.inf if side == BEYOND else p.walls.low[j] if side == BELOW else p.walls.high[j]
-        if side != WITHIN:
+        set_stops(p, j)
+        if p.sides[j] != WITHIN:
             place_levels(w, p, j, end)
             rate = (end - p.numbers[THETA]) * outermost_level(p, j)
             for q in range(e.dlevels.shape[1]):

@@ -31,6 +31,7 @@ from solvers.passage import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for
 from solvers.robust_losses import WITHIN, Sides, Walls, outermost
 from solvers.settle import perturb
 from solvers.state import PathState, empty_motion
+from solvers.tracking import Walls as Stops
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -112,6 +113,7 @@ class Rounds:
             np.zeros(n, np.bool_),
             np.empty(2 * n + 64, np.int64),
             np.empty(2 * n + 64, np.int8),
+            Stops(np.empty(n), np.empty(n), partition.tolerance),
             partition.tolerance,
             np.zeros(split.N_NUMBERS),
             np.zeros(split.N_COUNTS, np.int64),
@@ -161,7 +163,7 @@ class Rounds:
         split.choose_misplaced(self.p)
         self.p.tried[:] = False
         self.p.counts[split.STAGE] = rounds.CHOSEN
-        self.run(rounds.take_sides)
+        self.run(rounds.take_sides, True)
 
     def part_at_walls(self) -> None:
         """At theta = 1 both sides of a wall are the same: let who stands at one be beyond it if that takes him there.

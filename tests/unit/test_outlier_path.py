@@ -402,3 +402,23 @@ def test_a_small_cache_of_kernel_rows_is_enough() -> None:
         assert path.outliers() == roomy.outliers()
         assert path.d_steps == roomy.d_steps
         np.testing.assert_allclose(decisions(path.at(0.0), X), decisions(roomy.at(0.0), X), atol=1e-9)
+
+
+def test_a_cascade_is_one_walk() -> None:
+    """Whoever comes to a wall during a D-step gives way on that walk, and the objective falls all the same."""
+    X, y, _ = labelled()
+    path = IncrementalSVC(C=1.0, kernel="rbf", gamma=0.01).fit(X, y).outlier_path("s")
+    jumps = path.walked.jumps
+    assert max(len(jump.switched) for jump in jumps) > 1
+    assert sum(jump.rounds for jump in jumps) <= 1.1 * len(jumps)
+    assert (path.drops > 0.0).all()
+
+
+def test_examples_held_at_their_wall_switch_once() -> None:
+    """With one feature of two values all wrong labels are held at a margin of -1: none of them goes back."""
+    x = np.repeat([-1.0, 1.0], 30)
+    y = x.copy()
+    y[::5] *= -1.0
+    path = IncrementalSVC(C=1.0).fit(x[:, None], y).outlier_path("s")
+    assert [len(jump.switched) for jump in path.walked.jumps] == [12]
+    assert path.at(path.end).local_optimality().violation <= STRICT

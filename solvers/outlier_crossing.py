@@ -1,0 +1,124 @@
+"""The walk of a D-step, on which whoever comes to a wall goes on to the other side of it at once.
+
+Its levels then move from where they are to those of the other side, as those of the examples that the D-step began with
+do, and all arrive together. The optimum of the losses on the way is concave in what is left of it, and falls from the
+start; where somebody joins, both of his sides are worth the same, so that it goes on falling no slower. A cascade is
+thus one walk instead of a walk for each who gives way, and the objective falls all the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.compile import compiled, compiled_allocating
+from solvers.direction import find_direction, refine_if_needed, resolve
+from solvers.motion import (
+    DONE,
+    EVENTS,
+    LAPS,
+    RHO,
+    SIDE,
+    STARTED,
+    SUM_V,
+    WHO,
+    WHOLE,
+    ZERO_STEPS,
+    Walk,
+    add_to_drive,
+    balanced,
+    set_limits,
+)
+from solvers.outlier_sides import SWITCHED, THETA, Split, place_levels
+from solvers.passage import set_motion_of
+from solvers.robust_losses import BELOW, BEYOND, WITHIN
+from solvers.step import advance, longest_step
+from solvers.strides import another_lap, follow_path, start
+from solvers.tracking import step_to_wall
+from solvers.walk import take_turn
+
+LEAST_WAY = 1e-6  #: of a walk: with less left, who comes to a wall switches after it
+
+
+@compiled
+def set_stops(p: Split, j: int) -> None:
+    """Let a walk stop where an example comes to a wall."""
+    side, low, high = p.sides[j], p.walls.low[j], p.walls.high[j]
+    p.stops.low[j] = -np.inf if side == BELOW else high if side == BEYOND else low
+    p.stops.high[j] = np.inf if side == BEYOND else low if side == BELOW else high
+
+
+@compiled
+def let_pass(p: Split, j: int) -> None:
+    """Let a walk go on where an example comes to a wall."""
+    p.stops.low[j], p.stops.high[j] = -np.inf, np.inf
+
+
+@compiled
+def place_stops(p: Split) -> None:
+    """Let a walk stop where anybody comes to a wall but those who switch and those who are at one."""
+    for j in range(p.sides.size):
+        if p.wrong[j] or p.at_wall[j]:
+            let_pass(p, j)
+        else:
+            set_stops(p, j)
+
+
+@compiled_allocating
+def follow_over_walls(w: Walk, p: Split) -> int:
+    """Follow the path to its end as ``follow_path`` does, but let who comes to a wall in its first events switch."""
+    counters = w.counters
+    if counters[STARTED] == 0:
+        counters[STARTED] = 1
+        start(w)
+    while counters[EVENTS] < counters[WHOLE] and counters[LAPS] == 0:
+        outcome = take_turn(w)
+        if outcome != DONE:
+            return outcome
+        if w.factor.size[0] == 0 and not balanced(w):
+            break
+        find_direction(w)
+        step, who, side = longest_step(w)
+        if refine_if_needed(w, step):
+            step, who, side = longest_step(w)
+        step, blocked = step_to_wall(w, p.stops, step)
+        advance(w, step)
+        if blocked >= 0:
+            cross(w, p, blocked)
+            continue
+        if who < 0:
+            if another_lap(w):
+                break
+            return DONE
+        counters[WHO], counters[SIDE] = who, side
+        counters[ZERO_STEPS] = counters[ZERO_STEPS] + 1 if step <= w.tol.zero_step else 0
+    return follow_path(w)
+
+
+@compiled
+def cross(w: Walk, p: Split, j: int) -> None:
+    """Let a bound example that has come to a wall count on the other side of it by the end of the walk.
+
+    It comes to no wall a second time; where that is not good, it switches after the walk.
+    """
+    e, motion, rho = w.examples, w.motion, w.clock[RHO]
+    let_pass(p, j)
+    k = p.counts[SWITCHED]
+    if rho < LEAST_WAY or w.row_of[j] < 0 or k == p.who.size:
+        return
+    f = e.f[j]
+    outer = BELOW if abs(f - p.walls.low[j]) < abs(f - p.walls.high[j]) else BEYOND
+    p.sides[j] = outer if p.sides[j] == WITHIN else WITHIN
+    p.who[k], p.to[k], p.wrong[j] = j, p.sides[j], True
+    p.counts[SWITCHED] = k + 1
+    place_levels(w, p, j, p.numbers[THETA])
+    before = motion.v[j]
+    set_motion_of(e, motion, j)
+    for q in range(e.dkinks.shape[1]):
+        e.dkinks[j, q] /= rho
+    for q in range(e.dlevels.shape[1]):
+        e.dlevels[j, q] /= rho
+    motion.v[j] /= rho
+    w.clock[SUM_V] += motion.v[j] - before
+    add_to_drive(w, j, motion.v[j] - before)
+    set_limits(w, j)
+    resolve(w)
