@@ -125,10 +125,21 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
             counts[STAGE] = ARRIVED
         before = numbers[OBJECTIVE]
         look(w, p)
-        if numbers[OBJECTIVE] > before + ROUNDING * max(abs(before), abs(numbers[OBJECTIVE])):
+        if numbers[OBJECTIVE] > before + ROUNDING * abs(before) and numbers[OBJECTIVE] > before + roundings(w):
             return ROSE
         choose_misplaced(p)
         counts[STAGE] = CHOSEN
+
+
+@compiled
+def roundings(w: Walk) -> float:
+    """Return what rounding of the sums that f are can do to the objective."""
+    size, mass = 0.0, 0.0
+    for j in range(w.n):
+        beta = abs(w.examples.beta[j])
+        size += beta
+        mass += beta * w.examples.diagonal[j]
+    return EPS * size * mass
 
 
 @compiled
