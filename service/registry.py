@@ -17,7 +17,7 @@ from service.live import LiveModel, Surroundings
 from service.metrics import ModelSample
 from service.schemas import ModelSpec
 from service.store import codec
-from service.store.base import Lease, LeaseHeld, ModelExists, StoredModel, StoreError
+from service.store.base import Lease, LeaseHeld, ModelExists, StoredModel, StoreError, StoreUnavailable
 from solvers.cores import threads
 
 log = logging.getLogger(__name__)
@@ -25,17 +25,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FailedModel:
-    """A stored model that is not served here, and why; without a lease it is another service's."""
+    """A stored model that is not served here, and why; ``held`` is one that another service serves."""
 
     id: str
     spec: ModelSpec
     lease: Lease | None
     reason: str
-
-    @property
-    def state(self) -> ServingState:
-        """``held`` if another service has its lease, else ``failed``."""
-        return "held" if self.lease is None else "failed"
+    state: ServingState = "failed"
 
 
 class Registry:
@@ -155,17 +151,23 @@ class Registry:
         self._around.source.health.standby(on=0 < held == len(models))
 
     def _restore(self, stored: StoredModel) -> LiveModel | FailedModel:
-        spec = ModelSpec.model_validate_json(codec.decode(stored.spec)["spec"])
+        """The model, or why it is not served: one that is damaged keeps no other from being served."""
+        spec, lease = ModelSpec(id=stored.id), None
         try:
             with self._around.source.health.store_call("load"):
                 lease = self._around.source.store.acquire(stored.id)
-        except LeaseHeld as error:
-            return FailedModel(stored.id, spec, None, str(error))
-        try:
+            spec = _specification(stored)
             return LiveModel(spec, lease, self._around)
+        except LeaseHeld as error:
+            return FailedModel(stored.id, _specification(stored), None, str(error), "held")
+        except StoreUnavailable:
+            raise
         except StoreError as error:
             log.error("model %s could not be restored: %s", stored.id, error)
             return FailedModel(stored.id, spec, lease, str(error))
+        except Exception as error:
+            log.exception("model %s could not be restored, in an unforeseen way", stored.id)
+            return FailedModel(stored.id, spec, lease, f"{type(error).__name__}: {error}")
 
     def stop(self) -> None:
         """Drain every writer; each writes a snapshot."""
@@ -186,3 +188,8 @@ class Registry:
             yield
         finally:
             self._making.discard(model)
+
+
+def _specification(stored: StoredModel) -> ModelSpec:
+    """What the model was created as; raises StoreDamaged."""
+    return ModelSpec.model_validate_json(codec.decode(stored.spec)["spec"])

@@ -32,7 +32,15 @@ def start(settings: Settings) -> int:
         print(f"livesvm: {error}", file=sys.stderr)
         return 1
     service.begin()
-    from service.server import serve  # a quarter of a second, in which the models' arrays can be computed
+    return _serve(service, listening)
+
+
+def _serve(service: Service, listening: socket.socket) -> int:
+    """Load the rest, for half a second in which the models' arrays can be computed, and serve."""
+    import scipy.linalg  # noqa: F401
+
+    threadpool_limits(1)
+    from service.server import serve
 
     return serve(service, listening)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -34,9 +35,17 @@ def threads(count: int) -> Iterator[None]:
 
 def in_parts(work: Callable[[Ints], T], slots: Ints) -> list[T]:
     """Return what ``work`` makes of ``slots``, ``PART`` at a time, in their order, whatever the number of threads."""
-    parts = [slots[start : start + PART] for start in range(0, slots.size, PART)]
-    count = min(_threads, len(parts))
+    return together([partial(work, slots[start : start + PART]) for start in range(0, slots.size, PART)])
+
+
+def together(works: Sequence[Callable[[], T]]) -> list[T]:
+    """Return what each of ``works`` returns, in their order, in which they are begun by as many threads as may be."""
+    count = min(_threads, len(works))
     if count <= 1:
-        return [work(part) for part in parts]
-    with ThreadPoolExecutor(count, "rows") as pool:
-        return list(pool.map(work, parts))
+        return [work() for work in works]
+    with ThreadPoolExecutor(count, "together") as pool:
+        return list(pool.map(_call, works))
+
+
+def _call(work: Callable[[], T]) -> T:
+    return work()

@@ -17,7 +17,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from solvers.audit import Scales
 from solvers.pivots import MOST_CHANGED, Leaving, add_changed, judge_all, walk_all
@@ -79,6 +78,8 @@ def leave_by_pivots(state: PathState, who: Ints, units: Scales, progress: Callab
 
 def _tableau(state: PathState) -> Tableau | None:
     """Return the inverse for the free examples; None where there is none."""
+    from scipy.linalg import cho_factor, cho_solve  # only loaded where it is used: a start must not wait for it
+
     free, n = state.free_slots(), state.n_slots
     if free.size < 2:
         return None
@@ -86,7 +87,7 @@ def _tableau(state: PathState) -> Tableau | None:
     kappa = state.kappa if state.intercept else 0.0
     try:
         P = cho_solve(cho_factor(rows[:, free] + kappa), np.eye(free.size))
-    except LinAlgError:
+    except np.linalg.LinAlgError:
         return None
     place = np.full(n, -1)
     place[free] = np.arange(free.size)

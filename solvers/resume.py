@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf
 
 from solvers.audit import audited
+from solvers.compile import compiled
 from solvers.cores import in_parts
 from solvers.errors import NotOptimal
 from solvers.factor import solve_forward
 from solvers.follow import DEFAULT, Settings, follow
 from solvers.fresh import SPARE, add_multiples, mean_diagonal, refactor
+from solvers.kernels import times
 from solvers.losses import Losses
+from solvers.panels import factor_block
 from solvers.state import PathState
 
 Floats = NDArray[np.float64]
@@ -55,7 +57,6 @@ def resume(
     _compute_rows(state, free)
     if not _factored(state, free):
         refactor(state, free)
-    _compute_f(state)
     audit = audited(state)
     if not (audit.balanced and audit.good(settings.goal)):
         follow(state, settings=settings)
@@ -74,32 +75,60 @@ def _steadiest_first(state: PathState, free: Ints) -> Ints:
 
 
 def _compute_rows(state: PathState, free: Ints) -> None:
-    """Fill an empty cache with the kernel rows of ``free``, and with no others: these are all that a path needs."""
+    """Fill an empty cache with the kernel rows of ``free``, all that a path needs, and compute f from beta.
+
+    A row that is at hand gives the f of its own example, and its share in the f of those who are not free; so the other
+    support vectors need no more than their values at those.
+    """
+    e, n = state.examples, state.n_slots
+    beta = e.beta[:n]
     state.rows.make_room(free.size)
     state.rows.store(free, np.empty((free.size, 0)), free)
-    values, row_of, n = state.rows.values, state.rows.row_of, state.n_slots
+    values, row_of = state.rows.values, state.rows.row_of
+    others = np.setdiff1d(np.arange(n), free)
+    XT = np.ascontiguousarray(state.XT[:, others])
 
-    def compute(part: Ints) -> None:
-        values[row_of[part], :n] = state.kernel_rows(part)
+    def keep(part: Ints) -> Floats:
+        """Compute rows to keep, and f of their own; what they contribute."""
+        block = state.kernel_rows(part)
+        values[row_of[part], :n] = block
+        e.f[part] = times(block, beta) + state.b
+        return _weighted(block, beta[part])
 
-    in_parts(compute, free)
+    def contribute(part: Ints) -> Floats:
+        """What examples that are not free contribute to each other."""
+        return _weighted(state.kernel.matrix(state.features(part), XT), beta[part])
+
+    kept = sum(in_parts(keep, free), np.zeros(n))
+    shares = in_parts(contribute, others[beta[others] != 0.0])
+    e.f[others] = sum(shares, kept[others]) + state.b
+    state.events_since_refresh = 0
+
+
+def _weighted(block: Floats, coefficients: Floats) -> Floats:
+    total = np.zeros(block.shape[1])
+    add_multiples(total, block, np.arange(coefficients.size), coefficients)
+    return total
 
 
 def _factored(state: PathState, free: Ints) -> bool:
-    """Factor the free block by LAPACK; False where a pivot is lost in rounding, with a factor that is still empty."""
+    """Factor the free block all at once; False where a pivot is lost in rounding, with a factor that is still empty."""
     m = free.size
     if m == 0:
         return True
     state.make_room_for_free(m + SPARE)
     fac, kappa = state.factor, state.kappa if state.intercept else 0.0
-    _gather(state, free, kappa)
-    fac.R[range(m, fac.R.shape[0]), range(m, fac.R.shape[0])] = 1.0  # the places to come: LAPACK takes the whole array
-    _, info = dpotrf(fac.R.T, lower=True, clean=False, overwrite_a=True)  # in place: R in the array is R' of the other
-    pivots = fac.R.diagonal()[:m] ** 2
-    if info != 0 or (pivots <= DEFAULT.dependent * (state.examples.diagonal[free] + kappa)).any():
+    values, row_of = state.rows.values, state.rows.row_of
+
+    def block(rows: slice, columns: slice) -> Floats:
+        out = np.empty((rows.stop - rows.start, columns.stop - columns.start))
+        _gather(values, row_of[free[rows]], free[columns], kappa, out)
+        return out
+
+    done = factor_block(fac.R, m, block)
+    if not done or (fac.R.diagonal()[:m] ** 2 <= DEFAULT.dependent * (state.examples.diagonal[free] + kappa)).any():
         fac.R[:] = 0.0
         return False
-    fac.R[m:] = 0.0
     fac.y[0, :m], fac.y[1, :m] = 0.0, 1.0
     solve_forward(fac.R, m, fac.y[1])
     fac.slot[:m] = free
@@ -108,39 +137,12 @@ def _factored(state: PathState, free: Ints) -> bool:
     return True
 
 
-def _gather(state: PathState, free: Ints, kappa: float) -> None:
-    """Write the upper triangle of ``K_FF + kappa 1 1'`` to where the factor will be; nothing is written below it."""
-    R, m, rows, row_of = state.factor.R, free.size, state.rows.values, state.rows.row_of
-
-    def gather(part: Ints) -> None:
-        start, stop = int(part[0]), int(part[-1]) + 1
-        R[start:stop, start:m] = rows[np.ix_(row_of[free[start:stop]], free[start:])]
-        R[start:stop, start:m] += kappa
-        corner = R[start:stop, start:stop]
-        corner[:] = np.triu(corner)
-
-    in_parts(gather, np.arange(m))
-
-
-def _compute_f(state: PathState) -> None:
-    """Compute f from beta; kernel rows that are not cached are forgotten again."""
-    n, beta = state.n_slots, state.examples.beta
-    rows, row_of = state.rows.values, state.rows.row_of
-
-    def share(part: Ints) -> Floats:
-        """What these examples contribute; all of them have a cached row or none has."""
-        total = np.zeros(n)
-        if row_of[part[0]] >= 0:
-            add_multiples(total, rows, row_of[part], beta[part])
-        else:
-            add_multiples(total, state.kernel_rows(part), np.arange(part.size), beta[part])
-        return total
-
-    support = np.flatnonzero(beta[:n])
-    cached = row_of[support] >= 0
-    shares = in_parts(share, support[cached]) + in_parts(share, support[~cached])
-    state.examples.f[:n] = sum(shares, np.full(n, state.b))
-    state.events_since_refresh = 0
+@compiled
+def _gather(values: Floats, rows: Ints, columns: Ints, plus: float, out: Floats) -> None:
+    for i in range(rows.size):
+        row = values[rows[i]]
+        for j in range(columns.size):
+            out[i, j] = row[columns[j]] + plus
 
 
 def _keep_intercept(state: PathState, b: float) -> None:

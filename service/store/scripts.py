@@ -160,6 +160,7 @@ return {'ok'}
 """
 )
 
+# A mark that does not say which record it is of is kept as one of the newest, until that is trimmed.
 # ARGV: nonce, sequence, pointer, snapshots to keep. Of the pointer's JSON only "nonce" and "chunks" are read,
 # by their place, so that one that is damaged elsewhere is removed with its chunks like any other.
 PUBLISH_SNAPSHOT = (
@@ -186,10 +187,16 @@ for i = keep + 1, #sequences do
 end
 if #sequences >= keep then
   local older = sequences[keep]
+  local newest = redis.call('HGET', KEYS[1], 'sequence')
   redis.call('XTRIM', KEYS[2], 'MINID', string.format('%.0f-0', older + 1))
   for _, mark in ipairs(redis.call('SMEMBERS', KEYS[3])) do
     local sequence = tonumber(string.match(mark, '^(%d+):'))
-    if sequence and sequence <= older then redis.call('SREM', KEYS[3], mark) end
+    if not sequence or sequence > tonumber(newest) then
+      redis.call('SREM', KEYS[3], mark)
+      redis.call('SADD', KEYS[3], newest .. ':damaged')
+    elseif sequence <= older then
+      redis.call('SREM', KEYS[3], mark)
+    end
   end
 end
 return {'ok'}

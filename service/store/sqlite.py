@@ -31,7 +31,7 @@ from service.store.base import (
     StoreUnavailable,
 )
 from service.store.seals import answer_seal, request_seal, seal, sha256
-from service.store.sqlite_schema import prepare
+from service.store.sqlite_schema import mend_requests, prepare
 
 KEPT_SNAPSHOTS = 2
 DATABASE = "livesvm.sqlite3"
@@ -102,6 +102,17 @@ class SqliteStore:
             self._db.execute("PRAGMA journal_mode = WAL")
         with self._transaction() as db:
             prepare(db)
+        self._mend()
+
+    def _mend(self) -> None:
+        try:
+            with self._transaction() as db:
+                mended = mend_requests(db)
+        except StoreDamaged as error:  # who asks for what is damaged is told
+            log.warning("%s", error)
+            return
+        if mended:
+            log.warning("the index of requests was damaged; it was built anew from the table")
 
     @contextmanager
     def _transaction(self, *, synced: bool = True) -> Iterator[sqlite3.Connection]:

@@ -81,3 +81,18 @@ def prepare(db: sqlite3.Connection) -> None:
         for statement in filter(str.strip, statements.split(";")):
             db.execute(statement)
         db.execute(f"PRAGMA user_version = {found}")
+
+
+def mend_requests(db: sqlite3.Connection) -> bool:
+    """Build the indexes of requests anew, inside a transaction, where they do not show what the table holds.
+
+    A request that its index does not show would be taken for a new one and be done twice. Where a row itself is damaged
+    nothing is done: then it is the old index that tells. Says whether anything was.
+    """
+    if db.execute("PRAGMA integrity_check(requests)").fetchall() == [("ok",)]:
+        return False
+    rows = db.execute("SELECT model, key, sequence, body, seal FROM requests NOT INDEXED")
+    if not all(sealed == request_seal(*row) for *row, sealed in rows):
+        return False
+    db.execute("REINDEX requests")
+    return True
