@@ -11,6 +11,8 @@ from service.arrays import Key, Matrix, Vector
 from service.store import codec
 from solvers.errors import InvalidInput
 
+RULES = 1
+"""By which it is judged whether an update can be applied; raised whenever what used to be accepted may be refused."""
 NOTHING = "an update adds, removes or changes something; this one does nothing"
 
 
@@ -110,7 +112,7 @@ class Command:
     """One update with nothing left open: which examples come, under which keys, which go, and what changes of others.
 
     ``next_key`` is the model's counter for handing out keys after it; ``arrived`` is a Unix time in seconds;
-    ``request`` is the Idempotency-Key that it came with.
+    ``request`` is the Idempotency-Key that it came with; ``rules`` are what it was judged by, 0 before that was kept.
     """
 
     add: Batch | None
@@ -119,6 +121,7 @@ class Command:
     next_key: int
     request: str | None
     edits: Edits | None = None
+    rules: int = RULES
 
     @property
     def added(self) -> list[Key]:
@@ -135,4 +138,5 @@ class Command:
         """The command in a record of the log; raises StoreDamaged or StoreTooNew."""
         document: dict[str, Any] = codec.decode(data)
         add, edits = document.pop("add"), document.pop("edits", None)  # schema 1 knew no edits
-        return cls(add=add and Batch(**add), edits=edits and Edits.from_document(edits), **document)
+        rules = document.pop("rules", 0)  # nor did schema 3 know rules
+        return cls(add=add and Batch(**add), edits=edits and Edits.from_document(edits), rules=rules, **document)

@@ -151,15 +151,20 @@ class Registry:
         self._around.source.health.standby(on=0 < held == len(models))
 
     def _restore(self, stored: StoredModel) -> LiveModel | FailedModel:
-        """The model, or why it is not served: one that is damaged keeps no other from being served."""
-        spec, lease = ModelSpec(id=stored.id), None
+        """The model, or why it is not served here: that of one must not keep the others from being served."""
+        spec, lease, fault = ModelSpec(id=stored.id), None, None
+        try:
+            spec = ModelSpec.model_validate_json(codec.decode(stored.spec)["spec"])
+        except StoreError as error:
+            fault = error
         try:
             with self._around.source.health.store_call("load"):
                 lease = self._around.source.store.acquire(stored.id)
-            spec = _specification(stored)
+            if fault is not None:
+                raise fault
             return LiveModel(spec, lease, self._around)
         except LeaseHeld as error:
-            return FailedModel(stored.id, _specification(stored), None, str(error), "held")
+            return FailedModel(stored.id, spec, None, str(error), "held")
         except StoreUnavailable:
             raise
         except StoreError as error:
@@ -188,8 +193,3 @@ class Registry:
             yield
         finally:
             self._making.discard(model)
-
-
-def _specification(stored: StoredModel) -> ModelSpec:
-    """What the model was created as; raises StoreDamaged."""
-    return ModelSpec.model_validate_json(codec.decode(stored.spec)["spec"])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from service.arrays import Key
-from service.commands import Batch, Command
+from service.commands import RULES, Batch, Command
 from service.journal import Source
 from service.model import ModelState
 from service.store.base import Lease, LogRecord, StoreDamaged
@@ -90,9 +90,9 @@ class Replay:
         except MemoryLimit:
             raise  # it may have fitted before: that is no reason to take it back
         except SolverError as error:
-            if sequence < self.newest:
+            if sequence < self.newest or self._may_be_acknowledged(entry):
                 reason = f"record {sequence} of model {self.lease.model} can no longer be applied: {error}"
-                raise StoreDamaged(reason) from error
+                raise StoreDamaged(f"{reason}; {self._advice()}") from error
             # The process died before it could say that this command cannot be applied: nobody was told that it was.
             self.source.store.abort(self.lease, sequence)
             self.state.skip()
@@ -101,6 +101,19 @@ class Replay:
             answer = answer_to(entry, self.state.version, outcome, self.source.store.durability())
             self.source.store.remember(self.lease, entry.request, answer)
         self.replayed += 1
+
+    def _may_be_acknowledged(self, entry: Entry) -> bool:
+        """Whether the newest entry may have been applied before: it has an answer, or was judged by other rules."""
+        if isinstance(entry, Command) and entry.rules != RULES:
+            return True
+        return entry.request is not None and not self._owes(entry.request)
+
+    def _advice(self) -> str:
+        back = f"go back to version {self.state.version} there (POST /models/{self.lease.model}/restore)"
+        return (
+            "as it may have been acknowledged, it is not taken back: start the version of LiveSVM that wrote it, "
+            f"{back} and stop it, or delete the model"
+        )
 
 
 def together(commands: Sequence[Command]) -> Command:

@@ -21,9 +21,10 @@ import numpy as np
 
 from service.store.base import StoreDamaged, StoreTooNew
 
-SCHEMA = 3
-"""2: commands hold edits, snapshots the current parameters that an update can change. 3: models can be robust."""
-READABLE = frozenset({1, 2, 3})
+SCHEMA = 4
+"""2: commands hold edits, snapshots the current parameters that an update can change. 3: models can be robust.
+4: commands say by which rules they were judged."""
+READABLE = frozenset({1, 2, 3, 4})
 
 _MAGIC = b"LSVM"
 _HEADER = struct.Struct("<4sH32s")

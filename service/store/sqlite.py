@@ -176,7 +176,7 @@ class SqliteStore:
     def models(self) -> list[StoredModel]:
         """Read the table of models."""
         rows = self._read("SELECT id, spec FROM models ORDER BY id")
-        return [StoredModel(str(id_), bytes(spec)) for id_, spec in rows]
+        return [StoredModel(str(id_), spec if isinstance(spec, bytes) else str(spec).encode()) for id_, spec in rows]
 
     def acquire(self, model: str) -> Lease:
         """Take a new epoch; there is no other service to wait for."""

@@ -81,6 +81,28 @@ def test_what_cannot_be_restored_is_told_and_the_rest_goes_on(both: str, stored:
         assert http.get("/models/m").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        ("UPDATE models SET spec = substr(spec, 1, length(spec) - 1) || x'00' WHERE id = 'm'", "checksum"),
+        ("UPDATE models SET id = 'n' WHERE id = 'm'", "ends at record 0 of 5"),
+    ],
+)
+def test_a_model_that_is_not_known_any_more_keeps_no_other_from_being_served(
+    damage: str, reason: str, stored: tuple[Path, Any]
+) -> None:
+    path, _ = stored
+    with closing(sqlite3.connect(path / FILE, isolation_level=None)) as db:
+        assert db.execute(damage).rowcount == 1
+    with ServiceProcess(path) as service, service.http() as http:
+        models = {model["id"]: model for model in http.get("/models").json()["models"]}
+        other, (name,) = models.pop("other"), models
+        assert other["state"] == "live"
+        assert models[name]["state"] == "failed"
+        assert reason in models[name]["error"]
+        assert http.delete(f"/models/{name}").status_code == 204
+
+
 def test_a_missing_record_is_noticed(stored: tuple[Path, Any]) -> None:
     path, _ = stored
     with closing(sqlite3.connect(path / FILE)) as db:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from service import commands
 from service.commands import Batch, Removal, Update
 from service.errors import IdempotencyConflict
 from service.health import Health
@@ -211,11 +212,8 @@ def test_a_path_that_cannot_be_walked_again_is_replaced_by_a_fresh_solve(
             raise NotOptimal("other rounding errors than last time")
         return apply(state, command)
 
-    def failing(state: ModelState, commands: Any, net: Any) -> None:
-        raise NotOptimal("nor on one path for all of them")
-
     monkeypatch.setattr(ModelState, "apply", failing_once)
-    monkeypatch.setattr(ModelState, "apply_together", failing)
+    monkeypatch.setattr(ModelState, "apply_together", failing_together)
     again = alive(store, store.acquire("m"))
     assert again.published.version == 4
     np.testing.assert_allclose(decisions(again), decisions(live), rtol=0, atol=1e-7)
@@ -236,3 +234,38 @@ def test_an_acknowledged_update_that_can_no_longer_be_applied_is_told(
     monkeypatch.setattr(ModelState, "apply_cold", failing)
     with pytest.raises(StoreDamaged, match="record 1 of model m can no longer be applied"):
         alive(store, store.acquire("m"))
+
+
+@pytest.mark.parametrize(
+    ("request_key", "rules", "is_kept"), [("key", 0, True), (None, 1, True), (None, 0, False)], ids=str
+)
+def test_the_newest_update_is_taken_back_only_if_nobody_can_have_been_told_of_it(
+    store: FailingStore, monkeypatch: pytest.MonkeyPatch, request_key: str | None, rules: int, is_kept: bool
+) -> None:
+    live = alive(store, store.create("m", b""))
+    live.update(batch(0), None).result()
+    live.update(batch(1), request_key).result()
+
+    def failing(state: ModelState, command: Any) -> Any:
+        if state.version == 1:
+            raise NotOptimal("never again")
+        return apply(state, command)
+
+    apply = ModelState.apply
+    monkeypatch.setattr(ModelState, "apply", failing)
+    monkeypatch.setattr(ModelState, "apply_cold", failing)
+    monkeypatch.setattr(ModelState, "apply_together", failing_together)
+    monkeypatch.setattr("service.replay.RULES", commands.RULES + rules)
+    if is_kept:
+        with pytest.raises(StoreDamaged, match=r"record 2 of model m can no longer .* go back to version 1"):
+            alive(store, store.acquire("m"))
+        assert [record.aborted for record in store.log("m", 0)] == [False, False]
+        return
+    again = alive(store, store.acquire("m"))
+    assert again.published.version == 1
+    assert [record.aborted for record in store.log("m", 0)] == [False, True]
+    again.stop()
+
+
+def failing_together(state: ModelState, commands: Any, net: Any) -> None:
+    raise NotOptimal("nor on one path for all of them")
