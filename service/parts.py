@@ -28,6 +28,7 @@ from service.store.lock import DirectoryLock
 from service.store.sqlite import DATABASE, SqliteStore
 from service.streams import Streams
 from solvers import warm_up
+from solvers.cores import wait_for_rest
 
 PING_SECONDS = 0.5
 """Between two questions to the store whether it is there."""
@@ -37,6 +38,8 @@ TAKE_OVERS = 5
 """Looks for models to take over while one lease lasts."""
 ASIDE = 19
 """Niceness of the thread that warms up while models are restored."""
+ASIDE_SECONDS = 5.0
+"""How long it lets them have all cores first; what they need then is mostly one."""
 
 log = logging.getLogger(__name__)
 
@@ -116,6 +119,7 @@ class Service:
     def _warm(rehearse: Callable[[], None]) -> None:
         """Do once what would make first requests slow, while cores are idle; what that leaves is collected."""
         _yield_to_others()
+        wait_for_rest(ASIDE_SECONDS)
         warm_up()
         rehearse()
         gc.collect()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,6 +18,10 @@ Ints = NDArray[np.int64]
 PART = 64  #: examples whose kernel rows one thread computes at once
 
 _threads = 1
+_lock = threading.Lock()
+_at_work = 0
+_at_rest = threading.Event()
+_at_rest.set()
 
 
 @contextmanager
@@ -31,6 +36,29 @@ def threads(count: int) -> Iterator[None]:
         yield
     finally:
         _threads = 1
+
+
+@contextmanager
+def at_work() -> Iterator[None]:
+    """Say of the inside that it keeps all threads busy that one solve may use, if these are several."""
+    global _at_work
+    several = _threads > 1
+    with _lock:
+        _at_work += several
+        if _at_work:
+            _at_rest.clear()
+    try:
+        yield
+    finally:
+        with _lock:
+            _at_work -= several
+            if not _at_work:
+                _at_rest.set()
+
+
+def wait_for_rest(seconds: float) -> None:
+    """Wait until no solve keeps several threads busy, but not for longer than that."""
+    _at_rest.wait(seconds)
 
 
 def in_parts(work: Callable[[Ints], T], slots: Ints) -> list[T]:

@@ -81,6 +81,7 @@ def test_records_of_the_schema_before_are_read() -> None:
     add = {"X": X, "y": y, "keys": [0, 1, 2], "weights": None}
     logged = {"add": add, "remove": [], "arrived": 1.0, "next_key": 3, "request": None}
     command = Command.decode(of_schema_1(logged))
+    assert command.rules == 0
     assert (command.edits, command.added) == (None, [0, 1, 2])
     spec = ModelSpec(C=7.0)
     state = ModelState.empty(spec, 16)

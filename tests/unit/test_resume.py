@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from solvers.classification import LiveSVC
-from solvers.cores import PART, in_parts, threads
+from solvers.cores import PART, at_work, in_parts, threads, wait_for_rest
 from solvers.errors import MemoryLimit
 from solvers.state import PathState
 
@@ -45,6 +46,24 @@ def test_an_error_in_one_part_is_raised() -> None:
 
     with threads(2), pytest.raises(MemoryLimit, match=r"need 2\.0 MiB"):
         in_parts(work, np.arange(4 * PART))
+
+
+def test_others_can_wait_until_a_solve_needs_no_more_than_one_thread() -> None:
+    waited = threading.Event()
+
+    def wait() -> None:
+        wait_for_rest(60.0)
+        waited.set()
+
+    wait_for_rest(60.0)  # nobody is at work
+    with at_work():
+        wait_for_rest(60.0)  # by one thread
+    with threads(2), at_work():
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        assert not waited.wait(0.05)
+    waiting.join(60.0)
+    assert waited.is_set()
 
 
 def test_f_and_rows_do_not_depend_on_the_number_of_threads() -> None:
