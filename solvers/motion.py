@@ -18,8 +18,8 @@ Ints = NDArray[np.int64]
 DONE, NEED_ROW, NEED_ROOM, STALLED, UNBALANCED, INDEFINITE, CANCELLED, EXHAUSTED, STRIDE = range(9)
 
 # Entries of the clock
-B, RHO, SUM_V, SUM_RATE, DB, PACE, SUM_END, CARE = range(8)
-N_CLOCK = 8
+B, RHO, SUM_V, SUM_RATE, DB, PACE, SUM_END, CARE, LAST = range(9)
+N_CLOCK = 9
 
 # Entries of the counters
 (
@@ -73,8 +73,8 @@ class Walk(NamedTuple):
     parent_rows: Floats  #: in a narrow walk, the cached rows of the whole
     parent_row_of: Ints
     scratch: Floats  #: work of the strides
-    # b, rho, sum of v, wanted rate of sum beta, rate of b, rho used up per event, sum of beta at the end, and the care
-    # with which the members of a stride are chosen
+    # b, rho, sum of v, wanted rate of sum beta, rate of b, rho used up per event, sum of beta at the end, the care with
+    # which the members of a stride are chosen, and the rho at which it ends at the latest
     clock: Floats
     counters: Ints
     tol: Tolerances

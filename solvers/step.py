@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled
-from solvers.motion import DB, JUMPS, RHO, SIDE, SUM_RATE, SUM_V, WHO, B, Walk
+from solvers.motion import DB, JUMPS, LAST, RHO, SIDE, SUM_RATE, SUM_V, WHO, B, Walk
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -14,21 +14,23 @@ Ints = NDArray[np.int64]
 
 @compiled
 def longest_step(w: Walk) -> tuple[float, int, int]:
-    """Return the step to the next event, who makes it (-1: the end of the path), and on which side (-1 low, +1 high).
+    """Return the step to the next event, who makes it, and on which side (-1 low, +1 high).
+
+    Nobody (-1) makes it where the path, or the part of it that the stride is for, ends before.
 
     Two passes [Harris]: the longest step with every limit relaxed by its tolerance, then among the examples that would
     pass their own limit within it, the one that does so at the highest speed.
     """
     motion = w.motion
-    rho = w.clock[RHO]
+    rest = w.clock[RHO] - w.clock[LAST]
     frequencies(w, motion.work)
     highest = largest(motion.work, w.n)
-    if highest * rho <= 1.0:
-        return rho, -1, 0
+    if highest * rest <= 1.0:
+        return rest, -1, 0
     bound = 1.0 / highest
     best = 0.0
     who, side = -1, 0
-    step = rho
+    step = rest
     for j in range(w.n):
         # The fastest to its relaxed limit passes its own one at a speed of at least `highest` tolerances; whoever could
         # be preferred to it passes that, and so is relaxed by no more than his way to his own limit.
@@ -43,7 +45,7 @@ def longest_step(w: Walk) -> tuple[float, int, int]:
         if gap <= bound * down and down > best * tol:
             best, who, side = down / tol, j, -1
             step = gap / down
-    return min(max(step, 0.0), rho), who, side
+    return min(max(step, 0.0), rest), who, side
 
 
 @compiled

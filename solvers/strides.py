@@ -1,9 +1,10 @@
 """The path in strides, each among those who may have an event soon.
 
-Most examples of a window are far from their limits. For a stride of some dozens of events the loop is given only those
-that could meet a limit, in arrays of their own, and the free examples, whose f is known to rest. Then everyone is
-brought up to date by one product with the kernel rows of the betas that took part. Who has crossed a limit
-meanwhile gets it moved to where he is, and back by the end of the path: the path may differ, its end does not.
+Most examples of a window are far from their limits. For a stride of some dozens of events, and of no more of the path
+than they are expected to take, the loop is given only those that could meet a limit, in arrays of their own, and the
+free examples, whose f is known to rest. Then everyone is brought up to date by one product with the kernel rows of the
+betas that took part. Who has crossed a limit meanwhile gets it moved to where he is, and back by the end of the path:
+the path may differ, its end does not.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from solvers.motion import (
     DONE,
     EVENTS,
     LAPS,
+    LAST,
     MEMBERS,
     PACE,
     RHO,
@@ -49,11 +51,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_LAPS = 4  #: how often those who were let through are sent back before the walk is judged
-FIRST_PACE = 1 / 320  #: the part of the path that an event is taken to use up, before there was any
+EVENTS_EACH = 20  #: events that each one who moves is taken to make, before there was any
+LEAST_PACE = 1e-5  #: the part of the path that an event is taken to use up at least
 SHORT = 20  #: events of a short stride, where an ordinary one would have far more members
 FEWER = 3  #: that is, more than so many times as many
 REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
-SPREAD = 1.0  #: or at this multiple of the mean rate
+SPREAD = 0.6  #: or at this multiple of the mean rate
 STEADY = 100.0  #: with more free examples the direction changes less from event to event, and less of both will do
 STEADIEST = 0.5  #: but not less than this fraction
 LESS_CARE = 0.8  #: and less of both after a stride that let nobody through, or where all had to walk
@@ -93,7 +96,7 @@ def follow_path(w: Walk) -> int:
         members, n_seen = choose(w)
         outcome = walk(w) if n_seen < 0 else stride(w, members, n_seen)
         if n_seen >= 0 or w.n <= LARGE:
-            w.clock[PACE] = (rho - w.clock[RHO]) / max(w.counters[EVENTS] - events, 1)
+            w.clock[PACE] = max(LEAST_PACE, (rho - w.clock[RHO]) / max(w.counters[EVENTS] - events, 1))
         if outcome == DONE and w.counters[LAPS] < MOST_LAPS and another_lap(w):
             continue
         if outcome != STRIDE:
@@ -103,10 +106,20 @@ def follow_path(w: Walk) -> int:
 @compiled
 def start(w: Walk) -> None:
     """Set everyone's limits and solve the right-hand sides: the motion has just been set."""
-    w.clock[PACE], w.clock[CARE] = FIRST_PACE, 1.0
+    moving = 0
     for j in range(w.n):
         set_limits(w, j)
+        moving += is_moving(w, j)
+    w.clock[PACE], w.clock[CARE] = max(LEAST_PACE, 1.0 / (EVENTS_EACH * max(moving, 1))), 1.0
     resolve(w)
+
+
+@compiled
+def is_moving(w: Walk, slot: int) -> bool:
+    """Say whether the beta of a bound example moves by itself, or somebody's limits do."""
+    motion = w.motion
+    moving: bool = motion.v[slot] != 0.0 or motion.dlow[slot] != 0.0 or motion.dhigh[slot] != 0.0
+    return moving
 
 
 @compiled
@@ -140,7 +153,6 @@ def another_lap(w: Walk) -> bool:
         return False
     w.counters[LAPS] += 1
     w.clock[RHO], w.clock[SUM_V], w.clock[SUM_RATE] = 1.0, 0.0, off if w.intercept else 0.0
-    w.clock[PACE] = FIRST_PACE
     e.dkinks[:] = 0.0
     e.dlevels[:] = 0.0
     for j in range(w.n):
@@ -148,8 +160,7 @@ def another_lap(w: Walk) -> bool:
         motion.drive[j] = 0.0
         if e.seg[j] & 1 == 0:
             shift_kinks(e, j, 1.0)
-        set_limits(w, j)
-    resolve(w)
+    start(w)
     return True
 
 
@@ -182,6 +193,7 @@ def choose(w: Walk) -> tuple[Ints, int]:
         return members, -1
     counters[STRIDE_END] = counters[EVENTS] + length
     horizon = min(clock[RHO], length * horizon)
+    clock[LAST] = clock[RHO] - horizon
     m = 0
     for j in range(w.n):
         if soon[j] <= horizon:
@@ -231,6 +243,7 @@ def stride(w: Walk, members: Ints, n_seen: int) -> int:
     w.counters[STRIDES] += 1
     w.counters[MEMBERS] += n_seen
     outcome = walk(near)
+    w.clock[LAST] = 0.0
     update_everyone(near, w, rho - w.clock[RHO], w.clock[B] - b)
     if w.counters[WHO] >= 0:
         w.counters[WHO] = members[w.counters[WHO]]

@@ -19,6 +19,7 @@ from solvers.motion import (
     DONE,
     EVENTS,
     EXHAUSTED,
+    LAST,
     SIDE,
     STALLED,
     STRIDE,
@@ -51,7 +52,7 @@ def walk(w: Walk) -> int:
             step, who, side = longest_step(w)
         advance(w, step)
         if who < 0:
-            return DONE
+            return DONE if w.clock[LAST] == 0.0 else STRIDE
         counters[WHO], counters[SIDE] = who, side
         counters[ZERO_STEPS] = counters[ZERO_STEPS] + 1 if step <= w.tol.zero_step else 0
 
