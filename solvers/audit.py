@@ -23,11 +23,12 @@ class Scales(NamedTuple):
     diagonal: float  #: largest k(x, x)
     speed: float  #: sum of the speeds of bound betas
     top_speed: float  #: the largest of them
+    mass: float  #: sum of the sizes of all betas
 
 
 def scales(state: PathState, v: Floats) -> Scales:
     """Return the units of a problem whose bound betas are to move with velocities ``v``."""
-    found = Scales(*units_of(state.examples, v, state.n_slots))
+    found = Scales(*_units(state.examples, v, state.n_slots))
     return found if found.kink > 0.0 else found._replace(kink=_size_of_f(state, found.level, found.diagonal))
 
 
@@ -36,9 +37,10 @@ def _size_of_f(state: PathState, level_scale: float, diagonal: float) -> float:
 
 
 @compiled
-def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float, float]:
-    """Return the units of ``Scales``, for compiled callers; the kink is 0 where there is none."""
-    kink_0, kink_1, level_0, level_1, level_2, diagonal, speed, top = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+def _units(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float, float, float]:
+    """Return the units of ``Scales``; the kink is 0 where there is none."""
+    kink_0, kink_1, level_0, level_1, level_2, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    speed, top, mass = 0.0, 0.0, 0.0
     for j in range(n):
         first, second = abs(e.kinks[j, 0]), abs(e.kinks[j, 1])
         kink_0 = max(kink_0, first if first < np.inf else 0.0)
@@ -49,7 +51,8 @@ def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float
         diagonal = max(diagonal, e.diagonal[j])
         top = max(top, abs(v[j]))
         speed += abs(v[j])
-    return max(kink_0, kink_1), max(level_0, level_1, level_2), diagonal, speed, top
+        mass += abs(e.beta[j])
+    return max(kink_0, kink_1), max(level_0, level_1, level_2), diagonal, speed, top, mass
 
 
 BLUR = 0.01  # of the kinks: where rounding of f may be more than that, f is not sharp

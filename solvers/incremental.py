@@ -18,7 +18,7 @@ from solvers.factor import delete
 from solvers.follow import DEFAULT, Settings, Trace, follow
 from solvers.fresh import BLOCK, restore, stand
 from solvers.kernels import times
-from solvers.losses import Losses, leaving
+from solvers.losses import Losses
 from solvers.state import Examples, PathState
 
 Floats = NDArray[np.float64]
@@ -88,8 +88,7 @@ def _place(e: Examples, slots: Ints) -> None:
 def depart(state: PathState, slots: Ints) -> None:
     """Take examples' losses away: their betas are now on their way to zero."""
     release_free(state, slots)
-    state.set_losses(slots, leaving(slots.size))
-    state.examples.seg[slots] = 0
+    state.drop_losses(slots)
 
 
 def convert(state: PathState, slots: Ints, losses: Losses) -> None:

@@ -102,9 +102,8 @@ def walk_once(
 
 def tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> loop.Tolerances:
     """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
-    mass = float(np.abs(state.examples.beta[: state.n_slots]).sum())
     return loop.Tolerances(
-        f=max(precision * settings.ratio_f * units.kink, EPS * max(8 * units.speed, mass) * units.diagonal),
+        f=max(precision * settings.ratio_f * units.kink, EPS * max(8 * units.speed, units.mass) * units.diagonal),
         beta=max(precision * settings.ratio_beta, 1e-18) * units.level,
         dependent=settings.dependent * max(1.0, np.sqrt(state.n_free) / 4),
         balance=max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed),

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.compile import compiled
 from solvers.factor import Factor, empty_factor, grown, with_room
 from solvers.kernels import Kernel
 from solvers.losses import MAX_KINKS, Losses
@@ -59,7 +60,7 @@ class Motion(NamedTuple):
 
 def empty_motion(c: int) -> Motion:
     """Return a motion of ``c`` slots at rest."""
-    return Motion(*(np.zeros(c) for _ in Motion._fields))
+    return Motion(*np.zeros((len(Motion._fields), c)))
 
 
 def _grow(a: NDArray[np.generic], capacity: int, fill: float = 0) -> NDArray[np.generic]:
@@ -144,10 +145,11 @@ class PathState:
 
     def set_losses(self, slots: Ints, losses: Losses) -> None:
         """Give examples new losses, at rest."""
-        e = self.examples
-        e.kinks[slots], e.levels[slots], e.n_kinks[slots] = losses
-        e.dkinks[slots] = 0.0
-        e.dlevels[slots] = 0.0
+        _set_losses(self.examples, slots, *losses)
+
+    def drop_losses(self, slots: Ints) -> None:
+        """Take examples' losses away, so that they are bound and nothing is asked of them but a beta of 0."""
+        _drop_losses(self.examples, slots)
 
     def losses(self, slots: Ints) -> Losses:
         """Return the losses of examples."""
@@ -156,14 +158,10 @@ class PathState:
 
     def release(self, slots: Ints) -> None:
         """Take back the slots of examples that have left; their beta must be 0."""
-        e = self.examples
-        e.n_kinks[slots] = 0
-        e.seg[slots] = 0
-        e.beta[slots] = 0.0
-        e.levels[slots] = 0.0
-        e.dlevels[slots] = 0.0
+        self.drop_losses(slots)
+        self.examples.beta[slots] = 0.0
         self.rows.forget(slots)
-        self.vacant.extend(int(s) for s in slots[::-1])
+        self.vacant.extend(slots[::-1].tolist())
         if len(self.vacant) == self.n_slots:
             self.n_slots, self.vacant = 0, []
 
@@ -206,3 +204,28 @@ class PathState:
     def kernel_rows(self, slots: Ints) -> Floats:
         """Compute ``k(x_i, x_j)`` for ``i`` in ``slots`` and every slot ``j`` in use, (m, n_slots)."""
         return self.kernel.matrix(self.features(slots), self.XT, self.n_slots)
+
+
+@compiled
+def _set_losses(e: Examples, slots: Ints, kinks: Floats, levels: Floats, n_kinks: Ints) -> None:
+    for i, slot in enumerate(slots):
+        e.n_kinks[slot] = n_kinks[i]
+        for k in range(MAX_KINKS):
+            e.kinks[slot, k] = kinks[i, k]
+            e.dkinks[slot, k] = 0.0
+        for k in range(MAX_KINKS + 1):
+            e.levels[slot, k] = levels[i, k]
+            e.dlevels[slot, k] = 0.0
+
+
+@compiled
+def _drop_losses(e: Examples, slots: Ints) -> None:
+    for slot in slots:
+        e.n_kinks[slot] = 0
+        e.seg[slot] = 0
+        for k in range(MAX_KINKS):
+            e.kinks[slot, k] = np.inf
+            e.dkinks[slot, k] = 0.0
+        for k in range(MAX_KINKS + 1):
+            e.levels[slot, k] = 0.0
+            e.dlevels[slot, k] = 0.0
