@@ -57,12 +57,15 @@ class Checkpoints:
         """The monotonic time by which a snapshot is due; None while nothing has changed."""
         return None if self._changed_since is None else self._changed_since + self._due.seconds
 
+    def is_long(self, seconds: float) -> bool:
+        """Whether what took so long to solve is reason enough for a snapshot."""
+        return seconds >= self._due.replay_seconds
+
     def is_due(self, version: int) -> bool:
         """Whether a model at ``version`` is to be snapshot now."""
         deadline = self.deadline()
         late = deadline is not None and time.monotonic() >= deadline
-        long = self._replay >= self._due.replay_seconds
-        return late or long or version - self._version >= self._due.updates
+        return late or self.is_long(self._replay) or version - self._version >= self._due.updates
 
     def save(self, state: ModelState) -> None:
         """Write a snapshot; raises StoreError."""

@@ -225,6 +225,8 @@ class LiveModel:
             self._journal.owe(lambda: self._journal.remember(request, answer))
             with suppress(StoreError):  # it is in the log; the store is told before the next command
                 self._journal.settle()
+        if self._checkpoints.is_long(outcome.seconds):  # no restart shall have to solve it again once it is answered
+            self._rest()
         return Reply(answer)
 
     def _append(self, data: bytes, idempotency: Idempotency | None) -> Durability:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from service.journal import Source
 from service.model import ModelState
 from service.replay import Replay
 from service.schemas import ModelSpec
-from service.store.base import Lease, StoreDamaged, StoreError
+from service.store.base import Lease, SnapshotInfo, StoreDamaged, StoreError
+from solvers.cores import at_work
 from solvers.errors import MemoryLimit
 
 log = logging.getLogger(__name__)
@@ -49,8 +52,12 @@ def recover(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Rec
 def _recover(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Recovered:
     """The model with kernel rows of at most ``cache_mb``; raises MemoryLimit if they do not suffice."""
     with source.health.store_call("load"):
-        state, damaged = _newest_good(source, lease.model, spec, cache_mb)
-        replay = Replay(source, lease, state, newest=source.store.last_sequence(lease))
+        newest = source.store.last_sequence(lease)
+        snapshots = source.store.snapshots(lease.model)
+        is_last = not snapshots or snapshots[0].sequence == newest
+        with nullcontext() if is_last else at_work():  # a tail is replayed on one core: others can wait for that
+            state, damaged = _newest_good(source, snapshots, lease.model, spec, cache_mb)
+        replay = Replay(source, lease, state, newest)
         start, began = state.version, time.perf_counter()
         for record in source.store.log(lease.model, state.sequence):
             replay.take(record)
@@ -60,10 +67,12 @@ def _recover(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Re
     return Recovered(state, start, replay.replayed, damaged, time.perf_counter() - began)
 
 
-def _newest_good(source: Source, model: str, spec: ModelSpec, cache_mb: int) -> tuple[ModelState, int]:
+def _newest_good(
+    source: Source, snapshots: Sequence[SnapshotInfo], model: str, spec: ModelSpec, cache_mb: int
+) -> tuple[ModelState, int]:
     """The newest snapshot that can be trusted, or the empty model; and how many were damaged."""
     damaged = 0
-    for snapshot in source.store.snapshots(model):
+    for snapshot in snapshots:
         try:
             return ModelState.decode(spec, cache_mb, source.store.load_snapshot(model, snapshot.sequence)), damaged
         except StoreDamaged as error:

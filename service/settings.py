@@ -90,7 +90,8 @@ class Settings(BaseSettings):
     snapshot_replay_seconds: float = Field(
         default=0.5,
         gt=0,
-        description="A model is snapshot after updates that took so long to solve, as a restart solves them again.",
+        description="A model is snapshot after updates that took so long to solve, as a restart solves them again; "
+        "after a single one that did, before it is answered.",
     )
     idempotency_keep: int = Field(
         default=1000, ge=1, description="Newest updates of a model whose Idempotency-Key is remembered."

@@ -13,9 +13,13 @@ from threadpoolctl import threadpool_limits
 from service.parts import Service
 from service.settings import Settings
 from service.store.base import StoreError
+from solvers.cores import wait_for_rest
 
 SWITCH_SECONDS = 0.0001
 """How long one thread may hold the interpreter while others wait; the default of 5 ms shows in predictions."""
+
+ALIVE_SECONDS = 1.0
+"""By which the service says at last that it is alive, where its models keep all cores busy."""
 
 
 def start(settings: Settings) -> int:
@@ -36,10 +40,11 @@ def start(settings: Settings) -> int:
 
 
 def _serve(service: Service, listening: socket.socket) -> int:
-    """Load the rest, for half a second in which the models' arrays can be computed, and serve."""
+    """Load the rest while the models' arrays are computed, and serve."""
     import scipy.linalg  # noqa: F401
 
     threadpool_limits(1)
+    wait_for_rest(ALIVE_SECONDS)
     from service.server import serve
 
     return serve(service, listening)

@@ -40,24 +40,22 @@ def threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def at_work() -> Iterator[None]:
-    """Say of the inside that it keeps all threads busy that one solve may use, if these are several."""
+    """Ask who can wait to do so for as long as this lasts, as all threads that one solve may use are busy."""
     global _at_work
-    several = _threads > 1
     with _lock:
-        _at_work += several
-        if _at_work:
-            _at_rest.clear()
+        _at_work += 1
+        _at_rest.clear()
     try:
         yield
     finally:
         with _lock:
-            _at_work -= several
+            _at_work -= 1
             if not _at_work:
                 _at_rest.set()
 
 
 def wait_for_rest(seconds: float) -> None:
-    """Wait until no solve keeps several threads busy, but not for longer than that."""
+    """Wait until nobody asks for that, but not for longer."""
     _at_rest.wait(seconds)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from solvers.audit import audited
 from solvers.compile import compiled
-from solvers.cores import at_work, in_parts
+from solvers.cores import in_parts
 from solvers.errors import NotOptimal
 from solvers.factor import solve_forward
 from solvers.follow import DEFAULT, Settings, follow
@@ -54,10 +54,9 @@ def resume(
     state.b = b
     state.kappa = mean_diagonal(state)
     free = _steadiest_first(state, slots[(seg & 1) == 1])
-    with at_work():
-        _compute_rows(state, free)
-        if not _factored(state, free):
-            refactor(state, free)
+    _compute_rows(state, free)
+    if not _factored(state, free):
+        refactor(state, free)
     audit = audited(state)
     if not (audit.balanced and audit.good(settings.goal)):
         follow(state, settings=settings)

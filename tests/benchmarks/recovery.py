@@ -4,7 +4,8 @@
 
 A recovery counts from the start of the process to the first prediction that the model answers with every acknowledged
 update in it; readiness is asked for as a load balancer does, by its URL. The log has a tail of updates since the newest
-snapshot, which are replayed. CPU is what the process has used by then, which other work on the machine hardly changes.
+snapshot, which are replayed; after one that took long a snapshot is written at once, for which ``--rest`` gives time.
+CPU is what the process has used by then, which other work on the machine hardly changes.
 It exits 1 if a recovery or an append is slower than its limit.
 """
 
@@ -65,13 +66,17 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Problem:
-    """Two classes whose means are ``2 * shift`` apart in each of ``d`` features, a share of labels flipped."""
+    """Two classes whose means are ``2 * shift`` apart in each of ``d`` features, a share of labels flipped.
+
+    ``rest`` is how many seconds after the last update the service is killed.
+    """
 
     n: int
     d: int
     shift: float
     flip: float
     C: float
+    rest: float = 0.0
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[Any, Any]:
         """``n`` examples."""
@@ -126,6 +131,7 @@ def recover(name: str, directory: Path, problem: Problem, crashes: int, **settin
         before = http.post("/models/m/predict", json={"X": rows}).json()
         described = http.get("/models/m").json()
         found.n_free, found.n_support = described["n_free"], described["n_support"]
+        time.sleep(problem.rest)
         service.kill()
     for _ in range(crashes):
         ready, served, answer = start(service, rows)
@@ -163,12 +169,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--shift", type=float, default=0.3, help="of the classes; less makes more support vectors")
     parser.add_argument("--flip", type=float, default=0.0, help="share of labels that are wrong")
     parser.add_argument("--C", type=float, default=1.0)
+    parser.add_argument("--rest", type=float, default=0.0, help="seconds from the last update to the first crash")
     parser.add_argument("--crashes", type=int, default=5)
     parser.add_argument("--appends", type=int, default=5000)
     parser.add_argument("--recovery-limit", type=float, default=3.0, help="seconds that every recovery may take")
     parser.add_argument("--append-limit", type=float, default=0.002, help="seconds of 99%% of appends on everysec")
     options = parser.parse_args(arguments)
-    problem = Problem(options.examples, options.features, options.shift, options.flip, options.C)
+    problem = Problem(options.examples, options.features, options.shift, options.flip, options.C, options.rest)
     print(machine())
     with ExitStack() as stack:
         places = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(3)]

@@ -199,6 +199,19 @@ def test_a_model_is_snapshot_after_what_takes_long_to_solve_again(store: Failing
     live.stop()
 
 
+def test_what_takes_long_to_solve_is_snapshot_before_it_is_answered(store: FailingStore) -> None:
+    model = alive(store, store.create("m", b""), snapshot_replay_seconds=1e-9)
+    for version in (1, 2):
+        model.update(batch(version), None).result()
+        assert store.snapshots("m")[0].version == version
+    store.failing = "save_snapshot"
+    reply = model.update(batch(3), "request").result()
+    again = model.update(batch(3), "request").result()
+    assert (again.body, again.replayed) == (reply.body, True)
+    store.failing = ""
+    model.stop()
+
+
 def test_a_path_that_cannot_be_walked_again_is_replaced_by_a_fresh_solve(
     store: FailingStore, live: LiveModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,19 +48,18 @@ def test_an_error_in_one_part_is_raised() -> None:
         in_parts(work, np.arange(4 * PART))
 
 
-def test_others_can_wait_until_a_solve_needs_no_more_than_one_thread() -> None:
+def test_others_wait_while_they_are_asked_to() -> None:
     waited = threading.Event()
 
     def wait() -> None:
         wait_for_rest(60.0)
         waited.set()
 
-    wait_for_rest(60.0)  # nobody is at work
+    wait_for_rest(60.0)  # nobody asks
     with at_work():
-        wait_for_rest(60.0)  # by one thread
-    with threads(2), at_work():
-        waiting = threading.Thread(target=wait)
-        waiting.start()
+        with at_work():
+            waiting = threading.Thread(target=wait)
+            waiting.start()
         assert not waited.wait(0.05)
     waiting.join(60.0)
     assert waited.is_set()
