@@ -12,6 +12,7 @@ import numpy as np
 
 from solvers.compile import compiled, compiled_allocating
 from solvers.direction import find_direction, refine_if_needed, resolve
+from solvers.laps import another_lap, start
 from solvers.motion import (
     DONE,
     EVENTS,
@@ -32,7 +33,7 @@ from solvers.outlier_sides import SWITCHED, THETA, Split, place_levels
 from solvers.passage import set_motion_of
 from solvers.robust_losses import BELOW, BEYOND, WITHIN
 from solvers.step import advance, longest_step
-from solvers.strides import another_lap, follow_path, start
+from solvers.strides import follow_path
 from solvers.tracking import step_to_wall
 from solvers.walk import take_turn
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled, compiled_allocating
-from solvers.direction import find_direction, resolve
-from solvers.factor import Factor
+from solvers.direction import find_direction
+from solvers.laps import LEAST_PACE, another_lap, start
 from solvers.motion import (
     CARE,
     DONE,
@@ -24,13 +24,11 @@ from solvers.motion import (
     MEMBERS,
     PACE,
     RHO,
-    ROWS,
     STARTED,
     STRIDE,
     STRIDE_END,
     STRIDE_EVENTS,
     STRIDES,
-    SUM_END,
     SUM_RATE,
     SUM_V,
     THROUGH,
@@ -40,10 +38,8 @@ from solvers.motion import (
     B,
     Walk,
     balanced,
-    set_limits,
 )
-from solvers.sides import gather_columns
-from solvers.state import Examples, Motion
+from solvers.narrow import narrowed, update_everyone
 from solvers.step import jump
 from solvers.walk import take_turn, walk
 
@@ -51,8 +47,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_LAPS = 4  #: how often those who were let through are sent back before the walk is judged
-EVENTS_EACH = 20  #: events that each one who moves is taken to make, before there was any
-LEAST_PACE = 1e-5  #: the part of the path that an event is taken to use up at least
 SHORT = 20  #: events of a short stride, where an ordinary one would have far more members
 FEWER = 3  #: that is, more than so many times as many
 REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
@@ -104,64 +98,12 @@ def follow_path(w: Walk) -> int:
 
 
 @compiled
-def start(w: Walk) -> None:
-    """Set everyone's limits and solve the right-hand sides: the motion has just been set."""
-    moving = 0
-    for j in range(w.n):
-        set_limits(w, j)
-        moving += is_moving(w, j)
-    w.clock[PACE], w.clock[CARE] = max(LEAST_PACE, 1.0 / (EVENTS_EACH * max(moving, 1))), 1.0
-    resolve(w)
-
-
-@compiled
-def is_moving(w: Walk, slot: int) -> bool:
-    """Say whether the beta of a bound example moves by itself, or somebody's limits do."""
-    motion = w.motion
-    moving: bool = motion.v[slot] != 0.0 or motion.dlow[slot] != 0.0 or motion.dhigh[slot] != 0.0
-    return moving
-
-
-@compiled
 def count_speeds(w: Walk) -> None:
     """Add the velocities of the bound betas up afresh: with nobody free, rounding of their sum is no imbalance."""
     total = 0.0
     for j in range(w.n):
         total += w.motion.v[j]
     w.clock[SUM_V] = total
-
-
-@compiled
-def another_lap(w: Walk) -> bool:
-    """At the end of the path, send the kinks of those who were let through back on a path of their own.
-
-    With them goes what rounding has made of the sum of the betas. Says whether there is anything to do. Everything else
-    has arrived and stands still.
-    """
-    e, motion = w.examples, w.motion
-    off = w.clock[SUM_END]
-    for j in range(w.n):
-        off -= e.beta[j]
-    anybody = w.intercept and w.factor.size[0] > 0 and abs(off) > w.tol.balance
-    for j in range(w.n):
-        q = e.seg[j] // 2
-        if e.seg[j] & 1 == 0:
-            above = q < e.n_kinks[j] and e.f[j] > e.kinks[j, q] + w.tol.f
-            below = q > 0 and e.f[j] < e.kinks[j, q - 1] - w.tol.f
-            anybody = anybody or above or below
-    if not anybody:
-        return False
-    w.counters[LAPS] += 1
-    w.clock[RHO], w.clock[SUM_V], w.clock[SUM_RATE] = 1.0, 0.0, off if w.intercept else 0.0
-    e.dkinks[:] = 0.0
-    e.dlevels[:] = 0.0
-    for j in range(w.n):
-        motion.v[j] = 0.0
-        motion.drive[j] = 0.0
-        if e.seg[j] & 1 == 0:
-            shift_kinks(e, j, 1.0)
-    start(w)
-    return True
 
 
 @compiled_allocating
@@ -262,147 +204,3 @@ def learn(w: Walk, through: int, events: int) -> None:
         w.clock[CARE] = max(LEAST_CARE, LESS_CARE * w.clock[CARE])
     elif MANY * through > events:
         w.clock[CARE] = min(1.0, MORE_CARE * w.clock[CARE])
-
-
-@compiled_allocating
-def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
-    """Return the walk of ``members``: copies of their arrays, and their columns of the kernel rows they need."""
-    m = members.size
-    e, v, fac = w.examples, w.motion, w.factor
-    position = np.full(m, -1, np.int64)
-    local = np.full(w.n, -1, np.int64)
-    for i in range(m):
-        local[members[i]] = i
-    rename(fac.slot, fac.size[0], local, position)
-    near = Walk(
-        m,
-        n_seen,
-        w.intercept,
-        w.kappa,
-        Examples(
-            e.kinks[members],
-            e.levels[members],
-            e.dkinks[members],
-            e.dlevels[members],
-            e.n_kinks[members],
-            e.seg[members],
-            e.f[members],
-            e.beta[members],
-            e.diagonal[members],
-        ),
-        Motion(
-            v.low[members],
-            v.high[members],
-            v.dlow[members],
-            v.dhigh[members],
-            v.v[members],
-            v.drive[members],
-            v.df[members],
-            v.dbeta[members],
-            np.empty(m),
-        ),
-        Factor(fac.R, fac.y, fac.column, fac.work, fac.slot, position, fac.size),
-        room_for_rows(w.scratch, fac.size[1] + STRIDE_EVENTS + 1, m),
-        np.full(m, -1, np.int64),
-        np.zeros(m, np.int64),
-        members,
-        w.rows,
-        w.row_of,
-        w.scratch,
-        w.clock,
-        w.counters,
-        w.tol,
-    )
-    w.counters[ROWS] = 0
-    for k in range(fac.size[0]):
-        if fac.slot[k] >= 0:
-            gather_columns(near, fac.slot[k], 0, n_seen)
-    return near
-
-
-@compiled_allocating
-def room_for_rows(scratch: Floats, rows: int, m: int) -> Floats:
-    """Return an array (rows, m) in the scratch memory, or a new one where that is too small."""
-    if rows * m <= scratch.size:
-        return scratch[: rows * m].reshape((rows, m))
-    return np.empty((rows, m))
-
-
-@compiled
-def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
-    """Give the examples in the factor new numbers."""
-    for k in range(size):
-        if slot[k] >= 0:
-            slot[k] = name[slot[k]]
-            position[slot[k]] = k
-
-
-@compiled
-def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
-    """Bring the whole up to date after a stride that used up ``used`` of rho and moved b by ``db``."""
-    e, motion, members = w.examples, w.motion, near.members
-    change = motion.work
-    redrive = motion.dbeta
-    for j in range(w.n):
-        change[j] = used * motion.drive[j] + db
-        redrive[j] = 0.0
-    for i in range(near.n):
-        if near.row_of[i] >= 0:  # free at some time in the stride
-            slot = members[i]
-            moved = near.examples.beta[i] - e.beta[slot] - used * motion.v[slot]
-            dv = near.motion.v[i] - motion.v[slot]
-            add_scaled(w.rows[w.row_of[slot]], moved, change, dv, redrive, w.n)
-    for j in range(w.n):
-        motion.drive[j] += redrive[j]
-        motion.low[j] += used * motion.dlow[j]
-        motion.high[j] += used * motion.dhigh[j]
-        redrive[j] = 0.0
-        if e.seg[j] & 1 == 0:
-            e.beta[j] += used * motion.v[j]
-        e.f[j] += change[j]
-    for i in range(near.n):
-        slot = members[i]
-        if i < near.n_seen:
-            e.f[slot] = near.examples.f[i]
-        e.beta[slot] = near.examples.beta[i]
-        e.seg[slot] = near.examples.seg[i]
-        motion.v[slot] = near.motion.v[i]
-        motion.low[slot], motion.high[slot] = near.motion.low[i], near.motion.high[i]
-        motion.dlow[slot], motion.dhigh[slot] = near.motion.dlow[i], near.motion.dhigh[i]
-    w.factor.position[:] = -1
-    rename(w.factor.slot, w.factor.size[0], members, w.factor.position)
-    for j in range(w.n):
-        if e.seg[j] & 1 == 0 and (e.f[j] > motion.high[j] or e.f[j] < motion.low[j]):
-            let_through(w, j)
-
-
-@compiled
-def add_scaled(row: Floats, a: float, x: Floats, b: float, y: Floats, n: int) -> None:
-    """Add ``a row`` to ``x`` and ``b row`` to ``y``."""
-    if b == 0.0:
-        for j in range(n):
-            x[j] += a * row[j]
-        return
-    for j in range(n):
-        x[j] += a * row[j]
-        y[j] += b * row[j]
-
-
-@compiled
-def let_through(w: Walk, slot: int) -> None:
-    """A bound example was found beyond its limit: move its kink there, and back by the end of the path."""
-    e = w.examples
-    w.counters[THROUGH] += 1
-    if w.clock[RHO] > 1e-6:
-        shift_kinks(e, slot, w.clock[RHO])
-    set_limits(w, slot)
-
-
-@compiled
-def shift_kinks(e: Examples, slot: int, rho: float) -> None:
-    """Move those kinks of a bound example that its f is beyond to where it is, for now."""
-    q = e.seg[slot] // 2
-    for k in range(e.n_kinks[slot]):
-        now = e.kinks[slot, k] - rho * e.dkinks[slot, k]
-        if (k >= q and e.f[slot] > now) or (k < q and e.f[slot] < now):
-            e.dkinks[slot, k] = (e.kinks[slot, k] - e.f[slot]) / rho

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from solvers.compile import compiled
 from solvers.direction import find_direction, refine_if_needed
+from solvers.laps import start
 from solvers.motion import (
     DONE,
     EVENTS,
@@ -33,7 +34,6 @@ from solvers.motion import (
 )
 from solvers.motion import balanced as in_balance
 from solvers.step import advance, jump, largest, longest_step
-from solvers.strides import start
 from solvers.walk import take_turn
 
 Floats = NDArray[np.float64]
