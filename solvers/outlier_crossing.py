@@ -16,11 +16,13 @@ from solvers.laps import another_lap, start
 from solvers.motion import (
     DONE,
     EVENTS,
+    EXCHANGES,
     LAPS,
     RHO,
     SIDE,
     STARTED,
     SUM_V,
+    UNBALANCED,
     WHO,
     WHOLE,
     ZERO_STEPS,
@@ -32,9 +34,9 @@ from solvers.motion import (
 from solvers.outlier_sides import SWITCHED, THETA, Split, place_levels
 from solvers.passage import set_motion_of
 from solvers.robust_losses import BELOW, BEYOND, WITHIN
-from solvers.step import advance, longest_step
-from solvers.strides import follow_path
-from solvers.tracking import step_to_wall
+from solvers.step import advance, jump, longest_step
+from solvers.strides import count_speeds, follow_path
+from solvers.tracking import heed, heed_all, is_at_wall, jump_stops, way_to_wall
 from solvers.walk import take_turn
 
 LEAST_WAY = 1e-6  #: of a walk: with less left, who comes to a wall switches after it
@@ -68,43 +70,70 @@ def place_stops(p: Split) -> None:
 def follow_over_walls(w: Walk, p: Split) -> int:
     """Follow the path to its end as ``follow_path`` does, but let who comes to a wall in its first events switch."""
     counters = w.counters
+    if counters[LAPS] > 0 or counters[EVENTS] >= counters[WHOLE]:
+        return follow_path(w)
     if counters[STARTED] == 0:
         counters[STARTED] = 1
         start(w)
-    while counters[EVENTS] < counters[WHOLE] and counters[LAPS] == 0:
-        outcome = take_turn(w)
+    heed_all(w, p.stops)
+    while counters[EVENTS] < counters[WHOLE]:
+        outcome = heedful_turn(w, p)
         if outcome != DONE:
             return outcome
         if w.factor.size[0] == 0 and not balanced(w):
-            break
+            count_speeds(w)
+            if not balanced(w):
+                if not jump(w):
+                    return UNBALANCED
+                if jump_stops(w, p.stops):
+                    cross(w, p)
+                continue
         find_direction(w)
         step, who, side = longest_step(w)
         if refine_if_needed(w, step):
             step, who, side = longest_step(w)
-        step, blocked = step_to_wall(w, p.stops, step)
+        crossing = is_at_wall(w, p.stops, who, side)
+        if crossing:
+            step = min(step, way_to_wall(w, p.stops, who, side) / abs(w.motion.df[who]))
         advance(w, step)
-        if blocked >= 0:
-            cross(w, p, blocked)
-            continue
         if who < 0:
             if another_lap(w):
-                break
+                return follow_path(w)
             return DONE
         counters[WHO], counters[SIDE] = who, side
+        if crossing:
+            cross(w, p)
+            continue
         counters[ZERO_STEPS] = counters[ZERO_STEPS] + 1 if step <= w.tol.zero_step else 0
+    for j in range(w.n):
+        set_limits(w, j)
     return follow_path(w)
 
 
 @compiled
-def cross(w: Walk, p: Split, j: int) -> None:
-    """Let a bound example that has come to a wall count on the other side of it by the end of the walk.
+def heedful_turn(w: Walk, p: Split) -> int:
+    """Let the example whose turn it is change sides, and let nobody overlook his wall."""
+    who, exchanges = w.counters[WHO], w.counters[EXCHANGES]
+    outcome = take_turn(w)
+    if w.counters[EXCHANGES] > exchanges:
+        heed_all(w, p.stops)
+    elif who >= 0 and w.counters[WHO] < 0:
+        heed(w, p.stops, who)
+    return outcome
+
+
+@compiled
+def cross(w: Walk, p: Split) -> None:
+    """Let the bound example whose turn it is, as it has come to a wall, be on the other side of it by the walk's end.
 
     It comes to no wall a second time; where that is not good, it switches after the walk.
     """
-    e, motion, rho = w.examples, w.motion, w.clock[RHO]
+    e, motion, rho, j = w.examples, w.motion, w.clock[RHO], w.counters[WHO]
+    w.counters[WHO] = -1
     let_pass(p, j)
     k = p.counts[SWITCHED]
     if rho < LEAST_WAY or w.row_of[j] < 0 or k == p.who.size:
+        set_limits(w, j)
         return
     f = e.f[j]
     outer = BELOW if abs(f - p.walls.low[j]) < abs(f - p.walls.high[j]) else BEYOND

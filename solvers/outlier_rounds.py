@@ -270,15 +270,14 @@ def note_events(w: Walk, p: Split) -> None:
 def landed(w: Walk, p: Split) -> bool:
     """Put betas that are at an end there, b in its middle if nobody is free, and judge; False: not exact.
 
-    A walk in which nobody was let beyond a limit keeps f and beta together, but for rounding: only now and then is it
-    judged by more.
+    A walk in which nobody was let beyond a limit, or moved to an end, keeps f and beta together, but for rounding: only
+    now and then is it judged by more.
     """
     level = p.numbers[LEVEL]
-    if leave_ends(w, 1e-13 * level, _DUST * level, 4.0 * EPS * level):
-        return False
+    moved = leave_ends(w, 1e-13 * level, _DUST * level, 4.0 * EPS * level)
     if w.factor.size[1] == 0 and w.intercept:
         w.clock[B] += center(w)
-    astray = w.counters[LAPS] + w.counters[THROUGH] + p.counts[SPREADS] > 0
+    astray = moved or w.counters[LAPS] + w.counters[THROUGH] + p.counts[SPREADS] > 0
     due = p.counts[SINCE_AUDIT] + w.counters[EVENTS] >= SINCE_EXACT
     return exact(w, p) if astray or due else True
 

@@ -24,7 +24,7 @@ from solvers.tracking import LOG_FULL, Log, empty_log
 
 Floats = NDArray[np.float64]
 
-SEGMENTS = 256  #: linear pieces that there is room for at first
+SEGMENTS = 512  #: linear pieces that there is room for at first; memory that is not written to costs nothing
 LEGS = 64  #: legs likewise
 
 STOPS_OF_S = (loop.STRIDE, tracks.NOTES_FULL, tracks.STUCK)

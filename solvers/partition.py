@@ -40,6 +40,7 @@ AT_WALL = 1e-9  #: f this close to a wall, of the largest finite kink or wall, i
 ROUNDINGS = 16.0  #: or within so many roundings of the sum that f is
 MOST_SPREADS = 8  #: times that ties are spread in one walk
 MOST_OF_THE_WAY = 1e-9  #: of which so little is left that ties are not spread any more
+LITTLE = 100_000  #: so many kernel values are computed in hardly more time than those of a few rows
 REFRESH_EVENTS = 1000  #: f is computed afresh from beta at least this often
 
 
@@ -227,7 +228,7 @@ class Rounds:
     def _answer(self, exit_: int) -> None:
         state, p = self.state, self.p
         if exit_ == loop.NEED_ROW:
-            fetch_rows(state, self.w)
+            self._fetch()
             self.w = self.w._replace(rows=state.rows.values, parent_rows=state.rows.values)
         elif exit_ == loop.NEED_ROOM:
             state.make_room_for_free()
@@ -249,6 +250,15 @@ class Rounds:
             raise_for(exit_)
             self._correct()
             p.counts[split.STAGE] += 1
+
+    def _fetch(self) -> None:
+        """Cache the row that is asked for and others to come: all there are, where that is little work."""
+        state, n = self.state, self.state.n_slots
+        missing = np.flatnonzero(state.rows.row_of[:n] < 0)
+        if missing.size * n <= LITTLE and n <= state.rows.max_rows:
+            need_rows(state, np.arange(n))
+        else:
+            fetch_rows(state, self.w)
 
     def _is_balanced(self) -> bool:
         """Say whether what the betas will be off their sum by at the end of the walk is rounding."""

@@ -24,8 +24,6 @@ from solvers.motion import (
     STARTED,
     STRIDE,
     STRIDE_END,
-    SUM_RATE,
-    SUM_V,
     UNBALANCED,
     WHO,
     ZERO_STEPS,
@@ -33,7 +31,7 @@ from solvers.motion import (
     Walk,
 )
 from solvers.motion import balanced as in_balance
-from solvers.step import advance, jump, largest, longest_step
+from solvers.step import advance, jump, longest_step
 from solvers.walk import take_turn
 
 Floats = NDArray[np.float64]
@@ -111,35 +109,37 @@ def track_path(w: Walk, log: Log, walls: Walls) -> int:
         for j in range(w.n):
             log.seen[j] = w.examples.seg[j]
         start(w)
+    heed_all(w, walls)
     while True:
         if log.sizes[CHANGES] + w.n > log.change_rho.size or no_room(w, log):
             return LOG_FULL
-        outcome = noted_turn(w, log)
+        outcome = noted_turn(w, log, walls)
         if outcome != DONE:
             return outcome
         if counters[EVENTS] >= counters[STRIDE_END]:
             return STRIDE
         if w.factor.size[1] == 0 and not in_balance(w):
-            if jump_to_wall(w, walls):
-                return STOPPED
             if not jump(w):
                 return UNBALANCED
+            if jump_stops(w, walls):
+                return STOPPED
             continue
         find_direction(w)
         step, who, side = longest_step(w)
         if refine_if_needed(w, step):
             step, who, side = longest_step(w)
-        step, blocked = step_to_wall(w, walls, step)
+        stopped = is_at_wall(w, walls, who, side)
+        if stopped:
+            step = min(step, way_to_wall(w, walls, who, side) / abs(w.motion.df[who]))
         if step > w.tol.zero_step:
             noted_advance(w, log, step)
         else:
             advance(w, step)
-        if blocked >= 0:
-            counters[WHO] = blocked
-            return STOPPED
         if who < 0:
             return DONE
         counters[WHO], counters[SIDE] = who, side
+        if stopped:
+            return STOPPED
         counters[ZERO_STEPS] = counters[ZERO_STEPS] + 1 if step <= w.tol.zero_step else 0
 
 
@@ -151,50 +151,56 @@ def no_room(w: Walk, log: Log) -> bool:
 
 
 @compiled
-def step_to_wall(w: Walk, walls: Walls, step: float) -> tuple[float, int]:
-    """Return the step and -1, or the shorter one to the first wall and who comes to it."""
-    f, df, seg, low, high = w.examples.f, w.motion.df, w.examples.seg, walls.low, walls.high
-    beyond, who = w.motion.work, -1
-    for j in range(w.n):
-        then = f[j] + step * df[j]
-        above, below = then - high[j], low[j] - then
-        farthest = above if above > below else below
-        beyond[j] = farthest if seg[j] & 1 == 0 else 0.0
-    if largest(beyond, w.n) <= walls.slack:
-        return step, who
-    for j in range(w.n):
-        if seg[j] & 1:
-            continue
-        room = high[j] - f[j] if df[j] > 0.0 else f[j] - low[j]
-        if step * abs(df[j]) > room + walls.slack:
-            step, who = max(room, 0.0) / abs(df[j]), j
-    return step, who
+def heed(w: Walk, walls: Walls, j: int) -> None:
+    """Let a bound example's limits be no further away than its walls."""
+    motion, f = w.motion, w.examples.f[j]
+    if w.examples.seg[j] & 1:
+        return
+    high, low = walls.high[j] + walls.slack, walls.low[j] - walls.slack
+    if high < motion.high[j]:
+        motion.high[j], motion.dhigh[j] = max(high, f), 0.0
+    if low > motion.low[j]:
+        motion.low[j], motion.dlow[j] = min(low, f), 0.0
 
 
 @compiled
-def jump_to_wall(w: Walk, walls: Walls) -> bool:
-    """With nobody free and betas out of balance, say whether b comes to a wall before it comes to a kink; go there."""
-    e = w.examples
-    up = w.clock[SUM_RATE] - w.clock[SUM_V] < 0.0
-    least, room = np.inf, np.inf
-    who = -1
+def heed_all(w: Walk, walls: Walls) -> None:
+    """Let the limits of all who are bound be no further away than their walls."""
     for j in range(w.n):
-        least = min(least, w.motion.high[j] - e.f[j] if up else e.f[j] - w.motion.low[j])
-        distance = walls.high[j] - e.f[j] if up else e.f[j] - walls.low[j]
-        if distance < room:
-            room, who = distance, j
-    if who < 0 or least <= room + walls.slack:
+        heed(w, walls, j)
+
+
+@compiled
+def is_at_wall(w: Walk, walls: Walls, who: int, side: int) -> bool:
+    """Say whether the limit that an example comes to on a side is a wall."""
+    if who < 0 or w.examples.seg[who] & 1:
         return False
-    shift = max(room, 0.0) if up else -max(room, 0.0)
+    wall: bool = walls.high[who] < w.motion.high[who] if side > 0 else walls.low[who] > w.motion.low[who]
+    return wall
+
+
+@compiled
+def way_to_wall(w: Walk, walls: Walls, who: int, side: int) -> float:
+    """Return how far the f of an example is from its wall on a side; it may be beyond by the slack."""
+    way: float = walls.high[who] - w.examples.f[who] if side > 0 else w.examples.f[who] - walls.low[who]
+    return max(way, 0.0)
+
+
+@compiled
+def jump_stops(w: Walk, walls: Walls) -> bool:
+    """After a jump of b, say whether it has come to a wall; then take back what it went beyond."""
+    e, who, side = w.examples, w.counters[WHO], w.counters[SIDE]
+    if not is_at_wall(w, walls, who, side):
+        return False
+    over = e.f[who] - (walls.high[who] if side > 0 else walls.low[who])
     for j in range(w.n):
-        e.f[j] += shift
-    w.clock[B] += shift
-    w.counters[WHO] = who
+        e.f[j] -= over
+    w.clock[B] -= over
     return True
 
 
 @compiled
-def noted_turn(w: Walk, log: Log) -> int:
+def noted_turn(w: Walk, log: Log, walls: Walls) -> int:
     """Let the example whose turn it is change sides, and note who has changed: an exchange moves others too."""
     who, exchanges = w.counters[WHO], w.counters[EXCHANGES]
     outcome = take_turn(w)
@@ -203,7 +209,9 @@ def noted_turn(w: Walk, log: Log) -> int:
             for j in range(w.n):
                 if j != who:
                     note_change(w, log, j)
+            heed_all(w, walls)
         note_change(w, log, who)
+        heed(w, walls, who)
     return outcome
 
 
