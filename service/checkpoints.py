@@ -1,4 +1,4 @@
-"""When the next snapshot of a model is due, and writing it."""
+"""When the next snapshot or solution of a model is due, and writing it."""
 
 from __future__ import annotations
 
@@ -9,40 +9,70 @@ from dataclasses import dataclass
 from service import crash
 from service.journal import Journal
 from service.model import ModelState
+from service.recovery import Recovered
+from service.settings import Settings
+from service.solutions import solution_of
+
+LEAST_BYTES = 2**20
+"""A log of less needs no snapshot for its size, however small that would be."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Due:
-    """After so many updates, so many seconds, or updates that took so many seconds to solve, a snapshot is due."""
+    """After so many updates, so many seconds, or updates that took so many seconds to solve, a snapshot is due.
+
+    After updates that took ``solution_seconds``, a solution is.
+    """
 
     updates: int
     seconds: float
     replay_seconds: float
+    solution_seconds: float
+
+    @classmethod
+    def by(cls, settings: Settings) -> Due:
+        """As the settings ask."""
+        return cls(
+            settings.snapshot_updates,
+            settings.snapshot_seconds,
+            settings.snapshot_replay_seconds,
+            settings.solution_seconds,
+        )
 
 
 class Checkpoints:
-    """Snapshots by count, by age and by what a restart would have to do; used by the model's writer alone.
+    """Snapshots by count, age, size of the log and what solving again would take; used by the model's writer alone.
+
+    A snapshot is also due when the records behind it have more bytes than it has, so that reading them at a restart
+    takes no longer than reading a snapshot. Solutions see to it that a restart has little to solve again.
 
     Parameters
     ----------
     journal : takes the snapshots
     due : when one is
-    version : of the newest snapshot there is
+    recovered : what there is
     """
 
-    def __init__(self, journal: Journal, due: Due, version: int) -> None:
+    def __init__(self, journal: Journal, due: Due, recovered: Recovered) -> None:
         self._journal = journal
         self._due = due
-        self._version = version
+        self._version = recovered.snapshot_version
+        self._snapshot_bytes = recovered.snapshot_bytes
+        self._log_bytes = 0
         self._changed_since: float | None = None
         self._replay = 0.0
+        self._unsolved = 0.0
+        if recovered.log_bytes:
+            self.note_change(recovered.replay_seconds, recovered.log_bytes)
 
-    def note_change(self, seconds: float) -> None:
-        """Count from now unless something has changed before; ``seconds`` is what it took to solve."""
+    def note_change(self, seconds: float, size: int) -> None:
+        """Count from now unless something has changed before; so long it took to solve, so many bytes were logged."""
         self._changed_since = self._changed_since or time.monotonic()
         self._replay += seconds
+        self._unsolved += seconds
+        self._log_bytes += size
 
     def forget(self) -> None:
         """Keep nothing more: the model is gone."""
@@ -57,21 +87,36 @@ class Checkpoints:
         """The monotonic time by which a snapshot is due; None while nothing has changed."""
         return None if self._changed_since is None else self._changed_since + self._due.seconds
 
-    def is_long(self, seconds: float) -> bool:
-        """Whether what took so long to solve is reason enough for a snapshot."""
-        return seconds >= self._due.replay_seconds
-
     def is_due(self, version: int) -> bool:
         """Whether a model at ``version`` is to be snapshot now."""
         deadline = self.deadline()
-        late = deadline is not None and time.monotonic() >= deadline
-        return late or self.is_long(self._replay) or version - self._version >= self._due.updates
+        return (
+            (deadline is not None and time.monotonic() >= deadline)
+            or self._replay >= self._due.replay_seconds
+            or self._log_bytes >= max(LEAST_BYTES, self._snapshot_bytes)
+            or version - self._version >= self._due.updates
+        )
+
+    def keep_solution(self, state: ModelState, record: bytes) -> None:
+        """Store what ``record``, the newest, was solved to, where that and those before took long; it may fail."""
+        if self._unsolved < self._due.solution_seconds or not state.is_fitted:
+            return
+        self._unsolved = 0.0
+        crash.point("before-solution")
+        try:
+            self._journal.settle()
+            self._journal.save_solution(solution_of(state, record))
+        except Exception as error:
+            log.warning("model %s: no solution was written: %s", self._journal.lease.model, error)
+        crash.point("after-solution")
 
     def save(self, state: ModelState) -> None:
         """Write a snapshot; raises StoreError."""
         crash.point("before-snapshot")
-        self._journal.save_snapshot(state.sequence, state.encode(), state.version)
+        data = state.encode()
+        self._journal.save_snapshot(state.sequence, data, state.version)
         crash.point("after-snapshot")
+        self._snapshot_bytes = len(data)
         self._start_anew(state, None)
 
     def save_quietly(self, state: ModelState) -> None:
@@ -86,4 +131,5 @@ class Checkpoints:
     def _start_anew(self, state: ModelState, changed_since: float | None) -> None:
         self._version = state.version
         self._changed_since = changed_since
-        self._replay = 0.0
+        self._replay = self._unsolved = 0.0
+        self._log_bytes = 0

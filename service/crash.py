@@ -16,6 +16,9 @@ POINTS = ("before-log", "after-log", "before-publish", "before-answer")
 SNAPSHOT_POINTS = ("before-snapshot", "in-snapshot", "after-snapshot")
 """Every snapshot passes these; at the second it is written and not yet what a restart would find."""
 
+SOLUTION_POINTS = ("before-solution", "after-solution")
+"""Every solution passes these."""
+
 _name, _, _times = os.environ.get("LIVESVM_CRASH_AT", "").partition(":")
 _left = int(_times or 1)
 

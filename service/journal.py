@@ -18,6 +18,7 @@ from service.store.base import (
     Lease,
     ModelGone,
     OutOfSequence,
+    Solution,
     Store,
     StoreBehind,
     StoreError,
@@ -113,6 +114,10 @@ class Journal:
             self.source.metrics.snapshots.labels("failed").inc()
             raise
         self.source.metrics.snapshots.labels("written").inc()
+
+    def save_solution(self, solution: Solution) -> None:
+        """Keep a solution in place of the one before."""
+        self._call("solution", lambda store: store.save_solution(self.lease, solution))
 
     def delete(self) -> None:
         """Remove the model from the store."""

@@ -22,7 +22,7 @@ from service.answer_schemas import ServingState
 from service.arrays import Matrix
 from service.checkpoints import Checkpoints, Due
 from service.commands import Update
-from service.errors import EmptyModel, IdempotencyConflict, UnknownModel
+from service.errors import EmptyModel, IdempotencyConflict, ModelUnavailable, QueueFull, UnknownModel
 from service.journal import Journal, Source
 from service.metrics import ModelSample
 from service.model import ModelCopy, Outcome
@@ -73,10 +73,7 @@ class LiveModel:
         self._deleted = False
         self._is_broken = False
         self.recovered = self._recover()
-        due = Due(settings.snapshot_updates, settings.snapshot_seconds, settings.snapshot_replay_seconds)
-        self._checkpoints = Checkpoints(self._journal, due, self.recovered.snapshot_version)
-        if self.recovered.replayed:
-            self._checkpoints.note_change(self.recovered.replay_seconds)
+        self._checkpoints = Checkpoints(self._journal, Due.by(settings), self.recovered)
         self.published = Published.of(self._state, None)
         self._writer = Writer(self.id, settings.queue_size, self._rest, self._checkpoints.deadline)
         self._writer.start()
@@ -125,6 +122,11 @@ class LiveModel:
             queue_depth=self._writer.depth(),
             updated_at=seen.updated_at,
         )
+
+    def prepare(self) -> None:
+        """Have the writer do what the first update would do besides; returns at once, and nothing depends on it."""
+        with suppress(QueueFull, ModelUnavailable):
+            self._writer.submit(self._prepare)
 
     # What the writer is asked; each returns at once and raises QueueFull or ModelUnavailable.
 
@@ -214,19 +216,19 @@ class LiveModel:
         """Log, then apply, then publish; all or nothing."""
         request = entry.request
         crash.point("before-log")
-        durability = self._append(entry.encode(), None if request is None else Idempotency(request, digest))
+        record = entry.encode()
+        durability = self._append(record, None if request is None else Idempotency(request, digest))
         crash.point("after-log")
         outcome = self._solve(entry)
         crash.point("before-publish")
         self.published = Published.of(self._state, time.time())
-        self._checkpoints.note_change(outcome.seconds)
+        self._checkpoints.note_change(outcome.seconds, len(record))
         answer = answer_to(entry, self._state.version, outcome, durability)
         if request is not None:
             self._journal.owe(lambda: self._journal.remember(request, answer))
             with suppress(StoreError):  # it is in the log; the store is told before the next command
                 self._journal.settle()
-        if self._checkpoints.is_long(outcome.seconds):  # no restart shall have to solve it again once it is answered
-            self._rest()
+        self._checkpoints.keep_solution(self._state, record)
         return Reply(answer)
 
     def _append(self, data: bytes, idempotency: Idempotency | None) -> Durability:
@@ -267,6 +269,10 @@ class LiveModel:
         self._journal.abort(aborted)
         self._recover()
         self._is_broken = False
+
+    def _prepare(self) -> None:
+        with self._around.solves:
+            self._state.prepare()
 
     def _certificate(self) -> dict[str, Any]:
         try:

@@ -80,7 +80,7 @@ class ModelState:
     def apply(self, command: Command) -> Outcome:
         """Follow the path of one command; raises SolverError with the model as it was."""
         outcome = Outcome(self.sizes)
-        if command.add is not None or (self._is_fitted and (command.remove or command.edits is not None)):
+        if command.add is not None or (self.is_fitted and (command.remove or command.edits is not None)):
             outcome = _follow(self.estimator, command.add, command.remove, command.edits)
         elif command.edits is not None and command.edits.C is not None:
             self.estimator.C = command.edits.C
@@ -101,13 +101,13 @@ class ModelState:
     @property
     def is_convex(self) -> bool:
         """Whether the model knows examples and there is one optimum for them, however it is reached."""
-        return self._is_fitted and self.estimator.robustness() is None
+        return self.is_fitted and self.estimator.robustness() is None
 
     def apply_cold(self, command: Command) -> Outcome:
         """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was."""
         edits = command.edits or Edits()
         changed = self._changed if edits.C is None else {"C": edits.C}
-        if self._is_fitted:
+        if self.is_fitted:
             changed = changed | {"gamma": self.estimator.gamma_}  # the one that the first data set
         estimator = new_estimator(self.spec, self.cache_mb, **changed)
         window = self._window_after(command, edits)
@@ -121,7 +121,7 @@ class ModelState:
 
     def _robust(self, edits: Edits) -> Robust | None:
         """How robust the model is now, with the sides of all who are not relabelled."""
-        robust = self.estimator.robustness() if self._is_fitted else None
+        robust = self.estimator.robustness() if self.is_fitted else None
         if robust is None:
             return None
         kept = {key: side for key, side in robust.outliers.items() if key not in edits.relabel}
@@ -146,7 +146,8 @@ class ModelState:
         }
 
     @property
-    def _is_fitted(self) -> bool:
+    def is_fitted(self) -> bool:
+        """Whether the model has learnt an example."""
         return hasattr(self.estimator, "gamma_")
 
     def skip(self) -> None:
@@ -179,7 +180,7 @@ class ModelState:
         model, add = self.estimator, command.add
         keys = [key for key in self.window.arrivals if key not in leaving]
         parts = []
-        if self._is_fitted:
+        if self.is_fitted:
             stay = np.array([key not in leaving for key in self.window.arrivals], dtype=bool)
             y, weights = model.window_y[stay], model.window_sample_weight[stay] * edits.decay
             y = np.array([edits.relabel.get(key, old) for key, old in zip(keys, y, strict=True)], dtype=np.float64)
@@ -192,9 +193,14 @@ class ModelState:
         X, y, weights = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         return Batch(X, y, keys + command.added, weights)
 
-    def encode(self) -> bytes:
-        """Bytes of a snapshot."""
-        document = {
+    def prepare(self) -> None:
+        """Do now what the first update would have to do besides, and predictions do not need."""
+        if self.is_fitted:
+            self.estimator.prepare()
+
+    def document(self) -> dict[str, Any]:
+        """What a snapshot holds."""
+        return {
             "version": self.version,
             "sequence": self.sequence,
             "sizes": dataclasses.asdict(self.sizes),
@@ -203,14 +209,21 @@ class ModelState:
             "n_features": self.window.n_features,
             "next_key": self.window.next_key,
             "changed": self._changed,
-            "arrays": self.estimator.to_arrays() if self._is_fitted else None,
+            "arrays": self.estimator.to_arrays() if self.is_fitted else None,
         }
-        return codec.encode(document)
+
+    def encode(self) -> bytes:
+        """Bytes of a snapshot."""
+        return codec.encode(self.document())
 
     @classmethod
     def decode(cls, spec: ModelSpec, cache_mb: int, data: bytes) -> ModelState:
         """The model in a snapshot; raises StoreDamaged or StoreTooNew, or MemoryLimit if it needs a larger cache."""
-        document: dict[str, Any] = codec.decode(data)
+        return cls.of(spec, cache_mb, codec.decode(data))
+
+    @classmethod
+    def of(cls, spec: ModelSpec, cache_mb: int, document: dict[str, Any]) -> ModelState:
+        """The model in a document; raises StoreDamaged, or MemoryLimit if it needs a larger cache."""
         arrivals = dict(zip(document["keys"], document["arrived"].tolist(), strict=True))
         window = Window(arrivals, document["n_features"], document["next_key"])
         try:

@@ -114,6 +114,7 @@ class Service:
         gc.freeze()  # what lives from here to the end need not be walked by every collection
         gc.enable()
         self.health.restored()
+        self.registry.prepare()
 
     @staticmethod
     def _warm(rehearse: Callable[[], None]) -> None:

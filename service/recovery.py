@@ -1,18 +1,23 @@
-"""A model from what is stored: the newest good snapshot, then the log's tail."""
+"""A model from what is stored: the newest good snapshot, the newest solution behind it, then the log's tail."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any
 
 from service.journal import Source
 from service.model import ModelState
-from service.replay import Replay
+from service.replay import Replay, owes
 from service.schemas import ModelSpec
-from service.store.base import Lease, SnapshotInfo, StoreDamaged, StoreError
+from service.solutions import solved
+from service.store import codec
+from service.store.base import Lease, LogRecord, SnapshotInfo, Solution, StoreDamaged, StoreError, StoreTooNew
+from service.versions import decode_entry
 from solvers.cores import at_work
 from solvers.errors import MemoryLimit
 
@@ -23,7 +28,8 @@ log = logging.getLogger(__name__)
 class Recovered:
     """A model that came back, and how: from which version, with how many commands, past how many damaged snapshots.
 
-    ``replay_seconds`` is what it took to solve those commands again.
+    ``replay_seconds`` is what it took to solve those commands again; the snapshot and the records since have so many
+    bytes.
     """
 
     state: ModelState
@@ -31,6 +37,8 @@ class Recovered:
     replayed: int
     damaged_snapshots: int
     replay_seconds: float = 0.0
+    snapshot_bytes: int = 0
+    log_bytes: int = 0
 
 
 def recover(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Recovered:
@@ -40,43 +48,115 @@ def recover(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Rec
     have other spare room then. It may take twice as much: what was acknowledged comes before the limit.
     """
     try:
-        return _recover(source, lease, spec, cache_mb)
+        return _Recovery(source, lease, spec, cache_mb).run()
     except MemoryLimit as error:
         log.warning("model %s: %s; it is restored with twice as much", lease.model, error)
     try:
-        return _recover(source, lease, spec, 2 * cache_mb)
+        return _Recovery(source, lease, spec, 2 * cache_mb).run()
     except MemoryLimit as error:
         raise StoreError(f"{error}; LIVESVM_CACHE_MB is {cache_mb} and must be more for this model") from error
 
 
-def _recover(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Recovered:
-    """The model with kernel rows of at most ``cache_mb``; raises MemoryLimit if they do not suffice."""
-    with source.health.store_call("load"):
-        newest = source.store.last_sequence(lease)
-        snapshots = source.store.snapshots(lease.model)
-        is_last = not snapshots or snapshots[0].sequence == newest
-        with nullcontext() if is_last else at_work():  # a tail is replayed on one core: others can wait for that
-            state, damaged = _newest_good(source, snapshots, lease.model, spec, cache_mb)
-        replay = Replay(source, lease, state, newest)
-        start, began = state.version, time.perf_counter()
-        for record in source.store.log(lease.model, state.sequence):
-            replay.take(record)
-        replay.finish()
-    if state.sequence != replay.newest:
-        raise StoreDamaged(f"the log of model {lease.model} ends at record {state.sequence} of {replay.newest}")
-    return Recovered(state, start, replay.replayed, damaged, time.perf_counter() - began)
+@dataclass
+class _Recovery:
+    """One attempt, with kernel rows of at most ``cache_mb``; raises MemoryLimit if they do not suffice."""
 
+    source: Source
+    lease: Lease
+    spec: ModelSpec
+    cache_mb: int
+    log_bytes: int = 0
+    damaged: int = 0
+    newest: int = 0
+    snapshot: SnapshotInfo | None = None
+    snapshot_version: int = 0
+    solution: Solution | None = field(default=None, repr=False)
 
-def _newest_good(
-    source: Source, snapshots: Sequence[SnapshotInfo], model: str, spec: ModelSpec, cache_mb: int
-) -> tuple[ModelState, int]:
-    """The newest snapshot that can be trusted, or the empty model; and how many were damaged."""
-    damaged = 0
-    for snapshot in snapshots:
+    def run(self) -> Recovered:
+        """The model."""
+        store, model = self.source.store, self.lease.model
+        with self.source.health.store_call("load"):
+            self.newest = store.last_sequence(self.lease)
+            self.solution = self._solution()
+            snapshots = store.snapshots(model)
+            known = [each.sequence for each in (*snapshots[:1], self.solution) if each is not None]
+            is_last = not known or max(known) == self.newest
+            with nullcontext() if is_last else at_work():  # a tail is replayed on one core: others can wait for that
+                state = self._newest_good(snapshots)
+                if state.sequence < self.newest:
+                    state.prepare()
+            replay = Replay(self.source, self.lease, state, self.newest)
+            began = time.perf_counter()
+            for record in self._records(state.sequence):
+                replay.take(record)
+            replay.finish()
+        if state.sequence != replay.newest:
+            raise StoreDamaged(f"the log of model {model} ends at record {state.sequence} of {replay.newest}")
+        return Recovered(
+            state,
+            self.snapshot_version,
+            replay.replayed,
+            self.damaged,
+            time.perf_counter() - began if replay.replayed else 0.0,
+            0 if self.snapshot is None else self.snapshot.size,
+            self.log_bytes,
+        )
+
+    def _newest_good(self, snapshots: Sequence[SnapshotInfo]) -> ModelState:
+        """The newest that can be had without solving from the newest snapshot that can be trusted, or from nothing."""
+        for snapshot in snapshots:
+            try:
+                base = codec.decode(self.source.store.load_snapshot(self.lease.model, snapshot.sequence))
+                state = self._solved(base, snapshot.sequence) or ModelState.of(self.spec, self.cache_mb, base)
+            except StoreDamaged as error:
+                self.damaged += 1
+                self.source.metrics.snapshots.labels("damaged").inc()
+                reason = "model %s: snapshot %d is damaged, falling back: %s"
+                log.warning(reason, self.lease.model, snapshot.sequence, error)
+                continue
+            self.snapshot, self.snapshot_version = snapshot, base["version"]
+            return state
+        return self._solved(None, 0) or ModelState.empty(self.spec, self.cache_mb)
+
+    def _solved(self, base: dict[str, Any] | None, after: int) -> ModelState | None:
+        """The model of the solution, if that is newer than its base, good, and leaves out no answer that is owed."""
+        solution = self.solution
+        if solution is None or solution.sequence <= after:
+            return None
+        records = takewhile(lambda record: record.sequence <= solution.sequence, self._records(after))
         try:
-            return ModelState.decode(spec, cache_mb, source.store.load_snapshot(model, snapshot.sequence)), damaged
+            return solved(self.spec, self.cache_mb, base, self._answered(records, after), solution)
+        except _Owed:
+            reason = "an update before it has no answer"
+        except (StoreDamaged, StoreTooNew) as error:
+            reason = str(error)
+        log.warning("model %s: updates are solved again, for %s", self.lease.model, reason)
+        self.log_bytes = 0
+        return None
+
+    def _answered(self, records: Iterator[LogRecord], after: int) -> Iterator[LogRecord]:
+        """The records as they come; raises _Owed or StoreDamaged at one without answer or out of turn."""
+        for expected, record in enumerate(records, after + 1):
+            if record.sequence != expected:
+                raise StoreDamaged(f"the log lacks record {expected}")
+            if not record.aborted and owes(self.source, self.lease.model, decode_entry(record.data).request):
+                raise _Owed
+            yield record
+
+    def _records(self, after: int) -> Iterator[LogRecord]:
+        for record in self.source.store.log(self.lease.model, after):
+            self.log_bytes += len(record.data)
+            yield record
+
+    def _solution(self) -> Solution | None:
+        """The solution, if there is a good one of a record that is there."""
+        try:
+            found = self.source.store.solution(self.lease.model)
         except StoreDamaged as error:
-            damaged += 1
-            source.metrics.snapshots.labels("damaged").inc()
-            log.warning("model %s: snapshot %d is damaged, falling back: %s", model, snapshot.sequence, error)
-    return ModelState.empty(spec, cache_mb), damaged
+            log.warning("%s; updates are solved again", error)
+            return None
+        return None if found is None or found.sequence > self.newest else found
+
+
+class _Owed(Exception):
+    """A request has no answer yet, which only solving its update again gives."""

@@ -107,6 +107,12 @@ class Registry:
                 self._models[model.id] = model
         self._show_standby()
 
+    def prepare(self) -> None:
+        """Have every model do what its first update would do besides, while nobody waits for it."""
+        for model in self.all():
+            if isinstance(model, LiveModel):
+                model.prepare()
+
     def watch(self) -> None:
         """Learn whether other writers or losses of the store concern any model."""
         live = {model.id: model for model in self.all() if isinstance(model, LiveModel)}
@@ -142,6 +148,8 @@ class Registry:
         if isinstance(before, LiveModel) and isinstance(now, FailedModel) and now.state == "held":
             return  # it goes on predicting as of when it was taken
         self._models[stored.id] = now
+        if isinstance(now, LiveModel):
+            now.prepare()
         if isinstance(before, LiveModel):
             before.stop()
 

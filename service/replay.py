@@ -74,13 +74,7 @@ class Replay:
         return command.edits is None and self.state.is_convex and not self._owes(command.request)
 
     def _owes(self, request: str | None) -> bool:
-        """Whether a request has no answer yet."""
-        try:
-            earlier = None if request is None else self.source.store.recall(self.lease.model, request)
-        except StoreDamaged as error:  # a retry will be told; what it did is in the log
-            log.warning("%s", error)
-            return False
-        return earlier is not None and earlier.answer is None
+        return owes(self.source, self.lease.model, request)
 
     def _apply(self, entry: Entry) -> None:
         """Apply one entry, and keep its answer if that is owed."""
@@ -114,6 +108,16 @@ class Replay:
             "as it may have been acknowledged, it is not taken back: start the version of LiveSVM that wrote it, "
             f"{back} and stop it, or delete the model"
         )
+
+
+def owes(source: Source, model: str, request: str | None) -> bool:
+    """Whether a request, if that is what an entry came with, has no answer yet."""
+    try:
+        earlier = None if request is None else source.store.recall(model, request)
+    except StoreDamaged as error:  # a retry will be told; what it did is in the log
+        log.warning("%s", error)
+        return False
+    return earlier is not None and earlier.answer is None
 
 
 def together(commands: Sequence[Command]) -> Command:

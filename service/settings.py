@@ -88,10 +88,16 @@ class Settings(BaseSettings):
         default=300.0, gt=0, description="A changed model is snapshot after this many seconds."
     )
     snapshot_replay_seconds: float = Field(
-        default=0.5,
+        default=5.0,
         gt=0,
-        description="A model is snapshot after updates that took so long to solve, as a restart solves them again; "
-        "after a single one that did, before it is answered.",
+        description="A model is snapshot after updates that took so long to solve, as going back to one of them solves "
+        "them again.",
+    )
+    solution_seconds: float = Field(
+        default=0.05,
+        gt=0,
+        description="After updates that took so long to solve, and before the last of them is answered, their solution "
+        "is stored without the examples; so a restart does not solve them again.",
     )
     idempotency_keep: int = Field(
         default=1000, ge=1, description="Newest updates of a model whose Idempotency-Key is remembered."

@@ -324,6 +324,13 @@ class LiveEstimator(Fitted):
             raise InvalidInput("the model is not robust", field="robust")
         return self._window.local_optimality(self._terms(self._robust))
 
+    def prepare(self) -> None:
+        """Do now what the first update after ``from_arrays`` would do first, to kernel rows and their factor.
+
+        Predictions and certificates need neither.
+        """
+        self._learnt.state.prepare()
+
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""A state from its coefficients: kernel rows, factor and f are computed afresh, and what is off is corrected.
+"""A state from its coefficients: f is computed afresh, and what is off is corrected; then kernel rows and factor.
 
 Bringing a model back is what a crash costs, so that it is done by as many threads as ``solvers.cores`` allows; memory
-is written to for the first time by several threads too, which takes as long as computing what is written.
+is written to for the first time by several threads too, which takes as long as computing what is written. A model that
+only predicts, certifies and is stored needs neither the kernel rows of its free examples nor their factor: those are
+put off until they are asked for.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from solvers.audit import audited
 from solvers.compile import compiled
 from solvers.cores import in_parts
-from solvers.errors import NotOptimal
+from solvers.errors import MemoryLimit, NotOptimal
 from solvers.factor import solve_forward
 from solvers.follow import DEFAULT, Settings, follow
 from solvers.fresh import SPARE, add_multiples, mean_diagonal, refactor
@@ -38,7 +40,7 @@ def resume(
 ) -> Ints:
     """Fill an empty state with examples (n, d) whose coefficients and segments are known, and correct what is off.
 
-    Returns their slots.
+    Where nothing is, factor and kernel rows are put off. Returns their slots.
 
     Raises
     ------
@@ -54,9 +56,10 @@ def resume(
     state.b = b
     state.kappa = mean_diagonal(state)
     free = _steadiest_first(state, slots[(seg & 1) == 1])
-    _compute_rows(state, free)
-    if not _factored(state, free):
-        refactor(state, free)
+    if free.size > state.rows.max_rows:
+        raise MemoryLimit(8 * state.capacity * free.size, state.rows.limit)
+    _compute_f(state)
+    state.put_off(free, _factor)
     audit = audited(state)
     if not (audit.balanced and audit.good(settings.goal)):
         follow(state, settings=settings)
@@ -74,41 +77,54 @@ def _steadiest_first(state: PathState, free: Ints) -> Ints:
     return free[np.argsort(-slack, kind="stable")]
 
 
-def _compute_rows(state: PathState, free: Ints) -> None:
-    """Fill an empty cache with the kernel rows of ``free``, all that a path needs, and compute f from beta.
+def _compute_f(state: PathState) -> None:
+    """Compute f from beta, with each kernel value between two support vectors computed once.
 
-    A row that is at hand gives the f of its own example, and its share in the f of those who are not free; so the other
-    support vectors need no more than their values at those.
+    They stand behind the others, and each part of them meets those up to its own end.
     """
     e, n = state.examples, state.n_slots
-    beta = e.beta[:n]
-    state.rows.make_room(free.size)
-    state.rows.store(free, np.empty((free.size, 0)), free)
-    values, row_of = state.rows.values, state.rows.row_of
-    others = np.setdiff1d(np.arange(n), free)
-    XT = np.ascontiguousarray(state.XT[:, others])
+    is_support = e.beta[:n] != 0.0
+    order = np.argsort(is_support, kind="stable")
+    XT, beta = np.ascontiguousarray(state.XT[:, order]), e.beta[order]
 
-    def keep(part: Ints) -> Floats:
-        """Compute rows to keep, and f of their own; what they contribute."""
-        block = state.kernel_rows(part)
-        values[row_of[part], :n] = block
-        e.f[part] = times(block, beta) + state.b
-        return _weighted(block, beta[part])
+    def contribute(part: Ints) -> tuple[Floats, Floats]:
+        """What a part contributes to those before it, and what it gets from them and from itself."""
+        start, stop = part[0], part[-1] + 1
+        block = state.kernel.matrix(np.ascontiguousarray(XT[:, start:stop].T), XT, stop)
+        return _weighted(block, start, beta[start:stop]), times(block, beta[:stop])
 
-    def contribute(part: Ints) -> Floats:
-        """What examples that are not free contribute to each other."""
-        return _weighted(state.kernel.matrix(state.features(part), XT), beta[part])
-
-    kept = sum(in_parts(keep, free), np.zeros(n))
-    shares = in_parts(contribute, others[beta[others] != 0.0])
-    e.f[others] = sum(shares, kept[others]) + state.b
+    f = np.zeros(n)
+    for given, taken in in_parts(contribute, np.arange(n - np.count_nonzero(is_support), n)):
+        f[: given.size] += given
+        f[given.size : given.size + taken.size] += taken
+    e.f[order] = f + state.b
     state.events_since_refresh = 0
 
 
-def _weighted(block: Floats, coefficients: Floats) -> Floats:
-    total = np.zeros(block.shape[1])
+def _weighted(block: Floats, columns: int, coefficients: Floats) -> Floats:
+    total = np.zeros(columns)
     add_multiples(total, block, np.arange(coefficients.size), coefficients)
     return total
+
+
+def _factor(state: PathState, free: Ints) -> None:
+    """Fill an empty factor, and the cache with the kernel rows that it and a path need."""
+    _compute_rows(state, free)
+    if not _factored(state, free):
+        refactor(state, free)
+
+
+def _compute_rows(state: PathState, free: Ints) -> None:
+    """See to it that the kernel rows of ``free`` are cached."""
+    n, missing = state.n_slots, state.rows.missing(free)
+    state.rows.make_room(missing.size)
+    state.rows.store(missing, np.empty((missing.size, 0)), free)
+    values, row_of = state.rows.values, state.rows.row_of
+
+    def keep(part: Ints) -> None:
+        values[row_of[part], :n] = state.kernel_rows(part)
+
+    in_parts(keep, missing)
 
 
 def _factored(state: PathState, free: Ints) -> bool:

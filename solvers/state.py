@@ -15,6 +15,7 @@ Glossary. An example lives in a *slot* for as long as it is in the window.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +59,13 @@ class Motion(NamedTuple):
     work: Floats  #: (c,) work of the ratio test
 
 
+class PutOff(NamedTuple):
+    """A factor and kernel rows that are not there yet."""
+
+    free: Ints  #: slots of the free examples
+    build: Callable[[PathState, Ints], None]  #: puts them there
+
+
 def empty_motion(c: int) -> Motion:
     """Return a motion of ``c`` slots at rest."""
     return Motion(*np.zeros((len(Motion._fields), c)))
@@ -83,8 +91,9 @@ class PathState:
         self.vacant: list[int] = []
         self.XT = np.empty((0, 0))  #: (d, c) features
         self.examples = self._empty_examples(0)
-        self.factor: Factor = empty_factor(0, 0)
-        self.rows = RowCache(cache_bytes)
+        self._factor: Factor = empty_factor(0, 0)
+        self._put_off: PutOff | None = None
+        self._rows = RowCache(cache_bytes)
         self.scratch = np.empty(1 << 20)  #: work of the strides; untouched memory costs nothing
         self.kappa = 1.0  #: weight of 1 1' in the factor
         self.events_since_refresh = 0
@@ -118,7 +127,43 @@ class PathState:
 
     @property
     def n_free(self) -> int:
-        return int(self.factor.size[1])
+        return int(self.factor.size[1]) if self._put_off is None else self._put_off.free.size
+
+    @property
+    def factor(self) -> Factor:
+        """The factor of the free block, see :meth:`prepare`."""
+        self.prepare()
+        return self._factor
+
+    @factor.setter
+    def factor(self, factor: Factor) -> None:
+        self._factor = factor
+
+    @property
+    def rows(self) -> RowCache:
+        """The kernel rows, see :meth:`prepare`."""
+        self.prepare()
+        return self._rows
+
+    def put_off(self, free: Ints, build: Callable[[PathState, Ints], None]) -> None:
+        """Let ``build`` fill the empty factor and cache for the examples ``free`` when one of them is asked for."""
+        self._put_off = PutOff(free, build)
+
+    def prepare(self) -> None:
+        """Build factor and kernel rows now if they were put off.
+
+        Raises
+        ------
+        MemoryLimit : they do not fit into the cache
+        """
+        put_off, self._put_off = self._put_off, None
+        if put_off is None:
+            return
+        try:
+            put_off.build(self, put_off.free)
+        except BaseException:
+            self._put_off = put_off
+            raise
 
     def free_slots(self) -> Ints:
         """Return the slots of the free examples, in the factor's order."""

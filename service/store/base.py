@@ -106,6 +106,14 @@ class SnapshotInfo:
 
 
 @dataclass(frozen=True)
+class Solution:
+    """What the model was solved to with all records up to one; its bytes leave out what those records hold."""
+
+    sequence: int
+    data: bytes
+
+
+@dataclass(frozen=True)
 class StoredModel:
     """A model as it was created: its id and its specification."""
 
@@ -218,6 +226,12 @@ class Store(Protocol):
 
     def load_snapshot(self, model: str, sequence: int) -> bytes:
         """The bytes of one snapshot as they were given; raises StoreDamaged if it is missing or altered."""
+
+    def save_solution(self, lease: Lease, solution: Solution) -> None:
+        """Keep a solution in place of the one before."""
+
+    def solution(self, model: str) -> Solution | None:
+        """The solution that is kept, as it was given; raises StoreDamaged if it was altered."""
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
         """Records with a number above ``after``, in order, aborted ones too."""

@@ -1,15 +1,18 @@
-"""Move what one store holds to another, whole: models, logs, snapshots, remembered requests."""
+"""Move what one store holds to another, whole: models, logs, snapshots, solutions, remembered requests."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.store.base import Lease, LeaseHeld, LogRecord, Store, StoreDamaged, StoredModel
+from service.store.base import Lease, LeaseHeld, LogRecord, Solution, Store, StoreDamaged, StoredModel
 
 KEEP_ALL = 2**53
 _LOOK_SECONDS = 0.2
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def _copy(source: Store, target: Store, stored: StoredModel, held: Lease) -> Cop
     model = stored.id
     records = list(source.log(model, 0))
     snapshots = [(s, source.load_snapshot(model, s.sequence)) for s in reversed(source.snapshots(model))]
-    requests = source.requests(model)
+    requests, solution = source.requests(model), _solution(source, model)
     newest = source.last_sequence(held)
     begin = records[0].sequence - 1 if records else newest
     lease = target.create(model, stored.spec, begin)
@@ -70,12 +73,23 @@ def _copy(source: Store, target: Store, stored: StoredModel, held: Lease) -> Cop
         for snapshot, data in snapshots:  # after the log, as it is trimmed below the older one already
             target.save_snapshot(lease, snapshot.sequence, data, snapshot.version)
         target.put_requests(lease, requests)
+        if solution is not None:
+            target.save_solution(lease, solution)
         _check(source, target, model)
     except BaseException:
         target.delete(lease)
         raise
     target.release(lease)
     return Copied(model, newest, len(records), len(snapshots), len(requests))
+
+
+def _solution(store: Store, model: str) -> Solution | None:
+    """The solution that is kept; one that is damaged is left behind, as it can be found again."""
+    try:
+        return store.solution(model)
+    except StoreDamaged as error:
+        log.warning("%s; it is not copied", error)
+        return None
 
 
 def _append(target: Store, lease: Lease, record: LogRecord) -> None:
@@ -90,6 +104,7 @@ def _check(source: Store, target: Store, model: str) -> None:
     same = (
         list(source.log(model, 0)) == list(target.log(model, 0))
         and source.requests(model) == target.requests(model)
+        and _solution(source, model) == target.solution(model)
         and kept == [snapshot.sequence for snapshot in target.snapshots(model)]
         and all(source.load_snapshot(model, n) == target.load_snapshot(model, n) for n in kept)
     )

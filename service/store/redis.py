@@ -14,6 +14,7 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:m:<id>:snapshots          hash: sequence -> JSON pointer to chunks, with their SHA-256
     {p}:m:<id>:writing            hash: nonce -> chunks, of snapshots that are not finished
     {p}:m:<id>:chunk:<nonce>:<i>  bytes
+    {p}:m:<id>:solution           the newest solution, sealed
 
 A model may be taken over from another holder when that holder's counter has stood still for ``lease_seconds`` on this
 process's monotonic clock: no wall clock takes part, neither here nor in Redis.
@@ -35,7 +36,6 @@ from service import crash
 from service.store import scripts
 from service.store.base import (
     Durability,
-    Fenced,
     Head,
     Idempotency,
     Lease,
@@ -47,6 +47,7 @@ from service.store.base import (
     Remembered,
     RequestKnown,
     SnapshotInfo,
+    Solution,
     StoreDamaged,
     StoredModel,
     StoreTooNew,
@@ -54,19 +55,22 @@ from service.store.base import (
 )
 from service.store.chunks import Pointer, join, split
 from service.store.connect import connect
+from service.store.replies import checked, head, level, snapshot
 from service.store.script_runner import ScriptRunner
 from service.store.sealed import (
     older_request,
     open_answer,
     open_marks,
     open_request,
+    open_solution,
     sealed_answer,
     sealed_mark,
     sealed_request,
+    sealed_solution,
 )
 
-SCHEMA = 2
-"""2: seals of requests, answers and marks; a model from before is sealed when its lease is taken."""
+SCHEMA = 3
+"""2: seals of requests, answers and marks; a model from before is sealed when its lease is taken. 3: solutions."""
 KEPT_SNAPSHOTS = 2
 SNAPSHOT_PATIENCE = 20
 """How much longer than another call one chunk of a snapshot may take."""
@@ -133,7 +137,7 @@ class RedisStore:
         run = self._patient_scripts if patient else self._scripts
         with self._errors():
             answer = run(script, [*self._keys(lease.model), *also], [f"{lease.epoch}:{lease.writer}", *arguments])
-        return _checked(answer, lease.model)
+        return checked(answer, lease.model)
 
     # The service and its server.
 
@@ -146,7 +150,7 @@ class RedisStore:
         """By the server's own settings; the least where it does not say."""
         with self._errors():
             try:
-                return _level(self._client.config_get("*append*"))
+                return level(self._client.config_get("*append*"))
             except redis.ResponseError:  # not for this user: nothing is known
                 return Durability.MEMORY
 
@@ -190,7 +194,7 @@ class RedisStore:
                 raise LeaseHeld(f"model {model} is held by another service, {holder.decode()}")
             keys = [f"{self._p}:epochs", self._key(model, "meta")]
             answer = self._scripts(scripts.ACQUIRE, keys, [lease, self._writer, self._holder])
-        taken = Lease(model, int(_checked(answer, model)[1]), self._writer)
+        taken = Lease(model, int(checked(answer, model)[1]), self._writer)
         if sealed is None:
             self._seal(taken)
         return taken
@@ -224,7 +228,7 @@ class RedisStore:
         keys = [f"{self._p}:epochs", self._key(lease.model, "meta")]
         with self._errors():
             answer = self._scripts(scripts.RETAKE, keys, [lease.writer, attempt])
-        _, epoch, sequence = _checked(answer, lease.model)
+        _, epoch, sequence = checked(answer, lease.model)
         return Lease(lease.model, int(epoch), lease.writer), int(sequence)
 
     def release(self, lease: Lease) -> None:
@@ -239,7 +243,7 @@ class RedisStore:
             for model in wanted:
                 pipe.hmget(self._key(model, "meta"), "lease", "sequence")
             found = pipe.execute() if wanted else []
-        return {m: _head(m, lease, sequence) for m, (lease, sequence) in zip(wanted, found, strict=True) if lease}
+        return {m: head(m, lease, sequence) for m, (lease, sequence) in zip(wanted, found, strict=True) if lease}
 
     def delete(self, lease: Lease) -> None:
         """Remove every key of the model, unfinished chunks too, in one script."""
@@ -262,8 +266,8 @@ class RedisStore:
             raise OutOfSequence(f"record {sequence} of model {lease.model} does not follow record {newest}")
         if answer[0] == b"request":
             raise RequestKnown(f"a record of model {lease.model} has that idempotency key already")
-        _checked(answer, lease.model)
-        return _level(settings)
+        checked(answer, lease.model)
+        return level(settings)
 
     def abort(self, lease: Lease, sequence: int) -> None:
         """Leave a mark and forget the request."""
@@ -358,7 +362,7 @@ class RedisStore:
         with self._errors():
             found = self._client.hgetall(self._key(model, "snapshots"))
         pointers = {int(sequence): pointer for sequence, pointer in found.items()}
-        return [_snapshot(sequence, pointers[sequence]) for sequence in sorted(pointers, reverse=True)]
+        return [snapshot(sequence, pointers[sequence]) for sequence in sorted(pointers, reverse=True)]
 
     def load_snapshot(self, model: str, sequence: int) -> bytes:
         """Join the chunks and check them against the pointer."""
@@ -370,30 +374,12 @@ class RedisStore:
             chunks = [self._patient.get(name) for name in names]
         return join(chunks, pointer, what)
 
+    def save_solution(self, lease: Lease, solution: Solution) -> None:
+        """Replace the value, behind the lease."""
+        self._write(scripts.SAVE_SOLUTION, lease, sealed_solution(lease.model, solution))
 
-def _checked(answer: list[Any], model: str) -> list[Any]:
-    if answer[0] == b"gone":
-        raise ModelGone(f"model {model} is no longer stored")
-    if answer[0] == b"fenced":
-        raise Fenced(f"model {model} was taken over by another writer (lease {answer[1].decode()})")
-    return answer
-
-
-def _head(model: str, lease: bytes, sequence: bytes) -> Head:
-    epoch, _, writer = lease.decode().partition(":")
-    return Head(Lease(model, int(epoch), writer), int(sequence))
-
-
-def _snapshot(sequence: int, pointer: bytes) -> SnapshotInfo:
-    try:
-        return Pointer.decode(pointer, sequence).info(sequence)
-    except StoreDamaged:
-        return SnapshotInfo(sequence, 0, 0.0, 0, is_damaged=True)
-
-
-def _level(settings: Mapping[str, str]) -> Durability:
-    """What the server's own settings promise; the least where it does not say."""
-    if settings.get("appendonly") != "yes" or settings.get("no-appendfsync-on-rewrite") != "no":
-        return Durability.MEMORY
-    levels = {"always": Durability.FSYNCED, "everysec": Durability.LOGGED}
-    return levels.get(settings.get("appendfsync", ""), Durability.MEMORY)
+    def solution(self, model: str) -> Solution | None:
+        """Read the value and check it."""
+        with self._errors():
+            found = self._patient.get(self._key(model, "solution"))
+        return None if found is None else open_solution(model, found)

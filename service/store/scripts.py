@@ -2,7 +2,7 @@
 
 A script of Redis runs alone but does not roll back, so the first write of each is one that Redis refuses when it is out
 of memory, read-only or cannot write to its disk; after that first one, nothing can fail. Every script on a model gets
-the model's keys in the order of :data:`MODEL_KEYS`; the names of chunks are made from the last of them. The model's
+the model's keys in the order of :data:`MODEL_KEYS`; the names of chunks are made from the one of "chunk". The model's
 lease is the string ``epoch:writer``.
 
 A script answers with an array whose first entry is ``ok``, ``gone``, ``fenced``, or a refusal of its own.
@@ -10,7 +10,7 @@ A script answers with an array whose first entry is ``ok``, ``gone``, ``fenced``
 
 from __future__ import annotations
 
-MODEL_KEYS = ("meta", "log", "aborted", "requests", "answers", "order", "snapshots", "writing", "chunk")
+MODEL_KEYS = ("meta", "log", "aborted", "requests", "answers", "order", "snapshots", "writing", "chunk", "solution")
 
 _HELD = """
 local lease = redis.call('HGET', KEYS[1], 'lease')
@@ -147,6 +147,9 @@ return {'ok'}
 """
 )
 
+# ARGV: the sealed solution.
+SAVE_SOLUTION = _HELD + "redis.call('SET', KEYS[10], ARGV[2]) return {'ok'}"
+
 # ARGV: nonce, chunks. What is noted here is removed with the next snapshot if this one is never finished.
 BEGIN_SNAPSHOT = _HELD + "redis.call('HSET', KEYS[8], ARGV[2], ARGV[3]) return {'ok'}"
 
@@ -212,8 +215,8 @@ for _, pointer in ipairs(redis.call('HVALS', KEYS[7])) do
   unlink_behind(pointer)
 end
 unlink_unfinished('')
-for i = 1, 8 do redis.call('UNLINK', KEYS[i]) end
-redis.call('HDEL', KEYS[10], ARGV[2])
+for i = 1, #KEYS - 1 do redis.call('UNLINK', KEYS[i]) end
+redis.call('HDEL', KEYS[#KEYS], ARGV[2])
 return {'ok'}
 """
 )

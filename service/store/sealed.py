@@ -1,16 +1,17 @@
-"""What the Redis store keeps of requests and of aborted records: each value with its seal, and those from before seals.
+"""What the Redis store keeps of requests, aborted records and solutions: values with seals, and those from before.
 
 request   seal of 32 bytes, then "sequence:body"      before: "sequence:body"
 answer    seal of 32 bytes, then the answer           before: the answer
 mark      "sequence:seal", in hexadecimal             before: "sequence"
+solution  seal of 32 bytes, then "sequence:data"
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from service.store.base import Remembered, StoreDamaged
-from service.store.seals import SEAL_BYTES, answer_seal, mark_seal, request_seal
+from service.store.base import Remembered, Solution, StoreDamaged
+from service.store.seals import SEAL_BYTES, answer_seal, mark_seal, request_seal, solution_seal
 
 LONGEST = 20  #: digits of a sequence number
 
@@ -30,11 +31,24 @@ def sealed_mark(model: str, sequence: int) -> str:
     return f"{sequence}:{mark_seal(model, sequence)}"
 
 
+def sealed_solution(model: str, solution: Solution) -> bytes:
+    """The value that is kept of a solution."""
+    return solution_seal(model, solution.sequence, solution.data) + b"%d:" % solution.sequence + solution.data
+
+
+def open_solution(model: str, value: bytes) -> Solution:
+    """A solution; raises StoreDamaged."""
+    found = Solution(*_numbered(value[SEAL_BYTES:]))
+    if value != sealed_solution(model, found):
+        raise StoreDamaged(f"the solution of model {model} does not match its checksum")
+    return found
+
+
 def open_request(model: str, key: str, value: bytes) -> tuple[int, bytes]:
     """Sequence and body of a request; raises StoreDamaged."""
     if not _is_sealed(model, key, value):
         raise StoreDamaged(f"what is remembered of request {key!r} of model {model} does not match its checksum")
-    return _request(value[SEAL_BYTES:])
+    return _numbered(value[SEAL_BYTES:])
 
 
 def open_answer(model: str, key: str, value: bytes) -> bytes:
@@ -49,7 +63,7 @@ def open_marks(model: str, marks: Iterable[bytes]) -> frozenset[int]:
     """The records that are without effect; raises StoreDamaged."""
     found = []
     for mark in marks:
-        sequence, _ = _request(mark)
+        sequence, _ = _numbered(mark)
         if mark != sealed_mark(model, sequence).encode():
             raise StoreDamaged(f"a mark of an aborted record of model {model} does not match its checksum")
         found.append(sequence)
@@ -58,15 +72,15 @@ def open_marks(model: str, marks: Iterable[bytes]) -> frozenset[int]:
 
 def older_request(model: str, key: str, request: bytes, answer: bytes | None) -> Remembered | None:
     """What was remembered of a request before there were seals; None if it has one, or is damaged."""
-    sequence, body = _request(request)
+    sequence, body = _numbered(request)
     return Remembered(body, sequence, answer) if sequence >= 0 and not _is_sealed(model, key, request) else None
 
 
 def _is_sealed(model: str, key: str, value: bytes) -> bool:
-    return value[:SEAL_BYTES] == request_seal(model, key, *_request(value[SEAL_BYTES:]))
+    return value[:SEAL_BYTES] == request_seal(model, key, *_numbered(value[SEAL_BYTES:]))
 
 
-def _request(value: bytes) -> tuple[int, bytes]:
-    """Sequence and body; a sequence of -1 is what damage has left of one."""
+def _numbered(value: bytes) -> tuple[int, bytes]:
+    """Sequence, and what stands behind it; a sequence of -1 is what damage has left of one."""
     digits, _, body = value.partition(b":")
     return int(digits) if digits.isdigit() and len(digits) <= LONGEST else -1, body

@@ -31,6 +31,11 @@ def answer_seal(model: object, key: object, answer: object) -> bytes:
     return seal(model, key, sha256(answer))
 
 
+def solution_seal(model: object, sequence: object, data: object) -> bytes:
+    """The seal of a solution."""
+    return seal(model, sequence, "solution", sha256(data))
+
+
 def mark_seal(model: str, sequence: int) -> str:
     """The seal of the mark that a record is without effect, in hexadecimal."""
     return seal(model, sequence, "aborted").hex()

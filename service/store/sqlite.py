@@ -26,11 +26,12 @@ from service.store.base import (
     Remembered,
     RequestKnown,
     SnapshotInfo,
+    Solution,
     StoreDamaged,
     StoredModel,
     StoreUnavailable,
 )
-from service.store.seals import answer_seal, request_seal, seal, sha256
+from service.store.seals import answer_seal, request_seal, seal, sha256, solution_seal
 from service.store.sqlite_schema import mend_requests, prepare
 
 KEPT_SNAPSHOTS = 2
@@ -213,7 +214,7 @@ class SqliteStore:
         with self._transaction() as db:
             self._held(db, lease)
             db.execute("DELETE FROM models WHERE id = ?", (lease.model,))
-            for table in ("log", "snapshots", "requests"):
+            for table in ("log", "snapshots", "requests", "solutions"):
                 db.execute(f"DELETE FROM {table} WHERE model = ?", (lease.model,))
 
     def append(
@@ -342,6 +343,24 @@ class SqliteStore:
         if not _is_sealed(model, row) or row[-2] != sha256(data):
             raise StoreDamaged(f"snapshot {sequence} of model {model} does not match its checksum")
         return bytes(data)
+
+    def save_solution(self, lease: Lease, solution: Solution) -> None:
+        """Replace the row."""
+        sealed = solution_seal(lease.model, solution.sequence, solution.data)
+        with self._transaction() as db:
+            self._held(db, lease)
+            row = (lease.model, solution.sequence, solution.data, sealed)
+            db.execute("INSERT OR REPLACE INTO solutions (model, sequence, data, seal) VALUES (?, ?, ?, ?)", row)
+
+    def solution(self, model: str) -> Solution | None:
+        """Read the row and check it."""
+        rows = self._read("SELECT sequence, data, seal FROM solutions WHERE model = ?", model)
+        if not rows:
+            return None
+        sequence, data, sealed = rows[0]
+        if sealed != solution_seal(model, sequence, data):
+            raise StoreDamaged(f"the solution of model {model} does not match its checksum")
+        return Solution(sequence, data)
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
         """Read page by page; raises StoreDamaged at a record that does not match its checksum."""

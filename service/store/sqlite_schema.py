@@ -12,8 +12,9 @@ from collections.abc import Callable
 from service.store.base import StoreTooNew
 from service.store.seals import answer_seal, request_seal, seal, sha256
 
-SCHEMA = 4
-"""2: writers and epochs, checksums of snapshots. 3: seals of rows, the list of kept snapshots. 4: seals of requests."""
+SCHEMA = 5
+"""2: writers and epochs, checksums of snapshots. 3: seals of rows, the list of kept snapshots. 4: seals of requests.
+5: solutions."""
 _TABLES = """
 CREATE TABLE models (
     id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
@@ -56,7 +57,10 @@ ALTER TABLE requests ADD COLUMN answer_seal BLOB;
 UPDATE requests SET seal = request_seal(model, key, sequence, CAST(body AS BLOB));
 UPDATE requests SET answer_seal = answer_seal(model, key, CAST(answer AS BLOB)) WHERE answer IS NOT NULL;
 """
-STEPS = {0: (_TABLES, SCHEMA), 1: (_FROM_1, 2), 2: (_FROM_2, 3), 3: (_FROM_3, SCHEMA)}
+_FROM_4 = """
+CREATE TABLE solutions (model TEXT PRIMARY KEY, sequence INTEGER NOT NULL, data BLOB NOT NULL, seal BLOB NOT NULL);
+"""
+STEPS = {0: (_TABLES, 4), 1: (_FROM_1, 2), 2: (_FROM_2, 3), 3: (_FROM_3, 4), 4: (_FROM_4, SCHEMA)}
 """From each schema, what leads to a newer one, and which."""
 _FUNCTIONS: dict[str, Callable[..., bytes]] = {
     "sha256": sha256,

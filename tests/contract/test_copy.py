@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from service.cli import main
-from service.store.base import Idempotency, Store
+from service.store.base import Idempotency, Solution, Store
 from service.store.places import open_place
 from tests.contract.redis_server import RedisServer
 
@@ -37,6 +37,7 @@ def fill(store: Store) -> None:
         if sequence in (3, 6):
             store.save_snapshot(lease, sequence, b"snapshot %d" % sequence, sequence - 1)
     store.abort(lease, 8)
+    store.save_solution(lease, Solution(9, b"solution"))
     store.release(lease)
     store.release(store.create("empty", b"another"))
 
@@ -48,6 +49,7 @@ def contents(store: Store) -> object:
             list(store.log(model.id, 0)),
             [(s.sequence, s.version, store.load_snapshot(model.id, s.sequence)) for s in store.snapshots(model.id)],
             store.requests(model.id),
+            store.solution(model.id),
             store.heads([model.id])[model.id].sequence,
         )
         for model in store.models()
@@ -91,6 +93,16 @@ def test_a_damaged_model_is_not_copied(prefix: str, tmp_path: Path, opened: Exit
         db.commit()
     assert copy(tmp_path / "a", tmp_path / "b", prefix=prefix) == 1
     assert [model.id for model in open_place(str(tmp_path / "b"), prefix, opened).models()] == ["empty"]
+
+
+def test_a_damaged_solution_is_left_behind(prefix: str, tmp_path: Path, opened: ExitStack) -> None:
+    with ExitStack() as stack:
+        fill(open_place(str(tmp_path / "a"), prefix, stack))
+    with closing(sqlite3.connect(tmp_path / "a" / "livesvm.sqlite3")) as db:
+        db.execute("UPDATE solutions SET sequence = 8")
+        db.commit()
+    assert copy(tmp_path / "a", tmp_path / "b", prefix=prefix) == 0
+    assert open_place(str(tmp_path / "b"), prefix, opened).solution("m") is None
 
 
 def test_a_directory_without_a_store_is_not_copied(

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from service.store import sqlite_schema
-from service.store.base import Fenced, Idempotency, Lease, Remembered, SnapshotInfo, StoreDamaged, StoreUnavailable
+from service.store.base import (
+    Fenced,
+    Idempotency,
+    Lease,
+    Remembered,
+    SnapshotInfo,
+    Solution,
+    StoreDamaged,
+    StoreUnavailable,
+)
 from service.store.seals import sha256
 from service.store.sqlite import SqliteStore
 
@@ -115,6 +124,7 @@ def test_requests_of_schema_3_are_sealed(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "s")) as db:
         for column in ("seal", "answer_seal"):
             db.execute(f"ALTER TABLE requests DROP COLUMN {column}")
+        db.execute("DROP TABLE solutions")
         db.execute("PRAGMA user_version = 3")
         db.commit()
     for _ in range(2):
@@ -124,3 +134,15 @@ def test_requests_of_schema_3_are_sealed(tmp_path: Path) -> None:
                 "open": Remembered(b"body", 2, None),
             }
             assert store.recall("m", "answered") == Remembered(b"body", 1, b"answer")
+
+
+def test_solutions_come_with_schema_5(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "s")) as store:
+        store.append(store.create("m", b""), 1, b"record", None, keep=1)
+    with closing(sqlite3.connect(tmp_path / "s")) as db:
+        db.executescript("DROP TABLE solutions; PRAGMA user_version = 4;")
+    with closing(SqliteStore(tmp_path / "s")) as store:
+        assert [record.data for record in store.log("m", 0)] == [b"record"]
+        assert store.solution("m") is None
+        store.save_solution(store.acquire("m"), Solution(1, b"solution"))
+        assert store.solution("m") == Solution(1, b"solution")

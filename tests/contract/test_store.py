@@ -17,6 +17,7 @@ from service.store.base import (
     OutOfSequence,
     Remembered,
     RequestKnown,
+    Solution,
     Store,
     StoreDamaged,
     StoredModel,
@@ -189,6 +190,25 @@ def test_a_large_snapshot_comes_back_whole(open_store: Open) -> None:
     data = bytes(range(256)) * 2**16
     store.save_snapshot(lease, 0, data, 0)
     assert open_store().load_snapshot("m", 0) == data
+
+
+def test_the_newest_solution_is_kept_and_goes_with_its_model(open_store: Open) -> None:
+    store = open_store()
+    lease = store.create("m", b"")
+    assert store.solution("m") is None
+    for solution in (Solution(7, b"seven"), Solution(6, bytes(range(256)) * 2**12)):
+        store.save_solution(lease, solution)
+        assert open_store().solution("m") == solution
+    assert store.solution("m2") is None
+    other = open_store()
+    newer = other.acquire("m")
+    with pytest.raises(Fenced):
+        store.save_solution(lease, Solution(8, b"stale"))
+    assert other.solution("m") == solution
+    other.delete(newer)
+    assert other.solution("m") is None
+    store.create("m", b"")
+    assert store.solution("m") is None
 
 
 def test_models_do_not_see_each_other(store: Store) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from service.crash import POINTS, SNAPSHOT_POINTS
+from service.crash import POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
 from solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
 from tests.faults.test_crashes import MODEL, PROBE, batch, send
@@ -105,9 +105,9 @@ def acknowledge(http: httpx.Client, tally: Tally) -> None:
 
 def crash_at(rng: random.Random, cycle: int, snapshot_updates: int) -> str:
     """Where the service dies in this cycle: at each of its named points in turn, at its 2nd to 8th passage."""
-    every = (*POINTS, *SNAPSHOT_POINTS)
+    every = (*POINTS, *SNAPSHOT_POINTS, *SOLUTION_POINTS)
     name = every[cycle % len(every)]
-    passages = rng.randint(2, 8) if name in POINTS else rng.randint(1, max(1, 8 // snapshot_updates))
+    passages = rng.randint(1, max(1, 8 // snapshot_updates)) if name in SNAPSHOT_POINTS else rng.randint(2, 8)
     return f"{name}:{passages}"
 
 
@@ -118,7 +118,9 @@ def kill_service(directory: Path, cycles: int, seed: int, **settings: object) ->
     for cycle in range(cycles + 1):
         snapshot_updates = rng.randint(1, 12)
         point = crash_at(rng, cycle, snapshot_updates) if cycle < cycles else ""
-        service = ServiceProcess(directory, None, crash_at=point, snapshot_updates=snapshot_updates, **settings)
+        solution_seconds = 1e-9 if point.startswith(SOLUTION_POINTS) else rng.choice([1e-9, 0.05])
+        chosen = settings | {"snapshot_updates": snapshot_updates, "solution_seconds": solution_seconds}
+        service = ServiceProcess(directory, None, crash_at=point, **chosen)
         start = time.monotonic()
         with service, service.http() as http:
             if cycle == 0:
@@ -153,7 +155,7 @@ def kill_redis(directory: Path, cycles: int, seed: int) -> Tally:
     tally = Tally("Redis, fsync always")
     rng = random.Random(f"{tally.name} {seed}")
     with RedisServer(directory / "redis") as server:
-        service = ServiceProcess(directory / "data", redis_url=server.url, snapshot_updates=7)
+        service = ServiceProcess(directory / "data", redis_url=server.url, snapshot_updates=7, solution_seconds=1e-9)
         with service, service.http() as http:
             http.post("/models", json=MODEL).raise_for_status()
             while tally.cycles < cycles:

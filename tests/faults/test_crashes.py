@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from service.crash import POINTS, SNAPSHOT_POINTS
+from service.crash import POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
 from solvers import IncrementalSVC
 from tests.service.process import ServiceProcess, blobs
 
@@ -48,18 +48,22 @@ def check_whole(http: httpx.Client, numbers: list[int]) -> None:
     np.testing.assert_allclose(decision, trained_from_nothing(numbers), rtol=0, atol=1e-6)
 
 
+NO_SOLUTIONS: dict[str, Any] = {"snapshot_updates": 3, "solution_seconds": 1e9}
+"""A snapshot after every third update, and nothing else however long they take."""
+
+
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_at_a_point(point: str, tmp_path: Path) -> None:
     """The 8th update dies; snapshots were written at the 3rd and the 6th."""
     answered: dict[int, bytes] = {}
-    with ServiceProcess(tmp_path, crash_at=f"{point}:8", snapshot_updates=3) as service, service.http() as http:
+    with ServiceProcess(tmp_path, crash_at=f"{point}:8", **NO_SOLUTIONS) as service, service.http() as http:
         http.post("/models", json=MODEL).raise_for_status()
         for number in range(7):
             answered[number] = send(http, number).raise_for_status().content
         with pytest.raises(httpx.TransportError):
             send(http, 7)
         assert service.wait() == -9
-    with ServiceProcess(tmp_path, snapshot_updates=3) as service, service.http() as http:
+    with ServiceProcess(tmp_path, **NO_SOLUTIONS) as service, service.http() as http:
         described = http.get("/models/m").json()
         survived = described["version"]
         assert survived == (7 if point == "before-log" else 8)
@@ -77,17 +81,37 @@ def test_killed_at_a_point(point: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("point", SNAPSHOT_POINTS)
 def test_killed_while_a_snapshot_is_written(point: str, tmp_path: Path) -> None:
     """The second snapshot dies, after the 6th update: the one before it and the log are enough."""
-    with ServiceProcess(tmp_path, crash_at=f"{point}:2", snapshot_updates=3) as service, service.http() as http:
+    with ServiceProcess(tmp_path, crash_at=f"{point}:2", **NO_SOLUTIONS) as service, service.http() as http:
         http.post("/models", json=MODEL).raise_for_status()
         for number in range(5):
             send(http, number).raise_for_status()
         with suppress(httpx.TransportError):  # the snapshot comes after the answer, which may still arrive
             send(http, 5)
         assert service.wait() == -9
-    with ServiceProcess(tmp_path, snapshot_updates=3) as service, service.http() as http:
+    with ServiceProcess(tmp_path, **NO_SOLUTIONS) as service, service.http() as http:
         recovery = http.get("/models/m").json()["recovery"]
         kept = 6 if point == "after-snapshot" else 3
         assert recovery == {"snapshot_version": kept, "replayed": 6 - kept, "damaged_snapshots": 0}
+        assert send(http, 5).json()["version"] == 6
+        check_whole(http, list(range(6)))
+
+
+@pytest.mark.parametrize("point", SOLUTION_POINTS)
+def test_killed_while_a_solution_is_written(point: str, tmp_path: Path) -> None:
+    """The 5th update dies when it is solved; behind a snapshot of the third, what has a solution is taken from it."""
+    always: dict[str, Any] = {"snapshot_updates": 3, "solution_seconds": 1e-9}
+    with ServiceProcess(tmp_path, crash_at=f"{point}:5", **always) as service, service.http() as http:
+        http.post("/models", json=MODEL).raise_for_status()
+        for number in range(4):
+            send(http, number).raise_for_status()
+        with pytest.raises(httpx.TransportError):
+            send(http, 4)
+        assert service.wait() == -9
+    with ServiceProcess(tmp_path, **always) as service, service.http() as http:
+        recovery = http.get("/models/m").json()["recovery"]
+        replayed = 1 if point == "before-solution" else 0
+        assert recovery == {"snapshot_version": 3, "replayed": replayed, "damaged_snapshots": 0}
+        assert send(http, 4).json()["version"] == 5
         assert send(http, 5).json()["version"] == 6
         check_whole(http, list(range(6)))
 

@@ -36,7 +36,7 @@ def damage(path: Path, table: str, sequence: int) -> None:
 @pytest.fixture
 def stored(tmp_path: Path) -> tuple[Path, Any]:
     """A killed service's data: snapshots of versions 2 and 4, five updates; and its last predictions."""
-    with ServiceProcess(tmp_path, snapshot_updates=2) as service, service.http() as http:
+    with ServiceProcess(tmp_path, snapshot_updates=2, solution_seconds=1e9) as service, service.http() as http:
         http.post("/models", json={"id": "m"}).raise_for_status()
         http.post("/models", json={"id": "other"}).raise_for_status()
         for seed in range(5):

@@ -62,9 +62,11 @@ class Machine(RuleBasedStateMachine):
         self.names = itertools.count()
         self.next_key = 0
 
-    @initialize(every=st.integers(1, 6))
-    def create(self, every: int) -> None:
-        self.settings = Settings(snapshot_updates=every, idempotency_keep=1000)
+    @initialize(every=st.integers(1, 6), solves=st.booleans())
+    def create(self, every: int, solves: bool) -> None:
+        self.solves = solves
+        seconds = 1e-9 if solves else 1e9
+        self.settings = Settings(snapshot_updates=every, idempotency_keep=1000, solution_seconds=seconds)
         self.store = self.open_store(self.place)
         self.live = self.alive(self.store.create("m", codec.encode({"spec": SPEC.model_dump_json()})))
 
@@ -125,7 +127,7 @@ class Machine(RuleBasedStateMachine):
             self.live.update(Update(None, Removal(keys=["nobody"])), None).result()
 
     @rule(
-        point=st.sampled_from(crash.POINTS),
+        point=st.sampled_from((*crash.POINTS, *crash.SOLUTION_POINTS)),
         seed=st.integers(0, 10**6),
         n=st.integers(1, 6),
         back=st.none() | st.integers(0, 9),
@@ -135,6 +137,8 @@ class Machine(RuleBasedStateMachine):
         update, window, next_key = self.batch(seed, n, 0)
         name, version = f"r{next(self.names)}", len(self.history) - 1
         target = None if back is None else max(self.oldest(), version - back)
+        if point in crash.SOLUTION_POINTS and not (self.solves and (target is None or self.history[target])):
+            point = "before-answer"  # there is nothing to solve, or no solution is kept
 
         def call() -> Any:
             return (self.live.update(update, name) if target is None else self.live.restore(target, name)).result()

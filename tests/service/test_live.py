@@ -59,6 +59,10 @@ class FailingStore(SqliteStore):
         with self._may_fail("save_snapshot"):
             super().save_snapshot(*arguments)
 
+    def save_solution(self, *arguments: Any) -> None:
+        with self._may_fail("save_solution"):
+            super().save_solution(*arguments)
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[FailingStore]:
@@ -67,10 +71,10 @@ def store(tmp_path: Path) -> Iterator[FailingStore]:
 
 
 def alive(store: Store, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -> LiveModel:
-    """A model of which no snapshot is written for the time its updates take: the first may have code to compile."""
+    """A model of which nothing is written for the time its updates take: the first may have code to compile."""
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
-    chosen = Settings(**{"snapshot_replay_seconds": 1e9} | settings)
+    chosen = Settings(**{"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9} | settings)
     return LiveModel(spec, lease, Surroundings(chosen, source, threading.BoundedSemaphore(1)))
 
 
@@ -199,17 +203,22 @@ def test_a_model_is_snapshot_after_what_takes_long_to_solve_again(store: Failing
     live.stop()
 
 
-def test_what_takes_long_to_solve_is_snapshot_before_it_is_answered(store: FailingStore) -> None:
-    model = alive(store, store.create("m", b""), snapshot_replay_seconds=1e-9)
-    for version in (1, 2):
-        model.update(batch(version), None).result()
-        assert store.snapshots("m")[0].version == version
-    store.failing = "save_snapshot"
-    reply = model.update(batch(3), "request").result()
-    again = model.update(batch(3), "request").result()
-    assert (again.body, again.replayed) == (reply.body, True)
-    store.failing = ""
-    model.stop()
+def test_a_model_is_snapshot_once_its_log_is_larger_than_the_last(
+    store: FailingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.checkpoints.LEAST_BYTES", 1)
+    live = alive(store, store.create("m", b""))
+    for seed in range(40):
+        live.update(batch(seed), None).result()
+    live.certificate().result()  # after the rest that follows the last update
+    records = sum(len(record.data) for record in store.log("m", 0))
+    newest, older = store.snapshots("m")
+    assert records < 3 * newest.size
+    assert 40 - newest.sequence < newest.sequence - older.sequence
+    again = alive(store, store.acquire("m"))
+    assert again.recovered.snapshot_bytes == newest.size
+    assert again.recovered.log_bytes == sum(len(record.data) for record in store.log("m", newest.sequence))
+    again.stop()
 
 
 def test_a_path_that_cannot_be_walked_again_is_replaced_by_a_fresh_solve(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from solvers import resume
 from solvers.classification import LiveSVC
 from solvers.cores import PART, at_work, in_parts, threads, wait_for_rest
 from solvers.errors import MemoryLimit
@@ -70,8 +71,65 @@ def test_f_and_rows_do_not_depend_on_the_number_of_threads() -> None:
     alone = state_of(again(model))
     with threads(3):
         shared = state_of(again(model))
+        shared.prepare()
     np.testing.assert_array_equal(shared.rows.values, alone.rows.values)
-    np.testing.assert_allclose(shared.examples.f, alone.examples.f, rtol=0, atol=1e-13)
+    np.testing.assert_array_equal(shared.examples.f, alone.examples.f)
+
+
+def test_f_is_that_of_the_data() -> None:
+    model = trained(5 * PART + 7)
+    state = state_of(again(model))
+    predictor = model.predictor()
+    f = predictor.decision_function(model.window_X)
+    np.testing.assert_allclose(state.examples.f[: state.n], f, rtol=0, atol=1e-12)
+
+
+def test_kernel_rows_and_factor_wait_for_the_first_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = trained()
+    built: list[int] = []
+    build = resume._factor
+
+    def noted(state: PathState, free: NDArray[np.int64]) -> None:
+        built.append(free.size)
+        build(state, free)
+
+    monkeypatch.setattr(resume, "_factor", noted)
+    back = again(again(model))
+    assert back.certificate().relative_gap <= 1e-10
+    X = model.window_X[:5]
+    np.testing.assert_allclose(
+        back.predictor().decision_function(X), model.predictor().decision_function(X), rtol=0, atol=1e-12
+    )
+    assert state_of(back).n_free == state_of(model).n_free
+    assert built == []
+    for one in (model, back):
+        one.update(add=(X + 0.1, np.ones(5)), remove=model.keys_[:20])
+    assert built == [again(trained())._window.state.n_free]
+    np.testing.assert_allclose(back.window_X, model.window_X)
+    np.testing.assert_allclose(
+        back.predictor().decision_function(X), model.predictor().decision_function(X), rtol=0, atol=1e-8
+    )
+    back.prepare()
+    assert len(built) == 1
+
+
+def test_what_waits_goes_on_waiting_when_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    back = again(trained())
+    build = resume._factored
+
+    def failing(state: PathState, free: NDArray[np.int64]) -> bool:
+        raise MemoryError
+
+    n_free = state_of(back).n_free
+    with monkeypatch.context() as patched:
+        patched.setattr(resume, "_factored", failing)
+        with pytest.raises(MemoryError):
+            back.prepare()
+    assert resume._factored is build
+    back.prepare()
+    state = state_of(back)
+    assert (state.n_free, state.free_slots().size) == (n_free, n_free)
+    np.testing.assert_array_equal(np.flatnonzero(state.rows.row_of >= 0), np.sort(state.free_slots()))
 
 
 def test_only_rows_of_free_examples_are_cached() -> None:

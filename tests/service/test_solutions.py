@@ -1,0 +1,270 @@
+"""A restart takes a long update's solution instead of solving it again; where it cannot, nothing is lost."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.commands import Batch, Edits, Removal, Robust, Update
+from service.live import LiveModel
+from service.schemas import ModelSpec
+from service.solutions import solution_of
+from service.store import codec
+from service.store.base import Solution, StoreDamaged
+from service.store.sqlite import SqliteStore
+from solvers.errors import SolverError
+from solvers.live_estimator import LiveEstimator
+from tests.service.test_live import FailingStore, alive, batch, decisions
+
+SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})
+REGRESSION = ModelSpec.model_validate({"id": "m", "task": "svr", "C": 5.0, "epsilon": 0.1})
+ONE_CLASS = ModelSpec.model_validate({"id": "m", "task": "oneclass", "nu": 0.3})
+ALWAYS = 1e-9
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FailingStore]:
+    with closing(FailingStore(tmp_path / "store")) as opened:
+        yield opened
+
+
+def with_solution(store: SqliteStore, spec: ModelSpec, seeds: range = range(6)) -> LiveModel:
+    """A living model whose every update left its solution."""
+    live = alive(store, store.create("m", b""), spec, solution_seconds=ALWAYS)
+    for seed in seeds:
+        live.update(batch(seed), f"name {seed}").result()
+    return live
+
+
+def again(store: SqliteStore, live: LiveModel, replayed: int) -> LiveModel:
+    """The model of another process: the same, after so many updates were solved again."""
+    back = alive(store, store.acquire("m"), live.spec)
+    assert back.recovered.replayed == replayed
+    assert back.sample().version == live.sample().version
+    assert back._state.sequence == live._state.sequence
+    assert back._state.window == live._state.window
+    mine, theirs = back._state.document(), live._state.document()
+    exact = not replayed and live.sample().version == back.recovered.state.version
+    for name, value in theirs["arrays"].items():
+        if not exact and name in ("beta", "intercept", "segments"):
+            continue
+        np.testing.assert_array_equal(mine["arrays"][name], value, err_msg=name)
+    assert mine["changed"] == theirs["changed"]
+    np.testing.assert_allclose(decisions(back), decisions(live), rtol=0, atol=1e-7)
+    assert back.certificate().result()["relative_gap"] <= 1e-9
+    return back
+
+
+def any_update(rng: np.random.Generator, live: LiveModel) -> Update:
+    """An update that adds, removes, brings back, relabels, reweights, decays, or changes C."""
+    keys = list(live._state.window.arrivals)
+    if not keys:
+        return batch(int(rng.integers(1000)))
+    leaving = [keys[i] for i in rng.choice(len(keys), int(rng.integers(0, min(4, len(keys)))), replace=False)]
+    staying = [key for key in keys if key not in leaving]
+    remove = Removal(keys=leaving) if leaving else None
+    add = batch(int(rng.integers(1000)), int(rng.integers(1, 6))).add
+    if add is not None and live.spec.task == "oneclass":
+        add = replace(add, y=None)
+    if add is not None and rng.random() < 0.3:
+        unused = [f"{name}" for name in range(40) if f"{name}" not in keys]
+        add = replace(add, keys=[str(key) for key in rng.choice(unused, len(add.X), replace=False)])
+    kind = rng.integers(6)
+    if kind == 0 or not staying:
+        return Update(add, remove)
+    some = [staying[i] for i in rng.choice(len(staying), min(2, len(staying)), replace=False)]
+    weights = {key: float(rng.uniform(0.5, 2.0)) for key in some}
+    labels = {key: float(rng.choice([-1.0, 1.0])) for key in some}
+    edits = [
+        Edits(reweight=weights),
+        Edits(decay=0.9),
+        Edits(C=float(rng.uniform(1.0, 9.0))) if live.spec.C is not None else Edits(decay=0.8),
+        Edits(relabel=labels) if live.spec.task != "oneclass" else Edits(reweight=weights, decay=0.7),
+        Edits(decay=0.99, reweight=weights),
+    ]
+    return Update(add if rng.random() < 0.5 else None, remove, edits[kind - 1])
+
+
+@pytest.mark.parametrize("spec", [SPEC, REGRESSION, ONE_CLASS], ids=lambda spec: spec.task)
+@pytest.mark.parametrize("seed", range(4))
+def test_any_history_comes_back_as_it_was(store: FailingStore, spec: ModelSpec, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    live = alive(store, store.create("m", b""), spec, solution_seconds=ALWAYS)
+    for step in range(24):
+        if step == 8:
+            live.checkpoint().result()
+        if step == 16:
+            live.restore(int(rng.integers(8, live.sample().version)), None).result()
+        try:
+            live.update(any_update(rng, live), None).result()
+        except SolverError:  # such as the last example of a class
+            unlabelled = Update(Batch(rng.normal(size=(3, 2))))
+            live.update(unlabelled if spec.task == "oneclass" else batch(step), None).result()
+        if step % 4 == 3:
+            again(store, live, 0)
+            live._journal.lease = store.acquire("m")
+
+
+def test_a_robust_model_comes_back_robust(store: FailingStore) -> None:
+    live = with_solution(store, SPEC)
+    live.update(Update(edits=Edits(robust=Robust(0.2, -0.5, {}))), None).result()
+    back = again(store, live, 0)
+    assert back._state.estimator.robustness() == live._state.estimator.robustness()
+
+
+def test_nothing_is_solved_and_short_updates_behind_a_solution_are(
+    store: FailingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = with_solution(store, SPEC)
+    solved: list[object] = []
+    update = LiveEstimator.update
+
+    def noted(model: LiveEstimator, *arguments: Any, **options: Any) -> Any:
+        solved.append(model)
+        return update(model, *arguments, **options)
+
+    monkeypatch.setattr(LiveEstimator, "update", noted)
+    back = again(store, live, 0)
+    assert solved == []
+    for seed in (7, 8):
+        back.update(batch(seed), None).result()
+    solved.clear()
+    again(store, back, 2)
+    assert len(solved) == 1
+    back.stop()
+
+
+def test_updates_are_counted_until_they_took_long(store: FailingStore) -> None:
+    live = alive(store, store.create("m", b""), solution_seconds=10.0)
+    for seconds, kept in ((4.0, None), (4.0, None), (4.0, 3), (4.0, 3), (11.0, 5)):
+        live.update(batch(live.sample().version), None).result()
+        live._checkpoints.note_change(seconds, 0)
+        live._checkpoints.keep_solution(live._state, newest(store))
+        found = store.solution("m")
+        assert (found and found.sequence) == kept
+    live.stop()
+
+
+def newest(store: SqliteStore) -> bytes:
+    """The newest record."""
+    return list(store.log("m", 0))[-1].data
+
+
+def test_an_update_whose_solution_cannot_be_kept_is_answered(store: FailingStore) -> None:
+    live = with_solution(store, SPEC, range(2))
+    store.failing = "save_solution"
+    reply = live.update(batch(2), "name").result()
+    assert live.update(batch(2), "name").result().body == reply.body
+    store.failing = ""
+    again(store, live, 1)
+
+
+def flip(solution: Solution) -> Solution:
+    middle = len(solution.data) // 2
+    return replace(
+        solution,
+        data=solution.data[:middle] + bytes([solution.data[middle] ^ 1]) + solution.data[middle + 1 :],
+    )
+
+
+def rewritten(**changed: Callable[[Any], Any]) -> Callable[[Solution], Solution]:
+    """What makes another solution of one, with its checksum, by changing its arrays."""
+
+    def change(solution: Solution) -> Solution:
+        document = codec.decode(solution.data)
+        for name, other in changed.items():
+            document["arrays"][name] = other(document["arrays"][name])
+        return replace(solution, data=codec.encode(document))
+
+    return change
+
+
+UNUSABLE: dict[str, Callable[[Solution], Solution]] = {
+    "damaged": flip,
+    "of another record": lambda solution: replace(solution, sequence=5),
+    "of a record that is not there": lambda solution: replace(solution, sequence=7),
+    "no numbers": rewritten(beta=lambda beta: np.full_like(beta, np.nan)),
+    "nobody's key": rewritten(keys=lambda keys: ["nobody", *keys[1:]]),
+    "of nowhere": rewritten(segments=lambda segments: segments + 9),
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_without_a_good_solution_updates_are_solved_again(store: FailingStore, case: str) -> None:
+    live = with_solution(store, SPEC)
+    solution = store.solution("m")
+    assert solution is not None
+    store.save_solution(live._journal.lease, UNUSABLE[case](solution))
+    again(store, live, 6)
+
+
+def test_the_solution_of_another_history_is_not_taken(store: FailingStore) -> None:
+    live = with_solution(store, SPEC)
+    solution, lease = store.solution("m"), live._journal.lease
+    assert solution is not None
+    store.delete(lease)
+    other = alive(store, store.create("m", b""), SPEC)
+    for seed in range(20, 26):
+        other.update(batch(seed), None).result()
+    store.save_solution(other._journal.lease, solution)
+    again(store, other, 6)
+
+
+def test_coefficients_that_are_off_are_corrected(store: FailingStore) -> None:
+    live = with_solution(store, SPEC)
+    solution = store.solution("m")
+    assert solution is not None
+    store.save_solution(live._journal.lease, rewritten(beta=lambda beta: beta * 0.97)(solution))
+    back = alive(store, store.acquire("m"), SPEC)
+    assert back.recovered.replayed == 0
+    np.testing.assert_allclose(decisions(back), decisions(live), rtol=0, atol=1e-7)
+    assert back.certificate().result()["relative_gap"] <= 1e-9
+
+
+def test_an_answer_that_is_owed_is_found_by_solving_again(store: FailingStore) -> None:
+    live = with_solution(store, SPEC)
+    with store._transaction() as db:
+        db.execute("UPDATE requests SET answer = NULL, answer_seal = NULL WHERE key = 'name 3'")
+    back = again(store, live, 6)
+    assert back.update(batch(3), "name 3").result().replayed
+
+
+def test_a_newer_snapshot_goes_first_and_a_damaged_one_is_made_up_for(store: FailingStore, tmp_path: Path) -> None:
+    live = with_solution(store, SPEC, range(3))
+    for seed in (3, 4):
+        live.checkpoint().result()
+        live.update(batch(seed), None).result()
+    assert again(store, live, 0).recovered.snapshot_version == 4
+    with closing(sqlite3.connect(tmp_path / "store")) as db:
+        db.execute("UPDATE snapshots SET data = x'00' WHERE sequence = 4")
+        db.commit()
+    found = again(store, live, 0).recovered
+    assert (found.snapshot_version, found.damaged_snapshots) == (3, 1)
+    live._journal.lease = store.acquire("m")
+    live.checkpoint().result()
+    assert again(store, live, 0).recovered.snapshot_version == 5
+
+
+def test_a_record_that_a_solution_needs_and_is_gone_is_told(store: FailingStore) -> None:
+    with_solution(store, SPEC)
+    with store._transaction() as db:
+        db.execute("DELETE FROM log WHERE sequence = 2")
+    with pytest.raises(StoreDamaged, match="lacks record 2"):
+        alive(store, store.acquire("m"), SPEC)
+
+
+def test_a_solution_is_much_smaller_than_a_snapshot() -> None:
+    rng = np.random.default_rng(0)
+    spec = ModelSpec.model_validate({"id": "m", "C": 1.0})
+    with closing(FailingStore(Path(":memory:"))) as store:
+        live = alive(store, store.create("m", b""), spec)
+        live.update(Update(Batch(rng.normal(size=(400, 80)), rng.choice([-1.0, 1.0], 400))), None).result()
+        assert len(solution_of(live._state, newest(store)).data) < len(live._state.encode()) / 12
+        live.stop()
