@@ -354,11 +354,12 @@ class SqliteStore:
 
     def solution(self, model: str) -> Solution | None:
         """Read the row and check it."""
-        rows = self._read("SELECT sequence, data, seal FROM solutions WHERE model = ?", model)
+        where = _ROW_OF.format("solutions")
+        rows = self._read(f"SELECT model, sequence, data, seal FROM solutions WHERE {where})", model)
         if not rows:
             return None
-        sequence, data, sealed = rows[0]
-        if sealed != solution_seal(model, sequence, data):
+        stored, sequence, data, sealed = rows[0]
+        if stored != model or sealed != solution_seal(model, sequence, data):
             raise StoreDamaged(f"the solution of model {model} does not match its checksum")
         return Solution(sequence, data)
 

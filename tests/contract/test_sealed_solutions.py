@@ -17,7 +17,7 @@ from tests.contract.redis_server import RedisServer
 from tests.contract.test_sealed_requests import flips
 
 SOLUTION = Solution(12, b"what the model was solved to")
-BEFORE_DATA = 8
+BEFORE_DATA = 9
 """Bytes of a row in the file before its blob: its length, its number, the types of its columns, its key and record."""
 
 
@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
 def test_every_byte_of_a_row_in_the_file(path: Path) -> None:
     file = path.read_bytes()
     start = file.index(SOLUTION.data) - BEFORE_DATA
-    assert file[start + 6 : start + 8] == b"m\x0c"
+    assert file[start + 7 : start + 9] == b"m\x0c"
     for place in range(start, start + BEFORE_DATA + len(SOLUTION.data) + 32):
         for bit in range(8) if place < start + BEFORE_DATA else (place % 8,):
             path.write_bytes(file[:place] + bytes([file[place] ^ 1 << bit]) + file[place + 1 :])
