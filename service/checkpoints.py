@@ -16,6 +16,9 @@ from service.solutions import solution_of
 LEAST_BYTES = 2**20
 """A log of less needs no snapshot for its size, however small that would be."""
 
+MANY_FREE = 2000
+"""Free examples whose factor a restart had better not build before it predicts: no update is left for it to solve."""
+
 log = logging.getLogger(__name__)
 
 
@@ -98,8 +101,9 @@ class Checkpoints:
         )
 
     def keep_solution(self, state: ModelState, record: bytes) -> None:
-        """Store what ``record``, the newest, was solved to, where that and those before took long; it may fail."""
-        if self._unsolved < self._due.solution_seconds or not state.is_fitted:
+        """Store what ``record``, the newest, was solved to, where that or a restart would take long; it may fail."""
+        took_long = self._unsolved >= self._due.solution_seconds or state.sizes.n_free >= MANY_FREE
+        if not (took_long and state.is_fitted):
             return
         self._unsolved = 0.0
         crash.point("before-solution")

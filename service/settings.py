@@ -97,7 +97,8 @@ class Settings(BaseSettings):
         default=0.05,
         gt=0,
         description="After updates that took so long to solve, and before the last of them is answered, their solution "
-        "is stored without the examples; so a restart does not solve them again.",
+        "is stored without the examples; so a restart does not solve them again. With 2,000 free examples after every "
+        "one.",
     )
     idempotency_keep: int = Field(
         default=1000, ge=1, description="Newest updates of a model whose Idempotency-Key is remembered."

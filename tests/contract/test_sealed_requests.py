@@ -15,7 +15,7 @@ import pytest
 from service.commands import Batch, Update
 from service.errors import ModelUnavailable
 from service.store.base import Idempotency, Lease, LogRecord, Remembered, RequestKnown, Store, StoreDamaged
-from service.store.redis import RedisStore
+from service.store.redis import SCHEMA, RedisStore
 from service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
 from tests.service.test_live import SPEC, alive
@@ -217,7 +217,7 @@ def test_what_redis_held_before_there_were_seals_is_sealed(
             with pytest.raises(StoreDamaged, match="request 'broken'"):
                 newer.recall("m", "broken")
             assert [record.aborted for record in newer.log("m", 0)] == [True, True]
-    assert int(client.get(f"{{{prefix}}}:schema")) == 2
+    assert int(client.get(f"{{{prefix}}}:schema")) == SCHEMA
 
 
 def an_update() -> Update:

@@ -152,6 +152,16 @@ def test_updates_are_counted_until_they_took_long(store: FailingStore) -> None:
     live.stop()
 
 
+def test_with_many_free_examples_every_update_is_kept(store: FailingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    live = alive(store, store.create("m", b""))
+    live.update(batch(0), None).result()
+    assert store.solution("m") is None
+    monkeypatch.setattr("service.checkpoints.MANY_FREE", 1)
+    live.update(batch(1), None).result()
+    assert store.solution("m") == solution_of(live._state, newest(store))
+    live.stop()
+
+
 def newest(store: SqliteStore) -> bytes:
     """The newest record."""
     return list(store.log("m", 0))[-1].data

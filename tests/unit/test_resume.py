@@ -102,8 +102,9 @@ def test_kernel_rows_and_factor_wait_for_the_first_update(monkeypatch: pytest.Mo
     )
     assert state_of(back).n_free == state_of(model).n_free
     assert built == []
+    leaving = model.keys_[:20]
     for one in (model, back):
-        one.update(add=(X + 0.1, np.ones(5)), remove=model.keys_[:20])
+        one.update(add=(X + 0.1, np.ones(5)), remove=leaving)
     assert built == [again(trained())._window.state.n_free]
     np.testing.assert_allclose(back.window_X, model.window_X)
     np.testing.assert_allclose(
