@@ -126,7 +126,7 @@ class LiveModel:
     def prepare(self) -> None:
         """Have the writer do what the first update would do besides; returns at once, and nothing depends on it."""
         with suppress(QueueFull, ModelUnavailable):
-            self._writer.submit(self._prepare)
+            self._writer.submit(self._prepare, rests=False)
 
     # What the writer is asked; each returns at once and raises QueueFull or ModelUnavailable.
 

@@ -21,7 +21,7 @@ class Writer:
     ----------
     name : of the thread, for people
     size : calls that may wait
-    rest : called after each call and when the deadline has passed; must not raise
+    rest : called after each call that asks for it and when the deadline has passed; must not raise
     deadline : the monotonic time by which ``rest`` is to be called even if nothing comes, or None
     """
 
@@ -31,7 +31,7 @@ class Writer:
         self._deadline = deadline
         self._lock = threading.Lock()
         self._stopped = False
-        self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue(size)
+        self._queue: queue.Queue[Callable[[], bool] | None] = queue.Queue(size)
         self._thread = threading.Thread(target=self._run, name=f"writer-{name}", daemon=True)
 
     def start(self) -> None:
@@ -42,18 +42,21 @@ class Writer:
         """Calls that wait."""
         return self._queue.qsize()
 
-    def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Hand in a call; the future gets its result or its error. Raises QueueFull or ModelUnavailable."""
+    def submit(self, call: Callable[[], T], *, rests: bool = True) -> Future[T]:
+        """Hand in a call; the future gets its result or its error. Raises QueueFull or ModelUnavailable.
+
+        ``rests`` says whether the rest follows it.
+        """
         future: Future[T] = Future()
 
-        def run() -> None:
-            """Call, unless nobody waits any more, and give the future its result."""
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                future.set_result(call())
-            except Exception as error:
-                future.set_exception(error)
+        def run() -> bool:
+            """Call, unless nobody waits any more, and give the future its result; whether the rest follows."""
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except Exception as error:
+                    future.set_exception(error)
+            return rests
 
         with self._lock:
             if self._stopped:
@@ -80,8 +83,8 @@ class Writer:
                 continue
             if call is None:
                 return
-            call()
-            self._rest()
+            if call():
+                self._rest()
 
     def _patience(self) -> float | None:
         deadline = self._deadline()

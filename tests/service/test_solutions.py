@@ -270,6 +270,21 @@ def test_a_record_that_a_solution_needs_and_is_gone_is_told(store: FailingStore)
         alive(store, store.acquire("m"), SPEC)
 
 
+def test_what_an_update_needs_is_made_behind_readiness_and_nothing_is_written_for_it(store: FailingStore) -> None:
+    live = with_solution(store, SPEC)
+    back = alive(store, store.acquire("m"), SPEC, snapshot_updates=1)
+    assert back._state.estimator._learnt.state._put_off is not None
+    back.prepare()
+    back._writer.submit(lambda: None, rests=False).result()
+    assert back._state.estimator._learnt.state._put_off is None
+    assert store.snapshots("m") == []
+    np.testing.assert_array_equal(decisions(back), decisions(live))
+    back.certificate().result()
+    back.stop()
+    back.prepare()
+    assert [snapshot.version for snapshot in store.snapshots("m")] == [6]
+
+
 def test_a_solution_is_much_smaller_than_a_snapshot() -> None:
     rng = np.random.default_rng(0)
     spec = ModelSpec.model_validate({"id": "m", "C": 1.0})
