@@ -33,6 +33,19 @@ def resolve(w: Walk) -> None:
 @compiled
 def find_direction(w: Walk) -> None:
     """Solve for the rates of the free betas and of b, then get everyone's rate of f."""
+    fac, df, drive = w.factor, w.motion.df, w.motion.drive
+    find_rates(w)
+    db = w.clock[DB]
+    for j in range(w.n_seen):
+        df[j] = drive[j] + db
+    add_rows(w, fac.work, df, w.n_seen)
+    for j in range(w.n_seen, w.n):
+        df[j] = kink_rate(w, j) if w.examples.seg[j] & 1 else drive[j] + db + along_row(w, fac.work, j)
+
+
+@compiled
+def find_rates(w: Walk) -> None:
+    """Solve for the rates of the free betas, by position into ``factor.work`` too, and of b."""
     fac, motion = w.factor, w.motion
     n = fac.size[0]
     db = 0.0
@@ -52,12 +65,6 @@ def find_direction(w: Walk) -> None:
     for k in range(n):
         if fac.slot[k] >= 0:
             motion.dbeta[fac.slot[k]] = fac.work[k]
-    df = motion.df
-    for j in range(w.n_seen):
-        df[j] = motion.drive[j] + db
-    add_rows(w, fac.work, df, w.n_seen)
-    for j in range(w.n_seen, w.n):
-        df[j] = kink_rate(w, j) if w.examples.seg[j] & 1 else motion.drive[j] + db + along_row(w, fac.work, j)
     w.clock[DB] = db
 
 

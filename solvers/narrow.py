@@ -6,14 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled, compiled_allocating
+from solvers.direction import find_rates
 from solvers.factor import Factor
 from solvers.laps import let_through
-from solvers.motion import ROWS, STRIDE_EVENTS, Walk
+from solvers.motion import DB, ROWS, STRIDE_EVENTS, Walk
 from solvers.sides import gather_columns
 from solvers.state import Examples, Motion
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+TILE = 1024  #: columns of a product that stay in the nearest cache
 
 
 @compiled_allocating
@@ -89,28 +92,39 @@ def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
             position[slot[k]] = k
 
 
-@compiled
+@compiled_allocating
 def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
-    """Bring the whole up to date after a stride that used up ``used`` of rho and moved b by ``db``."""
+    """Bring the whole up to date after a stride that used up ``used`` of rho and moved b by ``db``.
+
+    The direction in which everyone goes on is found with it, as that takes the same kernel rows.
+    """
     e, motion, members = w.examples, w.motion, near.members
-    change = motion.work
-    redrive = motion.dbeta
+    change, df = motion.work, motion.df
     for j in range(w.n):
         change[j] = used * motion.drive[j] + db
-        redrive[j] = 0.0
+        motion.dbeta[j] = 0.0
+    w.factor.position[:] = -1
+    rename(w.factor.slot, w.factor.size[0], members, w.factor.position)
+    find_rates(w)
+    row, moved = np.empty(near.n, np.int64), np.empty((2, near.n))
+    m = 0
     for i in range(near.n):
         if near.row_of[i] >= 0:  # free at some time in the stride
             slot = members[i]
-            moved = near.examples.beta[i] - e.beta[slot] - used * motion.v[slot]
-            dv = near.motion.v[i] - motion.v[slot]
-            add_scaled(w.rows[w.row_of[slot]], moved, change, dv, redrive, w.n)
+            row[m] = w.row_of[slot]
+            moved[0, m] = near.examples.beta[i] - e.beta[slot] - used * motion.v[slot]
+            moved[1, m] = motion.dbeta[slot]
+            m += 1
+            if near.motion.v[i] != motion.v[slot]:
+                add_scaled(w.rows[w.row_of[slot]], near.motion.v[i] - motion.v[slot], motion.drive, w.n)
     for j in range(w.n):
-        motion.drive[j] += redrive[j]
+        df[j] = motion.drive[j] + w.clock[DB]
         motion.low[j] += used * motion.dlow[j]
         motion.high[j] += used * motion.dhigh[j]
-        redrive[j] = 0.0
         if e.seg[j] & 1 == 0:
             e.beta[j] += used * motion.v[j]
+    add_rows_to_both(w.rows, row[:m], moved, change, df, w.n)
+    for j in range(w.n):
         e.f[j] += change[j]
     for i in range(near.n):
         slot = members[i]
@@ -121,20 +135,32 @@ def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
         motion.v[slot] = near.motion.v[i]
         motion.low[slot], motion.high[slot] = near.motion.low[i], near.motion.high[i]
         motion.dlow[slot], motion.dhigh[slot] = near.motion.dlow[i], near.motion.dhigh[i]
-    w.factor.position[:] = -1
-    rename(w.factor.slot, w.factor.size[0], members, w.factor.position)
     for j in range(w.n):
         if e.seg[j] & 1 == 0 and (e.f[j] > motion.high[j] or e.f[j] < motion.low[j]):
             let_through(w, j)
 
 
 @compiled
-def add_scaled(row: Floats, a: float, x: Floats, b: float, y: Floats, n: int) -> None:
-    """Add ``a row`` to ``x`` and ``b row`` to ``y``."""
-    if b == 0.0:
-        for j in range(n):
-            x[j] += a * row[j]
-        return
+def add_scaled(row: Floats, a: float, out: Floats, n: int) -> None:
+    """Add ``a row`` to ``out``."""
     for j in range(n):
-        x[j] += a * row[j]
-        y[j] += b * row[j]
+        out[j] += a * row[j]
+
+
+@compiled
+def add_rows_to_both(rows: Floats, row: Ints, c: Floats, x: Floats, y: Floats, n: int) -> None:
+    """Add ``rows[row[i]]`` times ``c[0, i]`` to ``x`` and times ``c[1, i]`` to ``y``, for every i: each is read once.
+
+    Two rows at once, and as many columns as stay in the nearest cache.
+    """
+    for start in range(0, n, TILE):
+        stop = min(n, start + TILE)
+        xs, ys = x[start:stop], y[start:stop]
+        for i in range(0, row.size, 2):
+            p = min(i + 1, row.size - 1)
+            r, q = rows[row[i], start:stop], rows[row[p], start:stop]
+            a, b = c[0, i], c[1, i]
+            a_next, b_next = (c[0, p], c[1, p]) if p > i else (0.0, 0.0)
+            for j in range(stop - start):
+                xs[j] += a * r[j] + a_next * q[j]
+                ys[j] += b * r[j] + b_next * q[j]

@@ -75,11 +75,13 @@ def follow_path(w: Walk) -> int:
     if w.counters[STARTED] == 0:
         w.counters[STARTED] = 1
         start(w)
+    known = False
     while True:
         outcome = take_turn(w)
         if outcome != DONE:
             return outcome
         if w.factor.size[0] == 0 and not balanced(w):
+            known = False
             count_speeds(w)
             if not balanced(w) and not jump(w):
                 if w.counters[LAPS] == 0:
@@ -87,11 +89,13 @@ def follow_path(w: Walk) -> int:
                 w.clock[SUM_RATE] = w.clock[SUM_V]  # what was left of the sum was rounding
             continue
         rho, events = w.clock[RHO], w.counters[EVENTS]
-        members, n_seen = choose(w)
+        members, n_seen = choose(w, known)
         outcome = walk(w) if n_seen < 0 else stride(w, members, n_seen)
+        known = n_seen >= 0 and outcome == STRIDE
         if n_seen >= 0 or w.n <= LARGE:
             w.clock[PACE] = max(LEAST_PACE, (rho - w.clock[RHO]) / max(w.counters[EVENTS] - events, 1))
         if outcome == DONE and w.counters[LAPS] < MOST_LAPS and another_lap(w):
+            known = False
             continue
         if outcome != STRIDE:
             return outcome
@@ -107,7 +111,7 @@ def count_speeds(w: Walk) -> None:
 
 
 @compiled_allocating
-def choose(w: Walk) -> tuple[Ints, int]:
+def choose(w: Walk, known: bool) -> tuple[Ints, int]:
     """Plan a stride: return its members, those who might meet a limit first, the other free ones last, and how many
     are first.
 
@@ -120,7 +124,8 @@ def choose(w: Walk) -> tuple[Ints, int]:
     if small or counters[EVENTS] < counters[WHOLE]:
         counters[STRIDE_END] = max(counters[EVENTS] + STRIDE_EVENTS, counters[WHOLE])
         return np.empty(0, np.int64), -1
-    find_direction(w)
+    if not known:
+        find_direction(w)
     members = np.empty(w.n, np.int64)
     soon = w.motion.work
     expect(w, soon)
