@@ -18,7 +18,9 @@ from solvers.motion import (
 )
 from solvers.state import Examples
 
+LARGE = 2500  #: in larger windows a stride costs much: its length and the care it takes are other ones
 EVENTS_EACH = 20  #: events that each one who moves is taken to make, before there was any
+EVENTS_EACH_OF_LARGE = 3  #: and in a large window, where one stride too many costs more than some who are let through
 LEAST_PACE = 1e-5  #: the part of the path that an event is taken to use up at least
 
 
@@ -29,7 +31,8 @@ def start(w: Walk) -> None:
     for j in range(w.n):
         set_limits(w, j)
         moving += is_moving(w, j)
-    w.clock[PACE], w.clock[CARE] = max(LEAST_PACE, 1.0 / (EVENTS_EACH * max(moving, 1))), 1.0
+    each = EVENTS_EACH if w.n <= LARGE else EVENTS_EACH_OF_LARGE
+    w.clock[PACE], w.clock[CARE] = max(LEAST_PACE, 1.0 / (each * max(moving, 1))), 1.0
     resolve(w)
 
 

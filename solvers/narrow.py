@@ -9,7 +9,7 @@ from solvers.compile import compiled, compiled_allocating
 from solvers.direction import find_rates
 from solvers.factor import Factor
 from solvers.laps import let_through
-from solvers.motion import DB, ROWS, STRIDE_EVENTS, Walk
+from solvers.motion import DB, EVENTS, ROWS, STRIDE_END, Walk
 from solvers.sides import gather_columns
 from solvers.state import Examples, Motion
 
@@ -57,7 +57,7 @@ def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
             np.empty(m),
         ),
         Factor(fac.R, fac.y, fac.column, fac.work, fac.slot, position, fac.size),
-        room_for_rows(w.scratch, fac.size[1] + STRIDE_EVENTS + 1, m),
+        room_for_rows(w.scratch, fac.size[1] + w.counters[STRIDE_END] - w.counters[EVENTS] + 1, m),
         np.full(m, -1, np.int64),
         np.zeros(m, np.int64),
         members,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from solvers.compile import compiled, compiled_allocating
 from solvers.direction import find_direction
-from solvers.laps import LEAST_PACE, another_lap, start
+from solvers.laps import LARGE, LEAST_PACE, another_lap, start
 from solvers.motion import (
     CARE,
     DONE,
@@ -52,14 +52,14 @@ FEWER = 3  #: that is, more than so many times as many
 REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
 SPREAD = 0.6  #: or at this multiple of the mean rate
 STEADY = 100.0  #: with more free examples the direction changes less from event to event, and less of both will do
-STEADIEST = 0.5  #: but not less than this fraction
+STEADIEST = 0.5  #: but not less than this fraction,
+STEADIEST_OF_LARGE = 0.6  #: or this one in large windows, whose strides are longer
 LESS_CARE = 0.8  #: and less of both after a stride that let nobody through, or where all had to walk
 LEAST_CARE = 0.2  #: but not less than this fraction
 MORE_CARE = 1.5  #: and more after one that let through ...
 MANY = 30  #: ... more than one in so many events
 LOST = 4  #: one in so many: who is near cannot be told at present, and all walk ...
 ALL = 4 * STRIDE_EVENTS  #: ... for so many events
-LARGE = 2500  #: in larger windows a stride costs much, and nothing is learnt: care and lengths stay
 WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
 SMALL = 600  #: and those smaller than this, while few are free: strides would save little, and make more events
 WHOLE_WORK = 30_000  #: few are free as long as that many products make an event
@@ -130,11 +130,12 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
     soon = w.motion.work
     expect(w, soon)
     horizon = 2.0 * clock[PACE]
-    near = count_below(soon, w.n, min(clock[RHO], STRIDE_EVENTS * horizon))
+    ordinary = events_of_stride(w.n)
+    near = count_below(soon, w.n, min(clock[RHO], ordinary * horizon))
     nearer = count_below(soon, w.n, min(clock[RHO], SHORT * horizon))
     few = w.n > LARGE or near <= FEWER * nearer + w.n // 16
-    length = STRIDE_EVENTS if counters[LAPS] == 0 and few else SHORT
-    m = near if length == STRIDE_EVENTS else nearer
+    length = ordinary if counters[LAPS] == 0 and few else SHORT
+    m = near if length == ordinary else nearer
     if 2 * m > w.n:
         learn(w, 0, 0)
         return members, -1
@@ -156,19 +157,26 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
 
 
 @compiled
+def events_of_stride(n: int) -> int:
+    """Return the events of an ordinary stride: more in a large window, as bringing everyone up to date costs more."""
+    return STRIDE_EVENTS if n <= LARGE else int(STRIDE_EVENTS * np.sqrt(n / LARGE))
+
+
+@compiled
 def expect(w: Walk, out: Floats) -> None:
     """Compute how much of the path each one may still have before its limit: less for those who move fast."""
     e, motion = w.examples, w.motion
-    steady = w.clock[CARE] * max(STEADIEST, min(1.0, STEADY / max(w.factor.size[1], 1)))
+    least = STEADIEST if w.n <= LARGE else STEADIEST_OF_LARGE
+    steady = w.clock[CARE] * max(least, min(1.0, STEADY / max(w.factor.size[1], 1)))
     drift = 1e-300
     for j in range(w.n):
         drift += SPREAD * steady * abs(motion.df[j]) / w.n
     for j in range(w.n):
         free = e.seg[j] & 1 == 1
         x, dx = (e.beta[j], motion.dbeta[j]) if free else (e.f[j], motion.df[j])
-        reach, least = (1.0, 1e-300) if free else (REACH * steady, drift)
-        up = reach * max(dx - motion.dhigh[j], 0.0) + least
-        down = reach * max(motion.dlow[j] - dx, 0.0) + least
+        reach, slow = (1.0, 1e-300) if free else (REACH * steady, drift)
+        up = reach * max(dx - motion.dhigh[j], 0.0) + slow
+        down = reach * max(motion.dlow[j] - dx, 0.0) + slow
         out[j] = min((motion.high[j] - x) / up, (x - motion.low[j]) / down)
 
 
