@@ -80,7 +80,6 @@ def cccp(
     zero, inwards = begun.walling.walls(begun.y, 0.0), begun.walling.inwards if parameter == "s" else 0.0
     while rounds.run(rounds_of_cccp, found, values, zero, inwards, until=(loop.STRIDE,)) != loop.DONE:
         rounds.freshen()
-    rounds.freshen(always=True)
     candidate = partial(_candidate, found, parameter, begun.fixed)
     return Candidates(tuple(candidate(k, value) for k, value in enumerate(values.tolist())), begun)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled, compiled_allocating
+from solvers.compile import compiled
 from solvers.motion import DONE, STRIDE, B, Walk
 from solvers.outlier_rounds import AT_REST, CHOSEN, take_sides
 from solvers.outlier_sides import ALL_EVENTS, OBJECTIVE, SINCE_REFRESH, STAGE, SWITCHED, THETA, Split, look, place_walls
@@ -36,7 +36,7 @@ class Found(NamedTuple):
     done: Ints  #: (1,) how many candidates are done
 
 
-@compiled_allocating
+@compiled
 def rounds_of_cccp(w: Walk, p: Split, found: Found, values: Floats, zero: Walls, inwards: float) -> int:
     """Solve for one candidate after the other.
 

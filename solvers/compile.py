@@ -28,12 +28,20 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     return _machine_code(function, counts_references=False)
 
 
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """The same for a function that is called at every event: its code becomes part of whoever calls it.
+
+    To hand over a walk takes hundreds of words, and a few such calls as long as the work of a small event.
+    """
+    return _machine_code(function, counts_references=False, inline=True)
+
+
 def compiled_allocating(function: Callable[P, R]) -> Callable[P, R]:
     """The same for a function that makes arrays, or is returned some."""
     return _machine_code(function, counts_references=True)
 
 
-def _machine_code(function: Callable[P, R], counts_references: bool) -> Callable[P, R]:
+def _machine_code(function: Callable[P, R], counts_references: bool, inline: bool = False) -> Callable[P, R]:
     directory = cache_directory()
     options: dict[str, Any] = {
         "nogil": True,
@@ -41,6 +49,7 @@ def _machine_code(function: Callable[P, R], counts_references: bool) -> Callable
         "error_model": "numpy",
         "cache": directory is not None,
         "_nrt": counts_references,
+        "forceinline": inline,
     }
     before = getattr(numba.config, "CACHE_DIR")  # noqa: B009 - its attributes are made at run time
     setattr(numba.config, "CACHE_DIR", directory or "")  # noqa: B010

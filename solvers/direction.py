@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled
+from solvers.compile import compiled, inlined
 from solvers.factor import solve_backward, solve_forward
 from solvers.motion import DB, REFINED, SUM_RATE, SUM_V, Walk, kink_rate
 
@@ -15,22 +15,20 @@ Ints = NDArray[np.int64]
 
 @compiled
 def resolve(w: Walk) -> None:
-    """Forward-solve both right-hand sides from scratch."""
+    """Forward-solve both right-hand sides from scratch; the second is that of the intercept."""
     fac = w.factor
     n = fac.size[0]
     for k in range(n):
         slot = fac.slot[k]
-        if slot < 0:
-            fac.y[0, k] = 0.0
-            fac.y[1, k] = 0.0
-        else:
-            fac.y[0, k] = kink_rate(w, slot) - w.motion.drive[slot]
-            fac.y[1, k] = 1.0
+        live = slot >= 0
+        fac.y[0, k] = kink_rate(w, slot) - w.motion.drive[slot] if live else 0.0
+        fac.y[1, k] = 1.0 if live and w.intercept else 0.0
     solve_forward(fac.R, n, fac.y[0])
-    solve_forward(fac.R, n, fac.y[1])
+    if w.intercept:
+        solve_forward(fac.R, n, fac.y[1])
 
 
-@compiled
+@inlined
 def find_direction(w: Walk) -> None:
     """Solve for the rates of the free betas and of b, then get everyone's rate of f."""
     fac, df, drive = w.factor, w.motion.df, w.motion.drive
@@ -114,28 +112,37 @@ def add_rows(w: Walk, coefficients: Floats, out: Floats, n: int) -> None:
             o[j] += c0 * r0[j] + c1 * r1[j] + c2 * r2[j] + c3 * r3[j]
 
 
-@compiled
+@inlined
 def refine_if_needed(w: Walk, step: float) -> bool:
     """Improve the direction if the free examples would leave their kinks within this step; say whether it changed."""
-    fac, motion = w.factor, w.motion
-    n = fac.size[0]
-    changed = False
-    for attempt in range(3):
-        worst = 0.0
-        for k in range(n):
-            slot = fac.slot[k]
-            if 0 <= slot < w.n_seen:
-                worst = max(worst, abs(motion.df[slot] - kink_rate(w, slot)))
-        if worst * step <= 0.1 * w.tol.f:
-            return changed
+    if holds(w, step):
+        return False
+    refine(w, step)
+    return True
+
+
+@inlined
+def holds(w: Walk, step: float) -> bool:
+    """Say whether the free examples stay at their kinks for a step."""
+    worst = 0.0
+    for k in range(w.factor.size[0]):
+        slot = w.factor.slot[k]
+        if 0 <= slot < w.n_seen:
+            worst = max(worst, abs(w.motion.df[slot] - kink_rate(w, slot)))
+    return worst * step <= 0.1 * w.tol.f
+
+
+@compiled
+def refine(w: Walk, step: float) -> None:
+    """Improve the direction until the free examples stay at their kinks for a step, or three times."""
+    w.counters[REFINED] += 1
+    resolve(w)
+    find_direction(w)
+    for _ in range(2):
+        if holds(w, step):
+            return
         w.counters[REFINED] += 1
-        changed = True
-        if attempt == 0:
-            resolve(w)
-            find_direction(w)
-            continue
         correct_direction(w)
-    return changed
 
 
 @compiled

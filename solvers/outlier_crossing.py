@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.compile import compiled, compiled_allocating
+from solvers.compile import compiled, inlined
 from solvers.direction import find_direction, refine_if_needed, resolve
 from solvers.laps import another_lap, start
 from solvers.motion import (
@@ -66,7 +66,7 @@ def place_stops(p: Split) -> None:
             set_stops(p, j)
 
 
-@compiled_allocating
+@compiled
 def follow_over_walls(w: Walk, p: Split) -> int:
     """Follow the path to its end as ``follow_path`` does, but let who comes to a wall in its first events switch."""
     counters = w.counters
@@ -110,7 +110,7 @@ def follow_over_walls(w: Walk, p: Split) -> int:
     return follow_path(w)
 
 
-@compiled
+@inlined
 def heedful_turn(w: Walk, p: Split) -> int:
     """Let the example whose turn it is change sides, and let nobody overlook his wall."""
     who, exchanges = w.counters[WHO], w.counters[EXCHANGES]

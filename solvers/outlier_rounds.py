@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.audit import gap_of
-from solvers.compile import compiled, compiled_allocating
+from solvers.compile import compiled, inlined
 from solvers.motion import (
     BUDGET,
     DONE,
@@ -77,7 +77,7 @@ _RATIO_F, _RATIO_BETA, _DEPENDENT = DEFAULT.ratio_f, DEFAULT.ratio_beta, DEFAULT
 _DUST, _GOAL = DEFAULT.dust, DEFAULT.goal
 
 
-@compiled_allocating
+@compiled
 def take_sides(w: Walk, p: Split, crossing: bool) -> int:
     """Let who is ``wrong`` switch, follow, and go on with who is wrong then; DONE, or what is needed.
 
@@ -203,7 +203,7 @@ def add_row(w: Walk, slot: int, factor: float, out: Floats) -> None:
         out[j] += factor * row[j]
 
 
-@compiled
+@inlined
 def set_clock(w: Walk, p: Split, rho: float) -> None:
     """Start a walk: ``rho`` of its way is ahead. Tolerances as in ``passage.tolerances``."""
     e, motion, clock, numbers = w.examples, w.motion, w.clock, p.numbers
@@ -225,7 +225,7 @@ def set_clock(w: Walk, p: Split, rho: float) -> None:
     w.counters[BUDGET] = 50 * w.n + 10_000
 
 
-@compiled_allocating
+@compiled
 def within(w: Walk, p: Split) -> Walk:
     """Return the walk with the tolerances that the clock was set with."""
     slack = Slack(
@@ -266,7 +266,7 @@ def note_events(w: Walk, p: Split) -> None:
     w.counters[EVENTS] = 0
 
 
-@compiled
+@inlined
 def landed(w: Walk, p: Split) -> bool:
     """Put betas that are at an end there, b in its middle if nobody is free, and judge; False: not exact.
 

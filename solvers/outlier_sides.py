@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled
+from solvers.compile import compiled, inlined
 from solvers.factor import schur
 from solvers.losses import Losses
 from solvers.motion import B, Walk
@@ -33,8 +33,8 @@ THETA, OBJECTIVE, START_OBJECTIVE, TOTAL, TOL_F, TOL_BALANCE, KINK, LEVEL, DIAGO
 N_NUMBERS = 9
 
 # Entries of the counts
-STAGE, ROUNDS, SWITCHED, ALL_EVENTS, SINCE_REFRESH, SINCE_AUDIT, SPREADS = range(7)
-N_COUNTS = 7
+STAGE, ROUNDS, SWITCHED, ALL_EVENTS, SINCE_REFRESH, SINCE_AUDIT, SPREADS, AT_WALLS = range(8)
+N_COUNTS = 8
 
 
 class Split(NamedTuple):
@@ -98,7 +98,7 @@ def fill_tables(base: Losses, tables: Floats) -> None:
     tables[FIRST_LEVEL], tables[LAST_LEVEL] = levels[:, 0], levels[:, -1]
 
 
-@compiled
+@inlined
 def look(w: Walk, p: Split) -> None:
     """Say where everyone stands, and what the robust objective is, not convex and with nothing dropped.
 
@@ -112,10 +112,12 @@ def look(w: Walk, p: Split) -> None:
     for j in range(w.n):
         p.proper[j] = (1 if f[j] > high[j] else 0) - (1 if f[j] < low[j] else 0)
     p.at_wall[:] = False
-    if largest(near, w.n) > 0.0:
+    p.counts[AT_WALLS] = 0
+    if largest(near, w.n, 0.0) > 0.0:
         for j in range(w.n):
             if near[j] > 0.0:
                 p.at_wall[j] = True
+                p.counts[AT_WALLS] += 1
                 nearest = BELOW if abs(f[j] - low[j]) < abs(f[j] - high[j]) else BEYOND
                 p.proper[j] = nearest if p.sides[j] == WITHIN else WITHIN
     p.numbers[OBJECTIVE] = objective(w, p)
@@ -161,7 +163,7 @@ def choose_loose(w: Walk, p: Split) -> bool:
     """
     e, fac = w.examples, w.factor
     kappa = w.kappa if w.intercept else 0.0
-    for j in range(w.n):
+    for j in range(w.n if p.counts[AT_WALLS] > 0 else 0):
         if not p.at_wall[j] or p.tried[j] or e.seg[j] & 1:
             continue
         p.tried[j] = True

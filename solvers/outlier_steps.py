@@ -105,7 +105,6 @@ def walk_s(
         if exit_ == tracks.NOTES_FULL:
             notes, kept = _roomier(notes), Constants._make(_doubled(kept))
         rounds.freshen()
-    rounds.freshen(always=True)
     return Walked(partial(_constant_legs, notes, kept, rounds.p), rounds.events, rounds.stalls)
 
 
@@ -154,7 +153,6 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
         else:
             rounds.w.counters[loop.STRIDE_END] += tracks.PORTION_EVENTS
         rounds.freshen()
-    rounds.freshen(always=True)
     made = partial(_linear_legs, partition.base, notes, log, end, at_once, rounds.p)
     return Walked(made, rounds.events, rounds.stalls)
 

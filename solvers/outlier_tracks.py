@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled, compiled_allocating
+from solvers.compile import compiled, inlined
 from solvers.motion import DONE, EXHAUSTED, RHO, STALLED, STRIDE, STRIDE_END, WHO, Walk
 from solvers.outlier_crossing import set_stops
 from solvers.outlier_rounds import (
@@ -48,6 +48,7 @@ from solvers.outlier_sides import (
     place_walls,
 )
 from solvers.robust_losses import WITHIN, Sides, Walls
+from solvers.step import largest
 from solvers.tracking import CHANGES, SEGMENTS, STOPPED, Log, track_path
 
 Floats = NDArray[np.float64]
@@ -126,7 +127,7 @@ def end_jump(p: Split, notes: Notes) -> None:
     p.counts[STAGE] = AT_REST
 
 
-@compiled_allocating
+@inlined
 def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
     """Let those who switch take their sides and note the jump; STRIDE: so many have been that it is time to report."""
     outcome = take_sides(w, p, True)
@@ -136,7 +137,7 @@ def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
     return STRIDE if notes.sizes[JUMPS] % PORTION == 0 else DONE
 
 
-@compiled_allocating
+@compiled
 def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, inwards: float, ends: Floats) -> int:
     """Let s go from ``ends[0]`` to ``ends[1]``; nothing moves until a wall reaches somebody.
 
@@ -181,15 +182,15 @@ def keep(w: Walk, p: Split, kept: Constants, k: int) -> None:
 @compiled
 def nearest_wall(w: Walk, p: Split, zero: Walls) -> float:
     """Return how far in walls must be to reach the first of those within."""
-    nearest = np.inf
+    f, low, high, way = w.examples.f, zero.low, zero.high, w.motion.work
     for j in range(w.n):
-        f = w.examples.f[j]
-        room = min(f - zero.low[j], zero.high[j] - f)
-        nearest = min(nearest, room if p.sides[j] == WITHIN else np.inf)
-    return nearest
+        below, above = low[j] - f[j], f[j] - high[j]
+        closest = below if below > above else above
+        way[j] = closest if p.sides[j] == WITHIN else -np.inf
+    return -largest(way, w.n, -np.inf)
 
 
-@compiled_allocating
+@compiled
 def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: float) -> int:
     """Let theta fall to ``end``, and write every linear piece into the log.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled
+from solvers.compile import compiled, inlined
 from solvers.direction import add_rows, along_row, resolve
 from solvers.factor import append, compact, delete, schur, solve_backward, solve_forward
 from solvers.motion import (
@@ -31,7 +31,7 @@ Ints = NDArray[np.int64]
 INDEFINITE_BELOW = 1e-3  #: what a nearly dependent block makes of a squared pivot, of the diagonal, is less than this
 
 
-@compiled
+@inlined
 def change_side(w: Walk, slot: int, side: int) -> int:
     """Let an example that is at the end of its segment go on to the next one."""
     if w.row_of[slot] < 0 and not gather_row(w, slot):
@@ -78,7 +78,7 @@ def complete_row(w: Walk, slot: int) -> None:
         gather_columns(w, slot, w.columns[slot], w.n)
 
 
-@compiled
+@inlined
 def leave(w: Walk, slot: int, side: int) -> None:
     """A free example has reached an end of its box: the upper end leads to the piece left of its kink."""
     e, motion = w.examples, w.motion
@@ -97,7 +97,7 @@ def leave(w: Walk, slot: int, side: int) -> None:
         resolve(w)
 
 
-@compiled
+@inlined
 def enter(w: Walk, slot: int, side: int) -> int:
     """A bound example has reached a kink: it becomes free, in exchange for another if it depends on those who are."""
     e, fac = w.examples, w.factor
@@ -124,7 +124,7 @@ def enter(w: Walk, slot: int, side: int) -> int:
     return INDEFINITE
 
 
-@compiled
+@inlined
 def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
     """Put an example whose forward-solved column is ready into the free block."""
     e, motion, fac = w.examples, w.motion, w.factor

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled
+from solvers.compile import compiled, inlined
 from solvers.motion import DB, JUMPS, LAST, RHO, SIDE, SUM_RATE, SUM_V, WHO, B, Walk
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@compiled
+@inlined
 def longest_step(w: Walk) -> tuple[float, int, int]:
     """Return the step to the next event, who makes it, and on which side (-1 low, +1 high).
 
@@ -24,7 +24,7 @@ def longest_step(w: Walk) -> tuple[float, int, int]:
     motion = w.motion
     rest = w.clock[RHO] - w.clock[LAST]
     frequencies(w, motion.work)
-    highest = largest(motion.work, w.n)
+    highest = largest(motion.work, w.n, 0.0)
     if highest * rest <= 1.0:
         return rest, -1, 0
     bound = 1.0 / highest
@@ -49,9 +49,9 @@ def longest_step(w: Walk) -> tuple[float, int, int]:
 
 
 @compiled
-def largest(x: Floats, n: int) -> float:
-    """Return the largest of the first ``n``, at least 0; four at a time, so that none waits for the one before."""
-    m0, m1, m2, m3 = 0.0, 0.0, 0.0, 0.0
+def largest(x: Floats, n: int, least: float) -> float:
+    """Return the largest of the first ``n``, and ``least``; four at a time, so that none waits for the one before."""
+    m0, m1, m2, m3 = least, least, least, least
     whole = n - n % 4
     for j in range(0, whole, 4):
         m0, m1, m2, m3 = max(m0, x[j]), max(m1, x[j + 1]), max(m2, x[j + 2]), max(m3, x[j + 3])
@@ -68,7 +68,7 @@ def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
     return w.examples.f[j], w.motion.df[j], w.tol.f
 
 
-@compiled
+@inlined
 def frequencies(w: Walk, out: Floats) -> None:
     """Compute for each example one over the step at which it passes the relaxed limit it moves to.
 
@@ -93,7 +93,7 @@ def frequencies(w: Walk, out: Floats) -> None:
         out[j] = down if down > out[j] else out[j]
 
 
-@compiled
+@inlined
 def advance(w: Walk, step: float) -> None:
     """Move everyone by ``step``; a limit that was passed within its tolerance moves along."""
     e, motion = w.examples, w.motion

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled
+from solvers.compile import compiled, inlined
 from solvers.direction import find_direction, refine_if_needed
 from solvers.laps import start
 from solvers.motion import (
@@ -199,7 +199,7 @@ def jump_stops(w: Walk, walls: Walls) -> bool:
     return True
 
 
-@compiled
+@inlined
 def noted_turn(w: Walk, log: Log, walls: Walls) -> int:
     """Let the example whose turn it is change sides, and note who has changed: an exchange moves others too."""
     who, exchanges = w.counters[WHO], w.counters[EXCHANGES]
@@ -227,7 +227,7 @@ def note_change(w: Walk, log: Log, slot: int) -> None:
         log.sizes[CHANGES] = i + 1
 
 
-@compiled
+@inlined
 def noted_advance(w: Walk, log: Log, step: float) -> None:
     """Move everyone by ``step``, and write the segment down."""
     s = log.sizes[SEGMENTS]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled
+from solvers.compile import compiled, inlined
 from solvers.direction import find_direction, refine_if_needed
 from solvers.motion import (
     BUDGET,
@@ -57,7 +57,7 @@ def walk(w: Walk) -> int:
         counters[ZERO_STEPS] = counters[ZERO_STEPS] + 1 if step <= w.tol.zero_step else 0
 
 
-@compiled
+@inlined
 def take_turn(w: Walk) -> int:
     """Let the example whose turn it is change sides; DONE: the walk can go on."""
     counters = w.counters
