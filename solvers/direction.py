@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from solvers.compile import compiled, inlined
 from solvers.factor import solve_backward, solve_forward
-from solvers.motion import DB, REFINED, SUM_RATE, SUM_V, Walk, kink_rate
+from solvers.motion import DB, REFINED, RHO, SUM_RATE, SUM_V, Walk, kink_rate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -124,12 +124,16 @@ def refine_if_needed(w: Walk, step: float) -> bool:
 @inlined
 def holds(w: Walk, step: float) -> bool:
     """Say whether the free examples stay at their kinks for a step."""
-    worst = 0.0
+    e, worst = w.examples, 0.0
+    rho = w.clock[RHO]
+    most, part = 0.1 * w.tol.f, 1.0 / max(rho, 1e-3)
     for k in range(w.factor.size[0]):
         slot = w.factor.slot[k]
         if 0 <= slot < w.n_seen:
-            worst = max(worst, abs(w.motion.df[slot] - kink_rate(w, slot)))
-    return worst * step <= 0.1 * w.tol.f
+            q = e.seg[slot] // 2
+            off = e.kinks[slot, q] - rho * e.dkinks[slot, q] - e.f[slot]
+            worst = max(worst, abs(w.motion.df[slot] - e.dkinks[slot, q] - part * off))
+    return worst * step <= most
 
 
 @compiled

@@ -28,7 +28,7 @@ SEGMENTS = 512  #: linear pieces that there is room for at first; memory that is
 LEGS = 64  #: legs likewise
 
 STOPS_OF_S = (loop.STRIDE, tracks.NOTES_FULL, tracks.STUCK)
-STOPS_OF_THETA = (*STOPS_OF_S, LOG_FULL, tracks.AT_ONCE, tracks.TIED, tracks.LOST)
+STOPS_OF_THETA = (*STOPS_OF_S, LOG_FULL, tracks.AT_ONCE, tracks.TIED, tracks.LOST, tracks.WITH_TIES)
 
 
 @dataclass
@@ -133,11 +133,13 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
     log = empty_log(n, SEGMENTS, SEGMENTS * (state.n_free + 16) + n)
     pull = Pull(np.zeros(n), np.zeros(n))
     at_once: dict[int, Solution] = {}
-    rounds.part_at_walls()
     while True:
         exit_ = rounds.run(steps_of_theta, notes, log, pull, end, until=STOPS_OF_THETA)
         if exit_ == loop.DONE:
             break
+        if exit_ == tracks.WITH_TIES:
+            rounds.part_at_walls()
+            continue
         partition.theta = float(rounds.p.numbers[THETA])
         tell((start - partition.theta) / (start - end))
         if exit_ in (tracks.STUCK, tracks.LOST):
@@ -199,7 +201,7 @@ def _empty_notes(m: int) -> Notes:
         np.empty(LEGS),
         np.empty(LEGS, np.int64),
         np.empty(LEGS, np.int64),
-        np.zeros(4, np.int64),
+        np.zeros(tracks.N_SIZES, np.int64),
     )
 
 

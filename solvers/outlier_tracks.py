@@ -33,6 +33,7 @@ from solvers.outlier_rounds import (
     within,
 )
 from solvers.outlier_sides import (
+    AT_WALLS,
     LEVEL,
     OBJECTIVE,
     ROUNDS,
@@ -60,10 +61,11 @@ STANDSTILL = 1e-12  #: a C-step that takes theta down by no more than this makes
 STANDSTILLS = 1000  #: C-steps without progress after which a path is given up
 
 # Exits, beyond those of outlier_rounds
-NOTES_FULL, AT_ONCE, STUCK, TIED, LOST = range(30, 35)
+NOTES_FULL, AT_ONCE, STUCK, TIED, LOST, WITH_TIES = range(30, 36)
 
 # Entries of the sizes
-LEGS, JUMPS, STILL, FIRST = range(4)
+LEGS, JUMPS, STILL, FIRST, BEGUN = range(5)
+N_SIZES = 5
 
 
 class Notes(NamedTuple):
@@ -77,7 +79,7 @@ class Notes(NamedTuple):
     drop: Floats  #: (k,) of the objective
     rounds: Ints  #: (k,)
     switched: Ints  #: (k,) how many switches there were up to the end of the D-step
-    sizes: Ints  #: (4,) legs, D-steps; C-steps in a row without progress; who came to a wall first
+    sizes: Ints  #: (5,) legs, D-steps; C-steps in a row without progress; who came to a wall first; 1: it has begun
 
 
 class Pull(NamedTuple):
@@ -194,10 +196,16 @@ def nearest_wall(w: Walk, p: Split, zero: Walls) -> float:
 def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: float) -> int:
     """Let theta fall to ``end``, and write every linear piece into the log.
 
-    Stops with NOTES_FULL, STUCK, STRIDE, AT_ONCE where a leg has no length, TIED and LOST where a C-step stalls or has
-    no end, and what ``track_path`` and ``take_sides`` ask for. INEXACT, and NEED_ROWS, may also be about the C-step.
+    Stops with WITH_TIES if somebody stands at a wall before the first leg, NOTES_FULL, STUCK, STRIDE, AT_ONCE where a
+    leg has no length, TIED and LOST where a C-step stalls or has no end, and what ``track_path`` and ``take_sides`` ask
+    for. INEXACT, and NEED_ROWS, may also be about the C-step.
     """
     counts = p.counts
+    if notes.sizes[BEGUN] == 0:
+        notes.sizes[BEGUN] = 1
+        look(w, p)
+        if counts[AT_WALLS] > 0:
+            return WITH_TIES
     while True:
         if counts[STAGE] == AT_REST:
             if notes.sizes[LEGS] == notes.start.size:

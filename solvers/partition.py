@@ -169,14 +169,11 @@ class Rounds:
     def part_at_walls(self) -> None:
         """At theta = 1 both sides of a wall are the same: let who stands at one be beyond it if that takes him there.
 
-        Such examples may make up for each other as long as they count alike, and all stay at their walls. Whether they
-        leave is told by the rates of f when the outliers' weights fall while the free f rest.
+        ``look`` has found somebody there. Such examples may make up for each other as long as they count alike, and all
+        stay at their walls. Whether they leave is told by the rates of f when the outliers' weights fall while the free
+        f rest.
         """
         p, state = self.p, self.state
-        f = state.examples.f[: state.n_slots]
-        if min(np.abs(f - p.walls.low).min(), np.abs(f - p.walls.high).min()) > p.near:
-            return
-        self.look()
         who = np.flatnonzero(p.at_wall & (state.examples.seg[: state.n_slots] & 1 == 0))
         if who.size == 0:
             return

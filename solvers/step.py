@@ -72,7 +72,8 @@ def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
 def frequencies(w: Walk, out: Floats) -> None:
     """Compute for each example one over the step at which it passes the relaxed limit it moves to.
 
-    Loops here and below are without branches and touch few arrays each: that is what vector instructions need.
+    Loops here and below are without branches: that is what vector instructions need. Which limit it is, is told
+    without dividing; ways to limits that do not exist are infinite, and whoever stays where he is passes none.
     """
     e, motion = w.examples, w.motion
     seg, f, beta, df, dbeta = e.seg, e.f, e.beta, motion.df, motion.dbeta
@@ -83,14 +84,11 @@ def frequencies(w: Walk, out: Floats) -> None:
         f_j, beta_j, df_j, dbeta_j = f[j], beta[j], df[j], dbeta[j]
         x = beta_j if free else f_j
         dx = dbeta_j if free else df_j
-        out[j] = (dx - dhigh[j]) / (high[j] - x + (tol_beta if free else tol_f))
-    for j in range(w.n):
-        free = seg[j] & 1 == 1
-        f_j, beta_j, df_j, dbeta_j = f[j], beta[j], df[j], dbeta[j]
-        x = beta_j if free else f_j
-        dx = dbeta_j if free else df_j
-        down = (dlow[j] - dx) / (x - low[j] + (tol_beta if free else tol_f))
-        out[j] = down if down > out[j] else out[j]
+        tol = tol_beta if free else tol_f
+        up, way_up = dx - dhigh[j], high[j] - x + tol
+        down, way_down = dlow[j] - dx, x - low[j] + tol
+        rises = up * way_down > down * way_up
+        out[j] = (up if rises else down) / (way_up if rises else way_down)
 
 
 @inlined
