@@ -10,12 +10,14 @@ from solvers.state import Examples, PathState
 
 Ints = NDArray[np.int64]
 
+LITTLE = 100_000  #: so many kernel values are copied, or computed, in hardly more time than those of a few rows
+
 
 def compact_copy(state: PathState, slots: Ints) -> PathState:
     """Return a copy in which the examples ``slots`` (m,), all there are, have the slots 0 to m - 1.
 
-    It has the factor, and the kernel rows of support vectors that were cached. The numbers of a precomputed kernel
-    matrix are shared: the copy cannot take examples in.
+    It has the factor, and the kernel rows that were cached, of a large window those of support vectors only. The
+    numbers of a precomputed kernel matrix are shared: the copy cannot take examples in.
     """
     copy = PathState(state.kernel, intercept=state.intercept, total=state.total, cache_bytes=state.rows.limit)
     copy.XT = np.ascontiguousarray(state.XT[:, slots])
@@ -24,12 +26,10 @@ def compact_copy(state: PathState, slots: Ints) -> PathState:
     copy.b, copy.kappa = state.b, state.kappa
     copy.events_since_refresh = state.events_since_refresh
     copy.factor = _renamed(state, slots)
-    copy.rows.widen(slots.size)
-    held = np.flatnonzero((state.rows.row_of[slots] >= 0) & (state.examples.beta[slots] != 0.0))
-    in_order = bool((slots == np.arange(slots.size)).all())  # then columns need not be picked one by one
-    block = state.rows.values[state.rows.row_of[slots[held]], : slots.size if in_order else None]
-    block = block if in_order else block[:, slots]
-    copy.rows.store_what_fits(held, block, np.flatnonzero(copy.factor.position >= 0))
+    cached = state.rows.row_of[slots] >= 0
+    if slots.size**2 > LITTLE:
+        cached &= copy.examples.beta != 0.0
+    copy.rows.copy_from(state.rows, slots, np.flatnonzero(cached))
     return copy
 
 

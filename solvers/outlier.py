@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,6 @@ from solvers.robustness import Robustness, checked, share
 from solvers.validation import Key
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 PERMILLE = 1000  # progress is told in these
 NOBODY = "nobody is beyond the walls: there is nothing to be robust against, and the path is a single model"
@@ -76,7 +76,7 @@ def outlier_path(
         keys=begun.keys,
         note=begun.note,
         walked=walked,
-        worst_first=begun.worst_first,
+        depth=begun.depth,
         grows=parameter == "s" and begun.walling.inwards > 0,
         restored=begun.restored,
         arrays=begun.arrays,
@@ -93,7 +93,7 @@ class Begun(NamedTuple):
     start: float
     end: float
     fixed: float  #: the value of the parameter that does not run
-    worst_first: Ints  #: positions, those deepest beyond their wall first
+    depth: Floats  #: (n,) where everyone stands, in units of s; those deepest beyond their wall have the least
     note: str
     restored: Callable[[Mapping[str, Any]], LiveEstimator]
     arrays: Mapping[str, Any]
@@ -107,9 +107,10 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
         raise InvalidInput("with a theta of 1 nothing is robust: there is no path", field="theta")
     model = _convex(model)
     window = model._window
-    y, slots = window.y, window.slots
+    slots = window.slots
+    y, state, order = window.y, compact_copy(window.state, slots), np.arange(slots.size)
     walling = model._walling()
-    reach = walling.reach(y, window.state.examples.f[slots])
+    reach = walling.reach(y, state.examples.f)
     robust = checked(Robustness(theta, walling.default(parameter, reach, y) if s is None else s), ())
     model._walling(robust.s)
     depth = walling.inwards * reach
@@ -118,9 +119,9 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
     start, end = (1.0, robust.theta) if parameter == "theta" else (outermost, robust.s)
     terms = model._terms(Robustness(1.0, robust.s) if parameter == "theta" else Robustness(robust.theta, outermost))
     partition = Partition(
-        compact_copy(window.state, slots),
-        np.arange(slots.size),
-        terms.losses(y, window.weights),
+        state,
+        order,
+        state.losses(order),
         terms.walls(y),
         terms.theta,
         np.zeros(slots.size, np.int8),
@@ -135,11 +136,16 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
         start=start,
         end=end,
         fixed=robust.s if parameter == "theta" else robust.theta,
-        worst_first=np.argsort(depth, kind="stable"),
+        depth=depth,
         note="" if anybody else NOBODY,
-        restored=partial(type(model).from_arrays, model.get_params(deep=False)),
+        restored=partial(_restored, type(model), {k: v for k, v in vars(model).items() if "_" not in (k[0], k[-1])}),
         arrays=model.to_arrays(),
     )
+
+
+def _restored(kind: type[LiveEstimator], attributes: Mapping[str, Any], arrays: Mapping[str, Any]) -> LiveEstimator:
+    """Return the model of some arrays; among the attributes are its parameters."""
+    return kind.from_arrays({name: attributes[name] for name in signature(kind).parameters}, arrays)
 
 
 def _convex(model: LiveEstimator) -> LiveEstimator:

@@ -20,7 +20,6 @@ from solvers.robustness import Robustness
 from solvers.validation import Key
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Breakpoint(NamedTuple):
@@ -67,7 +66,7 @@ class OutlierPath:
     keys: tuple[Key, ...]
     note: str
     walked: Walked
-    worst_first: Ints  #: positions, those deepest beyond their wall at the start first
+    depth: Floats  #: (n,) where everyone stands at the start, in units of s; those deepest beyond their wall: least
     grows: bool  #: whether the parameter grows along the path
     restored: Callable[[Mapping[str, Any]], LiveEstimator]
     arrays: Mapping[str, Any]  #: of the model that the path began with
@@ -136,7 +135,8 @@ class OutlierPath:
         Those who were beyond their wall from the start come first, the worst of them before all.
         """
         sides = self.walked.legs[0].sides
-        since = {j: self.start for j in self.worst_first.tolist() if sides[j]}
+        worst_first = np.argsort(self.depth, kind="stable")
+        since = {j: self.start for j in worst_first.tolist() if sides[j]}
         for jump in self.walked.jumps:
             for j, side in jump.switched:
                 since.pop(j, None)

@@ -22,6 +22,7 @@ from solvers import motion as loop
 from solvers import outlier_rounds as rounds
 from solvers import outlier_sides as split
 from solvers.audit import audited, scales
+from solvers.copies import LITTLE
 from solvers.errors import NotOptimal
 from solvers.follow import follow
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
@@ -40,7 +41,6 @@ AT_WALL = 1e-9  #: f this close to a wall, of the largest finite kink or wall, i
 ROUNDINGS = 16.0  #: or within so many roundings of the sum that f is
 MOST_SPREADS = 8  #: times that ties are spread in one walk
 MOST_OF_THE_WAY = 1e-9  #: of which so little is left that ties are not spread any more
-LITTLE = 100_000  #: so many kernel values are computed in hardly more time than those of a few rows
 REFRESH_EVENTS = 1000  #: f is computed afresh from beta at least this often
 
 

@@ -32,6 +32,25 @@ class RowCache:
     def max_rows(self) -> int:
         return max(1, self.limit // (8 * max(1, self.row_of.size)))
 
+    def copy_from(self, other: RowCache, slots: Ints, held: Ints) -> None:
+        """Start anew with copies of rows of another cache, whose ``slots`` (m,) are 0 to m - 1 here: those of ``held``.
+
+        The most recently used come first, where there is not room for all.
+        """
+        self.row_of = np.full(slots.size, -1, np.int64)
+        rows = other.row_of[slots[held]]
+        if held.size > self.max_rows:
+            latest = np.argsort(-other.used[rows], kind="stable")[: self.max_rows]
+            held, rows = held[latest], rows[latest]
+        count = held.size
+        size = min(self.max_rows, count + count // 4 + 16)
+        self.values = np.empty((size, slots.size))
+        _gather(other.values, rows, slots, self.values)
+        self.row_of[held] = np.arange(count)
+        self.slot_of = np.full(size, -1, np.int64)
+        self.slot_of[:count] = held
+        self.used = np.zeros(size, np.int64)
+
     def widen(self, slots: int) -> None:
         """Make room for more slots."""
         row_of = np.full(slots, -1, np.int64)
@@ -125,6 +144,19 @@ class RowCache:
         self.values = values
         self.slot_of = np.concatenate([self.slot_of, np.full(want - have, -1, np.int64)])
         self.used = np.concatenate([self.used, np.zeros(want - have, np.int64)])
+
+
+@compiled
+def _gather(values: Floats, rows: Ints, slots: Ints, out: Floats) -> None:
+    """Copy some columns of some rows."""
+    m = slots.size
+    in_order = True
+    for j in range(m):
+        in_order = in_order and slots[j] == j
+    for i in range(rows.size):
+        row, target = values[rows[i]], out[i]
+        for j in range(m):
+            target[j] = row[j] if in_order else row[slots[j]]
 
 
 @compiled

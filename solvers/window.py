@@ -320,11 +320,11 @@ class Window:
         slots, state = self.slots, self.state
         return {
             "X": self.X,
-            "y": self.y,
-            "sample_weight": self.weights,
-            "sides": self.sides,
+            "y": self._y[slots],
+            "sample_weight": self._weight[slots],
+            "sides": self._side[slots],
             "keys": list(self.keys),
-            "beta": self.beta,
+            "beta": state.examples.beta[slots],
             "segments": state.examples.seg[slots],
             "intercept": state.b,
             "gamma": state.kernel.gamma,
