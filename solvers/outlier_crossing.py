@@ -106,7 +106,8 @@ def follow_over_walls(w: Walk, p: Split) -> int:
             continue
         counters[ZERO_STEPS] = counters[ZERO_STEPS] + 1 if step <= w.tol.zero_step else 0
     for j in range(w.n):
-        set_limits(w, j)
+        if is_at_wall(w, p.stops, j, -1) or is_at_wall(w, p.stops, j, 1):
+            set_limits(w, j)
     return follow_path(w)
 
 
