@@ -41,7 +41,7 @@ def find_direction(w: Walk) -> None:
         df[j] = kink_rate(w, j) if w.examples.seg[j] & 1 else drive[j] + db + along_row(w, fac.work, j)
 
 
-@compiled
+@inlined
 def find_rates(w: Walk) -> None:
     """Solve for the rates of the free betas, by position into ``factor.work`` too, and of b."""
     fac, motion = w.factor, w.motion
