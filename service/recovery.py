@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -79,9 +78,7 @@ class _Recovery:
             self.newest = store.last_sequence(self.lease)
             self.solution = self._solution()
             snapshots = store.snapshots(model)
-            known = [each.sequence for each in (*snapshots[:1], self.solution) if each is not None]
-            is_last = not known or max(known) == self.newest
-            with nullcontext() if is_last else at_work():  # a tail is replayed on one core: others can wait for that
+            with at_work():  # by all cores: others can wait for that
                 state = self._newest_good(snapshots)
                 if state.sequence < self.newest:
                     state.prepare()
