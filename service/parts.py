@@ -37,7 +37,7 @@ PING_SECONDS = 0.5
 TAKE_OVERS = 5
 """Looks for models to take over while one lease lasts."""
 ASIDE = 19
-"""Niceness of the thread that warms up while models are restored."""
+"""Niceness of the threads that warm up while models are restored."""
 ASIDE_SECONDS = 5.0
 """How long it lets them have all cores first; what they need then is mostly one."""
 
@@ -88,7 +88,7 @@ class Service:
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)
         self.control = Pool("control", 2, settings.max_calls)
-        self._restored: Future[None] | None = None
+        self._begun: tuple[Future[None], Future[None]] | None = None
 
     def models(self) -> Registry:
         """The models, once they are restored; raises NotReady before."""
@@ -96,34 +96,26 @@ class Service:
             raise NotReady("the models are being restored")
         return self.registry
 
-    def begin(self) -> Future[None]:
-        """Begin to bring the models back in a thread of its own; :meth:`restore` waits for that."""
-        beginning = ThreadPoolExecutor(1, "restore-all")
-        self._restored = beginning.submit(self.registry.restore)
-        beginning.shutdown(wait=False)
-        return self._restored
+    def begin(self) -> tuple[Future[None], Future[None]]:
+        """Begin to bring the models back and to load compiled code, in threads; :meth:`restore` waits for both."""
+        with_models, aside = ThreadPoolExecutor(1, "restore-all"), ThreadPoolExecutor(1, "warm-up")
+        self._begun = with_models.submit(self.registry.restore), aside.submit(_warm_up)
+        with_models.shutdown(wait=False)
+        aside.shutdown(wait=False)
+        return self._begun
 
     def restore(self, rehearse: Callable[[], None] = lambda: None) -> None:
         """Bring the models back, and meanwhile compile what is compiled and rehearse; blocks."""
-        restored = self._restored or self.begin()
-        with ThreadPoolExecutor(1, "warm-up") as aside:
-            warm = aside.submit(self._warm, rehearse)
+        restored, warm = self._begun or self.begin()
+        with ThreadPoolExecutor(1, "rehearsal") as aside:
+            rehearsed = aside.submit(_rehearse, warm, rehearse)
             restored.result()
-            warm.result()
+            rehearsed.result()
         self.health.ask_store(self.store)
         gc.freeze()  # what lives from here to the end need not be walked by every collection
         gc.enable()
         self.health.restored()
         self.registry.prepare()
-
-    @staticmethod
-    def _warm(rehearse: Callable[[], None]) -> None:
-        """Do once what would make first requests slow, while cores are idle; what that leaves is collected."""
-        _yield_to_others()
-        wait_for_rest(ASIDE_SECONDS)
-        warm_up()
-        rehearse()
-        gc.collect()
 
     async def watch_store(self) -> None:
         """Keep telling the store that this service is alive, and asking where it stands."""
@@ -159,6 +151,21 @@ class Service:
         self.registry.stop()
         self.store.close()
         self._lock.release()
+
+
+def _warm_up() -> None:
+    """Load or make compiled code, while cores are idle."""
+    _yield_to_others()
+    wait_for_rest(ASIDE_SECONDS)
+    warm_up()
+
+
+def _rehearse(warm: Future[None], rehearse: Callable[[], None]) -> None:
+    """Do once what else would make first requests slow; what that leaves is collected."""
+    _yield_to_others()
+    warm.result()
+    rehearse()
+    gc.collect()
 
 
 def _yield_to_others() -> None:
