@@ -12,6 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
+import numpy as np
+
 from service.auth import parse_keys
 from service.errors import NotReady
 from service.health import Health
@@ -29,6 +31,7 @@ from service.store.sqlite import DATABASE, SqliteStore
 from service.streams import Streams
 from solvers import warm_up
 from solvers.cores import wait_for_rest
+from solvers.kernels import Kernel
 
 PING_SECONDS = 0.5
 """Between two questions to the store whether it is there."""
@@ -98,6 +101,7 @@ class Service:
 
     def begin(self) -> tuple[Future[None], Future[None]]:
         """Begin to bring the models back and to load compiled code, in threads; :meth:`restore` waits for both."""
+        _call_compiled_code()
         with_models, aside = ThreadPoolExecutor(1, "restore-all"), ThreadPoolExecutor(1, "warm-up")
         self._begun = with_models.submit(self.registry.restore), aside.submit(_warm_up)
         with_models.shutdown(wait=False)
@@ -151,6 +155,14 @@ class Service:
         self.registry.stop()
         self.store.close()
         self._lock.release()
+
+
+def _call_compiled_code() -> None:
+    """Make the first compiled call of the process while it has one thread.
+
+    It registers types with Numba for all calls, and that must not happen while another thread looks one up.
+    """
+    Kernel().matrix(np.zeros((1, 1)), np.zeros((1, 1)))
 
 
 def _warm_up() -> None:
