@@ -3,6 +3,7 @@
     python -m tests.benchmarks.growth             n = 500 to 20,000 (minutes: each is also trained by SVC)
     python -m tests.benchmarks.growth --quick     n = 500 and 2,000
     python -m tests.benchmarks.growth --n 10000   one size
+    python -m tests.benchmarks.growth --n 10000 --problem clusters --C 1 --gamma 0.0113
 
 RBF, d = 20, 100 in and 100 out, one thread each. Each size runs in a process of its own, so that its peak
 memory is its own, as Linux counts it; the baseline is the same process before it had any data. "bytes/event"
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from sklearn.datasets import make_classification
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
@@ -40,6 +42,14 @@ class Case:
     n: int
     m: int
     d: int
+    problem: str = "smooth"
+    C: float = C
+    gamma: float | None = None
+
+    @property
+    def width(self) -> float:
+        """The gamma of the kernel, by default one that goes with the number of features."""
+        return 0.25 / self.d if self.gamma is None else self.gamma
 
 
 @dataclass(frozen=True)
@@ -56,10 +66,18 @@ class Growth:
     baseline: float
 
 
-def stream(n: int, d: int, seed: int = 0) -> tuple[Matrix, Vector]:
-    """Gaussian features; labels by the sign of a smooth function of the first four, one in twenty wrong."""
-    random = np.random.default_rng(seed)
+def stream(n: int, d: int, problem: str = "smooth") -> tuple[Matrix, Vector]:
+    """Gaussian features and labels by the sign of a function of them; or clusters, two to a class.
+
+    ``smooth``: of the first two, one label in twenty wrong; ``linear``: a weighted sum of all and noise.
+    """
+    if problem == "clusters":
+        X, labels = make_classification(n, d, n_informative=max(2, d // 2), random_state=0)
+        return X, np.where(labels > 0, 1.0, -1.0)
+    random = np.random.default_rng(0)
     X = random.normal(size=(n, d))
+    if problem == "linear":
+        return X, np.where(X @ random.normal(size=d) + random.normal(size=n) > 0, 1.0, -1.0)
     score = X[:, 0] + 0.5 * np.sin(3 * X[:, 1]) if d > 1 else X[:, 0]
     wrong = random.random(n) < 0.05
     return X, np.where((score > 0) ^ wrong, 1.0, -1.0)
@@ -76,8 +94,8 @@ def _peak_mebibytes() -> float:
 
 def measure(case: Case) -> Growth:
     """Fill a window, slide it a few times, then train the last window from nothing."""
-    X, y = stream(case.n + SLIDES * case.m, case.d)
-    model = IncrementalSVC(C=C, kernel="rbf", gamma=1.0 / case.d / 4, classes=(-1, 1))
+    X, y = stream(case.n + SLIDES * case.m, case.d, case.problem)
+    model = IncrementalSVC(C=case.C, kernel="rbf", gamma=case.width, classes=(-1, 1))
     warm = IncrementalSVC(C=C, kernel="rbf", gamma=1.0, classes=(-1, 1))
     warm.update(add=(X[:50], y[:50]))
     warm.update(remove=list(warm.keys_)[:25])  # compile before anything is timed
@@ -94,7 +112,7 @@ def measure(case: Case) -> Growth:
             taken.append(report.seconds)
             events.append(report.events)
         peak = _peak_mebibytes()
-        rival = SVC(C=C, gamma=1.0 / case.d / 4, tol=1e-3, cache_size=500)
+        rival = SVC(C=case.C, gamma=case.width, tol=1e-3, cache_size=500)
         retrain = seconds(lambda: rival.fit(X[-case.n :], y[-case.n :]))
     return Growth(
         update=float(np.median(taken)),
@@ -146,20 +164,25 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--n", type=int, action="append", help="only this size (may be repeated)")
+    parser.add_argument("--problem", choices=("smooth", "linear", "clusters"), default="smooth")
+    parser.add_argument("--C", type=float, default=C)
+    parser.add_argument("--gamma", type=float, help="of the kernel; default 1 / (4 d)")
     options = parser.parse_args(arguments)
+    asked = (options.problem, options.C, options.gamma)
     sizes = options.n or (SIZES[:3:2] if options.quick else SIZES)
-    cases = [Case(n, 100, 20) for n in sizes]
+    cases = [Case(n, 100, 20, *asked) for n in sizes]
     if not options.n:
         middle = min(sizes[-1], 2000)
-        cases += [Case(middle, m, 20) for m in BATCHES if m != 100]
-        cases += [Case(middle, 100, d) for d in FEATURES if d != 20]
+        cases += [Case(middle, m, 20, *asked) for m in BATCHES if m != 100]
+        cases += [Case(middle, 100, d, *asked) for d in FEATURES if d != 20]
     memory = bandwidth()
     context = multiprocessing.get_context("spawn")
     lines = []
     for case in cases:
         with context.Pool(1) as pool:
             lines.append(_line(case, pool.apply(measure, (case,)), memory))
-    print(f"growth: RBF, C={C:g}, medians of {SLIDES} updates; one thread reads {memory / 1e9:.1f} GB/s")
+    print(f"growth: {options.problem}, RBF, C={options.C:g}, medians of {SLIDES} updates")
+    print(f"one thread reads {memory / 1e9:.1f} GB/s")
     print(machine())
     print(table(HEADER, lines))
     return 0
