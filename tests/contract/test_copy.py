@@ -85,22 +85,23 @@ def test_a_model_that_is_there_is_not_replaced(
     assert open_place(str(tmp_path / "b"), prefix, opened).models()[0].spec == b"old"
 
 
-def test_a_damaged_model_is_not_copied(prefix: str, tmp_path: Path, opened: ExitStack) -> None:
+def fill_and_damage(place: Path, prefix: str, statement: str) -> None:
+    """A database with a model, damaged by one statement."""
     with ExitStack() as stack:
-        fill(open_place(str(tmp_path / "a"), prefix, stack))
-    with closing(sqlite3.connect(tmp_path / "a" / "livesvm.sqlite3")) as db:
-        db.execute("UPDATE snapshots SET data = x'00' WHERE sequence = 6")
+        fill(open_place(str(place), prefix, stack))
+    with closing(sqlite3.connect(place / "livesvm.sqlite3")) as db:
+        db.execute(statement)
         db.commit()
+
+
+def test_a_damaged_model_is_not_copied(prefix: str, tmp_path: Path, opened: ExitStack) -> None:
+    fill_and_damage(tmp_path / "a", prefix, "UPDATE snapshots SET data = x'00' WHERE sequence = 6")
     assert copy(tmp_path / "a", tmp_path / "b", prefix=prefix) == 1
     assert [model.id for model in open_place(str(tmp_path / "b"), prefix, opened).models()] == ["empty"]
 
 
 def test_a_damaged_solution_is_left_behind(prefix: str, tmp_path: Path, opened: ExitStack) -> None:
-    with ExitStack() as stack:
-        fill(open_place(str(tmp_path / "a"), prefix, stack))
-    with closing(sqlite3.connect(tmp_path / "a" / "livesvm.sqlite3")) as db:
-        db.execute("UPDATE solutions SET sequence = 8")
-        db.commit()
+    fill_and_damage(tmp_path / "a", prefix, "UPDATE solutions SET sequence = 8")
     assert copy(tmp_path / "a", tmp_path / "b", prefix=prefix) == 0
     assert open_place(str(tmp_path / "b"), prefix, opened).solution("m") is None
 
