@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from solvers.audit import audited
 from solvers.errors import NotOptimal
-from solvers.fresh import Standing, refactor, refresh, refresh_margin, restore, stand
+from solvers.fresh import Standing, refactor, refresh, restore, stand
 from solvers.passage import DEFAULT, Settings, Trace, walk_once
 from solvers.state import PathState, empty_motion
 
@@ -35,8 +35,7 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
     best: tuple[float, Standing] | None = None
     fruitless = 0
     for round_ in range(settings.max_rounds):
-        arrived, units = walk_once(state, motion, trace, settings, 0.01**round_)
-        refresh_margin(state, units.kink)
+        arrived = walk_once(state, motion, trace, settings, 0.01**round_)
         audit = trace.noted(audited(state))
         fresh = state.events_since_refresh <= settings.refresh_events
         if arrived and fresh and audit.balanced and audit.good(settings.goal):

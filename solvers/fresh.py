@@ -31,9 +31,17 @@ def need_rows(state: PathState, slots: Ints) -> None:
     if slots.size > state.rows.max_rows:
         raise MemoryLimit(8 * state.capacity * slots.size, state.rows.limit)
     state.rows.make_room(missing.size)
-    for start in range(0, missing.size, BLOCK):
-        part = missing[start : start + BLOCK]
-        state.rows.store(part, state.kernel_rows(part), slots)
+    state.cache_rows(missing, slots)
+
+
+def cache_what_fits(state: PathState, slots: Ints, keep: Ints) -> tuple[Ints, Ints]:
+    """Compute as many kernel rows of ``slots`` into the cache as there is room for beside those of ``keep``.
+
+    Returns who has a row now, and who has none.
+    """
+    count = min(slots.size, state.rows.room_beside(keep))
+    state.cache_rows(slots[:count], keep)
+    return slots[:count], slots[count:]
 
 
 def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
@@ -47,14 +55,12 @@ def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
     if missing.size:
         by_slot = np.zeros(n)
         by_slot[slots] = coefficients
-        keep = state.free_slots()
+        if missing.size <= BLOCK or state.rows.max_rows >= n:
+            held, missing = cache_what_fits(state, missing, state.free_slots())
+            add_multiples(total, state.rows.values, state.rows.row_of[held], by_slot[held])
         for start in range(0, missing.size, BLOCK):
             part = missing[start : start + BLOCK]
-            block = state.kernel_rows(part)
-            for row, slot in enumerate(part):
-                total += by_slot[slot] * block[row]
-            if missing.size <= BLOCK or state.rows.max_rows >= n:
-                state.rows.store_what_fits(part, block, keep)
+            add_multiples(total, state.kernel_rows(part), np.arange(part.size), by_slot[part])
     return total
 
 
@@ -77,28 +83,28 @@ def refresh(state: PathState) -> None:
     state.events_since_refresh = 0
 
 
-def refresh_margin(state: PathState, scale: float) -> None:
+def refresh_margin(state: PathState, scale: float, drift: float | None = None) -> None:
     """Compute the f of the free examples afresh, and of those bound ones that stand close to a kink.
 
     What decides about optimality is there; an error in the f of the others is no harm while it is small. ``scale`` is
-    that of f.
+    that of f; ``drift`` how far off the free ones were, where they have been computed already.
     """
     e, n = state.examples, state.n_slots
     free = state.free_slots()
-    tracked = e.f[free]
-    _fresh(e.f, e.beta[:n], state.rows.values, state.rows.row_of, free, state.b)
-    drift = float(np.abs(e.f[free] - tracked).max(initial=0.0))
+    if drift is None:
+        tracked = e.f[free]
+        compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, free, state.b)
+        drift = float(np.abs(e.f[free] - tracked).max(initial=0.0))
     close = _close_to_a_kink(e, n, max(1e-7 * scale, 100.0 * drift))
     if close.size > max(BLOCK, free.size):
         refresh(state)
         return
     missing = state.rows.missing(close)
     if missing.size:
-        block = state.kernel_rows(missing)
-        state.rows.store_what_fits(missing, block, np.concatenate([free, close]))
-        e.f[missing] = times(block, e.beta[:n]) + state.b
+        _, missing = cache_what_fits(state, missing, np.concatenate([free, close]))
+        e.f[missing] = times(state.kernel_rows(missing), e.beta[:n]) + state.b
     held = close[state.rows.row_of[close] >= 0]
-    _fresh(e.f, e.beta[:n], state.rows.values, state.rows.row_of, held, state.b)
+    compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, held, state.b)
 
 
 @compiled_allocating
@@ -117,7 +123,8 @@ def _close_to_a_kink(e: Examples, n: int, band: float) -> Ints:
 
 
 @compiled
-def _fresh(f: Floats, beta: Floats, rows: Floats, row_of: Ints, slots: Ints, b: float) -> None:
+def compute_f(f: Floats, beta: Floats, rows: Floats, row_of: Ints, slots: Ints, b: float) -> None:
+    """Compute the f of ``slots`` from their kernel rows and everyone's beta."""
     for slot in slots:
         row = rows[row_of[slot], : beta.size]
         total = 0.0

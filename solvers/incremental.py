@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 from solvers.compile import compiled
 from solvers.factor import delete
 from solvers.follow import DEFAULT, Settings, Trace, follow
-from solvers.fresh import BLOCK, restore, stand
+from solvers.fresh import BLOCK, cache_what_fits, compute_f, restore, stand
 from solvers.kernels import times
+from solvers.laps import LARGE
 from solvers.losses import Losses
 from solvers.state import Examples, PathState
+
+FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,6 +53,8 @@ def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Se
         depart(state, edit.leave)
         convert(state, edit.changed, edit.losses)
         place(state, slots)
+        if state.n > LARGE:
+            forget_far(state)
         trace = follow(state, settings=settings)
         state.release(edit.leave)
     return slots, trace
@@ -57,17 +62,21 @@ def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Se
 
 def meet(state: PathState, slots: Ints, X: Floats) -> None:
     """Compute the f of new examples, and their columns in the kernel rows that are cached."""
-    n = state.n_slots
-    beta = state.examples.beta[:n]
-    free = state.free_slots()
+    e, n, rows = state.examples, state.n_slots, state.rows
+    beta = e.beta[:n]
+    if slots.size <= BLOCK:
+        rows.clock += 1
+        held, slots = cache_what_fits(state, slots, state.free_slots())
+        compute_f(e.f, beta, rows.values, rows.row_of, held, state.b)
+        rows.update_columns(held, rows.values[:, :n], rows.row_of[held])
+    elif not beta.any() and not rows.any():
+        e.f[slots] = state.b
+        return
     for start in range(0, slots.size, BLOCK):
         part = slots[start : start + BLOCK]
         block = state.kernel_rows(part)
-        state.examples.f[part] = times(block, beta) + state.b
-        state.rows.update_columns(part, block)
-        if slots.size <= BLOCK:
-            state.rows.clock += 1
-            state.rows.store_what_fits(part, block, free)
+        e.f[part] = times(block, beta) + state.b
+        rows.update_columns(part, block, np.arange(part.size))
 
 
 def place(state: PathState, slots: Ints) -> None:
@@ -83,6 +92,42 @@ def _place(e: Examples, slots: Ints) -> None:
             piece += f > e.kinks[slot, k]
         at_rest = f == e.kinks[slot, 0] and e.beta[slot] == e.levels[slot, 1]
         e.seg[slot] = 2 * (piece + at_rest)
+
+
+def forget_far(state: PathState) -> None:
+    """Drop the kernel rows of examples that no walk of this batch will come near: to keep them up to date has its cost.
+
+    Those are without a coefficient, and far from their kinks beside support vectors at a bound.
+    """
+    slots = np.empty(state.n_slots, np.int64)
+    state.rows.forget(slots[: _far(state.examples, state.rows.row_of, state.n_slots, slots)])
+
+
+@compiled
+def _far(e: Examples, row_of: Ints, n: int, out: Ints) -> int:
+    """Write down who is far and has a kernel row; returns how many that are."""
+    slack, supports = 0.0, 0
+    for j in range(n):
+        if e.seg[j] & 1 == 0 and e.beta[j] != 0.0 and e.n_kinks[j] > 0:
+            slack += distance(e, j)
+            supports += 1
+    reach = FAR * slack / max(supports, 1)
+    m = 0
+    for j in range(n):
+        rests = e.seg[j] & 1 == 0 and e.beta[j] == 0.0 and e.levels[j, e.seg[j] // 2] == 0.0
+        if rests and row_of[j] >= 0 and distance(e, j) > reach:
+            out[m] = j
+            m += 1
+    return m
+
+
+@compiled
+def distance(e: Examples, j: int) -> float:
+    """Return how far the f of an example is from its nearest kink."""
+    least = np.inf
+    for k in range(e.n_kinks[j]):
+        least = min(least, abs(e.f[j] - e.kinks[j, k]))
+    return least
 
 
 def depart(state: PathState, slots: Ints) -> None:

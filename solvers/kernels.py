@@ -18,6 +18,7 @@ from solvers.errors import InvalidInput
 from solvers.validation import number_or_none, positive
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 KernelName = Literal["linear", "rbf", "poly", "sigmoid", "precomputed"]
 
 _TILE = 32  # examples whose kernel values with each other are computed for those with themselves
@@ -31,7 +32,7 @@ class Gram:
         self.values = np.zeros((0, 0))
         self.vacant: list[int] = []
 
-    def admit(self, rows: Floats, known: NDArray[np.int64]) -> NDArray[np.int64]:
+    def admit(self, rows: Floats, known: Ints) -> Ints:
         """Take in ``rows`` (m, w + m): values of new examples with those numbered ``known`` (w,), and with each other.
 
         Returns the numbers of the new examples.
@@ -60,7 +61,7 @@ class Gram:
         self.values[np.ix_(numbers, numbers)] = 0.5 * (own + own.T)
         return numbers
 
-    def release(self, numbers: NDArray[np.int64]) -> None:
+    def release(self, numbers: Ints) -> None:
         """Take numbers back whose examples are gone."""
         self.vacant.extend(int(i) for i in numbers[::-1])
 
@@ -106,23 +107,30 @@ class Kernel:
 
     def matrix(self, A: Floats, XT: Floats, n: int | None = None) -> Floats:
         """Return ``K[i, j] = k(A[i], XT[:, j])`` for ``A`` (m, d) and the first ``n`` columns of ``XT``, as (m, n)."""
-        if self.gram is not None:
-            columns = XT[0] if n is None else XT[0, :n]
-            given: Floats = self.gram.values[np.ix_(A[:, 0].astype(np.int64), columns.astype(np.int64))]
-            return given
         out = np.empty((A.shape[0], XT.shape[1] if n is None else n))
-        if self.name == "rbf":
-            _squared_distances(A, XT, out)
-            np.multiply(out, -self.gamma, out=out)
-            return np.exp(out, out=out)
-        _inner_products(A, XT, out)
-        if self.name == "linear":
-            return out
-        out *= self.gamma
-        out += self.coef0
-        if self.name == "poly":
-            return np.power(out, int(self.degree), out=out)
-        return np.tanh(out, out=out)
+        self.write(A, XT, out.shape[1], out, np.arange(A.shape[0]))
+        return out
+
+    def write(self, A: Floats, XT: Floats, n: int, out: Floats, rows: Ints) -> None:
+        """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns; ``rows`` (m,) ascend."""
+        if self.gram is not None:
+            out[rows, :n] = self.gram.values[np.ix_(A[:, 0].astype(np.int64), XT[0, :n].astype(np.int64))]
+        elif self.name == "rbf":
+            _squared_distances(A, XT, n, -self.gamma, out, rows)
+        else:
+            _inner_products(A, XT, n, out, rows)
+        if self.gram is not None or self.name == "linear":
+            return
+        for values in _runs(out, rows, n):
+            if self.name == "rbf":
+                np.exp(values, out=values)
+                continue
+            values *= self.gamma
+            values += self.coef0
+            if self.name == "poly":
+                np.power(values, int(self.degree), out=values)
+            else:
+                np.tanh(values, out=values)
 
     def diagonal(self, X: Floats) -> Floats:
         """Return ``k(X[i], X[i])`` for ``X`` (m, d)."""
@@ -135,16 +143,24 @@ class Kernel:
         return out
 
 
+def _runs(out: Floats, rows: Ints, n: int) -> list[Floats]:
+    """Return views of the first ``n`` columns of ``rows`` of ``out``, which ascend: neighbours in one."""
+    if rows.size == 0 or rows[-1] - rows[0] == rows.size - 1:
+        return [out[rows[0] : rows[-1] + 1, :n]] if rows.size else []
+    breaks = np.flatnonzero(np.diff(rows) != 1)
+    starts, ends = rows[np.append(0, breaks + 1)], rows[np.append(breaks, rows.size - 1)]
+    return [out[start : end + 1, :n] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
 @compiled_allocating
-def _squared_distances(A: Floats, XT: Floats, out: Floats) -> None:
-    m, n = out.shape
-    d = A.shape[1]
+def _squared_distances(A: Floats, XT: Floats, n: int, factor: float, out: Floats, rows: Ints) -> None:
+    m, d = A.shape
     spare = np.empty(_BLOCK)
     for start in range(0, n, _BLOCK):
         stop = min(n, start + _BLOCK)
         for i in range(0, m, 2):  # two rows at once, four features a pass: what is read serves them all
             p = min(i + 1, m - 1)
-            row, next_row = out[i, start:stop], out[p, start:stop] if p > i else spare[: stop - start]
+            row, next_row = out[rows[i], start:stop], out[rows[p], start:stop] if p > i else spare[: stop - start]
             row[:] = 0.0
             next_row[:] = 0.0
             k = 0
@@ -166,16 +182,18 @@ def _squared_distances(A: Floats, XT: Floats, out: Floats) -> None:
                     row[j] += (a - x[j]) * (a - x[j])
                     next_row[j] += (b - x[j]) * (b - x[j])
                 k += 1
+            for j in range(row.size):
+                row[j] *= factor
+                next_row[j] *= factor
 
 
 @compiled
-def _inner_products(A: Floats, XT: Floats, out: Floats) -> None:
-    m, n = out.shape
-    d = A.shape[1]
+def _inner_products(A: Floats, XT: Floats, n: int, out: Floats, rows: Ints) -> None:
+    m, d = A.shape
     for start in range(0, n, _BLOCK):
         stop = min(n, start + _BLOCK)
         for i in range(m):
-            row = out[i, start:stop]
+            row = out[rows[i], start:stop]
             row[:] = 0.0
             k = 0
             while k + 4 <= d:

@@ -18,8 +18,8 @@ Ints = NDArray[np.int64]
 DONE, NEED_ROW, NEED_ROOM, STALLED, UNBALANCED, INDEFINITE, CANCELLED, EXHAUSTED, STRIDE = range(9)
 
 # Entries of the clock
-B, RHO, SUM_V, SUM_RATE, DB, PACE, SUM_END, CARE, LAST = range(9)
-N_CLOCK = 9
+B, RHO, SUM_V, SUM_RATE, DB, PACE, SUM_END, CARE, LAST, DRIFT = range(10)
+N_CLOCK = 10
 
 # Entries of the counters
 (
@@ -40,8 +40,10 @@ N_CLOCK = 9
     LAPS,
     STARTED,
     WHOLE,
-) = range(17)
-N_COUNTERS = 17
+    KNOWN,
+    FRESH,
+) = range(19)
+N_COUNTERS = 19
 STRIDE_EVENTS = 80  #: events after which everyone is brought up to date
 
 
@@ -74,7 +76,8 @@ class Walk(NamedTuple):
     parent_row_of: Ints
     scratch: Floats  #: work of the strides
     # b, rho, sum of v, wanted rate of sum beta, rate of b, rho used up per event, sum of beta at the end, the care with
-    # which the members of a stride are chosen, and the rho at which it ends at the latest
+    # which the members of a stride are chosen, the rho at which it ends at the latest, and what the f of free examples
+    # were off when they were computed afresh at the end
     clock: Floats
     counters: Ints
     tol: Tolerances

@@ -9,7 +9,7 @@ from solvers.compile import compiled, compiled_allocating
 from solvers.direction import find_rates
 from solvers.factor import Factor
 from solvers.laps import let_through
-from solvers.motion import DB, EVENTS, ROWS, STRIDE_END, Walk
+from solvers.motion import DB, DRIFT, EVENTS, FRESH, RHO, ROWS, STRIDE_END, B, Walk
 from solvers.sides import gather_columns
 from solvers.state import Examples, Motion
 
@@ -96,16 +96,19 @@ def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
 def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
     """Bring the whole up to date after a stride that used up ``used`` of rho and moved b by ``db``.
 
-    The direction in which everyone goes on is found with it, as that takes the same kernel rows.
+    As that takes the kernel rows of all free examples, the direction in which everyone goes on is found with it, or at
+    the end of the path their f from everyone's beta.
     """
     e, motion, members = w.examples, w.motion, near.members
     change, df = motion.work, motion.df
+    over = w.clock[RHO] == 0.0
     for j in range(w.n):
         change[j] = used * motion.drive[j] + db
         motion.dbeta[j] = 0.0
     w.factor.position[:] = -1
     rename(w.factor.slot, w.factor.size[0], members, w.factor.position)
-    find_rates(w)
+    if not over:
+        find_rates(w)
     row, moved = np.empty(near.n, np.int64), np.empty((2, near.n))
     m = 0
     for i in range(near.n):
@@ -123,21 +126,42 @@ def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
         motion.high[j] += used * motion.dhigh[j]
         if e.seg[j] & 1 == 0:
             e.beta[j] += used * motion.v[j]
-    add_rows_to_both(w.rows, row[:m], moved, change, df, w.n)
+    for i in range(near.n):
+        e.beta[members[i]] = near.examples.beta[i]
+    if over:
+        add_rows_and_multiply(w.rows, row[:m], moved[0], change, e.beta, moved[1], w.n)
+    else:
+        add_rows_to_both(w.rows, row[:m], moved, change, df, w.n)
     for j in range(w.n):
         e.f[j] += change[j]
     for i in range(near.n):
         slot = members[i]
         if i < near.n_seen:
             e.f[slot] = near.examples.f[i]
-        e.beta[slot] = near.examples.beta[i]
         e.seg[slot] = near.examples.seg[i]
         motion.v[slot] = near.motion.v[i]
         motion.low[slot], motion.high[slot] = near.motion.low[i], near.motion.high[i]
         motion.dlow[slot], motion.dhigh[slot] = near.motion.dlow[i], near.motion.dhigh[i]
+    if over:
+        freshen(near, w, moved[1])
     for j in range(w.n):
         if e.seg[j] & 1 == 0 and (e.f[j] > motion.high[j] or e.f[j] < motion.low[j]):
             let_through(w, j)
+
+
+@compiled
+def freshen(near: Walk, w: Walk, products: Floats) -> None:
+    """Give free examples the f that the ``products`` of their kernel rows with the betas say, and note by how much."""
+    f, m = w.examples.f, 0
+    w.clock[DRIFT], w.counters[FRESH] = 0.0, 1
+    for i in range(near.n):
+        if near.row_of[i] >= 0:
+            slot = near.members[i]
+            if w.examples.seg[slot] & 1 == 1:
+                fresh = products[m] + w.clock[B]
+                w.clock[DRIFT] = max(w.clock[DRIFT], abs(fresh - f[slot]))
+                f[slot] = fresh
+            m += 1
 
 
 @compiled
@@ -164,3 +188,24 @@ def add_rows_to_both(rows: Floats, row: Ints, c: Floats, x: Floats, y: Floats, n
             for j in range(stop - start):
                 xs[j] += a * r[j] + a_next * q[j]
                 ys[j] += b * r[j] + b_next * q[j]
+
+
+@compiled
+def add_rows_and_multiply(rows: Floats, row: Ints, c: Floats, x: Floats, beta: Floats, out: Floats, n: int) -> None:
+    """Add ``rows[row[i]]`` times ``c[i]`` to ``x``, and put its product with ``beta`` into ``out[i]``, for every i."""
+    out[: row.size] = 0.0
+    for start in range(0, n, TILE):
+        stop = min(n, start + TILE)
+        xs, betas = x[start:stop], beta[start:stop]
+        for i in range(0, row.size, 2):
+            p = min(i + 1, row.size - 1)
+            r, q = rows[row[i], start:stop], rows[row[p], start:stop]
+            a, a_next = c[i], c[p] if p > i else 0.0
+            total, total_next = 0.0, 0.0
+            for j in range(stop - start):
+                xs[j] += a * r[j] + a_next * q[j]
+                total += r[j] * betas[j]
+                total_next += q[j] * betas[j]
+            out[i] += total
+            if p > i:
+                out[p] += total_next

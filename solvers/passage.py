@@ -12,7 +12,7 @@ from solvers import settle
 from solvers.audit import Audit, Scales, scales
 from solvers.compile import compiled
 from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
-from solvers.fresh import combine, mean_diagonal, need_rows, refactor, refresh
+from solvers.fresh import combine, mean_diagonal, need_rows, refactor, refresh, refresh_margin
 from solvers.losses import MAX_KINKS
 from solvers.state import Examples, Motion, PathState
 from solvers.step import frequencies
@@ -21,7 +21,8 @@ from solvers.strides import follow_path
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-PREFETCH = 24  # kernel rows fetched at once, of examples that will soon change sides
+PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
+UNLIKELY = 0.1  # of its way to a limit: who will make no more of it in the present direction may be left out
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -72,13 +73,11 @@ class Trace:
         return audit
 
 
-def walk_once(
-    state: PathState, motion: Motion, trace: Trace, settings: Settings, precision: float
-) -> tuple[bool, Scales]:
+def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings, precision: float) -> bool:
     """Set everything that is off in motion towards its place, and walk; says whether the end was reached.
 
-    Also returns the units of the walk. ``precision`` scales the relaxation of the ratio test: a corrector must not
-    relax by what it is to correct.
+    The f that decide about that are then computed afresh. ``precision`` scales the relaxation of the ratio test: a
+    corrector must not relax by what it is to correct.
 
     Raises
     ------
@@ -97,7 +96,9 @@ def walk_once(
     exit_ = _walk_to_the_end(state, w, units, trace, settings)
     tally(state, w, trace)
     raise_for(exit_)
-    return _settle(state, w, units, trace, settings) and exit_ == loop.DONE, units
+    arrived = _settle(state, w, units, trace, settings) and exit_ == loop.DONE
+    refresh_margin(state, units.kink, float(w.clock[loop.DRIFT]) if arrived and w.counters[loop.FRESH] else None)
+    return arrived
 
 
 def tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> loop.Tolerances:
@@ -187,12 +188,13 @@ def _with_sound_factor(state: PathState, w: loop.Walk, dependent: float) -> loop
 
 def fetch_rows(state: PathState, w: loop.Walk) -> None:
     """Cache the row of the example that is about to change sides, and those of the next likely ones with it."""
-    frequencies(w, w.motion.work)
-    often = np.where(w.row_of[: w.n] < 0, w.motion.work[: w.n], 0.0)
-    count = min(PREFETCH, w.n)
-    next_ones = np.argpartition(often, -count)[-count:]
+    often = w.motion.work[: w.n]
+    frequencies(w, often)
+    likely = np.flatnonzero((w.row_of[: w.n] < 0) & (often * w.clock[loop.RHO] > UNLIKELY))
+    if likely.size > PREFETCH:
+        likely = likely[np.argpartition(often[likely], -PREFETCH)[-PREFETCH:]]
     must = np.append(state.free_slots(), w.counters[loop.WHO])
-    wanted = np.union1d(must, next_ones[often[next_ones] > 0.0])
+    wanted = np.union1d(must, likely)
     need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
 
 

@@ -118,13 +118,14 @@ def _compute_rows(state: PathState, free: Ints) -> None:
     """See to it that the kernel rows of ``free`` are cached."""
     n, missing = state.n_slots, state.rows.missing(free)
     state.rows.make_room(missing.size)
-    state.rows.store(missing, np.empty((missing.size, 0)), free)
-    values, row_of = state.rows.values, state.rows.row_of
+    rows = state.rows.vacate(missing.size, free)
+    values = state.rows.values
 
-    def keep(part: Ints) -> None:
-        values[row_of[part], :n] = state.kernel_rows(part)
+    def write(part: Ints) -> None:
+        state.kernel.write(state.features(missing[part]), state.XT, n, values, rows[part])
 
-    in_parts(keep, missing)
+    in_parts(write, np.arange(missing.size))
+    state.rows.hold(missing, rows)
 
 
 def _factored(state: PathState, free: Ints) -> bool:

@@ -75,25 +75,19 @@ class RowCache:
         self.used[rows[rows >= 0]] = self.clock
         return slots[rows < 0]
 
-    def store(self, slots: Ints, block: Floats, keep: Ints) -> None:
-        """Take in rows; those of ``keep`` and of ``slots`` must stay.
+    def any(self) -> bool:
+        """Say whether there is a row."""
+        return bool((self.slot_of >= 0).any())
 
-        Raises
-        ------
-        MemoryLimit : when they do not fit together
-        """
-        rows = self._vacate(slots.size, keep)
-        self.values[rows, : block.shape[1]] = block
+    def room_beside(self, keep: Ints) -> int:
+        """Return for how many more rows there is room beside those of ``keep`` that are here."""
+        return self.max_rows - int(np.count_nonzero(self.row_of[keep] >= 0))
+
+    def hold(self, slots: Ints, rows: Ints) -> None:
+        """Take note that ``rows`` (m,) are those of ``slots`` (m,) from now on."""
         self.row_of[slots] = rows
         self.slot_of[rows] = slots
         self.used[rows] = self.clock
-
-    def store_what_fits(self, slots: Ints, block: Floats, keep: Ints) -> None:
-        """Take in as many rows as there is room for beside those of ``keep``; the rest is not kept."""
-        room = self.max_rows - np.count_nonzero(self.row_of[keep] >= 0)
-        count = min(slots.size, int(room))
-        if count > 0:
-            self.store(slots[:count], block[:count], keep)
 
     def make_room(self, count: int) -> None:
         """Make room for ``count`` more rows at once and some to come, as far as the limit allows.
@@ -104,9 +98,9 @@ class RowCache:
         if unused < count:
             self._enlarge(count + count // 2 - unused)
 
-    def update_columns(self, slots: Ints, block: Floats) -> None:
-        """Examples ``slots`` are new, with rows ``block``: correct their columns in every cached row."""
-        _transpose_into(self.values, self.slot_of, slots, block)
+    def update_columns(self, slots: Ints, source: Floats, rows: Ints) -> None:
+        """Examples ``slots`` (m,) are new: put ``source[rows[i]]`` (slots in use,) into their columns of every row."""
+        _transpose_into(self.values, self.row_of, slots, source, rows)
 
     def forget(self, slots: Ints) -> None:
         """Drop the rows of examples."""
@@ -116,7 +110,13 @@ class RowCache:
         self.used[rows] = 0
         self.row_of[slots] = -1
 
-    def _vacate(self, count: int, keep: Ints) -> Ints:
+    def vacate(self, count: int, keep: Ints) -> Ints:
+        """Return ``count`` rows that nobody holds, in ascending order; those of ``keep`` stay.
+
+        Raises
+        ------
+        MemoryLimit : when they do not fit together
+        """
         unused = np.flatnonzero(self.slot_of < 0)
         if unused.size < count:
             self._enlarge(count - unused.size)
@@ -160,11 +160,9 @@ def _gather(values: Floats, rows: Ints, slots: Ints, out: Floats) -> None:
 
 
 @compiled
-def _transpose_into(values: Floats, slot_of: Ints, slots: Ints, block: Floats) -> None:
-    for row in range(values.shape[0]):
-        other = slot_of[row]
-        if other < 0:
-            continue
-        target = values[row]
-        for i in range(slots.size):
-            target[slots[i]] = block[i, other]
+def _transpose_into(values: Floats, row_of: Ints, slots: Ints, source: Floats, rows: Ints) -> None:
+    for other in range(source.shape[1]):
+        if row_of[other] >= 0:
+            target = values[row_of[other]]
+            for i in range(slots.size):
+                target[slots[i]] = source[rows[i], other]

@@ -250,6 +250,19 @@ class PathState:
         """Compute ``k(x_i, x_j)`` for ``i`` in ``slots`` and every slot ``j`` in use, (m, n_slots)."""
         return self.kernel.matrix(self.features(slots), self.XT, self.n_slots)
 
+    def cache_rows(self, slots: Ints, keep: Ints) -> None:
+        """Compute the kernel rows of ``slots``, which are not cached, into the cache; those of ``keep`` stay.
+
+        Raises
+        ------
+        MemoryLimit : when they do not fit together
+        """
+        if slots.size == 0:
+            return
+        rows = self.rows.vacate(slots.size, keep)
+        self.kernel.write(self.features(slots), self.XT, self.n_slots, self.rows.values, rows)
+        self.rows.hold(slots, rows)
+
 
 @compiled
 def _set_losses(e: Examples, slots: Ints, kinks: Floats, levels: Floats, n_kinks: Ints) -> None:

@@ -19,9 +19,12 @@ from solvers.motion import (
     CARE,
     DONE,
     EVENTS,
+    FRESH,
+    KNOWN,
     LAPS,
     LAST,
     MEMBERS,
+    NEED_ROW,
     PACE,
     RHO,
     STARTED,
@@ -75,8 +78,10 @@ def follow_path(w: Walk) -> int:
     if w.counters[STARTED] == 0:
         w.counters[STARTED] = 1
         start(w)
-    known = False
+    known = w.counters[KNOWN] == 1
+    w.counters[KNOWN] = 0
     while True:
+        w.counters[FRESH] = 0
         outcome = take_turn(w)
         if outcome != DONE:
             return outcome
@@ -91,13 +96,14 @@ def follow_path(w: Walk) -> int:
         rho, events = w.clock[RHO], w.counters[EVENTS]
         members, n_seen = choose(w, known)
         outcome = walk(w) if n_seen < 0 else stride(w, members, n_seen)
-        known = n_seen >= 0 and outcome == STRIDE
+        known = n_seen >= 0 and outcome in (STRIDE, NEED_ROW) and w.counters[FRESH] == 0
         if n_seen >= 0 or w.n <= LARGE:
             w.clock[PACE] = max(LEAST_PACE, (rho - w.clock[RHO]) / max(w.counters[EVENTS] - events, 1))
         if outcome == DONE and w.counters[LAPS] < MOST_LAPS and another_lap(w):
             known = False
             continue
         if outcome != STRIDE:
+            w.counters[KNOWN] = known  # before the one who waits has changed sides, which is near enough
             return outcome
 
 
@@ -124,11 +130,14 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
     if small or counters[EVENTS] < counters[WHOLE]:
         counters[STRIDE_END] = max(counters[EVENTS] + STRIDE_EVENTS, counters[WHOLE])
         return np.empty(0, np.int64), -1
-    if not known:
-        find_direction(w)
     members = np.empty(w.n, np.int64)
     soon = w.motion.work
-    expect(w, soon)
+    if counters[LAPS] > 0 and not known:
+        expect_any_way(w, soon)
+    else:
+        if not known:
+            find_direction(w)
+        expect(w, soon)
     horizon = 2.0 * clock[PACE]
     ordinary = events_of_stride(w.n)
     near = count_below(soon, w.n, min(clock[RHO], ordinary * horizon))
@@ -139,7 +148,7 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
     if 2 * m > w.n:
         learn(w, 0, 0)
         return members, -1
-    counters[STRIDE_END] = counters[EVENTS] + length
+    counters[STRIDE_END] = counters[EVENTS] + (2 * length if w.n > LARGE else length)
     horizon = min(clock[RHO], length * horizon)
     clock[LAST] = clock[RHO] - horizon
     m = 0
@@ -178,6 +187,19 @@ def expect(w: Walk, out: Floats) -> None:
         up = reach * max(dx - motion.dhigh[j], 0.0) + slow
         down = reach * max(motion.dlow[j] - dx, 0.0) + slow
         out[j] = min((motion.high[j] - x) / up, (x - motion.low[j]) / down)
+
+
+@compiled
+def expect_any_way(w: Walk, out: Floats) -> None:
+    """The same on a lap, whose direction need not be known: nobody's f moves much more than the kinks that do."""
+    e, motion = w.examples, w.motion
+    most = 1e-300
+    for j in range(w.n):
+        for k in range(e.n_kinks[j]):
+            most = max(most, abs(e.dkinks[j, k]))
+    for j in range(w.n):
+        way = min(motion.high[j] - e.f[j], e.f[j] - motion.low[j])
+        out[j] = np.inf if e.seg[j] & 1 == 1 else way / (REACH * most)
 
 
 @compiled
