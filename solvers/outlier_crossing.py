@@ -12,7 +12,7 @@ import numpy as np
 
 from solvers.compile import compiled, inlined
 from solvers.direction import find_direction, refine_if_needed, resolve
-from solvers.laps import another_lap, start
+from solvers.laps import another_lap
 from solvers.motion import (
     DONE,
     EVENTS,
@@ -31,23 +31,16 @@ from solvers.motion import (
     balanced,
     set_limits,
 )
+from solvers.outlier_passes import has_arrived
 from solvers.outlier_sides import SWITCHED, THETA, Split, place_levels
 from solvers.passage import set_motion_of
 from solvers.robust_losses import BELOW, BEYOND, WITHIN
 from solvers.step import advance, jump, longest_step
 from solvers.strides import count_speeds, follow_path
-from solvers.tracking import heed, heed_all, is_at_wall, jump_stops, way_to_wall
+from solvers.tracking import HEEDED, heed, heed_all, is_at_wall, jump_stops, way_to_wall
 from solvers.walk import take_turn
 
 LEAST_WAY = 1e-6  #: of a walk: with less left, who comes to a wall switches after it
-
-
-@compiled
-def set_stops(p: Split, j: int) -> None:
-    """Let a walk stop where an example comes to a wall."""
-    side, low, high = p.sides[j], p.walls.low[j], p.walls.high[j]
-    p.stops.low[j] = -np.inf if side == BELOW else high if side == BEYOND else low
-    p.stops.high[j] = np.inf if side == BEYOND else low if side == BELOW else high
 
 
 @compiled
@@ -57,25 +50,15 @@ def let_pass(p: Split, j: int) -> None:
 
 
 @compiled
-def place_stops(p: Split) -> None:
-    """Let a walk stop where anybody comes to a wall but those who switch and those who are at one."""
-    for j in range(p.sides.size):
-        if p.wrong[j] or p.at_wall[j]:
-            let_pass(p, j)
-        else:
-            set_stops(p, j)
-
-
-@compiled
 def follow_over_walls(w: Walk, p: Split) -> int:
     """Follow the path to its end as ``follow_path`` does, but let who comes to a wall in its first events switch."""
     counters = w.counters
     if counters[LAPS] > 0 or counters[EVENTS] >= counters[WHOLE]:
         return follow_path(w)
-    if counters[STARTED] == 0:
+    if counters[STARTED] == HEEDED:
         counters[STARTED] = 1
-        start(w)
-    heed_all(w, p.stops)
+    else:
+        heed_all(w, p.stops)
     while counters[EVENTS] < counters[WHOLE]:
         outcome = heedful_turn(w, p)
         if outcome != DONE:
@@ -97,9 +80,7 @@ def follow_over_walls(w: Walk, p: Split) -> int:
             step = min(step, way_to_wall(w, p.stops, who, side) / abs(w.motion.df[who]))
         advance(w, step)
         if who < 0:
-            if another_lap(w):
-                return follow_path(w)
-            return DONE
+            return DONE if has_arrived(w, p) or not another_lap(w) else follow_path(w)
         counters[WHO], counters[SIDE] = who, side
         if crossing:
             cross(w, p)

@@ -30,7 +30,8 @@ from solvers.motion import (
     Walk,
 )
 from solvers.motion import Tolerances as Slack
-from solvers.outlier_crossing import follow_over_walls, place_stops
+from solvers.outlier_crossing import follow_over_walls
+from solvers.outlier_passes import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
 from solvers.outlier_sides import (
     ALL_EVENTS,
     DIAGONAL,
@@ -43,6 +44,7 @@ from solvers.outlier_sides import (
     SPREADS,
     STAGE,
     SWITCHED,
+    SWITCHED_BEFORE,
     THETA,
     TOL_BALANCE,
     TOL_F,
@@ -75,6 +77,7 @@ LEAVING, LEFT, TRACKING, STOPPING, SWITCHING = range(6, 11)
 
 _RATIO_F, _RATIO_BETA, _DEPENDENT = DEFAULT.ratio_f, DEFAULT.ratio_beta, DEFAULT.dependent
 _DUST, _GOAL = DEFAULT.dust, DEFAULT.goal
+SNAP = 1e-13  #: of a level: a bound beta this close to its own is on it
 
 
 @compiled
@@ -102,9 +105,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
             counts[ROUNDS] += 1
             if numbers[THETA] == 1.0:
                 return DONE  # both sides are the same still: nothing moves, not even b where nobody is free
-            set_out(w, p)
-            if crossing:
-                place_stops(p)
+            send_off(w, p)
             counts[STAGE] = SET_OUT
         if counts[STAGE] == SET_OUT:
             if not drive(w, p):
@@ -112,6 +113,9 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
             counts[STAGE] = DRIVEN
         if counts[STAGE] == DRIVEN:
             set_clock(w, p, 1.0)
+            if crossing:
+                place_stops_of_round(w, p)
+            set_out(w, p)
             counts[STAGE] = WALKING
         if counts[STAGE] == WALKING:
             walk = within(w, p)
@@ -151,47 +155,41 @@ def count(flags: Bools) -> int:
     return total
 
 
-@compiled
+@inlined
 def switch(w: Walk, p: Split) -> None:
     """Let who is wrong count on the other side; the state is then not optimal."""
+    first, last = p.counts[SWITCHED], p.counts[SWITCHED]
     for j in range(w.n):
         if p.wrong[j]:
-            p.sides[j] = p.proper[j]
-            place_levels(w, p, j, p.numbers[THETA])
-            k = p.counts[SWITCHED]
-            p.who[k], p.to[k] = j, p.proper[j]
-            p.counts[SWITCHED] = k + 1
+            p.who[last] = j
+            last += 1
+    for i in range(first, last):
+        j = p.who[i]
+        p.sides[j] = p.to[i] = p.proper[j]
+        place_levels(w, p, j, p.numbers[THETA])
+    p.counts[SWITCHED_BEFORE], p.counts[SWITCHED] = first, last
 
 
-@compiled
-def set_out(w: Walk, p: Split) -> None:
+@inlined
+def send_off(w: Walk, p: Split) -> None:
     """Set those in motion whose levels have changed; everyone else is in his place."""
     rest(w)
-    for j in range(w.n):
-        if p.wrong[j]:
-            set_motion_of(w.examples, w.motion, j)
+    for i in range(p.counts[SWITCHED_BEFORE], p.counts[SWITCHED]):
+        set_motion_of(w.examples, w.motion, p.who[i])
 
 
-@compiled
-def rest(w: Walk) -> None:
-    """Let nobody move."""
-    w.examples.dkinks[:] = 0.0
-    w.examples.dlevels[:] = 0.0
-    w.motion.v[:] = 0.0
-    w.motion.dbeta[:] = 0.0
-
-
-@compiled
+@inlined
 def drive(w: Walk, p: Split) -> bool:
-    """Sum up what the moving betas, of those who are wrong, do to f; False: somebody's kernel row is missing."""
-    motion = w.motion
-    for j in range(w.n):
-        if p.wrong[j] and motion.v[j] != 0.0 and w.row_of[j] < 0:
+    """Sum up what the moving betas, of those who have switched, do to f; False: somebody's kernel row is missing."""
+    motion, first, last = w.motion, p.counts[SWITCHED_BEFORE], p.counts[SWITCHED]
+    for i in range(first, last):
+        if motion.v[p.who[i]] != 0.0 and w.row_of[p.who[i]] < 0:
             return False
-    motion.drive[:] = 0.0
     for j in range(w.n):
-        if p.wrong[j] and motion.v[j] != 0.0:
-            add_row(w, j, motion.v[j], motion.drive)
+        motion.drive[j] = 0.0
+    for i in range(first, last):
+        if motion.v[p.who[i]] != 0.0:
+            add_row(w, p.who[i], motion.v[p.who[i]], motion.drive)
     return True
 
 
@@ -211,6 +209,7 @@ def set_clock(w: Walk, p: Split, rho: float) -> None:
     for j in range(w.n):
         sum_v += motion.v[j]
         speed += abs(motion.v[j])
+    for j in range(w.n if w.intercept else 0):
         top = max(top, abs(motion.v[j]))
         sum_beta += e.beta[j]
     numbers[TOL_F] = max(_RATIO_F * numbers[KINK], 8.0 * EPS * speed * numbers[DIAGONAL])
@@ -273,13 +272,17 @@ def landed(w: Walk, p: Split) -> bool:
     A walk in which nobody was let beyond a limit, or moved to an end, keeps f and beta together, but for rounding: only
     now and then is it judged by more.
     """
-    level = p.numbers[LEVEL]
-    moved = leave_ends(w, 1e-13 * level, _DUST * level, 4.0 * EPS * level)
+    level, moved = p.numbers[LEVEL], False
+    alone = w.intercept and w.factor.size[1] == 1
+    astray = w.counters[LAPS] + w.counters[THROUGH] + p.counts[SPREADS] > 0
+    if alone or astray or is_at_an_end(w, _DUST * level):
+        moved = leave_ends(w, SNAP * level, _DUST * level, 4.0 * EPS * level)
+    else:
+        put_on_levels(w, SNAP * level)
     if w.factor.size[1] == 0 and w.intercept:
         w.clock[B] += center(w)
-    astray = moved or w.counters[LAPS] + w.counters[THROUGH] + p.counts[SPREADS] > 0
     due = p.counts[SINCE_AUDIT] + w.counters[EVENTS] >= SINCE_EXACT
-    return exact(w, p) if astray or due else True
+    return exact(w, p) if moved or astray or due else True
 
 
 @compiled

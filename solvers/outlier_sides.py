@@ -25,16 +25,16 @@ Bools = NDArray[np.bool_]
 HELD = 1e-9  #: a squared distance to the span of examples at kinks, of the diagonal, that counts as none
 
 # Rows of the tables
-FIRST_KINK, SECOND_KINK, FIRST_BEND, SECOND_BEND, FIRST_LEVEL, LAST_LEVEL = range(6)
-ROWS_OF_TABLES = 6
+FIRST_KINK, SECOND_KINK, FIRST_BEND, SECOND_BEND, FIRST_LEVEL, LAST_LEVEL, FIRST_LIMIT, SECOND_LIMIT = range(8)
+ROWS_OF_TABLES = 8
 
 # Entries of the numbers
 THETA, OBJECTIVE, START_OBJECTIVE, TOTAL, TOL_F, TOL_BALANCE, KINK, LEVEL, DIAGONAL = range(9)
 N_NUMBERS = 9
 
 # Entries of the counts
-STAGE, ROUNDS, SWITCHED, ALL_EVENTS, SINCE_REFRESH, SINCE_AUDIT, SPREADS, AT_WALLS = range(8)
-N_COUNTS = 8
+STAGE, ROUNDS, SWITCHED, SWITCHED_BEFORE, ALL_EVENTS, SINCE_REFRESH, SINCE_AUDIT, SPREADS, AT_WALLS = range(9)
+N_COUNTS = 9
 
 
 class Split(NamedTuple):
@@ -46,7 +46,7 @@ class Split(NamedTuple):
     base: Losses
     walls: Walls
     sides: Sides
-    tables: Floats  #: (6, n) the convex losses once more, see ``fill_tables``
+    tables: Floats  #: (8, n) the convex losses once more, see ``fill_tables``
     resting: Bools  #: who stands at a wall, and has tried both sides
     proper: Sides  #: the true side of everyone; of those at a wall, the other one than they count on
     at_wall: Bools
@@ -60,7 +60,7 @@ class Split(NamedTuple):
     counts: Ints
 
 
-@compiled
+@inlined
 def place_levels(w: Walk, p: Split, j: int, theta: float) -> None:
     """Give an example the levels of its side at a theta, see ``robust_losses.conditional``."""
     cut = (1.0 - theta) * outermost_level(p, j)
@@ -76,7 +76,7 @@ def place_walls(p: Split, zero: Walls, depth: float) -> None:
         p.walls.high[j] = zero.high[j] - depth
 
 
-@compiled
+@inlined
 def outermost_level(p: Split, j: int) -> float:
     """Return the level of the piece beyond the wall of an outlier; 0 for who is within."""
     if p.sides[j] == WITHIN:
@@ -87,15 +87,16 @@ def outermost_level(p: Split, j: int) -> float:
 
 
 def fill_tables(base: Losses, tables: Floats) -> None:
-    """Write kinks, bends of the slope at them, and outermost levels of losses (n,) into the rows of ``tables`` (6, n).
+    """Write kinks, bends of the slope at them, and outermost levels of losses (n,) into the rows of ``tables`` (8, n).
 
-    Kinks that do not exist are at 0, and have no bend.
+    Kinks that do not exist are at 0 and have no bend; as limits they are infinite.
     """
     kinks, levels, _ = base
     there = np.isfinite(kinks)
     tables[FIRST_KINK : SECOND_KINK + 1] = np.where(there, kinks, 0.0).T
     tables[FIRST_BEND : SECOND_BEND + 1] = (levels[:, :-1] - levels[:, 1:]).T
     tables[FIRST_LEVEL], tables[LAST_LEVEL] = levels[:, 0], levels[:, -1]
+    tables[FIRST_LIMIT : SECOND_LIMIT + 1] = kinks.T
 
 
 @inlined

@@ -131,7 +131,7 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
     n, start = state.n_slots, partition.theta
     notes = _empty_notes(partition.slots.size)
     log = empty_log(n, SEGMENTS, SEGMENTS * (state.n_free + 16) + n)
-    pull = Pull(np.zeros(n), np.zeros(n))
+    pull = Pull(np.zeros(n), np.zeros(n), np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(1, np.int64))
     at_once: dict[int, Solution] = {}
     while True:
         exit_ = rounds.run(steps_of_theta, notes, log, pull, end, until=STOPS_OF_THETA)

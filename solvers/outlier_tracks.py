@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled, inlined
+from solvers.direction import resolve
 from solvers.motion import DONE, EXHAUSTED, RHO, STALLED, STRIDE, STRIDE_END, WHO, Walk
-from solvers.outlier_crossing import set_stops
+from solvers.outlier_passes import place_stops, put_on_levels, rest, set_out_among_walls
 from solvers.outlier_rounds import (
     AT_REST,
     CHOSEN,
@@ -21,13 +22,13 @@ from solvers.outlier_rounds import (
     LEFT,
     NEED_ROWS,
     SINCE_EXACT,
+    SNAP,
     STOPPING,
     SWITCHING,
     TRACKING,
     add_row,
     exact,
     note_events,
-    rest,
     set_clock,
     take_sides,
     within,
@@ -50,7 +51,7 @@ from solvers.outlier_sides import (
 )
 from solvers.robust_losses import WITHIN, Sides, Walls
 from solvers.step import largest
-from solvers.tracking import CHANGES, SEGMENTS, STOPPED, Log, track_path
+from solvers.tracking import CHANGES, SEGMENTS, STOPPED, Log, note_places, track_path
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -83,10 +84,13 @@ class Notes(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """What outliers do to f as theta moves, kept up from one leg to the next."""
+    """Who is an outlier, and what that does to f as theta moves, kept up from one leg to the next."""
 
     by: Floats  #: (n,) the rate, per theta, of the betas of bound outliers
     sum: Floats  #: (n,) their kernel rows times that
+    who: Ints  #: (n,) outliers on this leg, in order
+    changed: Ints  #: (n,) work: whose rate is another one than on the leg before
+    size: Ints  #: (1,) how many outliers there are
 
 
 class Constants(NamedTuple):
@@ -213,7 +217,7 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
             begin_leg(w, p, notes, p.numbers[THETA])
             notes.before[notes.sizes[LEGS], 0] = log.sizes[SEGMENTS]
             notes.before[notes.sizes[LEGS], 1] = log.sizes[CHANGES]
-            leave_for(w, p, end)
+            leave_for(w, p, pull, end)
             counts[STAGE] = LEAVING
         if counts[STAGE] == LEAVING:
             if not drive_outliers(w, p, pull, end):
@@ -221,6 +225,9 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
             counts[STAGE] = LEFT
         if counts[STAGE] == LEFT:
             set_clock(w, p, 1.0)
+            set_out_among_walls(w, p)
+            resolve(w)
+            note_places(w, log)
             w.counters[STRIDE_END] = PORTION_EVENTS
             counts[STAGE] = TRACKING
         if counts[STAGE] == TRACKING:
@@ -232,7 +239,7 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
             if outcome != DONE and outcome != STOPPED:
                 return outcome
             nothing = log.sizes[SEGMENTS] == notes.before[notes.sizes[LEGS], 0]
-            arrive(w, p, notes, end, outcome == STOPPED)
+            arrive(w, p, pull, notes, end, outcome == STOPPED)
             counts[STAGE] = STOPPING
             if nothing:
                 return AT_ONCE
@@ -252,23 +259,28 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
             return outcome
 
 
-@compiled
-def leave_for(w: Walk, p: Split, end: float) -> None:
+@inlined
+def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
     """Give everyone the losses of the end, the rates that lead there, and the walls that stop the way."""
     e = w.examples
     rest(w)
+    place_stops(p)
+    many = 0
     for j in range(w.n):
-        set_stops(p, j)
-        if p.sides[j] != WITHIN:
-            place_levels(w, p, j, end)
-            rate = (end - p.numbers[THETA]) * outermost_level(p, j)
-            for q in range(e.dlevels.shape[1]):
-                e.dlevels[j, q] = rate
-            if e.seg[j] & 1 == 0:
-                w.motion.v[j] = rate
+        pull.who[many] = j
+        many += p.sides[j] != WITHIN
+    pull.size[0] = many
+    for i in range(many):
+        j = pull.who[i]
+        place_levels(w, p, j, end)
+        rate = (end - p.numbers[THETA]) * outermost_level(p, j)
+        for q in range(e.dlevels.shape[1]):
+            e.dlevels[j, q] = rate
+        if e.seg[j] & 1 == 0:
+            w.motion.v[j] = rate
 
 
-@compiled
+@inlined
 def drive_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
     """Take up who has become a bound outlier, or is one no more; False: somebody's kernel row is missing.
 
@@ -276,29 +288,44 @@ def drive_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
     """
     bound = w.motion.work
     for j in range(w.n):
-        moves = p.sides[j] != WITHIN and w.examples.seg[j] & 1 == 0
-        bound[j] = outermost_level(p, j) if moves else 0.0
-        if bound[j] == 0.0 and pull.by[j] != 0.0 and w.row_of[j] < 0:
+        bound[j] = 0.0
+    for i in range(pull.size[0]):
+        j = pull.who[i]
+        bound[j] = outermost_level(p, j) if w.examples.seg[j] & 1 == 0 else 0.0
+    many = differing(bound, pull)
+    for i in range(many):
+        if bound[pull.changed[i]] == 0.0 and w.row_of[pull.changed[i]] < 0:
             pull.by[:] = 0.0
             pull.sum[:] = 0.0
-    for j in range(w.n):
-        if bound[j] != pull.by[j] and w.row_of[j] < 0:
+            many = differing(bound, pull)
+            break
+    for i in range(many):
+        if w.row_of[pull.changed[i]] < 0:
             return False
-    for j in range(w.n):
-        change = bound[j] - pull.by[j]
-        if change != 0.0:
-            add_row(w, j, change, pull.sum)
-            pull.by[j] = bound[j]
+    for i in range(many):
+        j = pull.changed[i]
+        add_row(w, j, bound[j] - pull.by[j], pull.sum)
+        pull.by[j] = bound[j]
     way = end - p.numbers[THETA]
     for j in range(w.n):
         w.motion.drive[j] = way * pull.sum[j]
     return True
 
 
-@compiled
-def arrive(w: Walk, p: Split, notes: Notes, end: float, stopped: bool) -> None:
+@inlined
+def differing(bound: Floats, pull: Pull) -> int:
+    """Find whose rate is not that of ``bound`` (n,); return how many."""
+    many = 0
+    for j in range(bound.size):
+        pull.changed[many] = j
+        many += bound[j] != pull.by[j]
+    return many
+
+
+@inlined
+def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: bool) -> None:
     """Give everyone the losses of where the way has stopped, and end the leg."""
-    e, k = w.examples, notes.sizes[LEGS]
+    k = notes.sizes[LEGS]
     note_events(w, p)
     rho = w.clock[RHO] if stopped else 0.0
     theta = end + (notes.start[k] - end) * rho
@@ -307,13 +334,9 @@ def arrive(w: Walk, p: Split, notes: Notes, end: float, stopped: bool) -> None:
     notes.sizes[LEGS] = k + 1
     notes.sizes[FIRST] = w.counters[WHO] if stopped else -1
     notes.sizes[STILL] = notes.sizes[STILL] + 1 if notes.start[k] - theta <= STANDSTILL else 0
-    rest(w)
-    for j in range(w.n):
-        if p.sides[j] != WITHIN:
-            place_levels(w, p, j, theta)
-        level = e.levels[j, e.seg[j] // 2]
-        if e.seg[j] & 1 == 0 and abs(e.beta[j] - level) <= 1e-13 * p.numbers[LEVEL]:
-            e.beta[j] = level
+    for i in range(pull.size[0]):
+        place_levels(w, p, pull.who[i], theta)
+    put_on_levels(w, SNAP * p.numbers[LEVEL])
 
 
 @compiled
@@ -325,7 +348,9 @@ def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
     look(w, p)
     still = notes.sizes[STILL] > 0
     for j in range(w.n):
-        tied = j == notes.sizes[FIRST] or (not still and w.examples.seg[j] & 1 == 0)
-        p.wrong[j] = tied if p.at_wall[j] else p.proper[j] != p.sides[j]
-        if still:
-            p.resting[j] = p.at_wall[j]
+        p.wrong[j] = p.proper[j] != p.sides[j]
+    for j in range(w.n if p.counts[AT_WALLS] > 0 else 0):
+        if p.at_wall[j]:
+            p.wrong[j] = j == notes.sizes[FIRST] or (not still and w.examples.seg[j] & 1 == 0)
+    for j in range(w.n if still else 0):
+        p.resting[j] = p.at_wall[j]

@@ -114,7 +114,7 @@ class Rounds:
             np.zeros(n, np.bool_),
             np.empty(2 * n + 64, np.int64),
             np.empty(2 * n + 64, np.int8),
-            Stops(np.empty(n), np.empty(n), partition.tolerance),
+            Stops(np.full(n, -np.inf), np.full(n, np.inf), partition.tolerance),
             partition.tolerance,
             np.zeros(split.N_NUMBERS),
             np.zeros(split.N_COUNTS, np.int64),

@@ -40,6 +40,8 @@ Ints = NDArray[np.int64]
 # Exits of the loop, beyond those of solvers.motion
 STOPPED, LOG_FULL = 9, 10
 
+HEEDED = 2  #: what STARTED may be set to by who has set limits that heed the walls
+
 # Entries of a log's sizes
 SEGMENTS, POOL, CHANGES = range(3)
 
@@ -106,10 +108,12 @@ def track_path(w: Walk, log: Log, walls: Walls) -> int:
     counters = w.counters
     if counters[STARTED] == 0:
         counters[STARTED] = 1
-        for j in range(w.n):
-            log.seen[j] = w.examples.seg[j]
+        note_places(w, log)
         start(w)
-    heed_all(w, walls)
+    if counters[STARTED] == HEEDED:
+        counters[STARTED] = 1
+    else:
+        heed_all(w, walls)
     while True:
         if log.sizes[CHANGES] + w.n > log.change_rho.size or no_room(w, log):
             return LOG_FULL
@@ -141,6 +145,13 @@ def track_path(w: Walk, log: Log, walls: Walls) -> int:
         if stopped:
             return STOPPED
         counters[ZERO_STEPS] = counters[ZERO_STEPS] + 1 if step <= w.tol.zero_step else 0
+
+
+@inlined
+def note_places(w: Walk, log: Log) -> None:
+    """Note everyone's place at the start of a walk."""
+    for j in range(w.n):
+        log.seen[j] = w.examples.seg[j]
 
 
 @compiled
