@@ -21,6 +21,7 @@ from solvers.assessment import Progress
 from solvers.copies import compact_copy
 from solvers.errors import Cancelled, InvalidInput
 from solvers.live_estimator import LiveEstimator
+from solvers.losses import Losses
 from solvers.outlier_path import OutlierPath
 from solvers.outlier_steps import stay, walk_s, walk_theta
 from solvers.partition import Partition
@@ -107,8 +108,8 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
         raise InvalidInput("with a theta of 1 nothing is robust: there is no path", field="theta")
     model = _convex(model)
     window = model._window
-    slots = window.slots
-    y, state, order = window.y, compact_copy(window.state, slots), np.arange(slots.size)
+    slots, arrays = window.slots, model.to_arrays()
+    y, state, order = arrays["y"], compact_copy(window.state, slots), np.arange(slots.size)
     walling = model._walling()
     reach = walling.reach(y, state.examples.f)
     robust = checked(Robustness(theta, walling.default(parameter, reach, y) if s is None else s), ())
@@ -121,7 +122,7 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
     partition = Partition(
         state,
         order,
-        state.losses(order),
+        Losses(state.examples.kinks.copy(), state.examples.levels.copy(), state.examples.n_kinks.copy()),
         terms.walls(y),
         terms.theta,
         np.zeros(slots.size, np.int8),
@@ -139,7 +140,7 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
         depth=depth,
         note="" if anybody else NOBODY,
         restored=partial(_restored, type(model), {k: v for k, v in vars(model).items() if "_" not in (k[0], k[-1])}),
-        arrays=model.to_arrays(),
+        arrays=arrays,
     )
 
 

@@ -146,7 +146,7 @@ def roundings(w: Walk) -> float:
     return EPS * size * mass
 
 
-@compiled
+@inlined
 def count(flags: Bools) -> int:
     """Return how many are set."""
     total = 0
@@ -193,7 +193,7 @@ def drive(w: Walk, p: Split) -> bool:
     return True
 
 
-@compiled
+@inlined
 def add_row(w: Walk, slot: int, factor: float, out: Floats) -> None:
     """Add a multiple of a cached kernel row to ``out``."""
     row = w.rows[w.row_of[slot]]
@@ -224,7 +224,7 @@ def set_clock(w: Walk, p: Split, rho: float) -> None:
     w.counters[BUDGET] = 50 * w.n + 10_000
 
 
-@compiled
+@inlined
 def within(w: Walk, p: Split) -> Walk:
     """Return the walk with the tolerances that the clock was set with."""
     slack = Slack(
@@ -256,7 +256,7 @@ def within(w: Walk, p: Split) -> Walk:
     )
 
 
-@compiled
+@inlined
 def note_events(w: Walk, p: Split) -> None:
     """Count what a walk did."""
     p.counts[ALL_EVENTS] += w.counters[EVENTS]

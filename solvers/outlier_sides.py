@@ -86,17 +86,19 @@ def outermost_level(p: Split, j: int) -> float:
     return level
 
 
-def fill_tables(base: Losses, tables: Floats) -> None:
+@compiled
+def fill_tables(kinks: Floats, levels: Floats, tables: Floats) -> None:
     """Write kinks, bends of the slope at them, and outermost levels of losses (n,) into the rows of ``tables`` (8, n).
 
     Kinks that do not exist are at 0 and have no bend; as limits they are infinite.
     """
-    kinks, levels, _ = base
-    there = np.isfinite(kinks)
-    tables[FIRST_KINK : SECOND_KINK + 1] = np.where(there, kinks, 0.0).T
-    tables[FIRST_BEND : SECOND_BEND + 1] = (levels[:, :-1] - levels[:, 1:]).T
-    tables[FIRST_LEVEL], tables[LAST_LEVEL] = levels[:, 0], levels[:, -1]
-    tables[FIRST_LIMIT : SECOND_LIMIT + 1] = kinks.T
+    last = levels.shape[1] - 1
+    for j in range(kinks.shape[0]):
+        for q in range(kinks.shape[1]):
+            tables[FIRST_LIMIT + q, j] = kinks[j, q]
+            tables[FIRST_KINK + q, j] = kinks[j, q] if abs(kinks[j, q]) < np.inf else 0.0
+            tables[FIRST_BEND + q, j] = levels[j, q] - levels[j, q + 1]
+        tables[FIRST_LEVEL, j], tables[LAST_LEVEL, j] = levels[j, 0], levels[j, last]
 
 
 @inlined

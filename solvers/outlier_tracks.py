@@ -100,7 +100,7 @@ class Constants(NamedTuple):
     b: Floats  #: (k,)
 
 
-@compiled
+@inlined
 def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
     """Note how everyone stands at the start of a leg."""
     k = notes.sizes[LEGS]
@@ -110,7 +110,7 @@ def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
         notes.seg[k, j] = w.examples.seg[j]
 
 
-@compiled
+@inlined
 def begin_jump(p: Split, notes: Notes) -> None:
     """Those who are to switch have been chosen.
 
@@ -122,7 +122,7 @@ def begin_jump(p: Split, notes: Notes) -> None:
     p.counts[STAGE] = CHOSEN
 
 
-@compiled
+@inlined
 def end_jump(p: Split, notes: Notes) -> None:
     """Note what a D-step did."""
     k = notes.sizes[JUMPS]
@@ -177,7 +177,7 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, in
             return outcome
 
 
-@compiled
+@inlined
 def keep(w: Walk, p: Split, kept: Constants, k: int) -> None:
     """Write the coefficients down."""
     for j in range(w.n):
@@ -185,7 +185,7 @@ def keep(w: Walk, p: Split, kept: Constants, k: int) -> None:
     kept.b[k] = w.clock[0]
 
 
-@compiled
+@inlined
 def nearest_wall(w: Walk, p: Split, zero: Walls) -> float:
     """Return how far in walls must be to reach the first of those within."""
     f, low, high, way = w.examples.f, zero.low, zero.high, w.motion.work
@@ -339,7 +339,7 @@ def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: boo
     put_on_levels(w, SNAP * p.numbers[LEVEL])
 
 
-@compiled
+@inlined
 def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
     """Choose all bound examples who stand at a wall, and whom a correction has taken beyond it.
 

@@ -29,7 +29,7 @@ from solvers.fresh import combine, mean_diagonal, need_rows, refresh
 from solvers.losses import Losses, leaving
 from solvers.outlier_sides import ROWS_OF_TABLES, Split, fill_tables
 from solvers.passage import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, tolerances, walk_of
-from solvers.robust_losses import WITHIN, Sides, Walls, outermost
+from solvers.robust_losses import WITHIN, Sides, Walls, outermost, size_of
 from solvers.settle import perturb
 from solvers.state import PathState, empty_motion
 from solvers.tracking import Walls as Stops
@@ -61,8 +61,8 @@ class Partition:
     @cached_property
     def tolerance(self) -> float:
         """How close to its wall an f is at it, in units of f: not closer than rounding leaves it."""
-        tables = (self.base.kinks, self.walls.low, self.walls.high)
-        scale = max(float(np.abs(t[np.isfinite(t)]).max(initial=0.0)) for t in tables)
+        tables = (self.base.kinks, self.walls.low[:, None], self.walls.high[:, None])
+        scale = max(size_of(table) for table in tables)
         e, slots = self.state.examples, self.slots
         return max(AT_WALL * scale, ROUNDINGS * EPS * float(np.abs(e.beta[slots]) @ e.diagonal[slots]))
 
@@ -119,7 +119,7 @@ class Rounds:
             np.zeros(split.N_NUMBERS),
             np.zeros(split.N_COUNTS, np.int64),
         )
-        fill_tables(self.p.base, self.p.tables)
+        fill_tables(self.p.base.kinks, self.p.base.levels, self.p.tables)
         units = scales(self.state, self._motion.v)
         numbers = self.p.numbers
         numbers[split.THETA], numbers[split.TOTAL] = partition.theta, self.state.total

@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.compile import compiled
 from solvers.losses import Losses
 
 Floats = NDArray[np.float64]
@@ -91,6 +92,18 @@ RESIDUALS = Walling(residual_walls, residual_sizes, -1.0)
 def true_sides(walls: Walls, f: Floats) -> Sides:
     """Return the side on which each ``f`` (m,) lies; on a wall counts as within."""
     return ((f > walls.high).astype(np.int8) - (f < walls.low)).astype(np.int8)
+
+
+@compiled
+def size_of(table: Floats) -> float:
+    """Return the size of the largest finite entry (m, k); 0 if there is none."""
+    size = 0.0
+    for j in range(table.shape[0]):
+        for q in range(table.shape[1]):
+            entry = abs(table[j, q])
+            if size < entry < np.inf:
+                size = entry
+    return size
 
 
 def conditional(base: Losses, sides: Sides, theta: float) -> Losses:

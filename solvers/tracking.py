@@ -154,14 +154,14 @@ def note_places(w: Walk, log: Log) -> None:
         log.seen[j] = w.examples.seg[j]
 
 
-@compiled
+@inlined
 def no_room(w: Walk, log: Log) -> bool:
     """Say whether one more segment may not fit."""
     full: bool = log.sizes[SEGMENTS] >= log.start_rho.size or log.sizes[POOL] + w.factor.size[1] + 1 > log.slot.size
     return full
 
 
-@compiled
+@inlined
 def heed(w: Walk, walls: Walls, j: int) -> None:
     """Let a bound example's limits be no further away than its walls."""
     motion, f = w.motion, w.examples.f[j]
@@ -181,7 +181,7 @@ def heed_all(w: Walk, walls: Walls) -> None:
         heed(w, walls, j)
 
 
-@compiled
+@inlined
 def is_at_wall(w: Walk, walls: Walls, who: int, side: int) -> bool:
     """Say whether the limit that an example comes to on a side is a wall."""
     if who < 0 or w.examples.seg[who] & 1:
@@ -190,7 +190,7 @@ def is_at_wall(w: Walk, walls: Walls, who: int, side: int) -> bool:
     return wall
 
 
-@compiled
+@inlined
 def way_to_wall(w: Walk, walls: Walls, who: int, side: int) -> float:
     """Return how far the f of an example is from its wall on a side; it may be beyond by the slack."""
     way: float = walls.high[who] - w.examples.f[who] if side > 0 else w.examples.f[who] - walls.low[who]
@@ -226,7 +226,7 @@ def noted_turn(w: Walk, log: Log, walls: Walls) -> int:
     return outcome
 
 
-@compiled
+@inlined
 def note_change(w: Walk, log: Log, slot: int) -> None:
     """Note a change if there is one."""
     before, after = log.seen[slot], w.examples.seg[slot]
@@ -260,7 +260,7 @@ def noted_advance(w: Walk, log: Log, step: float) -> None:
     log.sizes[SEGMENTS], log.sizes[POOL] = s + 1, end
 
 
-@compiled
+@inlined
 def is_idle(w: Walk, step: float) -> bool:
     """Say whether every free example stays at one end of its box for a step."""
     motion, tol = w.motion, w.tol.beta
