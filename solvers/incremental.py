@@ -23,9 +23,11 @@ from solvers.losses import Losses
 from solvers.state import Examples, PathState
 
 FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
+MANY = 0.4  # of the window
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 class Edit(NamedTuple):
@@ -49,34 +51,36 @@ def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Se
     with undone_on_error(state):
         slots = state.insert(X, losses)
         state.total = edit.total
-        meet(state, slots, X)
+        meet(state, slots)
         depart(state, edit.leave)
         convert(state, edit.changed, edit.losses)
         place(state, slots)
         if state.n > LARGE:
-            forget_far(state)
+            hold_near(state, slots)
         trace = follow(state, settings=settings)
         state.release(edit.leave)
     return slots, trace
 
 
-def meet(state: PathState, slots: Ints, X: Floats) -> None:
-    """Compute the f of new examples, and their columns in the kernel rows that are cached."""
+def meet(state: PathState, slots: Ints) -> None:
+    """Compute the f of new examples, and their columns in the kernel rows that are cached.
+
+    Those are the columns that count now. In a small window, or where they are many, all are computed, which makes the
+    examples' own rows.
+    """
     e, n, rows = state.examples, state.n_slots, state.rows
-    beta = e.beta[:n]
-    if slots.size <= BLOCK:
+    columns = np.flatnonzero((e.beta[:n] != 0.0) | (rows.row_of[:n] >= 0))
+    if slots.size <= BLOCK and (n <= LARGE or columns.size > MANY * n):
         rows.clock += 1
         held, slots = cache_what_fits(state, slots, state.free_slots())
-        compute_f(e.f, beta, rows.values, rows.row_of, held, state.b)
-        rows.update_columns(held, rows.values[:, :n], rows.row_of[held])
-    elif not beta.any() and not rows.any():
-        e.f[slots] = state.b
-        return
+        compute_f(e.f, e.beta[:n], rows.values, rows.row_of, held, state.b)
+        rows.update_columns(held, np.arange(n), rows.values, rows.row_of[held])
+    XT = state.XT[:, columns]
     for start in range(0, slots.size, BLOCK):
         part = slots[start : start + BLOCK]
-        block = state.kernel_rows(part)
-        e.f[part] = times(block, beta) + state.b
-        rows.update_columns(part, block, np.arange(part.size))
+        block = state.kernel.matrix(state.features(part), XT)
+        e.f[part] = times(block, e.beta[columns]) + state.b
+        rows.update_columns(part, columns, block, np.arange(part.size))
 
 
 def place(state: PathState, slots: Ints) -> None:
@@ -94,31 +98,29 @@ def _place(e: Examples, slots: Ints) -> None:
         e.seg[slot] = 2 * (piece + at_rest)
 
 
-def forget_far(state: PathState) -> None:
-    """Drop the kernel rows of examples that no walk of this batch will come near: to keep them up to date has its cost.
+def hold_near(state: PathState, slots: Ints) -> None:
+    """Cache the kernel rows of new examples ``slots``, but of those who are far, and drop those of all who are.
 
-    Those are without a coefficient, and far from their kinks beside support vectors at a bound.
+    They have no coefficient, and are far from their kinks beside the support vectors at a bound.
     """
-    slots = np.empty(state.n_slots, np.int64)
-    state.rows.forget(slots[: _far(state.examples, state.rows.row_of, state.n_slots, slots)])
+    far = np.zeros(state.n_slots, np.bool_)
+    _find_far(state.examples, far)
+    state.rows.forget(np.flatnonzero(far))
+    if slots.size <= BLOCK:
+        cache_what_fits(state, state.rows.missing(slots[~far[slots]]), state.free_slots())
 
 
 @compiled
-def _far(e: Examples, row_of: Ints, n: int, out: Ints) -> int:
-    """Write down who is far and has a kernel row; returns how many that are."""
+def _find_far(e: Examples, far: Bools) -> None:
     slack, supports = 0.0, 0
-    for j in range(n):
+    for j in range(far.size):
         if e.seg[j] & 1 == 0 and e.beta[j] != 0.0 and e.n_kinks[j] > 0:
             slack += distance(e, j)
             supports += 1
     reach = FAR * slack / max(supports, 1)
-    m = 0
-    for j in range(n):
+    for j in range(far.size):
         rests = e.seg[j] & 1 == 0 and e.beta[j] == 0.0 and e.levels[j, e.seg[j] // 2] == 0.0
-        if rests and row_of[j] >= 0 and distance(e, j) > reach:
-            out[m] = j
-            m += 1
-    return m
+        far[j] = rests and distance(e, j) > reach
 
 
 @compiled

@@ -75,13 +75,9 @@ class RowCache:
         self.used[rows[rows >= 0]] = self.clock
         return slots[rows < 0]
 
-    def any(self) -> bool:
-        """Say whether there is a row."""
-        return bool((self.slot_of >= 0).any())
-
     def room_beside(self, keep: Ints) -> int:
         """Return for how many more rows there is room beside those of ``keep`` that are here."""
-        return self.max_rows - int(np.count_nonzero(self.row_of[keep] >= 0))
+        return max(0, self.max_rows - int(np.count_nonzero(self.row_of[keep] >= 0)))
 
     def hold(self, slots: Ints, rows: Ints) -> None:
         """Take note that ``rows`` (m,) are those of ``slots`` (m,) from now on."""
@@ -98,9 +94,12 @@ class RowCache:
         if unused < count:
             self._enlarge(count + count // 2 - unused)
 
-    def update_columns(self, slots: Ints, source: Floats, rows: Ints) -> None:
-        """Examples ``slots`` (m,) are new: put ``source[rows[i]]`` (slots in use,) into their columns of every row."""
-        _transpose_into(self.values, self.row_of, slots, source, rows)
+    def update_columns(self, slots: Ints, others: Ints, source: Floats, rows: Ints) -> None:
+        """Examples ``slots`` (m,) are new: put their kernel values into the rows of ``others`` (k,) that are here.
+
+        ``source[rows[i]]`` (k,) are those of ``slots[i]``.
+        """
+        _transpose_into(self.values, self.row_of[others], slots, source, rows)
 
     def forget(self, slots: Ints) -> None:
         """Drop the rows of examples."""
@@ -160,9 +159,9 @@ def _gather(values: Floats, rows: Ints, slots: Ints, out: Floats) -> None:
 
 
 @compiled
-def _transpose_into(values: Floats, row_of: Ints, slots: Ints, source: Floats, rows: Ints) -> None:
-    for other in range(source.shape[1]):
-        if row_of[other] >= 0:
-            target = values[row_of[other]]
+def _transpose_into(values: Floats, targets: Ints, slots: Ints, source: Floats, rows: Ints) -> None:
+    for k in range(targets.size):
+        if targets[k] >= 0:
+            target = values[targets[k]]
             for i in range(slots.size):
-                target[slots[i]] = source[rows[i], other]
+                target[slots[i]] = source[rows[i], k]

@@ -1,4 +1,5 @@
-"""After ``warm_up`` nothing is left to compile: not in a first fill, not in a month in and out, not in an answer."""
+"""After ``warm_up`` nothing is left to compile: not in a first fill, not in a month in and out, not in an answer,
+nor in a large window."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import sys
 
 SCRIPT = """
 import gc
+import numpy as np
 from numba.core.dispatcher import Dispatcher
 import solvers
 from service.data.fisher_river import examples, load, scale_by
@@ -32,6 +34,11 @@ for kernel in ("rbf", "linear", "poly"):
         path = model.outlier_path(parameter)
         path.best(days.X[300:400], days.y[300:400])
         path.at(path.start).update(robust=path.robustness(path.end))
+X = np.random.default_rng(0).normal(size=(2650, 3))
+y = np.where(X[:, 0] > 0, 1, -1)
+large = solvers.IncrementalSVC(gamma=0.1, classes=(-1, 1))
+large.update(add=(X[:2600], y[:2600]))
+large.update(add=(X[2600:], y[2600:]), remove=large.keys_[:50])
 print("\\n".join(sorted(overloads() - before)))
 """
 
