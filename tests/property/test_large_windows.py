@@ -1,0 +1,61 @@
+"""In a large window only kernel values that count are computed: what is cached is right, and so is the optimum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, incremental
+from solvers.live_estimator import LiveEstimator
+from tests.judge import judge
+from tests.problems import FAMILIES, problem
+from tests.property.test_optimality import allowed, follow
+
+N, MOVED = 2700, 40
+
+
+def check_cached_rows(model: LiveEstimator) -> None:
+    """Assert that every cached kernel row is what the kernel says about the examples of the window."""
+    state, slots = model._window.state, model._window.slots
+    held = slots[state.rows.row_of[slots] >= 0]
+    kept = state.rows.values[state.rows.row_of[held]][:, slots]
+    np.testing.assert_array_equal(kept, state.kernel_rows(held)[:, slots])
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_small_windows_that_are_treated_as_large_end_at_an_optimum(
+    family: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incremental, "LARGE", 0)
+    monkeypatch.setattr(incremental, "MANY", 1.0)
+    drawn = problem(seed, family)
+    for model, _, window in follow(drawn):
+        found = judge(model, drawn, window)
+        assert found.relative <= allowed(drawn.C), found
+        check_cached_rows(model)
+
+
+@pytest.mark.parametrize("cache_mb", [512.0, 8.0])
+@pytest.mark.parametrize("task", ["svc", "svr", "oneclass"])
+def test_a_large_window_slides_from_optimum_to_optimum(task: str, cache_mb: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N + 5 * MOVED, 5))
+    score = X[:, 0] + np.sin(2.0 * X[:, 1]) + 0.3 * rng.normal(size=len(X))
+    model: LiveEstimator
+    if task == "svc":
+        model = IncrementalSVC(C=1.0, gamma=0.05, classes=(-1, 1), cache_mb=cache_mb)
+    elif task == "svr":
+        model = IncrementalSVR(C=1.0, gamma=0.05, epsilon=0.5, cache_mb=cache_mb)
+    else:
+        model = IncrementalOneClassSVM(nu=0.05, gamma=0.05, cache_mb=cache_mb)
+    y = {"svc": np.where(score > 0.0, 1, -1), "svr": score, "oneclass": None}[task]
+    rows = np.arange(len(X))
+    model.update(add=(X[:N], None if y is None else y[:N]), keys=rows[:N].tolist())
+    for first in range(0, 5 * MOVED, MOVED):
+        come, go = rows[N + first :][:MOVED], rows[first:][:MOVED]
+        added = (X[come], None if y is None else y[come])
+        report = model.update(add=added, remove=go.tolist(), keys=come.tolist())
+        assert report.retrained == 0
+        assert model.certificate().relative_gap <= 1e-8
+        check_cached_rows(model)
