@@ -15,7 +15,6 @@ from solvers.factor import schur
 from solvers.losses import Losses
 from solvers.motion import B, Walk
 from solvers.robust_losses import BELOW, BEYOND, WITHIN, Sides, Walls
-from solvers.step import largest
 from solvers.tracking import Walls as Stops
 
 Floats = NDArray[np.float64]
@@ -107,22 +106,23 @@ def look(w: Walk, p: Split) -> None:
 
     Loops are such as vector instructions can take, and who is at a wall is looked for only where somebody is.
     """
-    f, low, high, near = w.examples.f, p.walls.low, p.walls.high, w.motion.work
+    f, low, high, near, many = w.examples.f, p.walls.low, p.walls.high, p.near, 0
     for j in range(w.n):
         below, above = abs(f[j] - low[j]), abs(f[j] - high[j])
         closest = below if below < above else above
-        near[j] = 1.0 if closest <= p.near else 0.0
+        many += 1 if closest <= near else 0
     for j in range(w.n):
-        p.proper[j] = (1 if f[j] > high[j] else 0) - (1 if f[j] < low[j] else 0)
-    p.at_wall[:] = False
-    p.counts[AT_WALLS] = 0
-    if largest(near, w.n, 0.0) > 0.0:
-        for j in range(w.n):
-            if near[j] > 0.0:
-                p.at_wall[j] = True
-                p.counts[AT_WALLS] += 1
-                nearest = BELOW if abs(f[j] - low[j]) < abs(f[j] - high[j]) else BEYOND
-                p.proper[j] = nearest if p.sides[j] == WITHIN else WITHIN
+        over, under = np.int8(f[j] > high[j]), np.int8(f[j] < low[j])
+        p.proper[j] = over - under
+    for j in range(w.n):
+        p.at_wall[j] = False
+    p.counts[AT_WALLS] = many
+    for j in range(w.n if many > 0 else 0):
+        below, above = abs(f[j] - low[j]), abs(f[j] - high[j])
+        if below <= near or above <= near:
+            p.at_wall[j] = True
+            nearest = BELOW if below < above else BEYOND
+            p.proper[j] = nearest if p.sides[j] == WITHIN else WITHIN
     p.numbers[OBJECTIVE] = objective(w, p)
 
 

@@ -106,7 +106,7 @@ def joined(logs: list[Log]) -> tuple[Segments, Changes]:
         np.append(np.concatenate([log.first[:s] + pools[i] for i, (log, s, _, _) in enumerate(used)]), pools[-1]),
         np.concatenate([log.changes_before[:s] + changes[i] for i, (log, s, _, _) in enumerate(used)]),
         np.concatenate([log.idle[:s] for log, s, _, _ in used]),
-        np.concatenate([log.slot[:p].astype(np.int32) for log, _, p, _ in used]),
+        np.concatenate([log.slot[:p] for log, _, p, _ in used]),
         np.concatenate([log.start_beta[:p] for log, _, p, _ in used]),
         np.concatenate([log.end_beta[:p] for log, _, p, _ in used]),
     ), Changes(

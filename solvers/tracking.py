@@ -56,7 +56,7 @@ class Log(NamedTuple):
     first: Ints  #: (segments + 1,) where a segment's free examples begin in the pool
     changes_before: Ints  #: (segments,) how many changes came before
     idle: NDArray[np.bool_]  #: (segments,) nobody is free but at an end of his box: b is one of many
-    slot: Ints  #: (pool,) who is free
+    slot: NDArray[np.int32]  #: (pool,) who is free
     start_beta: Floats  #: (pool,)
     end_beta: Floats
     change_rho: Floats  #: (changes,)
@@ -78,7 +78,7 @@ def empty_log(slots: int, segments: int, pool: int) -> Log:
         first=np.zeros(segments + 1, np.int64),
         changes_before=np.empty(segments, np.int64),
         idle=np.empty(segments, np.bool_),
-        slot=np.empty(pool, np.int64),
+        slot=np.empty(pool, np.int32),
         start_beta=np.empty(pool),
         end_beta=np.empty(pool),
         change_rho=np.empty(changes),
@@ -247,14 +247,13 @@ def noted_advance(w: Walk, log: Log, step: float) -> None:
     for k in range(w.factor.size[0]):
         slot = w.factor.slot[k]
         if slot >= 0:
-            log.slot[end], log.start_beta[end] = slot, w.examples.beta[slot]
+            beta = w.examples.beta[slot]
+            log.slot[end], log.start_beta[end], log.end_beta[end] = slot, beta, beta + step * w.motion.dbeta[slot]
             end += 1
     log.start_rho[s], log.start_b[s] = w.clock[RHO], w.clock[B]
     log.changes_before[s] = log.sizes[CHANGES]
     log.idle[s] = is_idle(w, step)
     advance(w, step)
-    for i in range(begin, end):
-        log.end_beta[i] = w.examples.beta[log.slot[i]]
     log.end_rho[s], log.end_b[s] = w.clock[RHO], w.clock[B]
     log.first[s], log.first[s + 1] = begin, end
     log.sizes[SEGMENTS], log.sizes[POOL] = s + 1, end
