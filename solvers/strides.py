@@ -148,7 +148,7 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
     if 2 * m > w.n:
         learn(w, 0, 0)
         return members, -1
-    counters[STRIDE_END] = counters[EVENTS] + (2 * length if w.n > LARGE else length)
+    counters[STRIDE_END] = counters[EVENTS] + (2 * length if w.n > LARGE else length)  # so many the horizon allows for
     horizon = min(clock[RHO], length * horizon)
     clock[LAST] = clock[RHO] - horizon
     m = 0
