@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BLOCK = 256  #: kernel rows computed at once
+CLOSE = 1e-10  #: of the scale of f: further from a kink, rounding cannot have taken an example across it unnoticed
 SPARE = 64  #: places that a factor built afresh has for those who come next
 
 
@@ -95,7 +96,7 @@ def refresh_margin(state: PathState, scale: float, drift: float | None = None) -
         tracked = e.f[free]
         compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, free, state.b)
         drift = float(np.abs(e.f[free] - tracked).max(initial=0.0))
-    close = _close_to_a_kink(e, n, max(1e-7 * scale, 100.0 * drift))
+    close = _close_to_a_kink(e, n, max(CLOSE * scale, 100.0 * drift))
     if close.size > max(BLOCK, free.size):
         refresh(state)
         return
