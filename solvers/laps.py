@@ -21,7 +21,6 @@ from solvers.state import Examples
 LARGE = 2500  #: in larger windows a stride costs much: its length and the care it takes are other ones
 EVENTS_EACH = 20  #: events that each one who moves is taken to make, before there was any
 EVENTS_EACH_OF_LARGE = 3  #: and in a large window, where one stride too many costs more than some who are let through
-WORTH_A_LAP = 10.0  #: of the ratio test's slack of f: who is beyond a kink by less is at it, but for rounding
 LEAST_PACE = 1e-5  #: the part of the path that an event is taken to use up at least
 
 
@@ -53,7 +52,6 @@ def another_lap(w: Walk) -> bool:
     has arrived and stands still.
     """
     e, motion = w.examples, w.motion
-    slack = WORTH_A_LAP * w.tol.f
     off = w.clock[SUM_END]
     for j in range(w.n):
         off -= e.beta[j]
@@ -61,8 +59,8 @@ def another_lap(w: Walk) -> bool:
     for j in range(w.n):
         q = e.seg[j] // 2
         if e.seg[j] & 1 == 0:
-            above = q < e.n_kinks[j] and e.f[j] > e.kinks[j, q] + slack
-            below = q > 0 and e.f[j] < e.kinks[j, q - 1] - slack
+            above = q < e.n_kinks[j] and e.f[j] > e.kinks[j, q] + w.tol.lap
+            below = q > 0 and e.f[j] < e.kinks[j, q - 1] - w.tol.lap
             anybody = anybody or above or below
     if not anybody:
         return False

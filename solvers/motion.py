@@ -51,6 +51,7 @@ class Tolerances(NamedTuple):
     """What counts as equal; absolute, in the units named."""
 
     f: float  #: slack of a kink that the ratio test may use up, in units of f
+    lap: float  #: how far beyond a kink someone must be to be sent back on a lap of his own, in units of f
     beta: float  #: the same for the end of a box, in units of beta
     dependent: float  #: a squared pivot below this, relative to the diagonal, means dependence
     balance: float  #: an imbalance of velocities that counts as none, in units of beta

@@ -229,6 +229,7 @@ def within(w: Walk, p: Split) -> Walk:
     """Return the walk with the tolerances that the clock was set with."""
     slack = Slack(
         p.numbers[TOL_F],
+        p.numbers[TOL_F],
         _RATIO_BETA * p.numbers[LEVEL],
         _DEPENDENT,
         p.numbers[TOL_BALANCE],

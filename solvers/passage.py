@@ -32,6 +32,7 @@ class Settings:
     """Every number the engine decides by; scaled by the problem's own units where it is used."""
 
     ratio_f: float = 1e-11  #: relaxation of kinks in the ratio test, of the largest kink
+    lap: float = 1e-10  #: how far beyond a kink is worth a lap, of the largest kink
     ratio_beta: float = 1e-12  #: relaxation of boxes, of the largest level
     dust: float = 1e-13  #: a free beta this close to an end of its box is at that end, of the largest level
     dependent: float = 2e-15  #: squared pivots below this, of the diagonal, mean dependence; more with many free
@@ -103,8 +104,10 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings
 
 def tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> loop.Tolerances:
     """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
+    rounding = EPS * max(8 * units.speed, units.mass) * units.diagonal
     return loop.Tolerances(
-        f=max(precision * settings.ratio_f * units.kink, EPS * max(8 * units.speed, units.mass) * units.diagonal),
+        f=max(precision * settings.ratio_f * units.kink, rounding),
+        lap=max(precision * settings.lap * units.kink, rounding),
         beta=max(precision * settings.ratio_beta, 1e-18) * units.level,
         dependent=settings.dependent * max(1.0, np.sqrt(state.n_free) / 4),
         balance=max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed),
