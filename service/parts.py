@@ -93,6 +93,9 @@ class Service:
         self.control = Pool("control", 2, settings.max_calls)
         self._begun: tuple[Future[None], Future[None]] | None = None
 
+    def _pools(self) -> tuple[Pool, ...]:
+        return self.readers, self.workers, self.control
+
     def models(self) -> Registry:
         """The models, once they are restored; raises NotReady before."""
         if not self.health.is_restored:
@@ -115,6 +118,8 @@ class Service:
             rehearsed = aside.submit(_rehearse, warm, rehearse)
             restored.result()
             rehearsed.result()
+        for pool in self._pools():
+            pool.start()
         self.health.ask_store(self.store)
         gc.freeze()  # what lives from here to the end need not be walked by every collection
         gc.enable()
@@ -149,7 +154,7 @@ class Service:
     def close(self) -> None:
         """Drain the writers, write snapshots, let go of everything; blocks."""
         self.health.stopping()
-        for pool in (self.readers, self.workers, self.control):
+        for pool in self._pools():
             pool.close()
         self.jobs.stop()
         self.registry.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,7 +28,14 @@ class Pool:
         self._name = name
         self._limit = limit
         self._busy = 0
+        self._size = threads
         self._threads = ThreadPoolExecutor(threads, name)
+
+    def start(self) -> None:
+        """Start the threads now, so that no call waits for its own; blocks until they run."""
+        together = threading.Barrier(self._size)
+        for started in [self._threads.submit(together.wait) for _ in range(self._size)]:
+            started.result()
 
     @contextmanager
     def place(self) -> Iterator[None]:

@@ -104,3 +104,11 @@ def test_a_pool_is_bounded_and_frees_its_places() -> None:
     with pool.place(), pool.place():
         assert asyncio.run(pool.run(sum, (1, 2))) == 3
     pool.close()
+
+
+def test_the_threads_of_a_pool_can_be_started_before_its_first_call() -> None:
+    pool = Pool("early", threads=3, limit=3)
+    pool.start()
+    assert sum(thread.name.startswith("early") for thread in threading.enumerate()) == 3
+    assert asyncio.run(pool.run(sum, (1, 2))) == 3
+    pool.close()
