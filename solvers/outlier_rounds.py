@@ -67,6 +67,7 @@ ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
 MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
 SINCE_EXACT = 100  #: events after which a round ends with an audit
 FEW = 64  #: events that a round may have without being walked in strides
+CROWD = 16  #: when more than so many switch at once, the walk is long and heeds no walls from its start
 
 # Exits, beyond those of solvers.motion and solvers.tracking
 NEED_ROWS, SWITCHES_FULL, INEXACT, ROSE, ENDLESS = range(20, 25)
@@ -114,6 +115,8 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
         if counts[STAGE] == DRIVEN:
             set_clock(w, p, 1.0)
             if crossing:
+                if counts[SWITCHED] - counts[SWITCHED_BEFORE] > CROWD:
+                    w.counters[WHOLE] = 0
                 place_stops_of_round(w, p)
             set_out(w, p)
             counts[STAGE] = WALKING

@@ -15,7 +15,7 @@ from solvers import outlier_tracks as tracks
 from solvers.errors import NotOptimal
 from solvers.losses import Losses
 from solvers.outlier_legs import ConstantLeg, Leg, LinearLeg, Solution
-from solvers.outlier_sides import SWITCHED, THETA, Split
+from solvers.outlier_sides import THETA, Split
 from solvers.outlier_tracks import Constants, Notes, Pull, steps_of_s, steps_of_theta
 from solvers.partition import Partition, Rounds
 from solvers.robust_losses import Walling
@@ -113,9 +113,7 @@ def _constant_legs(notes: Notes, kept: Constants, p: Split) -> tuple[list[Leg], 
     notes = _trimmed(notes)
     legs: list[Leg] = [
         ConstantLeg(start, end, notes.sides[k], Solution(kept.beta[k], notes.seg[k], b))
-        for k, (start, end, b) in enumerate(
-            zip(notes.start.tolist(), notes.end.tolist(), kept.b.tolist(), strict=False)
-        )
+        for k, ((start, end, _), b) in enumerate(zip(notes.values.tolist(), kept.b.tolist(), strict=False))
     ]
     return legs, _jumps(notes, p)
 
@@ -166,8 +164,8 @@ def _linear_legs(
     notes = _trimmed(notes)
     segments, changes = joined([log])
     legs: list[Leg] = []
-    before = [*notes.before.tolist(), [segments.start_rho.size, changes.rho.size]]
-    for k, (start, end) in enumerate(zip(notes.start.tolist(), notes.end.tolist(), strict=True)):
+    before = [*notes.counts[:, :2].tolist(), [segments.start_rho.size, changes.rho.size]]
+    for k, (start, end, _) in enumerate(notes.values.tolist()):
         if k in at_once:
             legs.append(ConstantLeg(start, end, notes.sides[k], at_once[k]))
             continue
@@ -180,27 +178,22 @@ def _linear_legs(
 
 def _jumps(notes: Notes, p: Split) -> list[Jump]:
     """Return the D-steps."""
-    count = int(p.counts[SWITCHED])
-    who, to = p.who[:count].tolist(), p.to[:count].tolist()
-    switched = [0, *notes.switched.tolist()]
-    return [
-        Jump(value, list(zip(who[first:last], to[first:last], strict=True)), count, drop)
-        for value, first, last, count, drop in zip(
-            notes.end.tolist(), switched, switched[1:], notes.rounds.tolist(), notes.drop.tolist(), strict=False
-        )
-    ]
+    switched = list(zip(p.who.tolist(), p.to.tolist(), strict=True))
+    jumps, first = [], 0
+    for k in range(notes.sizes[tracks.JUMPS]):
+        _, value, drop = notes.values[k].tolist()
+        _, _, rounds, last = notes.counts[k].tolist()
+        jumps.append(Jump(value, switched[first:last], rounds, drop))
+        first = last
+    return jumps
 
 
 def _empty_notes(m: int) -> Notes:
     return Notes(
-        np.empty(LEGS),
-        np.empty(LEGS),
+        np.empty((LEGS, 3)),
+        np.empty((LEGS, 4), np.int64),
         np.empty((LEGS, m), np.int8),
         np.empty((LEGS, m), np.int8),
-        np.empty((LEGS, 2), np.int64),
-        np.empty(LEGS),
-        np.empty(LEGS, np.int64),
-        np.empty(LEGS, np.int64),
         np.zeros(tracks.N_SIZES, np.int64),
     )
 
@@ -212,10 +205,8 @@ def _roomier(notes: Notes) -> Notes:
 
 def _trimmed(notes: Notes) -> Notes:
     """Return notes without room for more."""
-    legs, jumps = notes.sizes[tracks.LEGS], notes.sizes[tracks.JUMPS]
-    of_legs = (a[:legs].copy() for a in notes[:5])
-    of_jumps = (a[:jumps].copy() for a in notes[5:8])
-    return Notes._make([*of_legs, *of_jumps, notes.sizes])
+    legs = notes.sizes[tracks.LEGS]
+    return Notes._make([*(a[:legs].copy() for a in notes[:-1]), notes.sizes])
 
 
 def _longer(log: Log) -> Log:

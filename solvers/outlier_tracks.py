@@ -68,18 +68,18 @@ NOTES_FULL, AT_ONCE, STUCK, TIED, LOST, WITH_TIES = range(30, 36)
 LEGS, JUMPS, STILL, FIRST, BEGUN = range(5)
 N_SIZES = 5
 
+# Columns of the values, and of the counts: of the log at the start of the leg, and at the end of the D-step
+START, END, DROP = range(3)
+SEGMENTS_BEFORE, CHANGES_BEFORE, ROUNDS_MADE, SWITCHES_SO_FAR = range(4)
+
 
 class Notes(NamedTuple):
     """What is written down of each leg and of the D-step at its end; room for k of them, n slots."""
 
-    start: Floats  #: (k,) value of the parameter at the start of the leg
-    end: Floats  #: (k,)
-    sides: Sides  #: (k, n)
+    values: Floats  #: (k, 3) of the parameter where the leg starts, and where it ends; the drop of the objective
+    counts: Ints  #: (k, 4) see below
+    sides: Sides  #: (k, n) at the start
     seg: Sides  #: (k, n) places on the staircase at the start
-    before: Ints  #: (k, 2) how many segments and changes the log had at the start
-    drop: Floats  #: (k,) of the objective
-    rounds: Ints  #: (k,)
-    switched: Ints  #: (k,) how many switches there were up to the end of the D-step
     sizes: Ints  #: (5,) legs, D-steps; C-steps in a row without progress; who came to a wall first; 1: it has begun
 
 
@@ -104,7 +104,7 @@ class Constants(NamedTuple):
 def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
     """Note how everyone stands at the start of a leg."""
     k = notes.sizes[LEGS]
-    notes.start[k] = start
+    notes.values[k, START] = start
     for j in range(w.n):
         notes.sides[k, j] = p.sides[j]
         notes.seg[k, j] = w.examples.seg[j]
@@ -126,9 +126,9 @@ def begin_jump(p: Split, notes: Notes) -> None:
 def end_jump(p: Split, notes: Notes) -> None:
     """Note what a D-step did."""
     k = notes.sizes[JUMPS]
-    notes.drop[k] = p.numbers[START_OBJECTIVE] - p.numbers[OBJECTIVE]
-    notes.rounds[k] = p.counts[ROUNDS]
-    notes.switched[k] = p.counts[SWITCHED]
+    notes.values[k, DROP] = p.numbers[START_OBJECTIVE] - p.numbers[OBJECTIVE]
+    notes.counts[k, ROUNDS_MADE] = p.counts[ROUNDS]
+    notes.counts[k, SWITCHES_SO_FAR] = p.counts[SWITCHED]
     notes.sizes[JUMPS] = k + 1
     p.counts[STAGE] = AT_REST
 
@@ -153,16 +153,16 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, in
     while True:
         if p.counts[STAGE] == AT_REST:
             k = notes.sizes[LEGS]
-            if k == notes.start.size:
+            if k == len(notes.values):
                 return NOTES_FULL
             begin_leg(w, p, notes, ends[0])
             keep(w, p, kept, k)
             notes.sizes[LEGS] = k + 1
             nearest = inwards * max(inwards * ends[0], nearest_wall(w, p, zero))
             if inwards * nearest > inwards * ends[1]:
-                notes.end[k] = ends[1]
+                notes.values[k, END] = ends[1]
                 return DONE
-            notes.end[k] = nearest
+            notes.values[k, END] = nearest
             notes.sizes[STILL] = notes.sizes[STILL] + 1 if nearest == ends[0] else 0
             if notes.sizes[STILL] > STANDSTILLS:
                 return STUCK
@@ -212,11 +212,11 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
             return WITH_TIES
     while True:
         if counts[STAGE] == AT_REST:
-            if notes.sizes[LEGS] == notes.start.size:
+            if notes.sizes[LEGS] == len(notes.values):
                 return NOTES_FULL
             begin_leg(w, p, notes, p.numbers[THETA])
-            notes.before[notes.sizes[LEGS], 0] = log.sizes[SEGMENTS]
-            notes.before[notes.sizes[LEGS], 1] = log.sizes[CHANGES]
+            notes.counts[notes.sizes[LEGS], SEGMENTS_BEFORE] = log.sizes[SEGMENTS]
+            notes.counts[notes.sizes[LEGS], CHANGES_BEFORE] = log.sizes[CHANGES]
             leave_for(w, p, pull, end)
             counts[STAGE] = LEAVING
         if counts[STAGE] == LEAVING:
@@ -238,7 +238,7 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
                 return LOST
             if outcome != DONE and outcome != STOPPED:
                 return outcome
-            nothing = log.sizes[SEGMENTS] == notes.before[notes.sizes[LEGS], 0]
+            nothing = log.sizes[SEGMENTS] == notes.counts[notes.sizes[LEGS], SEGMENTS_BEFORE]
             arrive(w, p, pull, notes, end, outcome == STOPPED)
             counts[STAGE] = STOPPING
             if nothing:
@@ -328,12 +328,13 @@ def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: boo
     k = notes.sizes[LEGS]
     note_events(w, p)
     rho = w.clock[RHO] if stopped else 0.0
-    theta = end + (notes.start[k] - end) * rho
+    start = notes.values[k, START]
+    theta = end + (start - end) * rho
     p.numbers[THETA] = theta
-    notes.end[k] = theta
+    notes.values[k, END] = theta
     notes.sizes[LEGS] = k + 1
     notes.sizes[FIRST] = w.counters[WHO] if stopped else -1
-    notes.sizes[STILL] = notes.sizes[STILL] + 1 if notes.start[k] - theta <= STANDSTILL else 0
+    notes.sizes[STILL] = notes.sizes[STILL] + 1 if start - theta <= STANDSTILL else 0
     for i in range(pull.size[0]):
         place_levels(w, p, pull.who[i], theta)
     put_on_levels(w, SNAP * p.numbers[LEVEL])

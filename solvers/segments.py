@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.tracking import CHANGES, POOL, SEGMENTS, Log
+from solvers.tracking import Log
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -95,23 +95,21 @@ def places(start: Ints, changes: Changes, count: int) -> Ints:
 
 def joined(logs: list[Log]) -> tuple[Segments, Changes]:
     """Put the parts of a log together."""
-    used = [(log, int(log.sizes[SEGMENTS]), int(log.sizes[POOL]), int(log.sizes[CHANGES])) for log in logs]
-    pools = np.cumsum([0, *(p for _, _, p, _ in used)])
-    changes = np.cumsum([0, *(c for _, _, _, c in used)])
+    used = [(log, *log.sizes.tolist()) for log in logs]
+    before = np.cumsum([(0, 0), *((p, c) for _, _, p, c in used)], axis=0)
+    ends = np.concatenate([log.ends[:s] for log, s, _, _ in used]).T.copy()
+    first, changes_before = np.concatenate([log.before[:s] + before[i] for i, (log, s, _, _) in enumerate(used)]).T
+    beta = np.concatenate([log.beta[:p] for log, _, p, _ in used]).T.copy()
+    change = np.concatenate([log.change[:c] for log, _, _, c in used]).T.copy()
     return Segments(
-        np.concatenate([log.start_rho[:s] for log, s, _, _ in used]),
-        np.concatenate([log.end_rho[:s] for log, s, _, _ in used]),
-        np.concatenate([log.start_b[:s] for log, s, _, _ in used]),
-        np.concatenate([log.end_b[:s] for log, s, _, _ in used]),
-        np.append(np.concatenate([log.first[:s] + pools[i] for i, (log, s, _, _) in enumerate(used)]), pools[-1]),
-        np.concatenate([log.changes_before[:s] + changes[i] for i, (log, s, _, _) in enumerate(used)]),
-        np.concatenate([log.idle[:s] for log, s, _, _ in used]),
-        np.concatenate([log.slot[:p] for log, _, p, _ in used]),
-        np.concatenate([log.start_beta[:p] for log, _, p, _ in used]),
-        np.concatenate([log.end_beta[:p] for log, _, p, _ in used]),
-    ), Changes(
-        np.concatenate([log.change_rho[:c] for log, _, _, c in used]),
-        np.concatenate([log.change_slot[:c] for log, _, _, c in used]),
-        np.concatenate([log.change_from[:c] for log, _, _, c in used]),
-        np.concatenate([log.change_to[:c] for log, _, _, c in used]),
-    )
+        start_rho=ends[0],
+        end_rho=ends[2],
+        start_b=ends[1],
+        end_b=ends[3],
+        first=np.append(first, before[-1, 0]),
+        changes_before=changes_before.copy(),
+        idle=np.concatenate([log.idle[:s] for log, s, _, _ in used]),
+        slot=np.concatenate([log.slot[:p] for log, _, p, _ in used]),
+        start_beta=beta[0],
+        end_beta=beta[1],
+    ), Changes(np.concatenate([log.change_rho[:c] for log, _, _, c in used]), *change)

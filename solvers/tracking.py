@@ -49,20 +49,13 @@ SEGMENTS, POOL, CHANGES = range(3)
 class Log(NamedTuple):
     """What is written down; room for some, and how much of it is used."""
 
-    start_rho: Floats  #: (segments,)
-    end_rho: Floats
-    start_b: Floats
-    end_b: Floats
-    first: Ints  #: (segments + 1,) where a segment's free examples begin in the pool
-    changes_before: Ints  #: (segments,) how many changes came before
+    ends: Floats  #: (segments, 4) rho and b where it starts, rho and b where it ends
+    before: Ints  #: (segments, 2) how much of the pool, and how many changes, came before
     idle: NDArray[np.bool_]  #: (segments,) nobody is free but at an end of his box: b is one of many
     slot: NDArray[np.int32]  #: (pool,) who is free
-    start_beta: Floats  #: (pool,)
-    end_beta: Floats
+    beta: Floats  #: (pool, 2) where the segment starts, and where it ends
     change_rho: Floats  #: (changes,)
-    change_slot: Ints
-    change_from: Ints  #: place on the staircase before, see ``solvers.state``
-    change_to: Ints
+    change: Ints  #: (changes, 3) slot, place on the staircase before and after, see ``solvers.state``
     sizes: Ints  #: (3,) used: segments, pool, changes
     seen: Ints  #: (slots,) everyone's place as it was last noted
 
@@ -71,20 +64,13 @@ def empty_log(slots: int, segments: int, pool: int) -> Log:
     """Return a log with room for ``segments`` segments that have ``pool`` free examples together."""
     changes = 2 * segments + slots
     return Log(
-        start_rho=np.empty(segments),
-        end_rho=np.empty(segments),
-        start_b=np.empty(segments),
-        end_b=np.empty(segments),
-        first=np.zeros(segments + 1, np.int64),
-        changes_before=np.empty(segments, np.int64),
+        ends=np.empty((segments, 4)),
+        before=np.empty((segments, 2), np.int64),
         idle=np.empty(segments, np.bool_),
         slot=np.empty(pool, np.int32),
-        start_beta=np.empty(pool),
-        end_beta=np.empty(pool),
+        beta=np.empty((pool, 2)),
         change_rho=np.empty(changes),
-        change_slot=np.empty(changes, np.int64),
-        change_from=np.empty(changes, np.int64),
-        change_to=np.empty(changes, np.int64),
+        change=np.empty((changes, 3), np.int64),
         sizes=np.zeros(3, np.int64),
         seen=np.empty(slots, np.int64),
     )
@@ -135,10 +121,12 @@ def track_path(w: Walk, log: Log, walls: Walls) -> int:
         stopped = is_at_wall(w, walls, who, side)
         if stopped:
             step = min(step, way_to_wall(w, walls, who, side) / abs(w.motion.df[who]))
-        if step > w.tol.zero_step:
-            noted_advance(w, log, step)
-        else:
-            advance(w, step)
+        noted = step > w.tol.zero_step
+        if noted:
+            note_start(w, log, step)
+        advance(w, step)
+        if noted:
+            note_end(w, log)
         if who < 0:
             return DONE
         counters[WHO], counters[SIDE] = who, side
@@ -157,7 +145,7 @@ def note_places(w: Walk, log: Log) -> None:
 @inlined
 def no_room(w: Walk, log: Log) -> bool:
     """Say whether one more segment may not fit."""
-    full: bool = log.sizes[SEGMENTS] >= log.start_rho.size or log.sizes[POOL] + w.factor.size[1] + 1 > log.slot.size
+    full: bool = log.sizes[SEGMENTS] >= log.idle.size or log.sizes[POOL] + w.factor.size[1] + 1 > log.slot.size
     return full
 
 
@@ -232,31 +220,34 @@ def note_change(w: Walk, log: Log, slot: int) -> None:
     before, after = log.seen[slot], w.examples.seg[slot]
     if before != after:
         i = log.sizes[CHANGES]
-        log.change_rho[i], log.change_slot[i] = w.clock[RHO], slot
-        log.change_from[i], log.change_to[i] = before, after
+        log.change_rho[i] = w.clock[RHO]
+        log.change[i, 0], log.change[i, 1], log.change[i, 2] = slot, before, after
         log.seen[slot] = after
         log.sizes[CHANGES] = i + 1
 
 
 @inlined
-def noted_advance(w: Walk, log: Log, step: float) -> None:
-    """Move everyone by ``step``, and write the segment down."""
-    s = log.sizes[SEGMENTS]
-    begin = log.sizes[POOL]
-    end = begin
+def note_start(w: Walk, log: Log, step: float) -> None:
+    """Write down where a segment starts, and which way the free betas go with a ``step``."""
+    s, end = log.sizes[SEGMENTS], log.sizes[POOL]
+    log.ends[s, 0], log.ends[s, 1] = w.clock[RHO], w.clock[B]
+    log.before[s, 0], log.before[s, 1] = end, log.sizes[CHANGES]
+    log.idle[s] = is_idle(w, step)
     for k in range(w.factor.size[0]):
         slot = w.factor.slot[k]
         if slot >= 0:
             beta = w.examples.beta[slot]
-            log.slot[end], log.start_beta[end], log.end_beta[end] = slot, beta, beta + step * w.motion.dbeta[slot]
+            log.slot[end], log.beta[end, 0], log.beta[end, 1] = slot, beta, beta + step * w.motion.dbeta[slot]
             end += 1
-    log.start_rho[s], log.start_b[s] = w.clock[RHO], w.clock[B]
-    log.changes_before[s] = log.sizes[CHANGES]
-    log.idle[s] = is_idle(w, step)
-    advance(w, step)
-    log.end_rho[s], log.end_b[s] = w.clock[RHO], w.clock[B]
-    log.first[s], log.first[s + 1] = begin, end
-    log.sizes[SEGMENTS], log.sizes[POOL] = s + 1, end
+    log.sizes[POOL] = end
+
+
+@inlined
+def note_end(w: Walk, log: Log) -> None:
+    """Write down where a segment ends."""
+    s = log.sizes[SEGMENTS]
+    log.ends[s, 2], log.ends[s, 3] = w.clock[RHO], w.clock[B]
+    log.sizes[SEGMENTS] = s + 1
 
 
 @inlined
