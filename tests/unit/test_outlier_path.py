@@ -13,6 +13,7 @@ from solvers import IncrementalSVC, IncrementalSVR
 from solvers.cccp import cccp
 from solvers.live_estimator import LiveEstimator
 from solvers.outlier_path import OutlierPath
+from solvers.outlier_rounds import CROWD
 from solvers.outlier_steps import SEGMENTS
 from solvers.robust_losses import Parameter
 from tests.oracle import Kernel, Matrix, Vector
@@ -331,6 +332,20 @@ def test_a_cascade_is_one_walk() -> None:
     assert max(len(jump.switched) for jump in jumps) > 1
     assert sum(jump.rounds for jump in jumps) <= 1.1 * len(jumps)
     assert (path.drops > 0.0).all()
+
+
+def test_a_crowd_at_its_wall_switches_in_one_walk() -> None:
+    """One feature tells the labels but for the wrong ones, which all have a margin of -1 and give way together."""
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(200) < 0.5, -1.0, 1.0)
+    X, y = np.column_stack([x, 0.6 * rng.normal(size=(200, 4))]), np.where(rng.random(200) < 0.15, -x, x)
+    model = IncrementalSVC(C=1.0, kernel="linear", fit_intercept=False).fit(X, y)
+    path = model.outlier_path("s")
+    (jump,) = path.walked.jumps
+    assert len(jump.switched) > CROWD
+    assert jump.rounds == 1
+    assert path.outliers() == [model.keys_[j] for j in np.flatnonzero(x != y)]
+    assert judge_labels(path.at(path.end), Kernel("linear"), 1.0, 0.0, path.end).violation <= STRICT
 
 
 def test_examples_held_at_their_wall_switch_once() -> None:
