@@ -21,8 +21,6 @@ from service.settings import Settings
 
 DIRECTORY = "rehearsal"
 """Below the data directory."""
-TIMES = 8
-"""Of each question: the interpreter is quick with what it has run that often."""
 _X = [[0.0, 0.0], [0.0, 1.0], [2.0, 2.0], [3.0, 2.0], [1.0, 1.0], [2.0, 0.0]]
 _Y = [-1, -1, 1, 1, 1, -1]
 _KEYS = ["a", "b", "c", "d", "e", "f"]
@@ -44,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 def rehearse(data_dir: Path, create: Callable[[Settings], FastAPI]) -> None:
-    """Play every request; blocks. A failure is logged and costs nothing but a slower first request."""
+    """Play every request once; blocks. A failure is logged and costs nothing but a slower first request."""
     place = data_dir / DIRECTORY
     try:
         shutil.rmtree(place, ignore_errors=True)  # of a start that was cut off
@@ -57,7 +55,7 @@ def rehearse(data_dir: Path, create: Callable[[Settings], FastAPI]) -> None:
 
 
 def play(place: Path, create: Callable[[Settings], FastAPI]) -> None:
-    """Play every request to an application in ``place``, with default settings whatever the environment says.
+    """Play every request once to an application in ``place``, with default settings whatever the environment says.
 
     Raises RuntimeError if one is refused.
     """
@@ -72,10 +70,9 @@ def play(place: Path, create: Callable[[Settings], FastAPI]) -> None:
 
 async def _ask_all(app: FastAPI) -> None:
     for method, path, body in REQUESTS:
-        for _ in range(TIMES if method == "GET" or path.endswith("/predict") else 1):
-            status = await _ask(app, method, path, b"" if body is None else json.dumps(body).encode())
-            if status >= 400:
-                raise RuntimeError(f"{method} {path} was answered {status}")
+        status = await _ask(app, method, path, b"" if body is None else json.dumps(body).encode())
+        if status >= 400:
+            raise RuntimeError(f"{method} {path} was answered {status}")
 
 
 async def _ask(app: FastAPI, method: str, path: str, body: bytes) -> int:
