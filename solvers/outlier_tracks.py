@@ -77,7 +77,7 @@ class Notes(NamedTuple):
     """What is written down of each leg and of the D-step at its end; room for k of them, n slots."""
 
     values: Floats  #: (k, 3) of the parameter where the leg starts, and where it ends; the drop of the objective
-    counts: Ints  #: (k, 4) see below
+    counts: Ints  #: (k, 4) named above
     sides: Sides  #: (k, n) at the start
     seg: Sides  #: (k, n) places on the staircase at the start
     sizes: Ints  #: (5,) legs, D-steps; C-steps in a row without progress; who came to a wall first; 1: it has begun

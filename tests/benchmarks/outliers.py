@@ -1,7 +1,7 @@
 """Tables 3 to 6 and Figure 6 of [Suzumura et al.]: outlier paths beside the concave-convex procedure.
 
 Each set is split at random into 40% training, 30% validation and 30% test: forty times, where the paper has ten, whose
-mean varies by about 0.006 from ten to ten. Classification: 15% of the training and validation labels are flipped.
+mean has a standard error of 0.005 to 0.01. Classification: 15% of the training and validation labels are flipped.
 Regression: features in [-1, 1], targets of mean 0 and variance 1, 5% of the training and validation examples get noise
 U(-2, 2) in their features and N(0, 10^2) in their targets. The validation error chooses C in 1e-2..1e2 and, along a
 path, the breakpoint, for the procedure one of five candidates; gamma = 1 / d, no intercept. Both are compiled, and
