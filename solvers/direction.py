@@ -79,8 +79,12 @@ def along_row(w: Walk, coefficients: Floats, slot: int) -> float:
 
 @compiled
 def add_rows(w: Walk, coefficients: Floats, out: Floats, n: int) -> None:
-    """Add the kernel rows of the free examples, times ``coefficients`` by position, to ``out``, below slot ``n``."""
-    fac, rows, row_of = w.factor, w.rows, w.row_of
+    """Add the kernel rows of the free examples, times ``coefficients`` by position, to ``out``, below slot ``n``.
+
+    That is everyone, or in a narrow walk those who are near.
+    """
+    fac, row_of = w.factor, w.row_of
+    rows = w.seen_rows if w.members.size > 0 and n == w.n_seen else w.rows
     size = fac.size[0]
     k = 0
     while k < size:

@@ -146,16 +146,21 @@ def append(fac: Factor, column: Floats, pivot2: float, slot: int, rhs: float) ->
 
 @compiled
 def delete(fac: Factor, slot: int) -> None:
-    """Take an example out: its row is rotated into those below it, its position is left dead."""
-    R, y = fac.R, fac.y
+    """Take an example out: its row is rotated into those below it, its position is left dead.
+
+    What solving forward would make of its column of the block, without itself, is left in ``column``: its column of the
+    factor, rotated with the rest.
+    """
+    R, y, column = fac.R, fac.y, fac.column
     n = fac.size[0]
     p = fac.position[slot]
     x = fac.work
     for j in range(p + 1, n):
         x[j] = R[p, j]
         R[p, j] = 0.0
-    x_rhs, x_one = y[0, p], y[1, p]
+    x_rhs, x_one, x_own = y[0, p], y[1, p], R[p, p]
     for k in range(p + 1, n):
+        column[k] = 0.0
         if x[k] == 0.0:
             continue
         r = np.sqrt(R[k, k] * R[k, k] + x[k] * x[k])
@@ -172,8 +177,12 @@ def delete(fac: Factor, slot: int) -> None:
         t = y[1, k]
         y[1, k] = c * t + s * x_one
         x_one = c * x_one - s * t
+        column[k] = s * x_own
+        x_own = c * x_own
     for k in range(p):
+        column[k] = R[k, p]
         R[k, p] = 0.0
+    column[p] = 0.0
     R[p, p] = 1.0
     y[0, p] = 0.0
     y[1, p] = 0.0

@@ -100,6 +100,8 @@ def refresh_margin(state: PathState, scale: float, drift: float | None = None) -
         drift = float(np.abs(e.f[free] - tracked).max(initial=0.0))
     band = max(CLOSE * scale, UPDATES * drift)
     close = _close_to_a_kink(e, n, band)
+    if close.size == 0:
+        return
     if close.size > max(BLOCK, free.size):
         if band > CLOSE * scale:
             refresh(state)

@@ -69,18 +69,26 @@ def meet(state: PathState, slots: Ints) -> None:
     examples' own rows.
     """
     e, n, rows = state.examples, state.n_slots, state.rows
-    columns = np.flatnonzero((e.beta[:n] != 0.0) | (rows.row_of[:n] >= 0))
-    if slots.size <= BLOCK and (n <= LARGE or columns.size > MANY * n):
+    if slots.size <= BLOCK and (n <= LARGE or columns_that_count(state).size > MANY * n):
         rows.clock += 1
         held, slots = cache_what_fits(state, slots, state.free_slots())
         compute_f(e.f, e.beta[:n], rows.values, rows.row_of, held, state.b)
         rows.update_columns(held, np.arange(n), rows.values, rows.row_of[held])
+    if slots.size == 0:
+        return
+    columns = columns_that_count(state)
     XT = state.XT[:, columns]
     for start in range(0, slots.size, BLOCK):
         part = slots[start : start + BLOCK]
         block = state.kernel.matrix(state.features(part), XT)
         e.f[part] = times(block, e.beta[columns]) + state.b
         rows.update_columns(part, columns, block, np.arange(part.size))
+
+
+def columns_that_count(state: PathState) -> Ints:
+    """Return who has a coefficient or a kernel row: whose kernel values with new examples are needed at once."""
+    n = state.n_slots
+    return np.flatnonzero((state.examples.beta[:n] != 0.0) | (state.rows.row_of[:n] >= 0))
 
 
 def place(state: PathState, slots: Ints) -> None:

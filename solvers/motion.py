@@ -13,6 +13,7 @@ from solvers.state import Examples, Motion
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 # Exits of the loop
 DONE, NEED_ROW, NEED_ROOM, STALLED, UNBALANCED, INDEFINITE, CANCELLED, EXHAUSTED, STRIDE = range(9)
@@ -71,7 +72,8 @@ class Walk(NamedTuple):
     factor: Factor
     rows: Floats  #: kernel rows at hand
     row_of: Ints  #: the row of a slot, -1: not at hand
-    columns: Ints  #: in a narrow walk, how many columns of its row a slot has at hand
+    seen_rows: Floats  #: in a narrow walk, the first ``n_seen`` columns of the rows, side by side in memory
+    is_whole: Bools  #: in a narrow walk, whose row has the other columns too, so that ``rows`` has it
     members: Ints  #: in a narrow walk, whose slot each one has in the whole; empty: all walk
     parent_rows: Floats  #: in a narrow walk, the cached rows of the whole
     parent_row_of: Ints

@@ -10,7 +10,7 @@ from solvers.direction import find_rates
 from solvers.factor import Factor
 from solvers.laps import let_through
 from solvers.motion import DB, DRIFT, EVENTS, FRESH, RHO, ROWS, STRIDE_END, B, Walk
-from solvers.sides import gather_columns
+from solvers.sides import gather_seen
 from solvers.state import Examples, Motion
 
 Floats = NDArray[np.float64]
@@ -29,6 +29,7 @@ def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
     for i in range(m):
         local[members[i]] = i
     rename(fac.slot, fac.size[0], local, position)
+    rows, seen_rows = room_for_rows(w.scratch, fac.size[1] + w.counters[STRIDE_END] - w.counters[EVENTS] + 1, m, n_seen)
     near = Walk(
         m,
         n_seen,
@@ -57,9 +58,10 @@ def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
             np.empty(m),
         ),
         Factor(fac.R, fac.y, fac.column, fac.work, fac.slot, position, fac.size),
-        room_for_rows(w.scratch, fac.size[1] + w.counters[STRIDE_END] - w.counters[EVENTS] + 1, m),
+        rows,
         np.full(m, -1, np.int64),
-        np.zeros(m, np.int64),
+        seen_rows,
+        np.zeros(m, np.bool_),
         members,
         w.rows,
         w.row_of,
@@ -71,16 +73,17 @@ def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
     w.counters[ROWS] = 0
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:
-            gather_columns(near, fac.slot[k], 0, n_seen)
+            gather_seen(near, fac.slot[k])
     return near
 
 
 @compiled_allocating
-def room_for_rows(scratch: Floats, rows: int, m: int) -> Floats:
-    """Return an array (rows, m) in the scratch memory, or a new one where that is too small."""
-    if rows * m <= scratch.size:
-        return scratch[: rows * m].reshape((rows, m))
-    return np.empty((rows, m))
+def room_for_rows(scratch: Floats, rows: int, m: int, n_seen: int) -> tuple[Floats, Floats]:
+    """Return arrays (rows, m) and (rows, n_seen) in the scratch memory, or new ones where that is too small."""
+    if rows * (m + n_seen) > scratch.size:
+        return np.empty((rows, m)), np.empty((rows, n_seen))
+    seen, whole = rows * n_seen, rows * (n_seen + m)
+    return scratch[seen:whole].reshape((rows, m)), scratch[:seen].reshape((rows, n_seen))
 
 
 @compiled

@@ -126,8 +126,7 @@ def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk
     counters = np.zeros(loop.N_COUNTERS, np.int64)
     counters[loop.WHO] = -1
     counters[loop.BUDGET] = 50 * n + 10_000
-    nobody = np.empty(0, np.int64)
-    rows = state.rows
+    rows, nobody = state.rows, np.empty(0, np.int64)
     return loop.Walk(
         n,
         n,
@@ -138,7 +137,8 @@ def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk
         state.factor,
         rows.values,
         rows.row_of,
-        nobody,
+        rows.values,
+        np.empty(0, np.bool_),
         nobody,
         rows.values,
         rows.row_of,

@@ -50,51 +50,63 @@ def change_side(w: Walk, slot: int, side: int) -> int:
 @compiled
 def gather_row(w: Walk, slot: int) -> bool:
     """In a stride, pick an example's row out of the cached row of the whole, if there is one."""
-    return gather_columns(w, slot, 0, w.n)
+    if w.members.size == 0 or not gather_seen(w, slot):
+        return False
+    complete_row(w, slot)
+    return True
 
 
 @compiled
-def gather_columns(w: Walk, slot: int, first: int, last: int) -> bool:
-    """In a stride, pick some columns of an example's row out of the cached row of the whole, if there is one."""
-    if w.members.size == 0:
-        return False
+def gather_seen(w: Walk, slot: int) -> bool:
+    """In a stride, pick the columns of those who are near out of the cached row of the whole, if there is one."""
     parent = w.parent_row_of[w.members[slot]]
-    if w.row_of[slot] < 0:
-        if parent < 0 or w.counters[ROWS] >= w.rows.shape[0]:
-            return False
-        w.row_of[slot] = w.counters[ROWS]
-        w.counters[ROWS] += 1
-    row, out = w.parent_rows[parent], w.rows[w.row_of[slot]]
-    for j in range(first, last):
+    if parent < 0 or w.counters[ROWS] >= w.rows.shape[0]:
+        return False
+    w.row_of[slot] = w.counters[ROWS]
+    w.counters[ROWS] += 1
+    row, out = w.parent_rows[parent], w.seen_rows[w.row_of[slot]]
+    for j in range(w.n_seen):
         out[j] = row[w.members[j]]
-    w.columns[slot] = last
     return True
 
 
 @compiled
 def complete_row(w: Walk, slot: int) -> None:
-    """Pick the rest of a row that had only the columns of those who are near."""
-    if w.members.size > 0 and w.columns[slot] < w.n:
-        gather_columns(w, slot, w.columns[slot], w.n)
+    """Pick all of a row that was there only for those who are near."""
+    if w.members.size == 0 or w.is_whole[slot]:
+        return
+    row, out = w.parent_rows[w.parent_row_of[w.members[slot]]], w.rows[w.row_of[slot]]
+    for j in range(w.n):
+        out[j] = row[w.members[j]]
+    w.is_whole[slot] = True
 
 
 @inlined
 def leave(w: Walk, slot: int, side: int) -> None:
     """A free example has reached an end of its box: the upper end leads to the piece left of its kink."""
-    e, motion = w.examples, w.motion
+    e, motion, fac = w.examples, w.motion, w.factor
     complete_row(w, slot)
-    delete(w.factor, slot)
-    if w.factor.size[0] - w.factor.size[1] > 4 + w.factor.size[1] // 8:
-        compact(w.factor)
+    delete(fac, slot)
     e.beta[slot] = motion.high[slot] if side > 0 else motion.low[slot]
     e.seg[slot] += -1 if side > 0 else 1
     motion.dbeta[slot] = 0.0
     motion.v[slot] = 0.0
     set_limits(w, slot)
-    change = set_velocity(w, slot)
-    if change != 0.0:
-        add_to_drive(w, slot, change)
-        resolve(w)
+    v = set_velocity(w, slot)
+    if v != 0.0:
+        solve_for_drive(w, -v)
+        add_to_drive(w, slot, v)
+    if fac.size[0] - fac.size[1] > 4 + fac.size[1] // 8:
+        compact(fac)
+
+
+@inlined
+def solve_for_drive(w: Walk, v: float) -> None:
+    """Somebody whose forward-solved column is ready is not in the block, and no longer drives it with velocity ``v``."""
+    fac = w.factor
+    kappa = w.kappa if w.intercept else 0.0
+    for k in range(fac.size[0]):
+        fac.y[0, k] += v * (fac.column[k] - kappa * fac.y[1, k])
 
 
 @inlined
@@ -128,12 +140,9 @@ def enter(w: Walk, slot: int, side: int) -> int:
 def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
     """Put an example whose forward-solved column is ready into the free block."""
     e, motion, fac = w.examples, w.motion, w.factor
-    n = fac.size[0]
     v = motion.v[slot]
     if v != 0.0:
-        kappa = w.kappa if w.intercept else 0.0
-        for k in range(n):
-            fac.y[0, k] += v * (fac.column[k] - kappa * fac.y[1, k])
+        solve_for_drive(w, v)
         add_to_drive(w, slot, -v)
         w.clock[SUM_V] -= v
         motion.v[slot] = 0.0

@@ -202,8 +202,7 @@ class PathState:
         return Losses(e.kinks[slots], e.levels[slots], e.n_kinks[slots])
 
     def release(self, slots: Ints) -> None:
-        """Take back the slots of examples that have left; their beta must be 0."""
-        self.drop_losses(slots)
+        """Take back the slots of examples that have left; they have no loss any more, and their beta is 0."""
         self.examples.beta[slots] = 0.0
         self.rows.forget(slots)
         self.vacant.extend(slots[::-1].tolist())

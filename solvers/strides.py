@@ -50,6 +50,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_LAPS = 4  #: how often those who were let through are sent back before the walk is judged
+HALVINGS = 10  #: of a stride that most would be members of, where it is a long way for all to walk ...
+SHARE = 0.125  #: ... until no more than this share would be
 SHORT = 20  #: events of a short stride, where an ordinary one would have far more members
 FEWER = 3  #: that is, more than so many times as many
 REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
@@ -121,8 +123,8 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
     """Plan a stride: return its members, those who might meet a limit first, the other free ones last, and how many
     are first.
 
-    The number is -1 where nearly everyone would be a member, or where few events are expected (the first
-    ``counters[WHOLE]``), so that all may walk.
+    The number is -1 where most would be members, even if the stride were much shorter, or where few events are expected
+    (the first ``counters[WHOLE]``), so that all may walk.
     """
     clock, counters = w.clock, w.counters
     counters[STRIDE_END] = counters[EVENTS] + SHORT
@@ -145,11 +147,16 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
     few = w.n > LARGE or near <= FEWER * nearer + w.n // 16
     length = ordinary if counters[LAPS] == 0 and few else SHORT
     m = near if length == ordinary else nearer
+    horizon = min(clock[RHO], length * horizon)
+    if 2 * m > w.n and w.n * w.factor.size[1] >= WHOLE_WORK:
+        for _ in range(HALVINGS):
+            if m > SHARE * w.n:
+                horizon *= 0.5
+                m = count_below(soon, w.n, horizon)
     if 2 * m > w.n:
         learn(w, 0, 0)
         return members, -1
     counters[STRIDE_END] = counters[EVENTS] + (2 * length if w.n > LARGE else length)  # so many the horizon allows for
-    horizon = min(clock[RHO], length * horizon)
     clock[LAST] = clock[RHO] - horizon
     m = 0
     for j in range(w.n):

@@ -246,8 +246,8 @@ class Window:
         self._y[slots] = y
         self._weight[slots] = weights
         self._side[slots] = sides
-        for key, slot in zip(keys, slots, strict=True):
-            self.keys[key] = int(slot)
+        for key, slot in zip(keys, slots.tolist(), strict=True):
+            self.keys[key] = slot
             if isinstance(key, int) and key >= self.next_key:
                 self.next_key = key + 1
 
