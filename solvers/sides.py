@@ -102,7 +102,7 @@ def leave(w: Walk, slot: int, side: int) -> None:
 
 @inlined
 def solve_for_drive(w: Walk, v: float) -> None:
-    """Somebody whose forward-solved column is ready is not in the block, and no longer drives it with velocity ``v``."""
+    """Somebody who is not in the block, but whose forward-solved column is ready, no longer drives it with ``v``."""
     fac = w.factor
     kappa = w.kappa if w.intercept else 0.0
     for k in range(fac.size[0]):
