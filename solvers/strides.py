@@ -50,8 +50,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_LAPS = 4  #: how often those who were let through are sent back before the walk is judged
-HALVINGS = 10  #: of a stride that most would be members of, where it is a long way for all to walk ...
-SHARE = 0.125  #: ... until no more than this share would be
+HALVINGS = 10  #: of a stride with too many members, where it would be work for all to walk ...
+SHARE = 0.125  #: ... until no more than this share are
 SHORT = 20  #: events of a short stride, where an ordinary one would have far more members
 FEWER = 3  #: that is, more than so many times as many
 REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
@@ -67,7 +67,9 @@ LOST = 4  #: one in so many: who is near cannot be told at present, and all walk
 ALL = 4 * STRIDE_EVENTS  #: ... for so many events
 WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
 SMALL = 600  #: and those smaller than this, while few are free: strides would save little, and make more events
-WHOLE_WORK = 30_000  #: few are free as long as that many products make an event
+WHOLE_WORK = 30_000  #: few are free as long as that many products make an event;
+HARD_WORK = 100_000  #: from so many on, too many to go with more than half of the window,
+HEAVY_WORK = 500_000  #: and from so many on, with more than the share
 
 
 @compiled_allocating
@@ -148,7 +150,7 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
     length = ordinary if counters[LAPS] == 0 and few else SHORT
     m = near if length == ordinary else nearer
     horizon = min(clock[RHO], length * horizon)
-    if 2 * m > w.n and w.n * w.factor.size[1] >= WHOLE_WORK:
+    if w.n * w.factor.size[1] >= (HARD_WORK if 2 * m > w.n else HEAVY_WORK):
         for _ in range(HALVINGS):
             if m > SHARE * w.n:
                 horizon *= 0.5
