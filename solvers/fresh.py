@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 
 BLOCK = 256  #: kernel rows computed at once
 CLOSE = 1e-10  #: of the scale of f: further from a kink, rounding cannot have taken an example across it unnoticed
-UPDATES = 100.0  #: a bound example is taken to be off by as much as so many updates put a free one
+UNSEEN = 10.0  #: a bound example is taken to be off by so many times as much as free ones were found to be
 SPARE = 64  #: places that a factor built afresh has for those who come next
 
 
@@ -83,14 +83,15 @@ def refresh(state: PathState) -> None:
     support = np.flatnonzero(state.examples.beta[:n])
     state.examples.f[:n] = combine(state, support, state.examples.beta[support]) + state.b
     state.events_since_refresh = 0
+    state.drift = 0.0
 
 
 def refresh_margin(state: PathState, scale: float, drift: float | None = None) -> None:
     """Compute the f of the free examples afresh, and of those bound ones that stand close to a kink.
 
     What decides about optimality is there; an error in the f of the others is no harm while it is small. Nor is it in
-    a crowd there, which would cost as much as everyone, unless the free ones were far off. ``scale`` is that of f;
-    ``drift`` how far off the free ones were, where they have been computed already.
+    a crowd there, which would cost as much as everyone, unless the free ones have been far off since everyone was
+    computed. ``scale`` is that of f; ``drift`` how far off the free ones were now, where they are computed already.
     """
     e, n = state.examples, state.n_slots
     free = state.free_slots()
@@ -98,7 +99,8 @@ def refresh_margin(state: PathState, scale: float, drift: float | None = None) -
         tracked = e.f[free]
         compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, free, state.b)
         drift = float(np.abs(e.f[free] - tracked).max(initial=0.0))
-    band = max(CLOSE * scale, UPDATES * drift)
+    state.drift += drift
+    band = max(CLOSE * scale, UNSEEN * state.drift)
     close = _close_to_a_kink(e, n, band)
     if close.size == 0:
         return

@@ -132,11 +132,12 @@ def main(arguments: list[str] | None = None) -> int:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--draws", type=int, default=400, help="draws of each line")
     parser.add_argument("--seed", type=int, default=0, help="the first of the draws")
     parser.add_argument("--C", type=float, default=10.0)
     parser.add_argument("--gamma", type=float, default=0.5)
     options = parser.parse_args(arguments)
-    sizes, draws = ((1, 10, 50), 10) if options.quick else ((1, 2, 5, 10, 20, 30, 40, 50), 100)
+    sizes, draws = ((1, 10, 50), 10) if options.quick else ((1, 2, 5, 10, 20, 30, 40, 50), options.draws)
     lines, over = [], []
     with threadpool_limits(limits=1):
         trial("both", 1, 0, options.C, options.gamma)  # compile before anything is timed
