@@ -32,7 +32,6 @@ def need_rows(state: PathState, slots: Ints) -> None:
     missing = state.rows.missing(slots)
     if slots.size > state.rows.max_rows:
         raise MemoryLimit(8 * state.capacity * slots.size, state.rows.limit)
-    state.rows.make_room(missing.size)
     state.cache_rows(missing, slots)
 
 

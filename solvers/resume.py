@@ -117,7 +117,6 @@ def _factor(state: PathState, free: Ints) -> None:
 def _compute_rows(state: PathState, free: Ints) -> None:
     """See to it that the kernel rows of ``free`` are cached."""
     n, missing = state.n_slots, state.rows.missing(free)
-    state.rows.make_room(missing.size)
     rows = state.rows.vacate(missing.size, free)
     values = state.rows.values
 

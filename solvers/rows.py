@@ -15,6 +15,9 @@ Ints = NDArray[np.int64]
 class RowCache:
     """Rows ``k(x_i, .)`` over all slots, for the examples that need them; the least recently used give way.
 
+    There is a place for everyone's row, or for as many as the limit allows. Memory that no row has been written to yet
+    costs nothing, and so no update has to wait while rows are moved to more of it.
+
     Parameters
     ----------
     limit : bytes that the rows may take
@@ -42,31 +45,28 @@ class RowCache:
         if held.size > self.max_rows:
             latest = np.argsort(-other.used[rows], kind="stable")[: self.max_rows]
             held, rows = held[latest], rows[latest]
-        count = held.size
-        size = min(self.max_rows, count + count // 4 + 16)
-        self.values = np.empty((size, slots.size))
+        self._make_places()
         _gather(other.values, rows, slots, self.values)
-        self.row_of[held] = np.arange(count)
-        self.slot_of = np.full(size, -1, np.int64)
-        self.slot_of[:count] = held
-        self.used = np.zeros(size, np.int64)
+        self.row_of[held] = np.arange(held.size)
+        self.slot_of[: held.size] = held
 
     def widen(self, slots: int) -> None:
         """Make room for more slots."""
-        row_of = np.full(slots, -1, np.int64)
-        row_of[: self.row_of.size] = self.row_of
-        old, self.row_of = self.values, row_of
-        keep = np.flatnonzero(self.slot_of >= 0)
-        keep = keep[np.argsort(-self.used[keep], kind="stable")][: self.max_rows]
-        self.row_of[:] = -1
-        self.row_of[self.slot_of[keep]] = np.arange(keep.size)
-        values = np.zeros((max(keep.size, min(16, self.max_rows)), slots))
-        values[: keep.size, : old.shape[1]] = old[keep]
-        slot_of = np.full(values.shape[0], -1, np.int64)
-        slot_of[: keep.size] = self.slot_of[keep]
-        used = np.zeros(values.shape[0], np.int64)
-        used[: keep.size] = self.used[keep]
-        self.values, self.slot_of, self.used = values, slot_of, used
+        old, slot_of, used = self.values, self.slot_of, self.used
+        self.row_of = np.full(slots, -1, np.int64)
+        self._make_places()
+        keep = np.flatnonzero(slot_of >= 0)
+        keep = keep[np.argsort(-used[keep], kind="stable")][: self.max_rows]
+        _gather(old, keep, np.arange(old.shape[1]), self.values)
+        self.row_of[slot_of[keep]] = np.arange(keep.size)
+        self.slot_of[: keep.size] = slot_of[keep]
+        self.used[: keep.size] = used[keep]
+
+    def _make_places(self) -> None:
+        count = min(self.max_rows, self.row_of.size)
+        self.values = np.empty((count, self.row_of.size))
+        self.slot_of = np.full(count, -1, np.int64)
+        self.used = np.zeros(count, np.int64)
 
     def missing(self, slots: Ints) -> Ints:
         """Return those of ``slots`` that have no row here, and mark the others as used."""
@@ -84,15 +84,6 @@ class RowCache:
         self.row_of[slots] = rows
         self.slot_of[rows] = slots
         self.used[rows] = self.clock
-
-    def make_room(self, count: int) -> None:
-        """Make room for ``count`` more rows at once and some to come, as far as the limit allows.
-
-        Memory that no row has been written to yet costs nothing.
-        """
-        unused = int(np.count_nonzero(self.slot_of < 0))
-        if unused < count:
-            self._enlarge(count + count // 2 - unused)
 
     def update_columns(self, slots: Ints, others: Ints, source: Floats, rows: Ints) -> None:
         """Examples ``slots`` (m,) are new: put their kernel values into the rows of ``others`` (k,) that are here.
@@ -118,9 +109,6 @@ class RowCache:
         """
         unused = np.flatnonzero(self.slot_of < 0)
         if unused.size < count:
-            self._enlarge(count - unused.size)
-            unused = np.flatnonzero(self.slot_of < 0)
-        if unused.size < count:
             held = np.zeros(self.slot_of.size, np.bool_)
             held_rows = self.row_of[keep]
             held[held_rows[held_rows >= 0]] = True
@@ -132,17 +120,6 @@ class RowCache:
             self.forget(self.slot_of[candidates[order[: count - unused.size]]])
             unused = np.flatnonzero(self.slot_of < 0)
         return unused[:count]
-
-    def _enlarge(self, extra: int) -> None:
-        have = self.slot_of.size
-        want = min(self.max_rows, max(have + extra, 2 * have, 16))
-        if want <= have:
-            return
-        values = np.zeros((want, self.row_of.size))
-        values[:have] = self.values
-        self.values = values
-        self.slot_of = np.concatenate([self.slot_of, np.full(want - have, -1, np.int64)])
-        self.used = np.concatenate([self.used, np.zeros(want - have, np.int64)])
 
 
 @compiled
