@@ -37,7 +37,7 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
     for round_ in range(settings.max_rounds):
         arrived = walk_once(state, motion, trace, settings, 0.01**round_)
         audit = trace.noted(audited(state))
-        fresh = state.events_since_refresh <= settings.refresh_events
+        fresh = not _is_due(state, trace, settings)
         if arrived and fresh and audit.balanced and audit.good(settings.goal):
             return trace
         if arrived and fresh and round_ == 0 and not audit.good(settings.coarse):
@@ -63,3 +63,12 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
         restore(state, best[1])
         trace.noted(audited(state))
     return trace
+
+
+def _is_due(state: PathState, trace: Trace, settings: Settings) -> bool:
+    """Say whether to compute everyone's f afresh: after so many events, or at the end of a long walk of half as many.
+
+    The walk that fills a large window takes longer than that; a short one that comes after it does not.
+    """
+    since = state.events_since_refresh
+    return since > settings.refresh_events or since >= trace.events > settings.refresh_events // 2
