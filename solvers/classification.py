@@ -145,22 +145,21 @@ class LiveSVC(OutlierPaths, LiveEstimator):
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
         labels = validation.column(y, field)
-        if labels.dtype.kind == "f":
-            validation.check_finite(labels, field)
         if labels.shape != (m,):
             raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field=field)
-        known = self._known_classes(labels)
+        known = self._known_classes(labels, field)
         positive = labels == known[-1]
-        unknown = ~(positive | (labels == known[0]))
-        if unknown.any():
-            row = int(np.argmax(unknown))
+        named = positive | (labels == known[0])
+        if not named.all():
+            _check_finite(labels, field)
+            row = int(np.argmin(named))
             raise InvalidInput(
                 f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}", field=field, row=row
             )
         self._set_classes(known)
         return np.where(positive, 1.0, -1.0)
 
-    def _known_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
+    def _known_classes(self, labels: NDArray[Any], field: str) -> NDArray[Any]:
         """Return the classes known after seeing ``labels``."""
         if self.classes is not None:
             fixed = np.array(list(self.classes))
@@ -170,6 +169,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         known: NDArray[Any] = getattr(self, "classes_", labels[:0])
         if known.size == 2:
             return known
+        _check_finite(labels, field)
         _check_classes(labels)
         known = np.union1d(known, labels)
         if known.size > 2:
@@ -205,8 +205,8 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         return float(np.mean(np.where(decisions > 0, 1.0, -1.0) != targets))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        cost = validation.positive(self.C if C is None else C, "C")
-        return hinge(targets, cost * weights * self._class_weights(targets))
+        costs = validation.positive(self.C if C is None else C, "C") * weights
+        return hinge(targets, costs if self.class_weight is None else costs * self._class_weights(targets))
 
     def _walling(self, s: float | None = None) -> Walling:
         if s is not None and s > 0:
@@ -214,8 +214,6 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         return LABELS
 
     def _class_weights(self, targets: Floats) -> Floats:
-        if self.class_weight is None:
-            return np.ones(targets.size)
         if not isinstance(self.class_weight, Mapping):
             raise InvalidInput("must be a mapping from label to weight", field="class_weight")
         labels = self.classes_.tolist()
@@ -238,6 +236,11 @@ class LiveSVC(OutlierPaths, LiveEstimator):
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         self.classes_ = np.asarray(arrays["classes"])
         super()._restore(arrays)
+
+
+def _check_finite(labels: NDArray[Any], field: str) -> None:
+    if labels.dtype.kind == "f":
+        validation.check_finite(labels, field)
 
 
 def _check_classes(labels: NDArray[Any]) -> None:

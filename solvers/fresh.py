@@ -52,25 +52,27 @@ def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
     if slots.size == 0:
         return total
     missing = state.rows.missing(slots)
-    add_multiples(total, state.rows.values, state.rows.row_of[slots], coefficients)
+    add_multiples(total, state.rows.values, state.rows.row_of, slots, coefficients)
     if missing.size:
         by_slot = np.zeros(n)
         by_slot[slots] = coefficients
         if missing.size <= BLOCK or state.rows.max_rows >= n:
             held, missing = cache_what_fits(state, missing, state.free_slots())
-            add_multiples(total, state.rows.values, state.rows.row_of[held], by_slot[held])
+            add_multiples(total, state.rows.values, state.rows.row_of, held, by_slot[held])
         for start in range(0, missing.size, BLOCK):
             part = missing[start : start + BLOCK]
-            add_multiples(total, state.kernel_rows(part), np.arange(part.size), by_slot[part])
+            everyone = np.arange(part.size)
+            add_multiples(total, state.kernel_rows(part), everyone, everyone, by_slot[part])
     return total
 
 
 @compiled
-def add_multiples(total: Floats, rows: Floats, row: Ints, coefficients: Floats) -> None:
-    """Add ``rows[row[i]]`` times the i-th coefficient to ``total``, for every i whose row is not -1."""
-    for i in range(row.size):
-        if row[i] >= 0:
-            values = rows[row[i], : total.size]
+def add_multiples(total: Floats, rows: Floats, row_of: Ints, slots: Ints, coefficients: Floats) -> None:
+    """Add the row of ``slots[i]`` times the i-th coefficient to ``total``, for every i that has a row."""
+    for i in range(slots.size):
+        row = row_of[slots[i]]
+        if row >= 0:
+            values = rows[row, : total.size]
             c = coefficients[i]
             for j in range(total.size):
                 total[j] += c * values[j]
@@ -93,8 +95,8 @@ def refresh_margin(state: PathState, scale: float, drift: float | None = None) -
     computed. ``scale`` is that of f; ``drift`` how far off the free ones were now, where they are computed already.
     """
     e, n = state.examples, state.n_slots
-    free = state.free_slots()
     if drift is None:
+        free = state.free_slots()
         tracked = e.f[free]
         compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, free, state.b)
         drift = float(np.abs(e.f[free] - tracked).max(initial=0.0))
@@ -103,13 +105,13 @@ def refresh_margin(state: PathState, scale: float, drift: float | None = None) -
     close = _close_to_a_kink(e, n, band)
     if close.size == 0:
         return
-    if close.size > max(BLOCK, free.size):
+    if close.size > max(BLOCK, state.n_free):
         if band > CLOSE * scale:
             refresh(state)
         return
     missing = state.rows.missing(close)
     if missing.size:
-        _, missing = cache_what_fits(state, missing, np.concatenate([free, close]))
+        _, missing = cache_what_fits(state, missing, np.concatenate([state.free_slots(), close]))
         e.f[missing] = times(state.kernel_rows(missing), e.beta[:n]) + state.b
     held = close[state.rows.row_of[close] >= 0]
     compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, held, state.b)

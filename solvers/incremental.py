@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled
-from solvers.factor import delete
 from solvers.follow import DEFAULT, Settings, Trace, follow
 from solvers.fresh import BLOCK, cache_what_fits, compute_f, restore, stand
 from solvers.kernels import times
 from solvers.laps import LARGE
 from solvers.losses import Losses
-from solvers.state import Examples, PathState
+from solvers.state import Examples, PathState, release_free
 
 FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
 MANY = 0.4  # of the window
@@ -142,7 +141,6 @@ def distance(e: Examples, j: int) -> float:
 
 def depart(state: PathState, slots: Ints) -> None:
     """Take examples' losses away: their betas are now on their way to zero."""
-    release_free(state, slots)
     state.drop_losses(slots)
 
 
@@ -152,15 +150,9 @@ def convert(state: PathState, slots: Ints, losses: Losses) -> None:
         return
     e = state.examples
     moved = (e.n_kinks[slots] != losses.n_kinks) | (e.kinks[slots] != losses.kinks).any(axis=1)
-    release_free(state, slots[moved])
+    release_free(state.factor, slots[moved])
     state.set_losses(slots, losses)
     place(state, slots[moved])
-
-
-def release_free(state: PathState, slots: Ints) -> None:
-    """Take examples out of the free block, where they are in it."""
-    for slot in slots[state.factor.position[slots] >= 0]:
-        delete(state.factor, int(slot))
 
 
 @contextmanager

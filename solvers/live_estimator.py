@@ -124,8 +124,8 @@ class LiveEstimator(Fitted):
         NotPositiveSemidefinite, NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
         """
         edits = Edits(_mapping(relabel, "relabel"), _mapping(reweight, "reweight"), decay, C, robust)
-        is_set_anew = hasattr(self, "_window") and self._set_anew()
-        if add is None and remove is None and edits == NO_EDITS and not is_set_anew:
+        is_nothing = add is None and remove is None and edits == NO_EDITS
+        if is_nothing and not (hasattr(self, "_window") and self._set_anew()):
             raise InvalidInput("there is nothing to add, to remove or to change")
         X, y = (None, None) if add is None else _pair(add)
         return self._learn(X, y, sample_weight, keys, () if remove is None else remove, edits)
@@ -239,7 +239,6 @@ class LiveEstimator(Fitted):
 
     def _report(self, trace: Trace, change: Change, seconds: float) -> UpdateReport:
         state = self._window.state
-        supports = int(np.count_nonzero(state.examples.beta[: state.n_slots]))
         return UpdateReport(
             added=tuple(change.adding),
             removed=tuple(change.leaving),
@@ -248,7 +247,7 @@ class LiveEstimator(Fitted):
             seconds=seconds,
             n=state.n,
             n_free=state.n_free,
-            n_bound=supports - state.n_free_supports(),
+            n_bound=state.n_bound_supports(),
             max_violation=trace.max_violation,
             relative_gap=trace.relative_gap,
             rounds=trace.rounds,

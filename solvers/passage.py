@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from solvers import motion as loop
 from solvers import settle
 from solvers.audit import Audit, Scales, scales
-from solvers.compile import compiled
+from solvers.compile import compiled, compiled_allocating
 from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
 from solvers.fresh import combine, mean_diagonal, need_rows, refactor, refresh, refresh_margin
 from solvers.losses import MAX_KINKS
@@ -25,6 +26,7 @@ PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change
 UNLIKELY = 0.1  # of its way to a limit: who will make no more of it in the present direction may be left out
 
 EPS = float(np.finfo(np.float64).eps)
+NOBODY, NO_FLAGS = np.empty(0, np.int64), np.empty(0, np.bool_)
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,7 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings
     NotOptimal, NotPositiveSemidefinite, MemoryLimit, Cancelled : see ``solvers.follow.follow``
     """
     e, n = state.examples, state.n_slots
-    set_motion(e, motion, n)
-    moving = np.flatnonzero(motion.v[:n])
+    moving = set_motion(e, motion, n)
     motion.drive[:n] = combine(state, moving, motion.v[moving])
     need_rows(state, state.free_slots())
     state.make_room_for_free()
@@ -94,7 +95,7 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings
         state.kappa = mean_diagonal(state)
     units = scales(state, motion.v)
     w = walk_of(state, motion, tolerances(state, units, settings, precision))
-    exit_ = _walk_to_the_end(state, w, units, trace, settings)
+    exit_, w = _walk_to_the_end(state, w, units, trace, settings)
     tally(state, w, trace)
     raise_for(exit_)
     arrived = _settle(state, w, units, trace, settings) and exit_ == loop.DONE
@@ -109,7 +110,7 @@ def tolerances(state: PathState, units: Scales, settings: Settings, precision: f
         f=max(precision * settings.ratio_f * units.kink, rounding),
         lap=max(precision * settings.lap * units.kink, rounding),
         beta=max(precision * settings.ratio_beta, 1e-18) * units.level,
-        dependent=settings.dependent * max(1.0, np.sqrt(state.n_free) / 4),
+        dependent=settings.dependent * max(1.0, math.sqrt(state.n_free) / 4),
         balance=max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed),
         zero_step=1e-14,
         stall=2 * state.n_free + 200,
@@ -119,14 +120,14 @@ def tolerances(state: PathState, units: Scales, settings: Settings, precision: f
 def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk:
     """Return what the compiled loop works on, at the start of the path."""
     n = state.n_slots
-    off = state.total - float(state.examples.beta[:n].sum()) if state.intercept else 0.0
+    sum_beta, sum_v = _sums(state.examples.beta, motion.v, n)
     clock = np.zeros(loop.N_CLOCK)
     clock[loop.B], clock[loop.RHO], clock[loop.SUM_END] = state.b, 1.0, state.total
-    clock[loop.SUM_V], clock[loop.SUM_RATE] = float(motion.v[:n].sum()), off
+    clock[loop.SUM_V], clock[loop.SUM_RATE] = sum_v, state.total - sum_beta if state.intercept else 0.0
     counters = np.zeros(loop.N_COUNTERS, np.int64)
     counters[loop.WHO] = -1
     counters[loop.BUDGET] = 50 * n + 10_000
-    rows, nobody = state.rows, np.empty(0, np.int64)
+    rows = state.rows
     return loop.Walk(
         n,
         n,
@@ -138,8 +139,8 @@ def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk
         rows.values,
         rows.row_of,
         rows.values,
-        np.empty(0, np.bool_),
-        nobody,
+        NO_FLAGS,
+        NOBODY,
         rows.values,
         rows.row_of,
         state.scratch,
@@ -149,8 +150,20 @@ def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk
     )
 
 
-def _walk_to_the_end(state: PathState, w: loop.Walk, units: Scales, trace: Trace, settings: Settings) -> int:
-    """Walk, fetch what the loop asks for, spread ties where it stalls; returns the last exit."""
+@compiled
+def _sums(x: Floats, y: Floats, n: int) -> tuple[float, float]:
+    """Return the sums of the first ``n``."""
+    sum_x, sum_y = 0.0, 0.0
+    for j in range(n):
+        sum_x += x[j]
+        sum_y += y[j]
+    return sum_x, sum_y
+
+
+def _walk_to_the_end(
+    state: PathState, w: loop.Walk, units: Scales, trace: Trace, settings: Settings
+) -> tuple[int, loop.Walk]:
+    """Walk, fetch what the loop asks for, spread ties where it stalls; returns the last exit, and the walk."""
     strength, dependent = settings.perturbation, settings.spoiled
     events = -1
     while True:
@@ -174,7 +187,7 @@ def _walk_to_the_end(state: PathState, w: loop.Walk, units: Scales, trace: Trace
         else:
             break
     state.b = float(w.clock[loop.B])
-    return exit_
+    return exit_, w
 
 
 def _with_sound_factor(state: PathState, w: loop.Walk, dependent: float) -> loop.Walk:
@@ -228,7 +241,6 @@ def raise_for(exit_: int) -> None:
 def _settle(state: PathState, w: loop.Walk, units: Scales, trace: Trace, settings: Settings) -> bool:
     """Put betas that are at an end, but for rounding, there, and b in its middle if nobody is free; False: go on."""
     rounding = 4 * EPS * units.level
-    w = w._replace(factor=state.factor)
     moved = settle.leave_ends(
         w, 1e-13 * units.level, settings.dust * units.level if trace.rounds <= 2 else rounding, rounding
     )
@@ -239,9 +251,11 @@ def _settle(state: PathState, w: loop.Walk, units: Scales, trace: Trace, setting
     return not moved
 
 
-@compiled
-def set_motion(e: Examples, motion: Motion, n: int) -> None:
-    """Turn everything that is off its place into a motion that ends there."""
+@compiled_allocating
+def set_motion(e: Examples, motion: Motion, n: int) -> Ints:
+    """Turn everything that is off its place into a motion that ends there; return whose betas move."""
+    moving = np.empty(n, np.int64)
+    m = 0
     for j in range(n):
         q = e.seg[j] // 2
         rests = e.seg[j] & 1 == 0 and e.beta[j] == e.levels[j, q]
@@ -249,6 +263,9 @@ def set_motion(e: Examples, motion: Motion, n: int) -> None:
             rests = rests and not is_beyond(e, j, k)
         if not rests:
             set_motion_of(e, motion, j)
+            if motion.v[j] != 0.0:
+                moving[m] = j
+                m += 1
             continue
         for k in range(MAX_KINKS):
             e.dkinks[j, k] = 0.0
@@ -256,6 +273,7 @@ def set_motion(e: Examples, motion: Motion, n: int) -> None:
             e.dlevels[j, k] = 0.0
         motion.v[j] = 0.0
         motion.dbeta[j] = 0.0
+    return moving[:m]
 
 
 @compiled

@@ -103,7 +103,8 @@ def _compute_f(state: PathState) -> None:
 
 def _weighted(block: Floats, columns: int, coefficients: Floats) -> Floats:
     total = np.zeros(columns)
-    add_multiples(total, block, np.arange(coefficients.size), coefficients)
+    everyone = np.arange(coefficients.size)
+    add_multiples(total, block, everyone, everyone, coefficients)
     return total
 
 

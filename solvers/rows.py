@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled
+from solvers.compile import compiled, compiled_allocating
 from solvers.errors import MemoryLimit
 
 Floats = NDArray[np.float64]
@@ -70,10 +70,8 @@ class RowCache:
 
     def missing(self, slots: Ints) -> Ints:
         """Return those of ``slots`` that have no row here, and mark the others as used."""
-        rows = self.row_of[slots]
         self.clock += 1
-        self.used[rows[rows >= 0]] = self.clock
-        return slots[rows < 0]
+        return _mark(self.row_of, self.used, slots, self.clock)
 
     def room_beside(self, keep: Ints) -> int:
         """Return for how many more rows there is room beside those of ``keep`` that are here."""
@@ -94,11 +92,7 @@ class RowCache:
 
     def forget(self, slots: Ints) -> None:
         """Drop the rows of examples."""
-        rows = self.row_of[slots]
-        rows = rows[rows >= 0]
-        self.slot_of[rows] = -1
-        self.used[rows] = 0
-        self.row_of[slots] = -1
+        _forget(self.row_of, self.slot_of, self.used, slots)
 
     def vacate(self, count: int, keep: Ints) -> Ints:
         """Return ``count`` rows that nobody holds, in ascending order; those of ``keep`` stay.
@@ -120,6 +114,27 @@ class RowCache:
             self.forget(self.slot_of[candidates[order[: count - unused.size]]])
             unused = np.flatnonzero(self.slot_of < 0)
         return unused[:count]
+
+
+@compiled_allocating
+def _mark(row_of: Ints, used: Ints, slots: Ints, clock: int) -> Ints:
+    missing = np.empty(slots.size, np.int64)
+    m = 0
+    for slot in slots:
+        if row_of[slot] >= 0:
+            used[row_of[slot]] = clock
+        else:
+            missing[m] = slot
+            m += 1
+    return missing[:m]
+
+
+@compiled
+def _forget(row_of: Ints, slot_of: Ints, used: Ints, slots: Ints) -> None:
+    for slot in slots:
+        row = row_of[slot]
+        if row >= 0:
+            slot_of[row], used[row], row_of[slot] = -1, 0, -1
 
 
 @compiled

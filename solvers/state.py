@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled
-from solvers.factor import Factor, empty_factor, grown, with_room
+from solvers.factor import Factor, delete, empty_factor, grown, with_room
 from solvers.kernels import Kernel
 from solvers.losses import MAX_KINKS, Losses
 from solvers.rows import RowCache
@@ -184,9 +184,8 @@ class PathState:
         slots = np.array([*reused, *range(self.n_slots, self.n_slots + fresh)], np.int64)
         self.n_slots += fresh
         self.XT[:, slots] = X.T
-        self.examples.beta[slots] = 0.0
-        self.examples.diagonal[slots] = self.kernel.diagonal(X)
-        self.set_losses(slots, losses)
+        _set_losses(self.examples, slots, *losses)
+        _set_out(self.examples, slots, self.kernel.diagonal(X))
         return slots
 
     def set_losses(self, slots: Ints, losses: Losses) -> None:
@@ -195,6 +194,7 @@ class PathState:
 
     def drop_losses(self, slots: Ints) -> None:
         """Take examples' losses away, so that they are bound and nothing is asked of them but a beta of 0."""
+        release_free(self.factor, slots)
         _drop_losses(self.examples, slots)
 
     def losses(self, slots: Ints) -> Losses:
@@ -225,9 +225,9 @@ class PathState:
         """See to it that the factor can take ``extra`` more examples."""
         self.factor = with_room(self.factor, extra)
 
-    def n_free_supports(self) -> int:
-        """Return how many free examples have a coefficient that is not zero."""
-        return int(np.count_nonzero(self.examples.beta[self.free_slots()]))
+    def n_bound_supports(self) -> int:
+        """Return how many examples that are not free have a coefficient that is not zero."""
+        return int(_count_bound_supports(self.examples.beta, self.examples.seg, self.n_slots))
 
     def mirror(self) -> None:
         """Turn the problem into its mirror image, f -> -f; an optimum stays one."""
@@ -262,6 +262,29 @@ class PathState:
         rows = self.rows.vacate(slots.size, keep)
         self.kernel.write(self.features(slots), self.XT, self.n_slots, self.rows.values, rows)
         self.rows.hold(slots, rows)
+
+
+@compiled
+def _set_out(e: Examples, slots: Ints, diagonal: Floats) -> None:
+    for i, slot in enumerate(slots):
+        e.beta[slot] = 0.0
+        e.diagonal[slot] = diagonal[i]
+
+
+@compiled
+def _count_bound_supports(beta: Floats, seg: Ints, n: int) -> int:
+    count = 0
+    for j in range(n):
+        count += beta[j] != 0.0 and seg[j] & 1 == 0
+    return count
+
+
+@compiled
+def release_free(factor: Factor, slots: Ints) -> None:
+    """Take examples out of the free block, where they are in it."""
+    for slot in slots:
+        if factor.position[slot] >= 0:
+            delete(factor, slot)
 
 
 @compiled

@@ -196,9 +196,11 @@ class Window:
         return trace
 
     def _is_a_new_window(self, change: Change, leave: Ints, changed: Ints) -> bool:
+        remaining = self.state.n - leave.size + change.y.size
+        if leave.size + changed.size + change.y.size <= remaining:
+            return False
         beta = self.state.examples.beta
         moving = int(np.count_nonzero(beta[leave])) + int(np.count_nonzero(beta[changed]))
-        remaining = self.state.n - leave.size + change.y.size
         return moving > 0 and moving + change.y.size > remaining > 0
 
     def _solve_from_nothing(self, change: Change, edit: incremental.Edit) -> Trace:
@@ -232,9 +234,10 @@ class Window:
     def _commit(self, change: Change, changed: Ints, slots: Ints) -> None:
         for key in change.leaving:
             del self.keys[key]
-        self._y[changed] = change.new_y
-        self._weight[changed] = change.new_weights
-        self._side[changed] = change.new_sides
+        if changed.size:
+            self._y[changed] = change.new_y
+            self._weight[changed] = change.new_weights
+            self._side[changed] = change.new_sides
         self._admit(slots, change.y, change.weights, change.adding)
 
     def _admit(self, slots: Ints, y: Floats, weights: Floats, keys: list[Key], sides: Sides | int = WITHIN) -> None:
@@ -246,10 +249,8 @@ class Window:
         self._y[slots] = y
         self._weight[slots] = weights
         self._side[slots] = sides
-        for key, slot in zip(keys, slots.tolist(), strict=True):
-            self.keys[key] = slot
-            if isinstance(key, int) and key >= self.next_key:
-                self.next_key = key + 1
+        self.keys.update(zip(keys, slots.tolist(), strict=True))
+        self.next_key = max([self.next_key, *[key + 1 for key in keys if isinstance(key, int)]])
 
     def _check_positive(self, X: Floats, leave: Ints) -> None:
         """Refuse data on which the kernel is not positive semi-definite; costs O(n^3) where the kernel may not be."""
