@@ -36,7 +36,7 @@ def find_direction(w: Walk) -> None:
     db = w.clock[DB]
     for j in range(w.n_seen):
         df[j] = drive[j] + db
-    add_rows(w, fac.work, df, w.n_seen)
+    add_free_rows(w, fac.work, df, w.n_seen)
     for j in range(w.n_seen, w.n):
         df[j] = kink_rate(w, j) if w.examples.seg[j] & 1 else drive[j] + db + along_row(w, fac.work, j)
 
@@ -78,7 +78,7 @@ def along_row(w: Walk, coefficients: Floats, slot: int) -> float:
 
 
 @compiled
-def add_rows(w: Walk, coefficients: Floats, out: Floats, n: int) -> None:
+def add_free_rows(w: Walk, coefficients: Floats, out: Floats, n: int) -> None:
     """Add the kernel rows of the free examples, times ``coefficients`` by position, to ``out``, below slot ``n``.
 
     That is everyone, or in a narrow walk those who are near.
@@ -184,5 +184,5 @@ def correct_direction(w: Walk) -> None:
             motion.dbeta[fac.slot[k]] += residual[k]
     for j in range(w.n_seen):
         motion.df[j] += db
-    add_rows(w, residual, motion.df, w.n_seen)
+    add_free_rows(w, residual, motion.df, w.n_seen)
     w.clock[DB] += db

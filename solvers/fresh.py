@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from solvers.compile import compiled, compiled_allocating
 from solvers.errors import MemoryLimit
 from solvers.kernels import times
+from solvers.products import add_rows
 from solvers.settle import rebuild
 from solvers.state import Examples, PathState
 
@@ -66,16 +67,16 @@ def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
     return total
 
 
-@compiled
+@compiled_allocating
 def add_multiples(total: Floats, rows: Floats, row_of: Ints, slots: Ints, coefficients: Floats) -> None:
     """Add the row of ``slots[i]`` times the i-th coefficient to ``total``, for every i that has a row."""
+    row, c = np.empty(slots.size, np.int64), np.empty(slots.size)
+    m = 0
     for i in range(slots.size):
-        row = row_of[slots[i]]
-        if row >= 0:
-            values = rows[row, : total.size]
-            c = coefficients[i]
-            for j in range(total.size):
-                total[j] += c * values[j]
+        if row_of[slots[i]] >= 0:
+            row[m], c[m] = row_of[slots[i]], coefficients[i]
+            m += 1
+    add_rows(rows, row[:m], c[:m], total)
 
 
 def refresh(state: PathState) -> None:

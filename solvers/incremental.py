@@ -76,7 +76,7 @@ def meet(state: PathState, slots: Ints) -> None:
     if slots.size == 0:
         return
     columns = columns_that_count(state)
-    XT = state.XT[:, columns]
+    XT = np.take(state.XT, columns, axis=1)  # with its rows side by side, as an index would not leave them
     for start in range(0, slots.size, BLOCK):
         part = slots[start : start + BLOCK]
         block = state.kernel.matrix(state.features(part), XT)

@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 # Exits of the loop
-DONE, NEED_ROW, NEED_ROOM, STALLED, UNBALANCED, INDEFINITE, CANCELLED, EXHAUSTED, STRIDE = range(9)
+DONE, NEED_ROW, NEED_ROOM, STALLED, UNBALANCED, INDEFINITE, CANCELLED, EXHAUSTED, STRIDE, WANT_ROWS = range(10)
 
 # Entries of the clock
 B, RHO, SUM_V, SUM_RATE, DB, PACE, SUM_END, CARE, LAST, DRIFT = range(10)
@@ -43,8 +43,9 @@ N_CLOCK = 10
     WHOLE,
     KNOWN,
     FRESH,
-) = range(19)
-N_COUNTERS = 19
+    ASKING,
+) = range(20)
+N_COUNTERS = 20
 STRIDE_EVENTS = 80  #: events after which everyone is brought up to date
 
 

@@ -10,13 +10,12 @@ from solvers.direction import find_rates
 from solvers.factor import Factor
 from solvers.laps import let_through
 from solvers.motion import DB, DRIFT, EVENTS, FRESH, RHO, ROWS, STRIDE_END, B, Walk
+from solvers.products import add_rows_and_multiply, add_rows_to_both
 from solvers.sides import gather_seen
 from solvers.state import Examples, Motion
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-TILE = 1024  #: columns of a product that stay in the nearest cache
 
 
 @compiled_allocating
@@ -172,43 +171,3 @@ def add_scaled(row: Floats, a: float, out: Floats, n: int) -> None:
     """Add ``a row`` to ``out``."""
     for j in range(n):
         out[j] += a * row[j]
-
-
-@compiled
-def add_rows_to_both(rows: Floats, row: Ints, c: Floats, x: Floats, y: Floats, n: int) -> None:
-    """Add ``rows[row[i]]`` times ``c[0, i]`` to ``x`` and times ``c[1, i]`` to ``y``, for every i: each is read once.
-
-    Two rows at once, and as many columns as stay in the nearest cache.
-    """
-    for start in range(0, n, TILE):
-        stop = min(n, start + TILE)
-        xs, ys = x[start:stop], y[start:stop]
-        for i in range(0, row.size, 2):
-            p = min(i + 1, row.size - 1)
-            r, q = rows[row[i], start:stop], rows[row[p], start:stop]
-            a, b = c[0, i], c[1, i]
-            a_next, b_next = (c[0, p], c[1, p]) if p > i else (0.0, 0.0)
-            for j in range(stop - start):
-                xs[j] += a * r[j] + a_next * q[j]
-                ys[j] += b * r[j] + b_next * q[j]
-
-
-@compiled
-def add_rows_and_multiply(rows: Floats, row: Ints, c: Floats, x: Floats, beta: Floats, out: Floats, n: int) -> None:
-    """Add ``rows[row[i]]`` times ``c[i]`` to ``x``, and put its product with ``beta`` into ``out[i]``, for every i."""
-    out[: row.size] = 0.0
-    for start in range(0, n, TILE):
-        stop = min(n, start + TILE)
-        xs, betas = x[start:stop], beta[start:stop]
-        for i in range(0, row.size, 2):
-            p = min(i + 1, row.size - 1)
-            r, q = rows[row[i], start:stop], rows[row[p], start:stop]
-            a, a_next = c[i], c[p] if p > i else 0.0
-            total, total_next = 0.0, 0.0
-            for j in range(stop - start):
-                xs[j] += a * r[j] + a_next * q[j]
-                total += r[j] * betas[j]
-                total_next += q[j] * betas[j]
-            out[i] += total
-            if p > i:
-                out[p] += total_next

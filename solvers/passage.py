@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
-UNLIKELY = 0.1  # of its way to a limit: who will make no more of it in the present direction may be left out
+UNLIKELY = 0.2  # of its way to a limit: who will make no more of it in the present direction may be left out
 
 EPS = float(np.finfo(np.float64).eps)
 NOBODY, NO_FLAGS = np.empty(0, np.int64), np.empty(0, np.bool_)
@@ -166,9 +166,10 @@ def _walk_to_the_end(
     """Walk, fetch what the loop asks for, spread ties where it stalls; returns the last exit, and the walk."""
     strength, dependent = settings.perturbation, settings.spoiled
     events = -1
+    w.counters[loop.ASKING] = 1
     while True:
         exit_ = follow_path(w)
-        if exit_ == loop.NEED_ROW:
+        if exit_ in (loop.NEED_ROW, loop.WANT_ROWS):
             fetch_rows(state, w)
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
         elif exit_ == loop.NEED_ROOM:
@@ -203,13 +204,15 @@ def _with_sound_factor(state: PathState, w: loop.Walk, dependent: float) -> loop
 
 
 def fetch_rows(state: PathState, w: loop.Walk) -> None:
-    """Cache the row of the example that is about to change sides, and those of the next likely ones with it."""
+    """Cache the row of the example that is about to change sides, if one is, and those of the next likely ones."""
     often = w.motion.work[: w.n]
     frequencies(w, often)
     likely = np.flatnonzero((w.row_of[: w.n] < 0) & (often * w.clock[loop.RHO] > UNLIKELY))
     if likely.size > PREFETCH:
         likely = likely[np.argpartition(often[likely], -PREFETCH)[-PREFETCH:]]
-    must = np.append(state.free_slots(), w.counters[loop.WHO])
+    must = state.free_slots()
+    if w.counters[loop.WHO] >= 0:
+        must = np.append(must, w.counters[loop.WHO])
     wanted = np.union1d(must, likely)
     need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled, inlined
-from solvers.direction import add_rows, along_row, resolve
+from solvers.direction import add_free_rows, along_row, resolve
 from solvers.factor import append, compact, delete, schur, solve_backward, solve_forward
 from solvers.motion import (
     DONE,
@@ -243,7 +243,7 @@ def move_along(w: Walk, z: Floats, slot: int, side: int, length: float) -> None:
     row = w.rows[w.row_of[slot], : w.n]
     for j in range(w.n):
         change[j] = -row[j]
-    add_rows(w, z, change, w.n)
+    add_free_rows(w, z, change, w.n)
     off = -1.0
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:

@@ -16,6 +16,7 @@ from solvers.compile import compiled, compiled_allocating
 from solvers.direction import find_direction
 from solvers.laps import LARGE, LEAST_PACE, another_lap, start
 from solvers.motion import (
+    ASKING,
     CARE,
     DONE,
     EVENTS,
@@ -36,6 +37,7 @@ from solvers.motion import (
     SUM_V,
     THROUGH,
     UNBALANCED,
+    WANT_ROWS,
     WHO,
     WHOLE,
     B,
@@ -77,7 +79,8 @@ def follow_path(w: Walk) -> int:
     """Follow the path to its end, in strides, or until something is needed; returns why it stopped.
 
     With NEED_ROW or NEED_ROOM the example ``counters[WHO]`` is about to change sides; call again when its kernel row is
-    cached and the factor has room.
+    cached and the factor has room. WANT_ROWS, where ``counters[ASKING]`` is 1, asks for those that the next stride may
+    need, so that it need not stop for them.
     """
     if w.counters[STARTED] == 0:
         w.counters[STARTED] = 1
@@ -99,6 +102,10 @@ def follow_path(w: Walk) -> int:
             continue
         rho, events = w.clock[RHO], w.counters[EVENTS]
         members, n_seen = choose(w, known)
+        if w.counters[ASKING] == 1 and wants_rows(w, members, n_seen):
+            w.counters[KNOWN], w.counters[ASKING] = 1, 2
+            return WANT_ROWS
+        w.counters[ASKING] = min(w.counters[ASKING], 1)
         outcome = walk(w) if n_seen < 0 else stride(w, members, n_seen)
         known = n_seen >= 0 and outcome in (STRIDE, NEED_ROW) and w.counters[FRESH] == 0
         if n_seen >= 0 or w.n <= LARGE:
@@ -109,6 +116,16 @@ def follow_path(w: Walk) -> int:
         if outcome != STRIDE:
             w.counters[KNOWN] = known  # before the one who waits has changed sides, which is near enough
             return outcome
+
+
+@compiled
+def wants_rows(w: Walk, members: Ints, n_seen: int) -> bool:
+    """Say whether a stride in a large window, where it costs much to begin and to end one, may need kernel rows."""
+    wanted = False
+    if w.n > LARGE and w.counters[LAPS] == 0:
+        for i in range(n_seen):
+            wanted = wanted or w.row_of[members[i]] < 0
+    return wanted
 
 
 @compiled

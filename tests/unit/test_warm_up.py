@@ -34,11 +34,12 @@ for kernel in ("rbf", "linear", "poly"):
         path = model.outlier_path(parameter)
         path.best(days.X[300:400], days.y[300:400])
         path.at(path.start).update(robust=path.robustness(path.end))
-X = np.random.default_rng(0).normal(size=(2650, 3))
+X = np.random.default_rng(0).normal(size=(2750, 3))
 y = np.where(X[:, 0] > 0, 1, -1)
 large = solvers.IncrementalSVC(gamma=0.1, classes=(-1, 1))
 large.update(add=(X[:2600], y[:2600]))
-large.update(add=(X[2600:], y[2600:]), remove=large.keys_[:50])
+for first in (2600, 2650, 2700):
+    large.update(add=(X[first : first + 50], y[first : first + 50]), remove=large.keys_[:50])
 print("\\n".join(sorted(overloads() - before)))
 """
 
