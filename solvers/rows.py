@@ -11,8 +11,6 @@ from solvers.errors import MemoryLimit
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-TOGETHER = 32  # rows that are written to at a time
-
 
 class RowCache:
     """Rows ``k(x_i, .)`` over all slots, for the examples that need them; the least recently used give way.
@@ -152,21 +150,10 @@ def _gather(values: Floats, rows: Ints, slots: Ints, out: Floats) -> None:
             target[j] = row[j] if in_order else row[slots[j]]
 
 
-@compiled_allocating
+@compiled
 def _transpose_into(values: Floats, targets: Ints, slots: Ints, source: Floats, rows: Ints) -> None:
-    """Set ``values[targets[k], slots[i]]`` to ``source[rows[i], k]``, for every k whose target is not -1.
-
-    Some targets at a time, so that what is read lies side by side, and what is written stays in the cache.
-    """
-    which, target = np.empty(targets.size, np.int64), np.empty(targets.size, np.int64)
-    m = 0
     for k in range(targets.size):
         if targets[k] >= 0:
-            which[m], target[m] = k, targets[k]
-            m += 1
-    for start in range(0, m, TOGETHER):
-        stop = min(m, start + TOGETHER)
-        for i in range(slots.size):
-            row, slot = source[rows[i]], slots[i]
-            for k in range(start, stop):
-                values[target[k], slot] = row[which[k]]
+            target = values[targets[k]]
+            for i in range(slots.size):
+                target[slots[i]] = source[rows[i], k]
