@@ -28,8 +28,13 @@ class Scales(NamedTuple):
 
 def scales(state: PathState, v: Floats) -> Scales:
     """Return the units of a problem whose bound betas are to move with velocities ``v``."""
-    found = Scales(*_units(state.examples, v, state.n_slots))
-    return found if found.kink > 0.0 else found._replace(kink=_size_of_f(state, found.level, found.diagonal))
+    return scaled(state, units_of(state.examples, v, state.n_slots))
+
+
+def scaled(state: PathState, found: tuple[float, ...]) -> Scales:
+    """Return the units that ``units_of`` has found."""
+    units = Scales(*found)
+    return units if units.kink > 0.0 else units._replace(kink=_size_of_f(state, units.level, units.diagonal))
 
 
 def _size_of_f(state: PathState, level_scale: float, diagonal: float) -> float:
@@ -37,7 +42,7 @@ def _size_of_f(state: PathState, level_scale: float, diagonal: float) -> float:
 
 
 @compiled
-def _units(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float, float, float]:
+def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float, float, float]:
     """Return the units of ``Scales``; the kink is 0 where there is none."""
     kink_0, kink_1, level_0, level_1, level_2, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     speed, top, mass = 0.0, 0.0, 0.0

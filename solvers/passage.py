@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from solvers import motion as loop
 from solvers import settle
-from solvers.audit import Audit, Scales, scales
+from solvers.audit import Audit, Scales, scaled, units_of
 from solvers.compile import compiled, compiled_allocating
 from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
 from solvers.fresh import combine, mean_diagonal, need_rows, refactor, refresh, refresh_margin
@@ -87,13 +87,13 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings
     NotOptimal, NotPositiveSemidefinite, MemoryLimit, Cancelled : see ``solvers.follow.follow``
     """
     e, n = state.examples, state.n_slots
-    moving = set_motion(e, motion, n)
+    moving, found = set_motion(e, motion, n)
     motion.drive[:n] = combine(state, moving, motion.v[moving])
     need_rows(state, state.free_slots())
     state.make_room_for_free()
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
-    units = scales(state, motion.v)
+    units = scaled(state, found)
     w = walk_of(state, motion, tolerances(state, units, settings, precision))
     exit_, w = _walk_to_the_end(state, w, units, trace, settings)
     tally(state, w, trace)
@@ -255,8 +255,8 @@ def _settle(state: PathState, w: loop.Walk, units: Scales, trace: Trace, setting
 
 
 @compiled_allocating
-def set_motion(e: Examples, motion: Motion, n: int) -> Ints:
-    """Turn everything that is off its place into a motion that ends there; return whose betas move."""
+def set_motion(e: Examples, motion: Motion, n: int) -> tuple[Ints, tuple[float, ...]]:
+    """Turn everything that is off its place into a motion that ends there; return whose betas move, and the units."""
     moving = np.empty(n, np.int64)
     m = 0
     for j in range(n):
@@ -276,7 +276,7 @@ def set_motion(e: Examples, motion: Motion, n: int) -> Ints:
             e.dlevels[j, k] = 0.0
         motion.v[j] = 0.0
         motion.dbeta[j] = 0.0
-    return moving[:m]
+    return moving[:m], units_of(e, motion.v, n)
 
 
 @compiled

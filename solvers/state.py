@@ -184,8 +184,7 @@ class PathState:
         slots = np.array([*reused, *range(self.n_slots, self.n_slots + fresh)], np.int64)
         self.n_slots += fresh
         self.XT[:, slots] = X.T
-        _set_losses(self.examples, slots, *losses)
-        _set_out(self.examples, slots, self.kernel.diagonal(X))
+        _set_out(self.examples, slots, self.kernel.diagonal(X), *losses)
         return slots
 
     def set_losses(self, slots: Ints, losses: Losses) -> None:
@@ -194,8 +193,7 @@ class PathState:
 
     def drop_losses(self, slots: Ints) -> None:
         """Take examples' losses away, so that they are bound and nothing is asked of them but a beta of 0."""
-        release_free(self.factor, slots)
-        _drop_losses(self.examples, slots)
+        _drop_losses(self.examples, self.factor, slots)
 
     def losses(self, slots: Ints) -> Losses:
         """Return the losses of examples."""
@@ -265,13 +263,6 @@ class PathState:
 
 
 @compiled
-def _set_out(e: Examples, slots: Ints, diagonal: Floats) -> None:
-    for i, slot in enumerate(slots):
-        e.beta[slot] = 0.0
-        e.diagonal[slot] = diagonal[i]
-
-
-@compiled
 def _count_bound_supports(beta: Floats, seg: Ints, n: int) -> int:
     count = 0
     for j in range(n):
@@ -300,7 +291,16 @@ def _set_losses(e: Examples, slots: Ints, kinks: Floats, levels: Floats, n_kinks
 
 
 @compiled
-def _drop_losses(e: Examples, slots: Ints) -> None:
+def _set_out(e: Examples, slots: Ints, diagonal: Floats, kinks: Floats, levels: Floats, n_kinks: Ints) -> None:
+    _set_losses(e, slots, kinks, levels, n_kinks)
+    for i, slot in enumerate(slots):
+        e.beta[slot] = 0.0
+        e.diagonal[slot] = diagonal[i]
+
+
+@compiled
+def _drop_losses(e: Examples, factor: Factor, slots: Ints) -> None:
+    release_free(factor, slots)
     for slot in slots:
         e.n_kinks[slot] = 0
         e.seg[slot] = 0
