@@ -72,6 +72,9 @@ SMALL = 600  #: and those smaller than this, while few are free: strides would s
 WHOLE_WORK = 30_000  #: few are free as long as that many products make an event;
 HARD_WORK = 100_000  #: from so many on, too many to go with more than half of the window,
 HEAVY_WORK = 500_000  #: and from so many on, with more than the share
+PRODUCTS = 80_000  #: of members and free examples, which are read at every event, that stay near the processor ...
+FEW = 100  #: ... or so many members: a stride of a large window with more is halved,
+FEWER_HALVINGS = 3  #: but no more often than that
 
 
 @compiled_allocating
@@ -171,6 +174,12 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
         for _ in range(HALVINGS):
             if m > SHARE * w.n:
                 horizon *= 0.5
+                m = count_below(soon, w.n, horizon)
+    if w.n > LARGE and counters[LAPS] == 0:
+        for _ in range(FEWER_HALVINGS):
+            if m > max(FEW, PRODUCTS / max(w.factor.size[1], 1)):
+                horizon *= 0.5
+                length //= 2
                 m = count_below(soon, w.n, horizon)
     if 2 * m > w.n:
         learn(w, 0, 0)
