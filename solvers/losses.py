@@ -39,29 +39,13 @@ def hinge(y: Floats, C: Floats) -> Losses:
 
     An example of weight zero has no loss at all.
     """
-    return Losses(*_hinge(np.array(y, np.float64), np.array(C, np.float64)))
-
-
-@compiled_allocating
-def _hinge(y: Floats, C: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Return kinks, levels and numbers of kinks; NumPy, function by function, takes much of a small update."""
-    m = y.size
-    kinks, levels, n_kinks = np.full((m, MAX_KINKS), np.inf), np.zeros((m, MAX_KINKS + 1)), np.zeros(m, np.int64)
-    for i in range(m):
-        if y[i] > 0:
-            levels[i, 0] = C[i]
-        else:
-            levels[i, 1:] = -C[i]
-        if C[i] > 0:
-            kinks[i, 0] = y[i]
-            n_kinks[i] = 1
-    return kinks, levels, n_kinks
+    return _one_kink(y, np.maximum(y, 0.0) * C, np.minimum(y, 0.0) * C)
 
 
 def epsilon_insensitive(y: Floats, epsilon: float, C: Floats) -> Losses:
     """Return the losses ``C max(0, |y - f| - epsilon)``; with ``epsilon = 0`` the absolute deviation, of one kink."""
     if epsilon == 0.0:
-        return _one_kink(y, C, -C, C > 0)
+        return _one_kink(y, C, -C)
     kinks = np.stack([y - epsilon, y + epsilon], axis=1)
     kinks[C == 0] = np.inf
     levels = np.stack([C, np.zeros(y.size), -C], axis=1)
@@ -70,21 +54,31 @@ def epsilon_insensitive(y: Floats, epsilon: float, C: Floats) -> Losses:
 
 def pinball(y: Floats, quantile: float, C: Floats) -> Losses:
     """Return the losses ``C max(q (y - f), (1 - q) (f - y))``, whose minimum is the quantile ``q`` of y."""
-    return _one_kink(y, C * quantile, -C * (1.0 - quantile), C > 0)
+    return _one_kink(y, C * quantile, -C * (1.0 - quantile))
 
 
 def one_class(weights: Floats) -> Losses:
     """Return the losses ``weight max(0, -f)``; with them the betas sum up to ``nu sum of weights``."""
-    return _one_kink(np.zeros(weights.size), weights, np.zeros(weights.size), weights > 0)
+    return _one_kink(np.zeros(weights.size), weights, np.zeros(weights.size))
 
 
-def _one_kink(kink: Floats, left: Floats, right: Floats, exists: NDArray[np.bool_]) -> Losses:
-    kinks = np.full((kink.size, MAX_KINKS), np.inf)
-    kinks[:, 0] = np.where(exists, kink, np.inf)
-    levels = np.empty((kink.size, MAX_KINKS + 1))
-    levels[:, 0] = left
-    levels[:, 1:] = right[:, None]
-    return Losses(kinks, levels, exists.astype(np.int64))
+def _one_kink(kink: Floats, left: Floats, right: Floats) -> Losses:
+    """Return losses with the coefficients they ask for on the left and on the right of their only kink."""
+    return Losses(*_table(np.array(kink, np.float64), np.array(left, np.float64), np.array(right, np.float64)))
+
+
+@compiled_allocating
+def _table(kink: Floats, left: Floats, right: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Return kinks, levels and numbers of kinks; NumPy, function by function, takes much of a small update."""
+    m = kink.size
+    kinks, levels, n_kinks = np.full((m, MAX_KINKS), np.inf), np.empty((m, MAX_KINKS + 1)), np.zeros(m, np.int64)
+    for i in range(m):
+        levels[i, 0] = left[i]
+        levels[i, 1:] = right[i]
+        if left[i] > right[i]:
+            kinks[i, 0] = kink[i]
+            n_kinks[i] = 1
+    return kinks, levels, n_kinks
 
 
 def leaving(m: int) -> Losses:
