@@ -168,7 +168,7 @@ def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float, 
         events += counters[EVENTS]
         gap, primal, resolution = gap_of(e, w.n, clock[B])
         if outcome == DONE and gap <= max(goal * abs(primal), 4.0 * resolution):
-            leave_ends(w, DUST * level, DUST * level, 4 * EPS * level)
+            leave_ends(w.examples, w.factor, w.n, w.intercept, DUST * level, DUST * level, 4 * EPS * level)
             decisions[i] = e.f[slot]
             if w.intercept and w.factor.size[1] == 0:
                 decisions[i] += center(w)

@@ -41,6 +41,9 @@ class Edited(NamedTuple):
     sides: Sides  #: (m,) of their walls
 
 
+NOBODY = Edited([], np.empty(0), np.empty(0), np.empty(0, np.int8))
+
+
 def edited(
     window: Window,
     edits: Edits,
@@ -55,7 +58,7 @@ def edited(
     InvalidInput, UnknownKey, DuplicateKey : see the message
     """
     if edits == NO_EDITS:
-        return Edited([], np.empty(0), np.empty(0), np.empty(0, np.int8))
+        return NOBODY
     relabelled = validation.known_keys(edits.relabel, window.keys, field="relabel")
     reweighted = validation.known_keys(edits.reweight, window.keys, field="reweight")
     for field, named in (("relabel", relabelled), ("reweight", reweighted)):

@@ -12,7 +12,7 @@ from solvers.audit import audited
 from solvers.errors import NotOptimal
 from solvers.fresh import Standing, refactor, refresh, restore, stand
 from solvers.passage import DEFAULT, Settings, Trace, walk_once
-from solvers.state import PathState, empty_motion
+from solvers.state import PathState
 
 __all__ = ["DEFAULT", "Settings", "Trace", "follow"]
 
@@ -31,7 +31,7 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
         state.b = 0.0
         trace.max_violation = trace.relative_gap = 0.0
         return trace
-    motion = empty_motion(state.capacity)
+    motion = state.motion
     best: tuple[float, Standing] | None = None
     fruitless = 0
     for round_ in range(settings.max_rounds):

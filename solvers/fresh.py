@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ def need_rows(state: PathState, slots: Ints) -> None:
     MemoryLimit : when they do not fit together
     """
     missing = state.rows.missing(slots)
+    if missing.size == 0:
+        return
     if slots.size > state.rows.max_rows:
         raise MemoryLimit(8 * state.capacity * slots.size, state.rows.limit)
     state.cache_rows(missing, slots)
@@ -103,7 +105,8 @@ def refresh_margin(state: PathState, scale: float, drift: float | None = None) -
         drift = float(np.abs(e.f[free] - tracked).max(initial=0.0))
     state.drift += drift
     band = max(CLOSE * scale, UNSEEN * state.drift)
-    close = _close_to_a_kink(e, n, band)
+    close = np.empty(n, np.int64)
+    close = close[: _find_close_to_a_kink(e, n, band, close)]
     if close.size == 0:
         return
     if close.size > max(BLOCK, state.n_free):
@@ -118,19 +121,16 @@ def refresh_margin(state: PathState, scale: float, drift: float | None = None) -
     compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, held, state.b)
 
 
-@compiled_allocating
-def _close_to_a_kink(e: Examples, n: int, band: float) -> Ints:
-    close = np.empty(n, np.int64)
+@compiled
+def _find_close_to_a_kink(e: Examples, n: int, band: float, close: Ints) -> int:
+    """Fill ``close`` with the bound examples whose f is within ``band`` of a kink; return how many there are."""
     m = 0
     for j in range(n):
-        if e.seg[j] & 1:
-            continue
-        for k in range(e.n_kinks[j]):
-            if abs(e.f[j] - e.kinks[j, k]) <= band:
-                close[m] = j
-                m += 1
-                break
-    return close[:m]
+        way = min(abs(e.f[j] - e.kinks[j, 0]), abs(e.f[j] - e.kinks[j, 1]))  # kinks that are not there are infinite
+        if way <= band and e.seg[j] & 1 == 0:
+            close[m] = j
+            m += 1
+    return m
 
 
 @compiled
@@ -159,7 +159,7 @@ def refactor(state: PathState, free: Ints | None = None, dependent: float = 0.0)
 class Standing(NamedTuple):
     """Where everyone stands: what is needed to come back to it."""
 
-    examples: Examples
+    examples: tuple[NDArray[Any], ...]  #: copies of ``WHERE``
     b: float
     kappa: float
     total: float
@@ -169,15 +169,21 @@ class Standing(NamedTuple):
 def stand(state: PathState) -> Standing:
     """Return a copy of where everyone stands now."""
     n = state.n_slots
-    copies = Examples(*(a[:n].copy() for a in state.examples))  # type: ignore[arg-type]
-    return Standing(copies, state.b, state.kappa, state.total, state.free_slots().copy())
+    copies = tuple([array[:n].copy() for array in _where(state.examples)])
+    return Standing(copies, state.b, state.kappa, state.total, state.free_slots())
+
+
+def _where(e: Examples) -> tuple[NDArray[Any], ...]:
+    """Return what an example has lost, but for what stays and what each walk sets anew."""
+    return e.kinks, e.levels, e.n_kinks, e.seg, e.f, e.beta
 
 
 def restore(state: PathState, standing: Standing) -> None:
     """Bring everyone back to where they stood, with a fresh factor."""
-    n = standing.examples.f.size
-    for array, old in zip(state.examples, standing.examples, strict=True):
-        array[:n] = old
+    for array, old in zip(_where(state.examples), standing.examples, strict=True):
+        array[: old.shape[0]] = old
+    state.examples.dkinks[:] = 0.0
+    state.examples.dlevels[:] = 0.0
     state.b, state.kappa, state.total = standing.b, standing.kappa, standing.total
     refactor(state, standing.free)
 

@@ -20,8 +20,7 @@ from solvers.edits import NO_EDITS, Edits, edited
 from solvers.errors import InvalidInput, InvalidType, NotOptimal
 from solvers.fitted import Fitted
 from solvers.kernels import Gram, Kernel
-from solvers.losses import Losses
-from solvers.losses import leaving as leaving_losses
+from solvers.losses import NO_LOSSES, Losses
 from solvers.passage import Trace
 from solvers.reports import UpdateReport
 from solvers.robust_losses import Sides, Walling, conditional
@@ -195,7 +194,7 @@ class LiveEstimator(Fitted):
             changing,
             new_y,
             new_weights,
-            self._conditional(new_y, new_weights, new_sides, C, robust) if changing else leaving_losses(0),
+            self._conditional(new_y, new_weights, new_sides, C, robust) if changing else NO_LOSSES,
             new_sides,
         )
         size = scaling.size_of_kernel(window.state.kernel, rows)

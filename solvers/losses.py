@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled_allocating
+from solvers.compile import compiled
 
 Floats = NDArray[np.float64]
 
@@ -64,26 +64,29 @@ def one_class(weights: Floats) -> Losses:
 
 def _one_kink(kink: Floats, left: Floats, right: Floats) -> Losses:
     """Return losses with the coefficients they ask for on the left and on the right of their only kink."""
-    return Losses(*_table(np.array(kink, np.float64), np.array(left, np.float64), np.array(right, np.float64)))
+    losses = leaving(kink.size)
+    _fill(losses, np.array(kink, np.float64), np.array(left, np.float64), np.array(right, np.float64))
+    return losses
 
 
-@compiled_allocating
-def _table(kink: Floats, left: Floats, right: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Return kinks, levels and numbers of kinks; NumPy, function by function, takes much of a small update."""
-    m = kink.size
-    kinks, levels, n_kinks = np.full((m, MAX_KINKS), np.inf), np.empty((m, MAX_KINKS + 1)), np.zeros(m, np.int64)
-    for i in range(m):
-        levels[i, 0] = left[i]
-        levels[i, 1:] = right[i]
+@compiled
+def _fill(losses: Losses, kink: Floats, left: Floats, right: Floats) -> None:
+    for i in range(kink.size):
+        losses.levels[i, 0] = left[i]
+        losses.levels[i, 1:] = right[i]
         if left[i] > right[i]:
-            kinks[i, 0] = kink[i]
-            n_kinks[i] = 1
-    return kinks, levels, n_kinks
+            losses.kinks[i, 0] = kink[i]
+            losses.n_kinks[i] = 1
 
 
 def leaving(m: int) -> Losses:
     """Return the loss of ``m`` examples that are on their way out: zero everywhere."""
-    return Losses(np.full((m, MAX_KINKS), np.inf), np.zeros((m, MAX_KINKS + 1)), np.zeros(m, np.int64))
+    kinks = np.empty((m, MAX_KINKS))
+    kinks.fill(np.inf)
+    return Losses(kinks, np.zeros((m, MAX_KINKS + 1)), np.zeros(m, np.int64))
+
+
+NO_LOSSES = leaving(0)
 
 
 def values(losses: Losses, f: Floats) -> Floats:

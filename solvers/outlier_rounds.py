@@ -281,7 +281,7 @@ def landed(w: Walk, p: Split) -> bool:
     alone = w.intercept and w.factor.size[1] == 1
     astray = w.counters[LAPS] + w.counters[THROUGH] + p.counts[SPREADS] > 0
     if alone or astray or is_at_an_end(w, _DUST * level):
-        moved = leave_ends(w, SNAP * level, _DUST * level, 4.0 * EPS * level)
+        moved = leave_ends(w.examples, w.factor, w.n, w.intercept, SNAP * level, _DUST * level, 4.0 * EPS * level)
     else:
         put_on_levels(w, SNAP * level)
     if w.factor.size[1] == 0 and w.intercept:

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from solvers import motion as loop
 from solvers import settle
 from solvers.audit import Audit, Scales, scaled, units_of
-from solvers.compile import compiled, compiled_allocating
+from solvers.compile import compiled
 from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
 from solvers.fresh import combine, mean_diagonal, need_rows, refactor, refresh, refresh_margin
-from solvers.losses import MAX_KINKS
 from solvers.state import Examples, Motion, PathState
 from solvers.step import frequencies
 from solvers.strides import follow_path
@@ -87,7 +86,9 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings
     NotOptimal, NotPositiveSemidefinite, MemoryLimit, Cancelled : see ``solvers.follow.follow``
     """
     e, n = state.examples, state.n_slots
-    moving, found = set_motion(e, motion, n)
+    moving = np.empty(n, np.int64)
+    m, found = set_motion(e, motion, n, moving)
+    moving = moving[:m]
     motion.drive[:n] = combine(state, moving, motion.v[moving])
     need_rows(state, state.free_slots())
     state.make_room_for_free()
@@ -219,16 +220,16 @@ def fetch_rows(state: PathState, w: loop.Walk) -> None:
 
 def tally(state: PathState, w: loop.Walk, trace: Trace) -> None:
     """Add what a walk has counted to the trace."""
-    events = int(w.counters[loop.EVENTS])
+    counters = w.counters.tolist()
     trace.rounds += 1
-    trace.events += events
-    trace.exchanges += int(w.counters[loop.EXCHANGES])
-    trace.jumps += int(w.counters[loop.JUMPS])
-    trace.strides += int(w.counters[loop.STRIDES])
-    trace.through += int(w.counters[loop.THROUGH])
-    trace.members += int(w.counters[loop.MEMBERS])
-    trace.refined += int(w.counters[loop.REFINED])
-    state.events_since_refresh += events
+    trace.events += counters[loop.EVENTS]
+    trace.exchanges += counters[loop.EXCHANGES]
+    trace.jumps += counters[loop.JUMPS]
+    trace.strides += counters[loop.STRIDES]
+    trace.through += counters[loop.THROUGH]
+    trace.members += counters[loop.MEMBERS]
+    trace.refined += counters[loop.REFINED]
+    state.events_since_refresh += counters[loop.EVENTS]
 
 
 def raise_for(exit_: int) -> None:
@@ -244,9 +245,8 @@ def raise_for(exit_: int) -> None:
 def _settle(state: PathState, w: loop.Walk, units: Scales, trace: Trace, settings: Settings) -> bool:
     """Put betas that are at an end, but for rounding, there, and b in its middle if nobody is free; False: go on."""
     rounding = 4 * EPS * units.level
-    moved = settle.leave_ends(
-        w, 1e-13 * units.level, settings.dust * units.level if trace.rounds <= 2 else rounding, rounding
-    )
+    dust = settings.dust * units.level if trace.rounds <= 2 else rounding
+    moved = settle.leave_ends(w.examples, w.factor, w.n, w.intercept, 1e-13 * units.level, dust, rounding)
     if state.n_free == 0:
         refresh(state)
         if state.intercept:
@@ -254,10 +254,16 @@ def _settle(state: PathState, w: loop.Walk, units: Scales, trace: Trace, setting
     return not moved
 
 
-@compiled_allocating
-def set_motion(e: Examples, motion: Motion, n: int) -> tuple[Ints, tuple[float, ...]]:
-    """Turn everything that is off its place into a motion that ends there; return whose betas move, and the units."""
-    moving = np.empty(n, np.int64)
+@compiled
+def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> tuple[int, tuple[float, ...]]:
+    """Turn everything that is off its place into a motion that ends there.
+
+    Fills ``moving`` with those whose betas move; returns how many there are, and the units.
+    """
+    e.dkinks[:n] = 0.0
+    e.dlevels[:n] = 0.0
+    motion.v[:n] = 0.0
+    motion.dbeta[:n] = 0.0
     m = 0
     for j in range(n):
         q = e.seg[j] // 2
@@ -269,14 +275,7 @@ def set_motion(e: Examples, motion: Motion, n: int) -> tuple[Ints, tuple[float, 
             if motion.v[j] != 0.0:
                 moving[m] = j
                 m += 1
-            continue
-        for k in range(MAX_KINKS):
-            e.dkinks[j, k] = 0.0
-        for k in range(MAX_KINKS + 1):
-            e.dlevels[j, k] = 0.0
-        motion.v[j] = 0.0
-        motion.dbeta[j] = 0.0
-    return moving[:m], units_of(e, motion.v, n)
+    return m, units_of(e, motion.v, n)
 
 
 @compiled
@@ -291,10 +290,8 @@ def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
     """Turn what is off of one example into a motion that ends in its place."""
     q = e.seg[j] // 2
     p = e.n_kinks[j]
-    for k in range(MAX_KINKS):
-        e.dkinks[j, k] = 0.0
-    for k in range(MAX_KINKS + 1):
-        e.dlevels[j, k] = 0.0
+    e.dkinks[j, :] = 0.0
+    e.dlevels[j, :] = 0.0
     motion.v[j] = 0.0
     motion.dbeta[j] = 0.0
     beta = e.beta[j]

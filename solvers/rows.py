@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled, compiled_allocating
+from solvers.compile import compiled
 from solvers.errors import MemoryLimit
 
 Floats = NDArray[np.float64]
@@ -71,11 +71,12 @@ class RowCache:
     def missing(self, slots: Ints) -> Ints:
         """Return those of ``slots`` that have no row here, and mark the others as used."""
         self.clock += 1
-        return _mark(self.row_of, self.used, slots, self.clock)
+        missing = np.empty(slots.size, np.int64)
+        return missing[: _mark(self.row_of, self.used, slots, self.clock, missing)]
 
     def room_beside(self, keep: Ints) -> int:
         """Return for how many more rows there is room beside those of ``keep`` that are here."""
-        return max(0, self.max_rows - int(np.count_nonzero(self.row_of[keep] >= 0)))
+        return max(0, self.max_rows - int(_count_held(self.row_of, keep)))
 
     def hold(self, slots: Ints, rows: Ints) -> None:
         """Take note that ``rows`` (m,) are those of ``slots`` (m,) from now on."""
@@ -101,7 +102,7 @@ class RowCache:
         ------
         MemoryLimit : when they do not fit together
         """
-        unused = np.flatnonzero(self.slot_of < 0)
+        unused = self._unused(count)
         if unused.size < count:
             held = np.zeros(self.slot_of.size, np.bool_)
             held_rows = self.row_of[keep]
@@ -112,13 +113,18 @@ class RowCache:
                 raise MemoryLimit(int(needed), self.limit)
             order = np.argsort(self.used[candidates], kind="stable")
             self.forget(self.slot_of[candidates[order[: count - unused.size]]])
-            unused = np.flatnonzero(self.slot_of < 0)
-        return unused[:count]
+            unused = self._unused(count)
+        return unused
+
+    def _unused(self, most: int) -> Ints:
+        """Return the first rows that nobody holds, ``most`` at most."""
+        unused = np.empty(most, np.int64)
+        return unused[: _find_negative(self.slot_of, unused)]
 
 
-@compiled_allocating
-def _mark(row_of: Ints, used: Ints, slots: Ints, clock: int) -> Ints:
-    missing = np.empty(slots.size, np.int64)
+@compiled
+def _mark(row_of: Ints, used: Ints, slots: Ints, clock: int, missing: Ints) -> int:
+    """Fill ``missing`` and return how many are; an array that compiled code makes is slow to hand over to Python."""
     m = 0
     for slot in slots:
         if row_of[slot] >= 0:
@@ -126,7 +132,28 @@ def _mark(row_of: Ints, used: Ints, slots: Ints, clock: int) -> Ints:
         else:
             missing[m] = slot
             m += 1
-    return missing[:m]
+    return m
+
+
+@compiled
+def _count_held(row_of: Ints, slots: Ints) -> int:
+    count = 0
+    for slot in slots:
+        count += row_of[slot] >= 0
+    return count
+
+
+@compiled
+def _find_negative(x: Ints, found: Ints) -> int:
+    """Fill ``found`` with the places of the first negative entries; return how many there are, or fit."""
+    m = 0
+    for i in range(x.size):
+        if m == found.size:
+            break
+        if x[i] < 0:
+            found[m] = i
+            m += 1
+    return m
 
 
 @compiled

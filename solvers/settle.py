@@ -9,24 +9,24 @@ from solvers.compile import compiled
 from solvers.direction import resolve
 from solvers.factor import Factor, append, delete, schur
 from solvers.motion import RHO, Walk, add_to_drive, set_limits, set_velocity
+from solvers.state import Examples
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 @compiled
-def leave_ends(w: Walk, snap: float, dust: float, rounding: float) -> bool:
+def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, dust: float, rounding: float) -> bool:
     """Put free examples whose beta is at an end of their box, but for dust, or beyond it, on the piece there.
 
     A bound beta within ``snap`` of its level is put on it. Says whether a free one was moved by more than rounding, so
     that f must be computed afresh. A single free beta is what the sum leaves it, with the rounding of that sum.
     """
-    e = w.examples
     moved = False
-    if w.intercept and w.factor.size[1] == 1:
-        rounding *= w.n
+    if intercept and fac.size[1] == 1:
+        rounding *= n
         dust = max(dust, rounding)
-    for j in range(w.n):
+    for j in range(n):
         q = e.seg[j] // 2
         if e.seg[j] & 1 == 0:
             if abs(e.beta[j] - e.levels[j, q]) <= snap:
@@ -36,7 +36,7 @@ def leave_ends(w: Walk, snap: float, dust: float, rounding: float) -> bool:
         piece = q if beta >= high - dust else q + 1
         if low + dust < beta < high - dust:
             continue
-        delete(w.factor, j)
+        delete(fac, j)
         e.seg[j] = 2 * piece
         off = abs(beta - e.levels[j, piece])
         if off <= dust:

@@ -94,6 +94,7 @@ class PathState:
         self._factor: Factor = empty_factor(0, 0)
         self._put_off: PutOff | None = None
         self._rows = RowCache(cache_bytes)
+        self._motion = empty_motion(0)
         self.scratch = np.empty(1 << 20)  #: work of the strides; untouched memory costs nothing
         self.kappa = 1.0  #: weight of 1 1' in the factor
         self.events_since_refresh = 0
@@ -133,7 +134,8 @@ class PathState:
     @property
     def factor(self) -> Factor:
         """The factor of the free block, see :meth:`prepare`."""
-        self.prepare()
+        if self._put_off is not None:
+            self.prepare()
         return self._factor
 
     @factor.setter
@@ -143,8 +145,16 @@ class PathState:
     @property
     def rows(self) -> RowCache:
         """The kernel rows, see :meth:`prepare`."""
-        self.prepare()
+        if self._put_off is not None:
+            self.prepare()
         return self._rows
+
+    @property
+    def motion(self) -> Motion:
+        """Work of ``follow``, kept as it is slow to make anew; what is in it is of no account."""
+        if self._motion.v.size != self.capacity:
+            self._motion = empty_motion(self.capacity)
+        return self._motion
 
     def put_off(self, free: Ints, build: Callable[[PathState, Ints], None]) -> None:
         """Let ``build`` fill the empty factor and cache for the examples ``free`` when one of them is asked for."""
@@ -168,8 +178,9 @@ class PathState:
 
     def free_slots(self) -> Ints:
         """Return the slots of the free examples, in the factor's order."""
-        size, live = self.factor.size.tolist()
-        slots = self.factor.slot[:size]
+        factor = self.factor
+        size, live = factor.size.tolist()
+        slots = factor.slot[:size]
         return slots.copy() if live == size else slots[slots >= 0]
 
     def insert(self, X: Floats, losses: Losses) -> Ints:
@@ -180,11 +191,12 @@ class PathState:
         fresh = max(0, m - len(self.vacant))
         if self.n_slots + fresh > self.capacity:
             self._reserve(64 + (self.n_slots + fresh) * 5 // 4)  # with room for a batch that comes before one goes
-        reused = [self.vacant.pop() for _ in range(m - fresh)]
+        staying = len(self.vacant) - (m - fresh)
+        reused = self.vacant[staying:][::-1]
+        del self.vacant[staying:]
         slots = np.array([*reused, *range(self.n_slots, self.n_slots + fresh)], np.int64)
         self.n_slots += fresh
-        self.XT[:, slots] = X.T
-        _set_out(self.examples, slots, self.kernel.diagonal(X), *losses)
+        _set_out(self.examples, self.XT, slots, X, self.kernel.diagonal(X), *losses)
         return slots
 
     def set_losses(self, slots: Ints, losses: Losses) -> None:
@@ -291,11 +303,16 @@ def _set_losses(e: Examples, slots: Ints, kinks: Floats, levels: Floats, n_kinks
 
 
 @compiled
-def _set_out(e: Examples, slots: Ints, diagonal: Floats, kinks: Floats, levels: Floats, n_kinks: Ints) -> None:
+def _set_out(
+    e: Examples, XT: Floats, slots: Ints, X: Floats, diagonal: Floats, kinks: Floats, levels: Floats, n_kinks: Ints
+) -> None:
     _set_losses(e, slots, kinks, levels, n_kinks)
     for i, slot in enumerate(slots):
         e.beta[slot] = 0.0
         e.diagonal[slot] = diagonal[i]
+    for k in range(X.shape[1]):
+        for i, slot in enumerate(slots):
+            XT[k, slot] = X[i, k]
 
 
 @compiled

@@ -14,6 +14,8 @@ from solvers.errors import DuplicateKey, InvalidInput, InvalidType, UnknownKey
 Floats = NDArray[np.float64]
 Key = str | int
 
+PLAIN = {int, str}  # types of keys
+
 
 def matrix(X: ArrayLike, *, field: str = "X", width: int | None = None) -> Floats:
     """Return ``X`` as a finite float64 array (m, d).
@@ -143,6 +145,8 @@ def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Conta
     out = _plain_keys(keys, "keys")
     if len(out) != m:
         raise InvalidInput(f"{len(out)} keys for {m} examples", field="keys")
+    if len(set(out)) == m and not any(map(window.__contains__, out)):
+        return out
     seen: set[Key] = set()
     for row, key in enumerate(out):
         if key in seen or (key in window and key not in leaving):
@@ -154,6 +158,8 @@ def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Conta
 def known_keys(keys: Iterable[Key], window: Container[Key], *, field: str = "remove") -> list[Key]:
     """Return keys of examples of the window, each once; by default of those that are to leave."""
     out = _plain_keys(keys, field)
+    if len(set(out)) == len(out) and all(map(window.__contains__, out)):
+        return out
     seen: set[Key] = set()
     for row, key in enumerate(out):
         if key not in window:
@@ -165,10 +171,10 @@ def known_keys(keys: Iterable[Key], window: Container[Key], *, field: str = "rem
 
 
 def _plain_keys(keys: Iterable[Key], field: str) -> list[Key]:
-    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+    if type(keys) is not list and (isinstance(keys, str | bytes) or not isinstance(keys, Iterable)):
         raise InvalidType(f"must be a list of keys, not {type(keys).__name__}", field=field)
     out = list(keys)
-    if {type(key) for key in out} <= {int, str}:
+    if set(map(type, out)) <= PLAIN:
         return out
     return [plain_key(key, row, field) for row, key in enumerate(out)]
 

@@ -250,7 +250,9 @@ class Window:
         self._weight[slots] = weights
         self._side[slots] = sides
         self.keys.update(zip(keys, slots.tolist(), strict=True))
-        self.next_key = max([self.next_key, *[key + 1 for key in keys if isinstance(key, int)]])
+        numbers = [key for key in keys if type(key) is int]
+        if numbers:
+            self.next_key = max(self.next_key, max(numbers) + 1)
 
     def _check_positive(self, X: Floats, leave: Ints) -> None:
         """Refuse data on which the kernel is not positive semi-definite; costs O(n^3) where the kernel may not be."""
