@@ -65,7 +65,11 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
     per_weight = copy._total_per_weight()
     refresh(state)
     decisions = state.examples.f[slots].copy()
-    missed = np.arange(slots.size) if per_weight else np.flatnonzero(state.examples.beta[slots])
+    e = state.examples
+    may_be_missed = (e.beta[slots] != 0.0) | (e.seg[slots] & 1 == 1)
+    if per_weight or (state.intercept and state.n_free == 0):  # where nobody is free, b hangs on the others too
+        may_be_missed[:] = True
+    missed = np.flatnonzero(may_be_missed)
     totals = state.total - per_weight * weights[missed]
     decisions[missed], events = leave_each_out(state, slots[missed], totals, partial(_report, progress))
     return _assessment(copy, decisions, events, started)

@@ -136,25 +136,24 @@ def envelope(lines: Floats) -> tuple[Floats, Floats] | None:
 
 def _with_b(old: Segments, first: int, last: int, bends: Floats, b: Floats) -> Segments:
     """Cut the segments ``first`` to ``last`` at the bends, and give them the b that is linear between those."""
-    cut = _cut(old, first, last, bends[1:-1])
-    many = slice(first, cut.start_rho.size - (old.start_rho.size - last - 1))
-    cut.start_b[many] = np.interp(-cut.start_rho[many], -bends, b)
-    cut.end_b[many] = np.interp(-cut.end_rho[many], -bends, b)
-    return cut
+    parts = cut(old, first, last, bends[1:-1])
+    many = slice(first, parts.start_rho.size - (old.start_rho.size - last - 1))
+    parts.start_b[many] = np.interp(-parts.start_rho[many], -bends, b)
+    parts.end_b[many] = np.interp(-parts.end_rho[many], -bends, b)
+    return parts
 
 
-def _cut(old: Segments, first: int, last: int, rhos: Floats) -> Segments:
+def cut(old: Segments, first: int, last: int, rhos: Floats) -> Segments:
     """Cut the segments ``first`` to ``last`` at each of ``rhos``, descending."""
-    inside = [
-        r for r in rhos.tolist() if not np.isin(r, (*old.start_rho[first : last + 1], *old.end_rho[first : last + 1]))
-    ]
-    if not inside:
+    owner = np.array([first + int(np.argmax(old.end_rho[first : last + 1] < r)) for r in rhos], np.int64)
+    inside = (old.end_rho[owner] < rhos) & (rhos < old.start_rho[owner])
+    owner, rhos = owner[inside], rhos[inside]
+    if owner.size == 0:
         return old._replace(start_b=old.start_b.copy(), end_b=old.end_b.copy())
-    owner = np.array([first + int(np.argmax(old.end_rho[first : last + 1] < r)) for r in inside], np.int64)
     order = np.sort(np.concatenate([np.arange(old.start_rho.size), owner]), kind="stable")
     new_start, new_end = old.start_rho[order], old.end_rho[order]
     for i in sorted(set(owner.tolist())):
-        own = [r for r, o in zip(inside, owner, strict=True) if o == i]
+        own = rhos[owner == i]
         mine = np.flatnonzero(order == i)
         new_start[mine[1:]] = own
         new_end[mine[:-1]] = own
@@ -162,7 +161,11 @@ def _cut(old: Segments, first: int, last: int, rhos: Floats) -> Segments:
     starts = np.concatenate([[0], np.cumsum(sizes)])
     pool = np.repeat(old.first[order] - starts[:-1], sizes) + np.arange(starts[-1])
     span = old.start_rho[order] - old.end_rho[order]
-    shares = [np.repeat((old.start_rho[order] - new) / span, sizes) for new in (new_start, new_end)]
+    shares = []
+    for new, of_nothing in ((new_start, 0.0), (new_end, 1.0)):  # a segment of no length keeps both its ends
+        share = np.full(span.size, of_nothing)
+        np.divide(old.start_rho[order] - new, span, out=share, where=span > 0.0)
+        shares.append(np.repeat(share, sizes))
     beta = [old.start_beta[pool] + share * (old.end_beta[pool] - old.start_beta[pool]) for share in shares]
     return Segments(
         new_start,

@@ -113,6 +113,24 @@ def test_leave_one_out_is_exact_for_regression_and_one_class() -> None:
     assert regression.error == pytest.approx(np.abs(regression.decisions - X[:, 0]).mean())
 
 
+@pytest.mark.parametrize(
+    ("loss", "n", "C", "gamma", "seed"), [("epsilon_insensitive", 60, 0.2, 0.1, 43), ("absolute", 9, 0.1, 2.0, 0)]
+)
+def test_leave_one_out_is_exact_where_nobody_is_free(loss: Any, n: int, C: float, gamma: float, seed: int) -> None:
+    """Then the intercept hangs on examples that have no coefficient, or on the only one that is free."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 2))
+    y = X.sum(axis=1) + 0.3 * random.normal(size=n)
+
+    def fit(X: Floats, y: Floats) -> IncrementalSVR:
+        return IncrementalSVR(C=C, gamma=gamma, loss=loss, epsilon=0.3).fit(X, y)
+
+    model = fit(X, y)
+    assert model._window.state.n_free <= 1
+    without = [fit(np.delete(X, i, 0), np.delete(y, i)).predict(X[[i]])[0] for i in range(n)]
+    np.testing.assert_allclose(leave_one_out(model).decisions, without, rtol=0, atol=1e-9)
+
+
 def test_k_fold_is_exact() -> None:
     X, y = data()
     fold = np.arange(60) % 4

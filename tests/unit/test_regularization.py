@@ -9,9 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
-from solvers.centering import envelope
+from solvers.centering import cut, envelope
 from solvers.errors import Cancelled, InvalidInput
 from solvers.path_errors import ErrorCurve, from_counts, from_residuals, joined
+from solvers.segments import Segments
 
 Floats = NDArray[np.float64]
 
@@ -209,3 +210,27 @@ def test_the_largest_of_lines_is_found_with_its_bends() -> None:
     for t in np.linspace(0, 1, 21):
         assert np.interp(t, *found) == pytest.approx(np.max((1 - t) * lines[:, 0] + t * lines[:, 1]))
     assert envelope(np.empty((0, 2))) is None
+
+
+def test_segments_without_length_are_not_cut() -> None:
+    rho = np.array([1.0, 0.5, 0.5, 0.0])
+    segments = Segments(
+        rho[:3],
+        rho[1:],
+        np.zeros(3),
+        np.zeros(3),
+        np.arange(4),
+        np.zeros(3, np.int64),
+        np.ones(3, np.bool_),
+        np.zeros(3, np.int32),
+        np.array([0.0, 1.0, 3.0]),
+        np.array([1.0, 3.0, 5.0]),
+    )
+    for places, starts, ends in (
+        ([0.5], [0.0, 1.0, 3.0], [1.0, 3.0, 5.0]),
+        ([0.75, 0.25], [0.0, 0.5, 1.0, 3.0, 4.0], [0.5, 1.0, 3.0, 4.0, 5.0]),
+    ):
+        found = cut(segments, 0, 2, np.array(places))
+        np.testing.assert_array_equal(found.start_beta, starts)
+        np.testing.assert_array_equal(found.end_beta, ends)
+        np.testing.assert_array_equal(found.start_rho[1:], found.end_rho[:-1])
