@@ -53,7 +53,7 @@ def grown(old: Factor, capacity: int, slots: int) -> Factor:
     new.R[:n, :n] = old.R[:n, :n]
     new.y[:, :n] = old.y[:, :n]
     new.slot[:n] = old.slot[:n]
-    new.position[: old.position.size] = old.position
+    new.position[: old.position.size] = old.position[:slots]
     new.size[:] = old.size
     return new
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled
+from solvers.factor import empty_factor
 from solvers.follow import DEFAULT, Settings, Trace, follow
 from solvers.fresh import BLOCK, cache_what_fits, compute_f, restore, stand
 from solvers.kernels import times
@@ -158,12 +159,15 @@ def convert(state: PathState, slots: Ints, losses: Losses) -> None:
 @contextmanager
 def undone_on_error(state: PathState) -> Iterator[None]:
     """Bring the state back to what it was when anything goes wrong inside."""
-    n, vacant, standing = state.n_slots, list(state.vacant), stand(state)
+    n, vacant, capacity, standing = state.n_slots, list(state.vacant), state.capacity, stand(state)
     try:
         yield
     except BaseException:
         state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(n, vacant))))
         state.n_slots, state.vacant = n, vacant
+        if state.capacity > capacity:  # longer rows would leave room for fewer
+            state.factor = empty_factor(state.factor.R.shape[0], state.capacity)
+            state.resize(capacity)
         restore(state, standing)
         raise
 

@@ -175,8 +175,10 @@ class LiveEstimator(Fitted):
             if X is None:
                 raise InvalidInput("the model has not seen any example; its first update adds some", field="add")
             window = self._new_window(rows, weights)
-        elif self._set_anew():
-            edits = edits._replace(everyone=True)
+        else:
+            window.state.allow(self._cache_bytes())
+            if self._set_anew():
+                edits = edits._replace(everyone=True)
         names = window.unused_keys(len(targets)) if keys is None else keys
         adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
         changing, new_y, new_weights, new_sides = edited(window, edits, set(leaving), self._targets, self._walling)
@@ -272,8 +274,10 @@ class LiveEstimator(Fitted):
         return self._window_with(gamma)
 
     def _window_with(self, gamma: float) -> Window:
-        cache = int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
-        return Window(self._kernel(gamma), intercept=bool(self.fit_intercept), cache_bytes=cache)
+        return Window(self._kernel(gamma), intercept=bool(self.fit_intercept), cache_bytes=self._cache_bytes())
+
+    def _cache_bytes(self) -> int:
+        return int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; ``deep`` makes no difference, as none has parameters of its own."""

@@ -50,14 +50,14 @@ class RowCache:
         self.row_of[held] = np.arange(held.size)
         self.slot_of[: held.size] = held
 
-    def widen(self, slots: int) -> None:
-        """Make room for more slots."""
+    def resize(self, slots: int) -> None:
+        """Make room for so many slots; beyond them nobody has a row."""
         old, slot_of, used = self.values, self.slot_of, self.used
         self.row_of = np.full(slots, -1, np.int64)
         self._make_places()
         keep = np.flatnonzero(slot_of >= 0)
         keep = keep[np.argsort(-used[keep], kind="stable")][: self.max_rows]
-        _gather(old, keep, np.arange(old.shape[1]), self.values)
+        _gather(old, keep, np.arange(min(slots, old.shape[1])), self.values)
         self.row_of[slot_of[keep]] = np.arange(keep.size)
         self.slot_of[: keep.size] = slot_of[keep]
         self.used[: keep.size] = used[keep]

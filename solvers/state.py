@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled
+from solvers.errors import MemoryLimit
 from solvers.factor import Factor, delete, empty_factor, grown, with_room
 from solvers.kernels import Kernel
 from solvers.losses import MAX_KINKS, Losses
@@ -71,9 +72,9 @@ def empty_motion(c: int) -> Motion:
     return Motion(*np.zeros((len(Motion._fields), c)))
 
 
-def _grow(a: NDArray[np.generic], capacity: int, fill: float = 0) -> NDArray[np.generic]:
+def _resized(a: NDArray[np.generic], capacity: int, fill: float = 0) -> NDArray[np.generic]:
     new = np.full((capacity, *a.shape[1:]), fill, a.dtype)
-    new[: a.shape[0]] = a
+    new[: a.shape[0]] = a[:capacity]
     return new
 
 
@@ -190,7 +191,7 @@ class PathState:
             self.XT = np.zeros((X.shape[1], self.capacity))
         fresh = max(0, m - len(self.vacant))
         if self.n_slots + fresh > self.capacity:
-            self._reserve(64 + (self.n_slots + fresh) * 5 // 4)  # with room for a batch that comes before one goes
+            self.resize(64 + (self.n_slots + fresh) * 5 // 4)  # with room for a batch that comes before one goes
         staying = len(self.vacant) - (m - fresh)
         reused = self.vacant[staying:][::-1]
         del self.vacant[staying:]
@@ -218,18 +219,34 @@ class PathState:
         self.rows.forget(slots)
         self.vacant.extend(slots[::-1].tolist())
         if len(self.vacant) == self.n_slots:
-            self.n_slots, self.vacant = 0, []
+            self.n_slots, self.vacant, self.b = 0, [], 0.0
 
-    def _reserve(self, capacity: int) -> None:
+    def resize(self, capacity: int) -> None:
+        """Make room for so many slots, no fewer than are in use."""
         fills = [np.inf, *([0.0] * (len(Examples._fields) - 1))]
         self.examples = Examples(
-            *(_grow(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True))  # type: ignore[arg-type]
+            *(_resized(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True))  # type: ignore[arg-type]
         )
         XT = np.zeros((self.XT.shape[0], capacity))
         XT[:, : self.n_slots] = self.XT[:, : self.n_slots]
         self.XT = XT
         self.factor = grown(self.factor, self.factor.R.shape[0], capacity)
-        self.rows.widen(capacity)
+        self.rows.resize(capacity)
+
+    def allow(self, cache_bytes: int) -> None:
+        """Let the kernel rows take so much memory from now on.
+
+        Raises
+        ------
+        MemoryLimit : those of the free examples do not fit into it
+        """
+        if self.rows.limit == cache_bytes:
+            return
+        needed = 8 * self.capacity * self.n_free
+        if needed > cache_bytes:
+            raise MemoryLimit(needed, cache_bytes)
+        self.rows.limit = cache_bytes
+        self.rows.resize(self.capacity)
 
     def make_room_for_free(self, extra: int = 1) -> None:
         """See to it that the factor can take ``extra`` more examples."""

@@ -43,7 +43,7 @@ def test_a_copy_is_the_same_model_and_shares_nothing(few: bool, monkeypatch: pyt
 
 def test_where_not_all_rows_fit_those_used_last_are_taken() -> None:
     rows = RowCache(1 << 20)
-    rows.widen(6)
+    rows.resize(6)
     rows.hold(np.arange(6), rows.vacate(6, np.arange(0)))
     rows.values[:6] = np.arange(36.0).reshape(6, 6)
     for slot in (4, 1, 3):
