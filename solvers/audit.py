@@ -76,9 +76,12 @@ class Audit(NamedTuple):
 
     @property
     def relative_gap(self) -> float:
-        """The gap in units of the objective, or of what rounding makes of it where that is more and f is sharp."""
+        """The gap in units of the objective, or of what rounding makes of it where that is more and f is sharp.
+
+        0 where the objective and the gap are both no more than that.
+        """
         floor = self.resolution if self.is_sharp else 0.0
-        return self.gap / max(self.size, floor) if self.gap > 0 else 0.0
+        return self.gap / max(self.size, floor) if self.gap > 0 and max(self.gap, self.size) > floor else 0.0
 
     def good(self, goal: float, roundings: float = 1.0) -> bool:
         """Say whether the gap is as small as asked for, or as that many roundings of each f allow."""
@@ -91,14 +94,13 @@ def audited(state: PathState) -> Audit:
     found = _audit(state.examples, state.n_slots, state.b)
     off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size, mass = found
     is_sharp = kink_scale == 0.0 or EPS * mass <= BLUR * kink_scale
-    if kink_scale == 0.0:
-        kink_scale = _size_of_f(state, level_scale, float(state.examples.diagonal[: state.n_slots].max()))
+    f_scale = kink_scale or mass  # where all kinks are 0, f is no more than that
     off_sum = abs(sum_beta - state.total) if state.intercept else 0.0
     primal += state.total * state.b
-    resolution += EPS * sum_size * max(abs(state.b), kink_scale)
-    gap += max(abs(state.b), kink_scale) * off_sum
+    resolution += EPS * sum_size * max(abs(state.b), f_scale)
+    gap += max(abs(state.b), f_scale) * off_sum
     relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
-    violation = max(off_f, relative_beta * max(kink_scale, 1.0))
+    violation = max(off_f, relative_beta * max(f_scale, 1.0))
     balanced = off_sum <= 1e-13 * level_scale * state.n or state.n_free == 0
     return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, balanced, is_sharp)
 

@@ -27,7 +27,8 @@ class Certificate:
     max_violation : largest distance of an f from where its beta says it must be, in units of f; boxes and the sum
         of the betas count relative to the largest box, times the largest kink
     duality_gap : primal minus dual, in units of the objective; an upper bound on how much better any other model is
-    relative_gap : the gap divided by the larger of the two objectives
+    relative_gap : the gap divided by the larger of the two objectives; 0 where all kinks are 0, as in one-class models,
+        and gap and objectives are no more than rounding of f can make of 0
     primal, dual : the objectives ``1/2 beta'K beta + sum of losses`` and its dual
     n_examples : how many examples were checked
     """
@@ -41,11 +42,18 @@ class Certificate:
 
 
 def certify(
-    losses: Losses, beta: Floats, f: Floats, b: float, *, total: float = 0.0, intercept: bool = True
+    losses: Losses,
+    beta: Floats,
+    f: Floats,
+    b: float,
+    diagonal: Floats,
+    *,
+    total: float = 0.0,
+    intercept: bool = True,
 ) -> Certificate:
     """Return the certificate of coefficients ``beta`` (n,) whose decision values are ``f`` (n,), intercept included.
 
-    ``total`` is what the betas must sum up to when there is an intercept.
+    ``diagonal`` (n,) holds k(x, x). ``total`` is what the betas must sum up to when there is an intercept.
     """
     n = beta.size
     if n == 0:
@@ -67,10 +75,12 @@ def certify(
     relative_box = max(float(off_box.max()), abs(off_sum) / n) / level_scale if level_scale > 0 else 0.0
     floor = EPS * float((np.abs(levels).max(axis=1) * np.maximum(np.abs(kink), EPS)).sum())
     size = max(abs(primal), abs(primal - gap), floor)
+    mass = float(np.abs(beta) @ diagonal)
+    is_nothing = kink_scale == 0.0 and max(gap, size) <= EPS * mass * float(np.abs(levels).max(axis=1).sum())
     return Certificate(
         max_violation=max(off_f, relative_box * max(kink_scale, 1.0)),
         duality_gap=gap,
-        relative_gap=gap / size if size > 0 else 0.0,
+        relative_gap=gap / size if size > 0 and not is_nothing else 0.0,
         primal=primal,
         dual=primal - gap,
         n_examples=n,

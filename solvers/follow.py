@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from solvers.audit import audited
 from solvers.errors import NotOptimal
-from solvers.fresh import Standing, refactor, refresh, restore, stand
+from solvers.fresh import Standing, refactor, refresh, restore, settle_at_nothing, stand
 from solvers.passage import DEFAULT, Settings, Trace, walk_once
 from solvers.state import PathState
 
@@ -42,6 +42,7 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
             return trace
         if arrived and fresh and round_ == 0 and not audit.good(settings.coarse):
             continue  # somebody is beyond a limit: that needs another walk, not another f
+        settle_at_nothing(state)
         refresh(state)
         trace.refreshed += 1
         audit = trace.noted(audited(state))

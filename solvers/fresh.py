@@ -20,6 +20,7 @@ Ints = NDArray[np.int64]
 BLOCK = 256  #: kernel rows computed at once
 CLOSE = 1e-10  #: of the scale of f: further from a kink, rounding cannot have taken an example across it unnoticed
 UNSEEN = 10.0  #: a bound example is taken to be off by so many times as much as free ones were found to be
+NOTHING = 1e-12  #: of the largest level: a beta is taken to be 0 if all are that small
 SPARE = 64  #: places that a factor built afresh has for those who come next
 
 
@@ -154,6 +155,20 @@ def refactor(state: PathState, free: Ints | None = None, dependent: float = 0.0)
     state.make_room_for_free(free.size + SPARE - int(state.factor.size[0]))
     kappa = state.kappa if state.intercept else 0.0
     rebuild(state.factor, state.rows.values, state.rows.row_of, free, state.examples.diagonal, kappa, dependent)
+
+
+def settle_at_nothing(state: PathState) -> None:
+    """Where all betas are 0 but for rounding, put them there, and b to the kink of somebody free.
+
+    A constant is best if no loss asks for more, as with targets that are all alike. Its objective is 0, which no beta
+    that is off by rounding has.
+    """
+    e, n, free = state.examples, state.n_slots, state.free_slots()
+    if free.size == 0 or np.abs(e.beta[:n]).max() > NOTHING * np.abs(e.levels[:n]).max():
+        return
+    e.beta[:n] = 0.0
+    if state.intercept:
+        state.b = float(e.kinks[free[0], e.seg[free[0]] // 2])
 
 
 class Standing(NamedTuple):

@@ -154,9 +154,10 @@ class Window:
             return self._update(change, total_per_weight)
         with self._undone_on_error():
             trace = self._update(change, total_per_weight)
-            partition = self.partition(terms)
-            trace.events += settle(partition)
-            self._side[partition.slots] = partition.sides
+            if self.keys:
+                partition = self.partition(terms)
+                trace.events += settle(partition)
+                self._side[partition.slots] = partition.sides
             return trace
 
     @contextmanager
@@ -301,7 +302,8 @@ class Window:
         """Recompute f from features and coefficients, and certify."""
         slots, state = self.slots, self.state
         f = self._fresh_f()
-        return certify(state.losses(slots), self.beta, f, state.b, total=state.total, intercept=state.intercept)
+        losses, diagonal = state.losses(slots), state.examples.diagonal[slots]
+        return certify(losses, self.beta, f, state.b, diagonal, total=state.total, intercept=state.intercept)
 
     def local_optimality(self, terms: Terms) -> LocalOptimality:
         """Recompute f from features and coefficients, and check the conditions of a robust local optimum."""
