@@ -73,6 +73,7 @@ class Audit(NamedTuple):
     resolution: float  #: what rounding of f makes of the gap; less than that counts as none
     balanced: bool  #: the betas sum up to what they should, or nobody is free to mend it
     is_sharp: bool  #: rounding of f is small beside the kinks, so that f says on which side of them an example is
+    mass: float  #: sum of |beta| k(x, x)
 
     @property
     def relative_gap(self) -> float:
@@ -102,7 +103,7 @@ def audited(state: PathState) -> Audit:
     relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
     violation = max(off_f, relative_beta * max(f_scale, 1.0))
     balanced = off_sum <= 1e-13 * level_scale * state.n or state.n_free == 0
-    return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, balanced, is_sharp)
+    return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, balanced, is_sharp, mass)
 
 
 @compiled
@@ -148,7 +149,13 @@ def _audit(e: Examples, n: int, b: float) -> tuple[float, ...]:
         off_f = max(off_f, off)
         off_beta = max(off_beta, outside)
         exposed += max(width, 0.0)
-        gap += outside * abs(f)
+        if outside > 0.0:
+            way = abs(f)
+            if q > 0:
+                way = max(way, abs(f - e.kinks[j, q - 1]))
+            if q < p:
+                way = max(way, abs(f - e.kinks[j, q]))
+            gap += outside * way
     resolution = EPS * exposed * (kink_scale + mass)
     return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size, mass
 

@@ -29,7 +29,7 @@ def compact_copy(state: PathState, slots: Ints) -> PathState:
         copy.examples = Examples(*(array[slots] for array in state.examples))  # type: ignore[arg-type]
     copy.n_slots = slots.size
     copy.b, copy.kappa = state.b, state.kappa
-    copy.events_since_refresh, copy.drift = state.events_since_refresh, state.drift
+    copy.events_since_refresh, copy.heaviest, copy.drift = state.events_since_refresh, state.heaviest, state.drift
     copy.factor = _renamed(state, slots)
     cached = state.rows.row_of[slots] >= 0
     if slots.size**2 > LITTLE:

@@ -37,7 +37,8 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
     for round_ in range(settings.max_rounds):
         arrived = walk_once(state, motion, trace, settings, 0.01**round_)
         audit = trace.noted(audited(state))
-        fresh = not _is_due(state, trace, settings)
+        fresh = not _is_due(state, trace, settings, audit.mass)
+        state.heaviest = max(state.heaviest, audit.mass)
         if arrived and fresh and audit.balanced and audit.good(settings.goal):
             return trace
         if arrived and fresh and round_ == 0 and not audit.good(settings.coarse):
@@ -66,10 +67,12 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
     return trace
 
 
-def _is_due(state: PathState, trace: Trace, settings: Settings) -> bool:
+def _is_due(state: PathState, trace: Trace, settings: Settings, mass: float) -> bool:
     """Say whether to compute everyone's f afresh: after so many events, or at the end of a long walk of half as many.
 
-    The walk that fills a large window takes longer than that; a short one that comes after it does not.
+    The walk that fills a large window takes longer than that; a short one that comes after it does not. And where the
+    betas have become much smaller, as when C has, for then the rounding errors of the past are not small any more.
     """
     since = state.events_since_refresh
-    return since > settings.refresh_events or since >= trace.events > settings.refresh_events // 2
+    is_long = since > settings.refresh_events or since >= trace.events > settings.refresh_events // 2
+    return is_long or state.heaviest > settings.lighter * mass

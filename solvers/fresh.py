@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 BLOCK = 256  #: kernel rows computed at once
 CLOSE = 1e-10  #: of the scale of f: further from a kink, rounding cannot have taken an example across it unnoticed
 UNSEEN = 10.0  #: a bound example is taken to be off by so many times as much as free ones were found to be
-NOTHING = 1e-12  #: of the largest level: a beta is taken to be 0 if all are that small
+NOTHING = 1e-12  #: of its level, a beta that small may be 0, and an f of what the betas would make of it if they agreed
 SPARE = 64  #: places that a factor built afresh has for those who come next
 
 
@@ -88,6 +88,7 @@ def refresh(state: PathState) -> None:
     support = np.flatnonzero(state.examples.beta[:n])
     state.examples.f[:n] = combine(state, support, state.examples.beta[support]) + state.b
     state.events_since_refresh = 0
+    state.heaviest = 0.0
     state.drift = 0.0
 
 
@@ -158,17 +159,25 @@ def refactor(state: PathState, free: Ints | None = None, dependent: float = 0.0)
 
 
 def settle_at_nothing(state: PathState) -> None:
-    """Where all betas are 0 but for rounding, put them there, and b to the kink of somebody free.
+    """Where a constant is best, and it all but is what there is, make it the decision function.
 
-    A constant is best if no loss asks for more, as with targets that are all alike. Its objective is 0, which no beta
-    that is off by rounding has.
+    It is if all kinks are at one place and the betas cancel out, as with targets that are all alike and in a one-class
+    model whose origin lies among the data. The objective is 0 there, which rounding of betas and of b would not let it
+    be. Betas that are 0 but for rounding are put there, and b to the kinks.
     """
-    e, n, free = state.examples, state.n_slots, state.free_slots()
-    if free.size == 0 or np.abs(e.beta[:n]).max() > NOTHING * np.abs(e.levels[:n]).max():
+    e, n = state.examples, state.n_slots
+    there = np.flatnonzero(e.n_kinks[:n] > 0)
+    kinks = e.kinks[there]
+    kinks = kinks[np.isfinite(kinks)]
+    if kinks.size == 0 or kinks.min() != kinks.max() or (kinks[0] != 0.0 and not state.intercept):
         return
-    e.beta[:n] = 0.0
-    if state.intercept:
-        state.b = float(e.kinks[free[0], e.seg[free[0]] // 2])
+    beta = e.beta[:n].copy()
+    beta[np.abs(beta) <= NOTHING * np.abs(e.levels[:n]).max(axis=1)] = 0.0
+    support = np.flatnonzero(beta)
+    f = combine(state, support, beta[support])
+    if np.abs(f[there]).max() <= NOTHING * float(np.abs(beta) @ e.diagonal[:n]):
+        e.beta[:n] = beta
+        state.b = float(kinks[0]) if state.intercept else 0.0
 
 
 class Standing(NamedTuple):

@@ -45,6 +45,7 @@ class Settings:
     perturbation: float = 1e-8  #: how far ties are spread when the loop stalls
     max_rounds: int = 12
     refresh_events: int = 20_000  #: f is computed afresh from beta at least this often
+    lighter: float = 100.0  #: and where the sum of |beta| k(x, x) was so many times as large since it last was
 
 
 DEFAULT = Settings()

@@ -99,6 +99,7 @@ class PathState:
         self.scratch = np.empty(1 << 20)  #: work of the strides; untouched memory costs nothing
         self.kappa = 1.0  #: weight of 1 1' in the factor
         self.events_since_refresh = 0
+        self.heaviest = 0.0  #: largest sum of |beta| k(x, x) since then, at the end of an update
         self.drift = 0.0  #: how far the f of free examples were off, all updates since then together
 
     @staticmethod
