@@ -93,7 +93,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         """
         if classes is not None and not hasattr(self, "classes_"):
             self._set_classes(np.asarray(classes))
-        self._learn(X, y, sample_weight, None, ())
+        self._learn((X, y), sample_weight, None, ())
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
@@ -170,8 +170,11 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         if known.size == 2:
             return known
         _check_finite(labels, field)
-        _check_classes(labels)
-        known = np.union1d(known, labels)
+        try:
+            _check_classes(labels)
+            known = np.union1d(known, labels)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(str(error), field=field) from None
         if known.size > 2:
             raise InvalidInput(
                 f"Only binary classification is supported. The type of the target is multiclass: {known.size} classes",

@@ -79,11 +79,16 @@ class LiveEstimator(Fitted):
         sample_weight: ArrayLike | None = None,
         keys: Iterable[Key] | None = None,
     ) -> Self:
-        """Train on ``X`` (n, d) and ``y`` (n,) from nothing; whatever was in the window is gone."""
-        self._forget()
-        if sample_weight is not None and not np.asarray(sample_weight).any():
-            raise InvalidInput("all weights are zero", field="sample_weight")
-        self._learn(X, y, sample_weight, keys, ())
+        """Train on ``X`` (n, d) and ``y`` (n,) from nothing; whatever was in the window is gone, unless this raises."""
+        before = self._forget()
+        try:
+            self._learn((X, y), sample_weight, keys, ())
+            if not self._window.weights.any():
+                raise InvalidInput("all weights are zero", field="sample_weight")
+        except BaseException:
+            self._forget()
+            vars(self).update(before)
+            raise
         return self
 
     def update(
@@ -126,13 +131,11 @@ class LiveEstimator(Fitted):
         is_nothing = add is None and remove is None and edits == NO_EDITS
         if is_nothing and not (hasattr(self, "_window") and self._set_anew()):
             raise InvalidInput("there is nothing to add, to remove or to change")
-        X, y = (None, None) if add is None else _pair(add)
-        return self._learn(X, y, sample_weight, keys, () if remove is None else remove, edits)
+        return self._learn(add, sample_weight, keys, () if remove is None else remove, edits)
 
     def _learn(
         self,
-        X: ArrayLike | None,
-        y: ArrayLike | None,
+        add: tuple[ArrayLike, ArrayLike | None] | None,
         sample_weight: ArrayLike | None,
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
@@ -142,7 +145,7 @@ class LiveEstimator(Fitted):
         started = time.perf_counter()
         is_first = not hasattr(self, "_window")
         try:
-            change, trace = self._change(X, y, sample_weight, keys, remove, edits)
+            change, trace = self._change(add, sample_weight, keys, remove, edits)
         except BaseException:
             if is_first:
                 self._forget()
@@ -151,8 +154,7 @@ class LiveEstimator(Fitted):
 
     def _change(
         self,
-        X: ArrayLike | None,
-        y: ArrayLike | None,
+        add: tuple[ArrayLike, ArrayLike | None] | None,
         sample_weight: ArrayLike | None,
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
@@ -160,9 +162,10 @@ class LiveEstimator(Fitted):
     ) -> tuple[Change, Trace]:
         """Check everything, follow the path, and take over what holds from now on."""
         window = getattr(self, "_window", None)
-        if X is None:
+        if add is None:
             rows, targets = np.empty((0, (window.state.n_features if window else 0))), np.empty(0)
         else:
+            X, y = _pair(add)
             given = self.kernel == "precomputed"
             rows = _examples(X)
             if window is None or not given:
@@ -172,7 +175,7 @@ class LiveEstimator(Fitted):
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         leaving = validation.known_keys(remove, window.keys if window is not None else {})
         if window is None:
-            if X is None:
+            if add is None:
                 raise InvalidInput("the model has not seen any example; its first update adds some", field="add")
             window = self._new_window(rows, weights)
         elif self._set_anew():
@@ -279,9 +282,10 @@ class LiveEstimator(Fitted):
         """Return the parameters by name; ``deep`` makes no difference, as none has parameters of its own."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
-    def _forget(self) -> None:
-        for name in [name for name in vars(self) if name == "_window" or name.endswith("_")]:
-            delattr(self, name)
+    def _forget(self) -> dict[str, Any]:
+        """Drop everything learnt and return it, by attribute."""
+        learnt = [name for name in vars(self) if name in ("_window", "_made_of") or name.endswith("_")]
+        return {name: vars(self).pop(name) for name in learnt}
 
     # -- robust losses -------------------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class LiveOneClassSVM(LiveEstimator):
 
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Add examples ``X`` (m, d) to the window: the same as ``update(add=(X, None))``; ``y`` is ignored."""
-        self._learn(X, None, sample_weight, None, ())
+        self._learn((X, None), sample_weight, None, ())
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:

@@ -70,7 +70,7 @@ class LiveSVR(OutlierPaths, LiveEstimator):
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add examples ``X`` (m, d), ``y`` (m,) to the window: the same as ``update(add=(X, y))``."""
-        self._learn(X, y, sample_weight, None, ())
+        self._learn((X, y), sample_weight, None, ())
         return self
 
     def predict(self, X: ArrayLike) -> Floats:

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out
 from solvers.errors import InvalidInput, NotOptimal
+from solvers.robustness import Robustness
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 3))
@@ -120,6 +121,44 @@ def test_a_first_update_that_fails_leaves_nothing() -> None:
         model.partial_fit(broken, Y, classes=["down", "up"])
     assert set(vars(model)) == set(model.get_params())
     assert model.partial_fit(X[:, :2], Y).n_features_in_ == 2
+
+
+BROKEN = X.copy()
+BROKEN[3, 1] = np.nan
+REFITS: dict[str, dict[str, Any]] = {
+    "a value that is none": {"X": BROKEN, "y": Y},
+    "other features and labels": {"X": X[:, :2], "y": [None if label == "up" else "left" for label in Y]},
+    "no features": {"X": None, "y": Y},
+    "one label too few": {"X": X, "y": Y[1:]},
+    "a key twice": {"X": X, "y": Y, "keys": [0] * 60},
+    "a negative weight": {"X": X, "y": Y, "sample_weight": np.linspace(-1, 1, 60)},
+    "weights of zero": {"X": X[:, :2], "y": Y, "sample_weight": np.zeros(60)},
+    "features beyond sixteen digits": {"X": X * 1e200, "y": np.where(Y == "up", "left", "right")},
+}
+
+
+@pytest.mark.parametrize("case", REFITS)
+def test_a_fit_that_fails_changes_nothing(case: str) -> None:
+    model = IncrementalSVC(C=3.0, kernel="linear").fit(X, Y)
+    model.update(robust=Robustness(theta=0.5, s=0.0))
+    model.feature_names_in_ = np.array(["a", "b", "c"], dtype=object)
+    before, attributes = model.to_arrays(), dict(vars(model))
+    with pytest.raises((InvalidInput, NotOptimal)):
+        model.fit(**REFITS[case])
+    assert vars(model) == attributes
+    after = model.to_arrays()
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    del model.feature_names_in_
+    model.update(remove=[0])
+    assert model.n_window_ == 59
+    assert model.certificate().relative_gap <= 1e-9
+
+
+def test_a_fit_of_another_kernel_that_fails_can_be_taken_back() -> None:
+    model = IncrementalOneClassSVM(nu=0.2, gamma=0.5).fit(X).set_params(gamma=-1.0)
+    with pytest.raises(InvalidInput, match="gamma"):
+        model.fit(X)
+    assert model.set_params(gamma=0.5).update(remove=[0]).n == 59
 
 
 def test_an_update_compares_the_features() -> None:
