@@ -91,8 +91,10 @@ class LiveSVC(OutlierPaths, LiveEstimator):
 
         ``classes`` fixes the two labels on the first call.
         """
-        if classes is not None and not hasattr(self, "classes_"):
-            self._set_classes(np.asarray(classes))
+        if classes is not None:
+            known = _two_labels(classes)
+            if not hasattr(self, "classes_"):
+                self._set_classes(known)
         self._learn((X, y), sample_weight, None, ())
         return self
 
@@ -162,10 +164,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
     def _known_classes(self, labels: NDArray[Any], field: str) -> NDArray[Any]:
         """Return the classes known after seeing ``labels``."""
         if self.classes is not None:
-            fixed = np.array(list(self.classes))
-            if fixed.shape != (2,) or fixed[0] == fixed[1]:
-                raise InvalidInput(f"must be two different labels, not {self.classes!r}", field="classes")
-            return fixed
+            return _two_labels(self.classes)
         known: NDArray[Any] = getattr(self, "classes_", labels[:0])
         if known.size == 2:
             return known
@@ -208,7 +207,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         return float(np.mean(np.where(decisions > 0, 1.0, -1.0) != targets))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        costs = validation.positive(self.C if C is None else C, "C") * weights
+        costs = validation.positive(self.C if C is None else C, "C", validation.LARGEST) * weights
         return hinge(targets, costs if self.class_weight is None else costs * self._class_weights(targets))
 
     def _walling(self, s: float | None = None) -> Walling:
@@ -223,14 +222,16 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         unknown = [label for label in self.class_weight if label not in labels]
         if len(labels) == 2 and unknown:
             raise InvalidInput(f"names {unknown[0]!r}, which is none of the labels {labels}", field="class_weight")
-        of = {label: float(self.class_weight.get(label, 1.0)) for label in labels}
-        for label, weight in of.items():
-            if not (np.isfinite(weight) and weight >= 0):
-                raise InvalidInput(
-                    f"the weight of {label!r} must be a number that is not negative", field="class_weight"
-                )
-        negative, positive = of[labels[0]], of[labels[-1]]
+        negative, positive = self._class_weight(labels[0]), self._class_weight(labels[-1])
         return np.where(targets > 0, positive, negative)
+
+    def _class_weight(self, label: Any) -> float:
+        assert self.class_weight is not None
+        weight = validation.number_or_none(self.class_weight.get(label, 1.0))
+        if weight is None or not 0 <= weight <= validation.LARGEST:
+            reason = f"the weight of {label!r} must be a number from 0 to {validation.LARGEST:g}"
+            raise InvalidInput(reason, field="class_weight")
+        return weight
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
@@ -241,6 +242,17 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         super()._restore(arrays)
 
 
+def _two_labels(classes: Any) -> NDArray[Any]:
+    """Return the labels (negative, positive); raises InvalidInput unless there are two."""
+    try:
+        labels = np.array(list(classes))
+    except (TypeError, ValueError):
+        labels = np.empty(0)
+    if labels.shape != (2,) or labels[0] == labels[1] or isinstance(classes, str):
+        raise InvalidInput(f"must be two different labels, not {classes!r}", field="classes")
+    return labels
+
+
 def _check_finite(labels: NDArray[Any], field: str) -> None:
     if labels.dtype.kind == "f":
         validation.check_finite(labels, field)
@@ -248,6 +260,8 @@ def _check_finite(labels: NDArray[Any], field: str) -> None:
 
 def _check_classes(labels: NDArray[Any]) -> None:
     """Raise ValueError, with scikit-learn's words, for labels that are not classes."""
+    if labels.dtype.kind == "c":
+        raise ValueError("Complex data not supported")
     from sklearn.utils.multiclass import check_classification_targets
 
     check_classification_targets(labels)

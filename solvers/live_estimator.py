@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -30,7 +31,6 @@ from solvers.window import Change, Window
 
 Floats = NDArray[np.float64]
 
-KERNEL_ALIASES = {"polynomial": "poly"}
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept")
 
 
@@ -127,7 +127,14 @@ class LiveEstimator(Fitted):
         InvalidInput, DuplicateKey, UnknownKey : see the message; nothing was changed
         NotPositiveSemidefinite, NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
         """
-        edits = Edits(_mapping(relabel, "relabel"), _mapping(reweight, "reweight"), decay, C, robust)
+        if type(decay) is not float:
+            decay = validation.positive(decay, "decay")
+        if C is not None:
+            C = validation.positive(C, "C", validation.LARGEST)
+        if robust is not None and not isinstance(robust, Robustness):
+            raise InvalidType(f"must be a Robustness, not {type(robust).__name__}", field="robust")
+        relabel, reweight = validation.mapping(relabel, "relabel"), validation.mapping(reweight, "reweight")
+        edits = Edits(relabel, reweight, decay, C, robust)
         is_nothing = add is None and remove is None and edits == NO_EDITS
         if is_nothing and not (hasattr(self, "_window") and self._set_anew()):
             raise InvalidInput("there is nothing to add, to remove or to change")
@@ -184,7 +191,9 @@ class LiveEstimator(Fitted):
         adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
         changing, new_y, new_weights, new_sides = edited(window, edits, set(leaving), self._targets, self._walling)
         C = edits.C
-        robust = edits.robust or self._robust
+        robust = self._robust
+        if edits.robust is not None:
+            robust = Robustness(float(edits.robust.theta), float(edits.robust.s))
         if robust is not None and robust.theta == 1.0:
             robust = None
         change = Change(
@@ -208,7 +217,7 @@ class LiveEstimator(Fitted):
         if C is not None:
             self.C = C
         if edits.robust is not None:
-            self.robust_ = robust and Robustness(robust.theta, robust.s)
+            self.robust_ = robust
         self._take_over(window)
         return change, trace
 
@@ -261,9 +270,10 @@ class LiveEstimator(Fitted):
         )
 
     def _kernel(self, gamma: float) -> Kernel:
-        name = KERNEL_ALIASES.get(self.kernel, self.kernel)
+        name = "poly" if self.kernel == "polynomial" else self.kernel
         gram = Gram() if name == "precomputed" else None
-        return Kernel(name, gamma, self.degree, self.coef0, gram)  # type: ignore[arg-type]
+        checked = Kernel(name, gamma, self.degree, self.coef0, gram)  # type: ignore[arg-type]
+        return replace(checked, degree=int(self.degree), coef0=float(self.coef0))
 
     def _new_window(self, X: Floats, weights: Floats) -> Window:
         if isinstance(self.gamma, str):
@@ -371,15 +381,6 @@ def _pair(add: Any) -> tuple[ArrayLike, ArrayLike | None]:
     if not isinstance(add, tuple | list) or len(add) != 2:
         raise InvalidType("must be a pair (X, y); for a one-class model (X, None)", field="add")
     return add[0], add[1]
-
-
-def _mapping(edits: Any, field: str) -> Mapping[Key, Any]:
-    """Return what is to change by key; nothing by default."""
-    if edits is None:
-        return {}
-    if not isinstance(edits, Mapping):
-        raise InvalidType(f"must be a mapping by key, not {type(edits).__name__}", field=field)
-    return edits
 
 
 def _examples(X: ArrayLike) -> Floats:
