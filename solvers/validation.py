@@ -18,6 +18,7 @@ Key = str | int
 
 PLAIN = {int, str}  # types of keys
 REAL = "?bhilqBHILQefd"  # type codes of arrays of numbers
+UNMASKED: set[type] = {np.ndarray, list}  # types of arrays that are neither masked nor sparse
 LARGEST = 1e100  #: of C and of weights: their products, and sums of those over a window, are finite
 
 
@@ -40,23 +41,26 @@ def matrix(X: ArrayLike, *, field: str = "X", width: int | None = None) -> Float
     return out
 
 
-def _numbers(values: ArrayLike, field: str) -> Floats:
+def _numbers(values: ArrayLike, field: str) -> NDArray[Any]:
     """Return real numbers that do not come as a plain array of them.
 
     Raises
     ------
     InvalidInput : they are something else, or sparse, ragged, masked or too large; names the row and column
     """
-    _check_plain(values, field)
+    if type(values) not in UNMASKED:
+        _check_plain(values, field)
     try:
         array = np.asarray(values)
     except ValueError as error:
         raise InvalidInput(_ragged(values) or f"must be numbers ({error})", field=field) from None
+    if array.dtype.char in REAL:
+        return array
     if array.dtype == object:
         return _from_objects(array, field)
     if array.dtype.kind == "c":
         raise InvalidInput("Complex data not supported", field=field)
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind != "f":
         raise InvalidInput(f"must be numbers, not {array.dtype}", field=field)
     with np.errstate(over="ignore"):  # of long doubles, which are infinite then
         return array.astype(np.float64)
@@ -132,7 +136,7 @@ def column(y: ArrayLike | None, field: str) -> NDArray[Any]:
     """Return targets as an array (m,); of a column (m, 1) scikit-learn warns."""
     if y is None:
         raise InvalidInput("requires y to be passed, but the target y is None", field=field)
-    if type(y) is not np.ndarray:
+    if type(y) not in UNMASKED:
         _check_plain(y, field)
     try:
         found = np.asarray(y)
