@@ -29,7 +29,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
 
     Parameters
     ----------
-    C : weight of the losses, > 0
+    C : weight of the losses, in (0, 1e100]
     kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see ``update``
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance of the first data seen, rows
         weighted), and stays
@@ -222,16 +222,8 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         unknown = [label for label in self.class_weight if label not in labels]
         if len(labels) == 2 and unknown:
             raise InvalidInput(f"names {unknown[0]!r}, which is none of the labels {labels}", field="class_weight")
-        negative, positive = self._class_weight(labels[0]), self._class_weight(labels[-1])
+        negative, positive = _weight_of(labels[0], self.class_weight), _weight_of(labels[-1], self.class_weight)
         return np.where(targets > 0, positive, negative)
-
-    def _class_weight(self, label: Any) -> float:
-        assert self.class_weight is not None
-        weight = validation.number_or_none(self.class_weight.get(label, 1.0))
-        if weight is None or not 0 <= weight <= validation.LARGEST:
-            reason = f"the weight of {label!r} must be a number from 0 to {validation.LARGEST:g}"
-            raise InvalidInput(reason, field="class_weight")
-        return weight
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
@@ -251,6 +243,15 @@ def _two_labels(classes: Any) -> NDArray[Any]:
     if labels.shape != (2,) or labels[0] == labels[1] or isinstance(classes, str):
         raise InvalidInput(f"must be two different labels, not {classes!r}", field="classes")
     return labels
+
+
+def _weight_of(label: Any, weights: Mapping[Any, float]) -> float:
+    """Return the weight of a class; raises InvalidInput."""
+    weight = validation.number_or_none(weights.get(label, 1.0))
+    if weight is None or not 0 <= weight <= validation.LARGEST:
+        reason = f"the weight of {label!r} must be a number from 0 to {validation.LARGEST:g}"
+        raise InvalidInput(reason, field="class_weight")
+    return weight
 
 
 def _check_finite(labels: NDArray[Any], field: str) -> None:

@@ -115,9 +115,9 @@ class LiveEstimator(Fitted):
             their kernel values (m, n + m) with the n examples of the window, oldest first, and with each other
         remove : keys of examples that leave; a key that leaves can come back in the same call
         keys : m names for the new examples, strings or whole numbers; unused whole numbers by default
-        sample_weight : (m,) weights of the new examples, >= 0
+        sample_weight : (m,) weights of the new examples, in [0, 1e100]
         relabel : {key: target} corrects targets of examples that stay
-        reweight : {key: weight} gives examples that stay another weight, >= 0
+        reweight : {key: weight} gives examples that stay another weight, in [0, 1e100]
         decay : multiplies the weights of all examples that stay and are not reweighted, in (0, 1]
         C : from now on the model's ``C``
         robust : from now on the model's losses are robust, see ``outlier_path``; theta = 1 makes them convex again

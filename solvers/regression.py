@@ -26,7 +26,7 @@ class LiveSVR(OutlierPaths, LiveEstimator):
 
     Parameters
     ----------
-    C : weight of the losses, > 0
+    C : weight of the losses, in (0, 1e100]
     epsilon : half width of the tube without loss, >= 0, in units of y; for the epsilon-insensitive loss
     loss : "epsilon_insensitive", "absolute" or "pinball"
     quantile : level of the pinball loss, in (0, 1): f estimates that conditional quantile

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out
-from solvers.errors import InvalidInput, NotOptimal
+from solvers.errors import InvalidInput, InvalidType, NotOptimal
 from solvers.live_estimator import LiveEstimator
 from solvers.robustness import Robustness
 
@@ -139,6 +139,7 @@ def test_features_with_a_mask_that_hides_nothing_are_features() -> None:
 PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
     "kernel": ({"kernel": ["rbf"]}, "kernel: unknown kernel ['rbf']"),
     "C": ({"C": 1e308}, "C: must be at most 1e+100, not 1e+308"),
+    "a weight of a class that is too large": ({"class_weight": {"up": 1e101}}, "class_weight: the weight of 'up' must"),
     "a weight of a class as text": ({"class_weight": {"up": "2"}}, "class_weight: the weight of 'up' must be a number"),
     "a weight of a class that is none": ({"class_weight": {"up": "a"}}, "class_weight: the weight of 'up' must be"),
     "coef0": ({"kernel": "poly", "coef0": None}, "coef0: must be a finite number, not None"),
@@ -284,6 +285,15 @@ def test_an_update_compares_the_features() -> None:
     with pytest.warns(UserWarning, match="X does not have valid feature names"):
         model.update(add=(X, Y))
     assert model.n_window_ == 120
+
+
+def test_names_that_are_no_text_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise TypeError("Feature names are only supported if all input features have string names")
+
+    monkeypatch.setattr("solvers.scikit.validate_data", refuse)
+    with pytest.raises(InvalidType, match="X: Feature names are only supported"):
+        IncrementalSVC().fit(X, Y)
 
 
 def test_partial_fit_takes_kernel_values() -> None:
