@@ -241,7 +241,10 @@ class LiveEstimator(Fitted):
         ------
         InvalidInput : one of the kernel was
         """
-        changed = [name for name, value in self._made_of.items() if getattr(self, name) != value]
+        try:
+            changed = [name for name, value in self._made_of.items() if getattr(self, name) != value]
+        except ValueError:  # one is an array, which is not simply equal or not
+            changed = [name for name, value in self._made_of.items() if not np.array_equal(getattr(self, name), value)]
         for name in changed:
             if name in KERNEL_PARAMETERS:
                 old, new = self._made_of[name], getattr(self, name)

@@ -342,6 +342,17 @@ def test_a_parameter_set_later_is_enough_for_an_update() -> None:
         model.update()
 
 
+def test_an_array_set_for_a_parameter_is_named() -> None:
+    model = IncrementalSVC(C=3.0, gamma=0.5).fit(X, Y)
+    for name, reason in (("C", "C: must be a positive finite number"), ("gamma", "gamma: is array.*call fit")):
+        was = getattr(model, name)
+        model.set_params(**{name: np.array([was, was])})
+        with pytest.raises(InvalidInput, match=reason):
+            model.update(remove=[0])
+        model.set_params(**{name: was})
+    assert model.update(remove=[0]).changed == 0
+
+
 @pytest.mark.parametrize("setting", [{"gamma": 5.0}, {"kernel": "linear"}, {"fit_intercept": False}])
 def test_another_kernel_needs_another_fit(setting: dict[str, Any]) -> None:
     model = IncrementalSVC(gamma=0.5).fit(X[:50], Y[:50])
