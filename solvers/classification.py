@@ -29,7 +29,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
 
     Parameters
     ----------
-    C : weight of the losses, > 0
+    C : weight of the losses, in (0, 1e100]
     kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see ``update``
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance of the first data seen, rows
         weighted), and stays
@@ -91,9 +91,11 @@ class LiveSVC(OutlierPaths, LiveEstimator):
 
         ``classes`` fixes the two labels on the first call.
         """
-        if classes is not None and not hasattr(self, "classes_"):
-            self._set_classes(np.asarray(classes))
-        self._learn(X, y, sample_weight, None, ())
+        if classes is not None:
+            known = _two_labels(classes)
+            if not hasattr(self, "classes_"):
+                self._set_classes(known)
+        self._learn((X, y), sample_weight, None, ())
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
@@ -162,16 +164,16 @@ class LiveSVC(OutlierPaths, LiveEstimator):
     def _known_classes(self, labels: NDArray[Any], field: str) -> NDArray[Any]:
         """Return the classes known after seeing ``labels``."""
         if self.classes is not None:
-            fixed = np.array(list(self.classes))
-            if fixed.shape != (2,) or fixed[0] == fixed[1]:
-                raise InvalidInput(f"must be two different labels, not {self.classes!r}", field="classes")
-            return fixed
+            return _two_labels(self.classes)
         known: NDArray[Any] = getattr(self, "classes_", labels[:0])
         if known.size == 2:
             return known
         _check_finite(labels, field)
-        _check_classes(labels)
-        known = np.union1d(known, labels)
+        try:
+            _check_classes(labels)
+            known = np.union1d(known, labels)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(str(error), field=field) from None
         if known.size > 2:
             raise InvalidInput(
                 f"Only binary classification is supported. The type of the target is multiclass: {known.size} classes",
@@ -205,7 +207,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         return float(np.mean(np.where(decisions > 0, 1.0, -1.0) != targets))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        costs = validation.positive(self.C if C is None else C, "C") * weights
+        costs = validation.positive(self.C if C is None else C, "C", validation.LARGEST) * weights
         return hinge(targets, costs if self.class_weight is None else costs * self._class_weights(targets))
 
     def _walling(self, s: float | None = None) -> Walling:
@@ -220,13 +222,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         unknown = [label for label in self.class_weight if label not in labels]
         if len(labels) == 2 and unknown:
             raise InvalidInput(f"names {unknown[0]!r}, which is none of the labels {labels}", field="class_weight")
-        of = {label: float(self.class_weight.get(label, 1.0)) for label in labels}
-        for label, weight in of.items():
-            if not (np.isfinite(weight) and weight >= 0):
-                raise InvalidInput(
-                    f"the weight of {label!r} must be a number that is not negative", field="class_weight"
-                )
-        negative, positive = of[labels[0]], of[labels[-1]]
+        negative, positive = _weight_of(labels[0], self.class_weight), _weight_of(labels[-1], self.class_weight)
         return np.where(targets > 0, positive, negative)
 
     def to_arrays(self) -> dict[str, Any]:
@@ -238,6 +234,26 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         super()._restore(arrays)
 
 
+def _two_labels(classes: Any) -> NDArray[Any]:
+    """Return the labels (negative, positive); raises InvalidInput unless there are two."""
+    try:
+        labels = np.array(list(classes))
+    except (TypeError, ValueError):
+        labels = np.empty(0)
+    if labels.shape != (2,) or labels[0] == labels[1] or isinstance(classes, str):
+        raise InvalidInput(f"must be two different labels, not {classes!r}", field="classes")
+    return labels
+
+
+def _weight_of(label: Any, weights: Mapping[Any, float]) -> float:
+    """Return the weight of a class; raises InvalidInput."""
+    weight = validation.number_or_none(weights.get(label, 1.0))
+    if weight is None or not 0 <= weight <= validation.LARGEST:
+        reason = f"the weight of {label!r} must be a number from 0 to {validation.LARGEST:g}"
+        raise InvalidInput(reason, field="class_weight")
+    return weight
+
+
 def _check_finite(labels: NDArray[Any], field: str) -> None:
     if labels.dtype.kind == "f":
         validation.check_finite(labels, field)
@@ -245,6 +261,8 @@ def _check_finite(labels: NDArray[Any], field: str) -> None:
 
 def _check_classes(labels: NDArray[Any]) -> None:
     """Raise ValueError, with scikit-learn's words, for labels that are not classes."""
+    if labels.dtype.kind == "c":
+        raise ValueError("Complex data not supported")
     from sklearn.utils.multiclass import check_classification_targets
 
     check_classification_targets(labels)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers import validation
-from solvers.errors import InvalidInput
+from solvers.errors import InvalidInput, InvalidType
 from solvers.robust_losses import WITHIN, Sides
 from solvers.robustness import Robustness, checked
 from solvers.validation import Key
@@ -65,8 +65,13 @@ def edited(
         for row, key in enumerate(named):
             if key in leaving:
                 raise InvalidInput(f"{key!r} is also to be removed", field=field, row=row)
-    corrected = targets(list(edits.relabel.values()), len(relabelled), "relabel") if relabelled else np.empty(0)
-    given = validation.sample_weights(list(edits.reweight.values()), len(reweighted), field="reweight")
+    corrected, given = np.empty(0), np.empty(0)
+    if relabelled:
+        corrected = targets(_single(edits.relabel.values(), "relabel"), len(relabelled), "relabel")
+    if reweighted:
+        given = validation.sample_weights(
+            _single(edits.reweight.values(), "reweight"), len(reweighted), field="reweight"
+        )
     if not 0 < validation.positive(edits.decay, "decay") <= 1:
         raise InvalidInput(f"must lie in (0, 1], not {edits.decay!r}", field="decay")
     if edits.decay != 1 or edits.C is not None or edits.robust is not None or edits.everyone:
@@ -85,3 +90,12 @@ def edited(
         sides[:] = WITHIN
         sides[[place[key] for key in robust.outliers]] = list(robust.outliers.values())
     return Edited(changing, y, weights, sides)
+
+
+def _single(values: Iterable[Any], field: str) -> list[Any]:
+    """Return what is given for each of several keys; none of it may be a collection."""
+    out = list(values)
+    for row, value in enumerate(out):
+        if isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0:
+            raise InvalidType(f"must be one value for a key, not {type(value).__name__}", field=field, row=row)
+    return out

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -30,7 +31,6 @@ from solvers.window import Change, Window
 
 Floats = NDArray[np.float64]
 
-KERNEL_ALIASES = {"polynomial": "poly"}
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept")
 
 
@@ -79,11 +79,16 @@ class LiveEstimator(Fitted):
         sample_weight: ArrayLike | None = None,
         keys: Iterable[Key] | None = None,
     ) -> Self:
-        """Train on ``X`` (n, d) and ``y`` (n,) from nothing; whatever was in the window is gone."""
-        self._forget()
-        if sample_weight is not None and not np.asarray(sample_weight).any():
-            raise InvalidInput("all weights are zero", field="sample_weight")
-        self._learn(X, y, sample_weight, keys, ())
+        """Train on ``X`` (n, d) and ``y`` (n,) from nothing; whatever was in the window is gone, unless this raises."""
+        before = self._forget()
+        try:
+            self._learn((X, y), sample_weight, keys, ())
+            if not self._window.weights.any():
+                raise InvalidInput("all weights are zero", field="sample_weight")
+        except BaseException:
+            self._forget()
+            vars(self).update(before)
+            raise
         return self
 
     def update(
@@ -110,9 +115,9 @@ class LiveEstimator(Fitted):
             their kernel values (m, n + m) with the n examples of the window, oldest first, and with each other
         remove : keys of examples that leave; a key that leaves can come back in the same call
         keys : m names for the new examples, strings or whole numbers; unused whole numbers by default
-        sample_weight : (m,) weights of the new examples, >= 0
+        sample_weight : (m,) weights of the new examples, in [0, 1e100]
         relabel : {key: target} corrects targets of examples that stay
-        reweight : {key: weight} gives examples that stay another weight, >= 0
+        reweight : {key: weight} gives examples that stay another weight, in [0, 1e100]
         decay : multiplies the weights of all examples that stay and are not reweighted, in (0, 1]
         C : from now on the model's ``C``
         robust : from now on the model's losses are robust, see ``outlier_path``; theta = 1 makes them convex again
@@ -122,17 +127,22 @@ class LiveEstimator(Fitted):
         InvalidInput, DuplicateKey, UnknownKey : see the message; nothing was changed
         NotPositiveSemidefinite, NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
         """
-        edits = Edits(_mapping(relabel, "relabel"), _mapping(reweight, "reweight"), decay, C, robust)
+        if type(decay) is not float:
+            decay = validation.positive(decay, "decay")
+        if C is not None:
+            C = validation.positive(C, "C", validation.LARGEST)
+        if robust is not None and not isinstance(robust, Robustness):
+            raise InvalidType(f"must be a Robustness, not {type(robust).__name__}", field="robust")
+        relabel, reweight = validation.mapping(relabel, "relabel"), validation.mapping(reweight, "reweight")
+        edits = Edits(relabel, reweight, decay, C, robust)
         is_nothing = add is None and remove is None and edits == NO_EDITS
         if is_nothing and not (hasattr(self, "_window") and self._set_anew()):
             raise InvalidInput("there is nothing to add, to remove or to change")
-        X, y = (None, None) if add is None else _pair(add)
-        return self._learn(X, y, sample_weight, keys, () if remove is None else remove, edits)
+        return self._learn(add, sample_weight, keys, () if remove is None else remove, edits)
 
     def _learn(
         self,
-        X: ArrayLike | None,
-        y: ArrayLike | None,
+        add: tuple[ArrayLike, ArrayLike | None] | None,
         sample_weight: ArrayLike | None,
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
@@ -142,7 +152,7 @@ class LiveEstimator(Fitted):
         started = time.perf_counter()
         is_first = not hasattr(self, "_window")
         try:
-            change, trace = self._change(X, y, sample_weight, keys, remove, edits)
+            change, trace = self._change(add, sample_weight, keys, remove, edits)
         except BaseException:
             if is_first:
                 self._forget()
@@ -151,8 +161,7 @@ class LiveEstimator(Fitted):
 
     def _change(
         self,
-        X: ArrayLike | None,
-        y: ArrayLike | None,
+        add: tuple[ArrayLike, ArrayLike | None] | None,
         sample_weight: ArrayLike | None,
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
@@ -160,9 +169,10 @@ class LiveEstimator(Fitted):
     ) -> tuple[Change, Trace]:
         """Check everything, follow the path, and take over what holds from now on."""
         window = getattr(self, "_window", None)
-        if X is None:
+        if add is None:
             rows, targets = np.empty((0, (window.state.n_features if window else 0))), np.empty(0)
         else:
+            X, y = _pair(add)
             given = self.kernel == "precomputed"
             rows = _examples(X)
             if window is None or not given:
@@ -172,7 +182,7 @@ class LiveEstimator(Fitted):
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         leaving = validation.known_keys(remove, window.keys if window is not None else {})
         if window is None:
-            if X is None:
+            if add is None:
                 raise InvalidInput("the model has not seen any example; its first update adds some", field="add")
             window = self._new_window(rows, weights)
         else:
@@ -183,7 +193,9 @@ class LiveEstimator(Fitted):
         adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
         changing, new_y, new_weights, new_sides = edited(window, edits, set(leaving), self._targets, self._walling)
         C = edits.C
-        robust = edits.robust or self._robust
+        robust = self._robust
+        if edits.robust is not None:
+            robust = Robustness(float(edits.robust.theta), float(edits.robust.s))
         if robust is not None and robust.theta == 1.0:
             robust = None
         change = Change(
@@ -207,7 +219,7 @@ class LiveEstimator(Fitted):
         if C is not None:
             self.C = C
         if edits.robust is not None:
-            self.robust_ = robust and Robustness(robust.theta, robust.s)
+            self.robust_ = robust
         self._take_over(window)
         return change, trace
 
@@ -231,7 +243,10 @@ class LiveEstimator(Fitted):
         ------
         InvalidInput : one of the kernel was
         """
-        changed = [name for name, value in self._made_of.items() if getattr(self, name) != value]
+        try:
+            changed = [name for name, value in self._made_of.items() if getattr(self, name) != value]
+        except ValueError:  # one is an array, which is not simply equal or not
+            changed = [name for name, value in self._made_of.items() if not np.array_equal(getattr(self, name), value)]
         for name in changed:
             if name in KERNEL_PARAMETERS:
                 old, new = self._made_of[name], getattr(self, name)
@@ -260,9 +275,10 @@ class LiveEstimator(Fitted):
         )
 
     def _kernel(self, gamma: float) -> Kernel:
-        name = KERNEL_ALIASES.get(self.kernel, self.kernel)
+        name = "poly" if self.kernel == "polynomial" else self.kernel
         gram = Gram() if name == "precomputed" else None
-        return Kernel(name, gamma, self.degree, self.coef0, gram)  # type: ignore[arg-type]
+        checked = Kernel(name, gamma, self.degree, self.coef0, gram)  # type: ignore[arg-type]
+        return replace(checked, degree=int(self.degree), coef0=float(self.coef0))
 
     def _new_window(self, X: Floats, weights: Floats) -> Window:
         if isinstance(self.gamma, str):
@@ -283,9 +299,10 @@ class LiveEstimator(Fitted):
         """Return the parameters by name; ``deep`` makes no difference, as none has parameters of its own."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
-    def _forget(self) -> None:
-        for name in [name for name in vars(self) if name == "_window" or name.endswith("_")]:
-            delattr(self, name)
+    def _forget(self) -> dict[str, Any]:
+        """Drop everything learnt and return it, by attribute."""
+        learnt = [name for name in vars(self) if name in ("_window", "_made_of") or name.endswith("_")]
+        return {name: vars(self).pop(name) for name in learnt}
 
     # -- robust losses -------------------------------------------------------------------------------------------------
 
@@ -371,15 +388,6 @@ def _pair(add: Any) -> tuple[ArrayLike, ArrayLike | None]:
     if not isinstance(add, tuple | list) or len(add) != 2:
         raise InvalidType("must be a pair (X, y); for a one-class model (X, None)", field="add")
     return add[0], add[1]
-
-
-def _mapping(edits: Any, field: str) -> Mapping[Key, Any]:
-    """Return what is to change by key; nothing by default."""
-    if edits is None:
-        return {}
-    if not isinstance(edits, Mapping):
-        raise InvalidType(f"must be a mapping by key, not {type(edits).__name__}", field=field)
-    return edits
 
 
 def _examples(X: ArrayLike) -> Floats:

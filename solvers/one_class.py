@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers import validation
 from solvers.errors import InvalidInput
 from solvers.legs import Progress
 from solvers.live_estimator import LiveEstimator
@@ -55,7 +56,7 @@ class LiveOneClassSVM(LiveEstimator):
 
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Add examples ``X`` (m, d) to the window: the same as ``update(add=(X, None))``; ``y`` is ignored."""
-        self._learn(X, None, sample_weight, None, ())
+        self._learn((X, None), sample_weight, None, ())
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
@@ -78,7 +79,7 @@ class LiveOneClassSVM(LiveEstimator):
     ) -> RegularizationPath:
         """Return the optimum of the window for every nu; as ``IncrementalSVC.regularization_path``."""
         self._check_fitted()
-        if nu_max > 1:
+        if validation.positive(nu_max, "nu_max") > 1:
             raise InvalidInput(f"must lie in (0, 1], not {nu_max!r}", field="nu_max")
         return regularization_path(self, "nu", nu_min, nu_max, progress)
 
@@ -99,6 +100,7 @@ class LiveOneClassSVM(LiveEstimator):
         return one_class(weights)
 
     def _total_per_weight(self) -> float:
-        if isinstance(self.nu, bool) or not 0 < self.nu <= 1:
+        nu = validation.number_or_none(self.nu)
+        if nu is None or not 0 < nu <= 1:
             raise InvalidInput(f"must lie in (0, 1], not {self.nu!r}", field="nu")
-        return float(self.nu)
+        return nu

@@ -26,7 +26,7 @@ class LiveSVR(OutlierPaths, LiveEstimator):
 
     Parameters
     ----------
-    C : weight of the losses, > 0
+    C : weight of the losses, in (0, 1e100]
     epsilon : half width of the tube without loss, >= 0, in units of y; for the epsilon-insensitive loss
     loss : "epsilon_insensitive", "absolute" or "pinball"
     quantile : level of the pinball loss, in (0, 1): f estimates that conditional quantile
@@ -70,7 +70,7 @@ class LiveSVR(OutlierPaths, LiveEstimator):
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add examples ``X`` (m, d), ``y`` (m,) to the window: the same as ``update(add=(X, y))``."""
-        self._learn(X, y, sample_weight, None, ())
+        self._learn((X, y), sample_weight, None, ())
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -103,19 +103,20 @@ class LiveSVR(OutlierPaths, LiveEstimator):
         return float(np.mean(np.abs(decisions - targets)))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        costs = validation.positive(self.C if C is None else C, "C") * weights
+        costs = validation.positive(self.C if C is None else C, "C", validation.LARGEST) * weights
         if self.loss == "epsilon_insensitive":
             return epsilon_insensitive(targets, validation.not_negative(self.epsilon, "epsilon"), costs)
         if self.loss == "absolute":
             return epsilon_insensitive(targets, 0.0, costs)
         if self.loss == "pinball":
-            if not 0 < self.quantile < 1:
+            quantile = validation.number_or_none(self.quantile)
+            if quantile is None or not 0 < quantile < 1:
                 raise InvalidInput(f"must lie between 0 and 1, not {self.quantile!r}", field="quantile")
-            return pinball(targets, self.quantile, costs)
+            return pinball(targets, quantile, costs)
         raise InvalidInput(f"must be 'epsilon_insensitive', 'absolute' or 'pinball', not {self.loss!r}", field="loss")
 
     def _walling(self, s: float | None = None) -> Walling:
-        tube = float(self.epsilon) if self.loss == "epsilon_insensitive" else 0.0
+        tube = validation.not_negative(self.epsilon, "epsilon") if self.loss == "epsilon_insensitive" else 0.0
         if s is not None and s <= tube:
             least = f"epsilon, {tube:g}" if tube > 0 else "zero"
             raise InvalidInput(f"a residual that counts as an outlier is larger than {least}, not {s:g}", field="s")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from solvers.errors import InvalidInput
 from solvers.losses import Losses
 from solvers.robust_losses import BELOW, BEYOND, Walls
-from solvers.validation import Key, known_keys, number_or_none
+from solvers.validation import Key, known_keys, mapping, number_or_none
 
 Floats = NDArray[np.float64]
 
@@ -54,11 +54,12 @@ def checked(asked: Robustness, window: Container[Key]) -> Robustness:
     s = number_or_none(asked.s)
     if s is None:
         raise InvalidInput(f"must be a finite number, not {asked.s!r}", field="s")
-    names = known_keys(asked.outliers, window, field="outliers")
-    for row, side in enumerate(asked.outliers.values()):
+    outliers = mapping(asked.outliers, "outliers")
+    names = known_keys(outliers, window, field="outliers")
+    for row, side in enumerate(outliers.values()):
         if side not in (BELOW, BEYOND):
             raise InvalidInput(f"a side is -1 or 1, not {side!r}", field="outliers", row=row)
-    return Robustness(theta, s, dict(zip(names, asked.outliers.values(), strict=True)))
+    return Robustness(theta, s, dict(zip(names, outliers.values(), strict=True)))
 
 
 def share(theta: object) -> float:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, Regressor
 from sklearn.utils.validation import validate_data
 
 from solvers.classification import LiveSVC
-from solvers.errors import InvalidInput
+from solvers.errors import InvalidInput, InvalidType
 from solvers.one_class import LiveOneClassSVM
 from solvers.regression import LiveSVR
 
@@ -34,6 +34,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             return
         try:
             validate_data(self, X, reset=reset, skip_check_array=True)
+        except TypeError as error:
+            raise InvalidType(str(error), field="X") from None
         except ValueError as error:
             raise InvalidInput(str(error), field="X") from None
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,9 @@ Floats = NDArray[np.float64]
 Key = str | int
 
 PLAIN = {int, str}  # types of keys
+REAL = "?bhilqBHILQefd"  # type codes of arrays of numbers
+UNMASKED: set[type] = {np.ndarray, list}  # types of arrays that are neither masked nor sparse
+LARGEST = 1e100  #: of C and of weights: their products, and sums of those over a window, are finite
 
 
 def matrix(X: ArrayLike, *, field: str = "X", width: int | None = None) -> Floats:
@@ -24,20 +29,7 @@ def matrix(X: ArrayLike, *, field: str = "X", width: int | None = None) -> Float
     ------
     InvalidInput : not numeric, not two-dimensional, not finite, or not ``width`` wide; names the row and column
     """
-    if hasattr(X, "tocsr"):
-        raise InvalidInput("sparse data is not supported; pass a dense array", field=field)
-    try:
-        array = np.asarray(X)
-        if array.dtype == object:
-            array = np.asarray(X, dtype=np.float64)
-    except TypeError as error:
-        raise InvalidType(f"must be numbers ({error})", field=field) from None
-    except ValueError as error:
-        raise InvalidInput(_ragged(X) or f"must be numbers ({error})", field=field) from None
-    if array.dtype.kind == "c":
-        raise InvalidInput("Complex data not supported", field=field)
-    if array.dtype.kind not in "fiub":
-        raise InvalidInput(f"must be numbers, not {array.dtype}", field=field)
+    array = X if type(X) is np.ndarray and X.dtype.char in REAL else _numbers(X, field)
     if array.ndim != 2:
         raise InvalidInput(
             f"must have two dimensions, not {array.ndim}. Reshape your data: X.reshape(1, -1) is one example",
@@ -47,6 +39,60 @@ def matrix(X: ArrayLike, *, field: str = "X", width: int | None = None) -> Float
     out = np.ascontiguousarray(array, dtype=np.float64)
     check_finite(out, field)
     return out
+
+
+def _numbers(values: ArrayLike, field: str) -> NDArray[Any]:
+    """Return real numbers that do not come as a plain array of them.
+
+    Raises
+    ------
+    InvalidInput : they are something else, or sparse, ragged, masked or too large; names the row and column
+    """
+    if type(values) not in UNMASKED:
+        _check_plain(values, field)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InvalidInput(_ragged(values) or f"must be numbers ({error})", field=field) from None
+    if array.dtype.char in REAL:
+        return array
+    if array.dtype == object:
+        return _from_objects(array, field)
+    if array.dtype.kind == "c":
+        raise InvalidInput("Complex data not supported", field=field)
+    if array.dtype.kind != "f":
+        raise InvalidInput(f"must be numbers, not {array.dtype}", field=field)
+    with np.errstate(over="ignore"):  # of long doubles, which are infinite then
+        return array.astype(np.float64)
+
+
+def _check_plain(values: ArrayLike, field: str) -> None:
+    """Raise InvalidInput for sparse data, and for data with masked entries."""
+    if hasattr(values, "tocsr"):
+        raise InvalidInput("sparse data is not supported; pass a dense array", field=field)
+    if np.ma.is_masked(values):
+        where = np.argwhere(np.ma.getmask(values))[0].tolist()
+        raise InvalidInput("is masked; every value must be there", field=field, **_place(where))
+
+
+def _from_objects(array: NDArray[Any], field: str) -> Floats:
+    """Return an array of objects as one of numbers."""
+    out = np.empty(array.shape)
+    for where, value in np.ndenumerate(array):
+        try:
+            if isinstance(value, str | bytes | np.complexfloating):
+                raise TypeError(f"not {value!r}")
+            out[where] = float(value)
+        except TypeError as error:
+            raise InvalidType(f"must be numbers ({error})", field=field, **_place(where)) from None
+        except (OverflowError, ValueError) as error:
+            raise InvalidInput(f"must be numbers ({error})", field=field, **_place(where)) from None
+    return out
+
+
+def _place(where: Sequence[int]) -> dict[str, int]:
+    """Return the place of an entry as errors name it; no place for a value of its own."""
+    return dict(zip(("row", "column"), where, strict=False))
 
 
 def check_width(found: int, width: int | None, field: str) -> None:
@@ -59,14 +105,9 @@ def check_finite(array: Floats, field: str) -> None:
     """Raise InvalidInput at the first entry that is NaN or infinite."""
     if np.isfinite(array).all():
         return
-    where = np.argwhere(~np.isfinite(array))[0]
+    where = np.argwhere(~np.isfinite(array))[0].tolist()
     what = "NaN" if np.isnan(array[tuple(where)]) else "inf"
-    raise InvalidInput(
-        f"contains {what}; every value must be finite",
-        field=field,
-        row=int(where[0]),
-        column=int(where[1]) if where.size > 1 else None,
-    )
+    raise InvalidInput(f"contains {what}; every value must be finite", field=field, **_place(where))
 
 
 def _ragged(X: ArrayLike) -> str | None:
@@ -79,26 +120,31 @@ def _ragged(X: ArrayLike) -> str | None:
     return None
 
 
-def vector(values: ArrayLike, m: int, *, field: str) -> Floats:
-    """Return ``values`` as a finite float64 array of length ``m``."""
-    try:
-        out = np.ascontiguousarray(values, dtype=np.float64)
-    except (ValueError, TypeError):
-        raise InvalidInput("must be numbers", field=field) from None
+def vector(values: ArrayLike, m: int, *, field: str, check: Callable[[Floats, str], None] = check_finite) -> Floats:
+    """Return ``values`` as a float64 array of length ``m`` whose entries are checked, by default for being finite."""
+    numbers = values if type(values) is np.ndarray and values.dtype.char in REAL else _numbers(values, field)
+    out = np.ascontiguousarray(numbers, dtype=np.float64)
     if out.ndim == 2 and out.shape[1] == 1:
         out = out[:, 0]
     if out.shape != (m,):
         raise InvalidInput(f"must be one value for each of {m} rows, not of shape {out.shape}", field=field)
-    check_finite(out, field)
+    check(out, field)
     return out
 
 
 def column(y: ArrayLike | None, field: str) -> NDArray[Any]:
-    """Return targets as an array (m,); scikit-learn warns of, or refuses, what has another shape."""
+    """Return targets as an array (m,); of a column (m, 1) scikit-learn warns."""
     if y is None:
         raise InvalidInput("requires y to be passed, but the target y is None", field=field)
-    found = np.asarray(y)
+    if type(y) not in UNMASKED:
+        _check_plain(y, field)
+    try:
+        found = np.asarray(y)
+    except ValueError:
+        raise InvalidInput("must be one value for each row, not lists", field=field) from None
     if found.ndim != 1:
+        if found.ndim != 2 or found.shape[1] != 1:
+            raise InvalidInput(f"must be one value for each row, not of shape {found.shape}", field=field)
         from sklearn.utils.validation import column_or_1d
 
         found = column_or_1d(y, warn=True)
@@ -109,17 +155,26 @@ def sample_weights(values: ArrayLike | None, m: int, field: str = "sample_weight
     """Return weights (m,), ones by default; they must not be negative."""
     if values is None:
         return np.ones(m)
-    out = vector(np.full(m, values) if np.isscalar(values) else values, m, field=field)
-    if (out < 0).any():
-        raise InvalidInput("must not be negative", field=field, row=int(np.argmax(out < 0)))
-    return out
+    return vector(np.full(m, values) if np.isscalar(values) else values, m, field=field, check=_check_weights)
 
 
-def positive(value: Any, field: str) -> float:
+def _check_weights(weights: Floats, field: str) -> None:
+    """Raise InvalidInput at the first weight that is not a number from 0 to ``LARGEST``."""
+    if weights.min(initial=0.0) >= 0 and weights.max(initial=0.0) <= LARGEST:
+        return
+    check_finite(weights, field)
+    if (weights < 0).any():
+        raise InvalidInput("must not be negative", field=field, row=int(np.argmax(weights < 0)))
+    raise InvalidInput(f"must be at most {LARGEST:g}", field=field, row=int(np.argmax(weights > LARGEST)))
+
+
+def positive(value: Any, field: str, largest: float = math.inf) -> float:
     """Return a hyperparameter that must be a positive finite number."""
     number = number_or_none(value)
     if number is None or number <= 0:
         raise InvalidInput(f"must be a positive finite number, not {value!r}", field=field)
+    if number > largest:
+        raise InvalidInput(f"must be at most {largest:g}, not {value!r}", field=field)
     return number
 
 
@@ -135,9 +190,13 @@ def number_or_none(value: Any) -> float | None:
     """Return a finite number as a float, None for anything else."""
     if type(value) is float and math.isfinite(value):
         return value
-    if isinstance(value, bool | np.bool_ | str | bytes) or not np.isscalar(value) or not np.isfinite(value):
+    if not isinstance(value, Real | Decimal) or isinstance(value, bool | np.timedelta64):
         return None
-    return float(value)  # type: ignore[arg-type]
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):  # a signalling NaN is the latter
+        return None
+    return number if math.isfinite(number) else None
 
 
 def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Container[Key]) -> list[Key]:
@@ -173,7 +232,10 @@ def known_keys(keys: Iterable[Key], window: Container[Key], *, field: str = "rem
 def _plain_keys(keys: Iterable[Key], field: str) -> list[Key]:
     if type(keys) is not list and (isinstance(keys, str | bytes) or not isinstance(keys, Iterable)):
         raise InvalidType(f"must be a list of keys, not {type(keys).__name__}", field=field)
-    out = list(keys)
+    try:
+        out = list(keys)
+    except TypeError:  # an array without dimensions says that it is iterable
+        raise InvalidType(f"must be a list of keys, not {type(keys).__name__}", field=field) from None
     if set(map(type, out)) <= PLAIN:
         return out
     return [plain_key(key, row, field) for row, key in enumerate(out)]
@@ -190,3 +252,12 @@ def plain_key(key: Key, row: int, field: str = "keys") -> Key:
     if isinstance(key, bool) or not isinstance(key, str | int):
         raise InvalidInput(f"a key is a string or a whole number, not {type(key).__name__}", field=field, row=row)
     return key
+
+
+def mapping(values: Any, field: str) -> Mapping[Key, Any]:
+    """Return what is given by key; nothing by default."""
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping):
+        raise InvalidType(f"must be a mapping by key, not {type(values).__name__}", field=field)
+    return values
