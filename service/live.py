@@ -259,14 +259,18 @@ class LiveModel:
         except Exception:
             log.exception("model %s: an update failed in an unforeseen way; the model is rebuilt", self.id)
             self._is_broken = True
-            self._journal.owe(lambda: self._rebuild(sequence))
+            self._journal.owe(lambda: self._journal.abort(sequence))
+            self._journal.owe(self._rebuild)
+            try:
+                self._journal.settle()
+            except Exception as error:
+                log.warning("model %s: it is rebuilt before its next command: %s", self.id, error)
             raise
         self._metrics.solve_seconds.labels(self.spec.task).observe(outcome.seconds)
         self._metrics.update_events.labels(self.spec.task).observe(outcome.events)
         return outcome
 
-    def _rebuild(self, aborted: int) -> None:
-        self._journal.abort(aborted)
+    def _rebuild(self) -> None:
         self._recover()
         self._is_broken = False
 
@@ -291,6 +295,8 @@ class LiveModel:
 
     def _copy(self) -> ModelCopy:
         self._check_exists()
+        if self._is_broken:
+            self._journal.settle()
         if self._state.sizes.n_examples == 0:
             raise EmptyModel(f"model {self.id} knows no example yet")
         return self._state.copy()

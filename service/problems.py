@@ -31,7 +31,8 @@ async def _told(request: Request, error: Exception) -> Response:
     kind = kind_of(error)
     if kind is INTERNAL:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    headers = {"connection": "close"} if kind.status in (408, 413) else {}  # the rest of the body is not read
+    ends = kind.status in (408, 413) or kind is INTERNAL  # the body is not read to its end, or the server hangs up
+    headers = {"connection": "close"} if ends else {}
     if kind.retry_after is not None:
         headers["retry-after"] = str(kind.retry_after)
     if kind.status == HTTPStatus.UNAUTHORIZED:

@@ -73,6 +73,11 @@ def reapply(state: ModelState, entry: Entry) -> Outcome:
         return state.apply_cold(entry)
 
 
+def reapply_cold(state: ModelState, entry: Entry) -> Outcome:
+    """Reach what an entry led to without the path to it; raises SolverError."""
+    return entry.apply(state) if isinstance(entry, Restoration) else state.apply_cold(entry)
+
+
 def oldest_kept(store: Store, model: str) -> int:
     """The oldest version that can be had: the older snapshot's, or 0 while the log holds everything."""
     first = next(iter(store.log(model, 0)), None)
