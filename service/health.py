@@ -46,6 +46,11 @@ class Health:
         """Whether the models are there."""
         return self._restored
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no more work is taken."""
+        return self._stopping
+
     def reasons(self) -> list[str]:
         """Why the service is not ready; empty when it is."""
         found = {

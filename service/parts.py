@@ -151,6 +151,11 @@ class Service:
         except Exception:
             log.exception("no model was taken over; it is tried again")
 
+    def leave(self) -> None:
+        """Take no more work, and end the answers that would never end by themselves."""
+        self.health.stopping()
+        self.streams.close()
+
     def close(self) -> None:
         """Drain the writers, write snapshots, let go of everything; blocks."""
         self.health.stopping()

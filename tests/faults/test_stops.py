@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import sqlite3
 import threading
 import time
@@ -14,6 +15,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from service.client import Client
 from service.store.sqlite import SqliteStore
 from tests.service.process import ServiceProcess, blobs
 
@@ -57,6 +59,65 @@ def test_sigterm_under_load_loses_nothing_and_exits_0(tmp_path: Path) -> None:
         answer = http.post("/models/m/update", json=add(np.random.default_rng(9))).json()
         assert answer["version"] == described["version"] + 1
         assert service.stop() == 0
+
+
+def until(path: Path) -> None:
+    """Return when a file is there."""
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_an_update_that_outlasts_the_stop_is_told_so_and_is_there_afterwards(tmp_path: Path) -> None:
+    """The update is finished, its client is told to ask again, and then gets its answer."""
+    process = ServiceProcess(tmp_path, shutdown_seconds=1)
+    process.module = "tests.faults.held_update"
+    body = add(np.random.default_rng(0), 10) | {"decay": 0.5}
+    headers = {"idempotency-key": "held"}
+    with process as service, service.http() as http, ThreadPoolExecutor(2) as pool:
+        http.post("/models", json={"id": "m"}).raise_for_status()
+        held = pool.submit(httpx.post, f"{service.url}/models/m/update", json=body, headers=headers, timeout=30)
+        until(tmp_path / "held")
+        waiting = pool.submit(httpx.get, f"{service.url}/models/m/certificate", timeout=30)
+        while http.get("/models/m").json()["queue_depth"] == 0:
+            time.sleep(0.01)
+        service.signal(signal.SIGTERM)
+        for cut_off in (held.result(), waiting.result()):
+            assert cut_off.status_code == 503
+            assert cut_off.headers["content-type"] == "application/problem+json"
+            assert cut_off.json()["type"] == "urn:livesvm:problem:cut-off"
+            assert int(cut_off.headers["retry-after"]) >= 1
+        (tmp_path / "go").touch()
+        assert service.wait() == 0
+        assert "Traceback" not in service.errors
+    with process as service, service.http() as http:
+        assert http.get("/models/m").json()["recovery"]["replayed"] == 0
+        again = http.post("/models/m/update", json=body, headers=headers)
+        assert (again.status_code, again.json()["version"]) == (200, 1)
+        assert again.headers["idempotent-replayed"] == "true"
+
+
+def test_the_client_asks_again_for_what_a_stop_cut_off(tmp_path: Path) -> None:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = ServiceProcess(tmp_path, shutdown_seconds=1, port=port)
+    process.module = "tests.faults.held_update"
+    X, y = blobs(np.random.default_rng(0), 10)
+    with ThreadPoolExecutor(1) as pool, Client(f"http://127.0.0.1:{port}", patience=60) as client:
+        with process as service:
+            client.create_model("m")
+            asked = pool.submit(client.update, "m", X, y, decay=0.5)
+            until(tmp_path / "held")
+            service.signal(signal.SIGTERM)
+            while "Cancel" not in service.errors:  # so the server's log says
+                time.sleep(0.01)
+            (tmp_path / "go").touch()
+            assert service.wait() == 0
+        with process:
+            assert asked.result()["version"] == 1
+            assert client.model("m")["version"] == 1
 
 
 def test_keys_ages_and_counters_survive(tmp_path: Path) -> None:
