@@ -155,8 +155,8 @@ class LiveModel:
         return self._writer.submit(self._certificate)
 
     def copy(self) -> Future[ModelCopy]:
-        """Copy the version that is newest when its turn comes, for a job."""
-        return self._writer.submit(self._copy)
+        """Copy the version that is newest when its turn comes, for a job; no queue is too full for that."""
+        return self._writer.submit(self._copy, always=True)
 
     def checkpoint(self) -> Future[dict[str, Any]]:
         """Write a snapshot."""
