@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 
 from service.client import Client
 from service.store.sqlite import SqliteStore
@@ -214,6 +215,21 @@ def test_a_client_that_is_too_slow_is_given_up(tmp_path: Path) -> None:
             assert http.post("/models", content=slowly(), headers=headers).status_code == 408
         assert 'route="/models",status="408"' in http.get("/metrics").text
         assert http.get("/models").json() == {"models": []}
+
+
+@pytest.mark.parametrize("path", ["/models", "/models/m/update", "/models/m/predict", "/models/m/outlier-path"])
+def test_a_client_that_leaves_while_it_sends_is_no_failure_of_the_service(path: str, tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        http.post("/models", json={"id": "m"}).raise_for_status()
+        url = httpx.URL(service.url)
+        with socket.create_connection((url.host, url.port)) as leaving:
+            head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n"
+            leaving.sendall(head.encode() + b'{"add"')
+        template = path.replace("/m/", "/{id}/")
+        while f'method="POST",route="{template}",status="400"' not in (metrics := http.get("/metrics").text):
+            assert f'route="{template}",status="500"' not in metrics
+        assert service.stop() == 0
+        assert "Traceback" not in service.errors
 
 
 def test_a_stopped_process_goes_on_where_it_was(tmp_path: Path) -> None:
