@@ -99,6 +99,21 @@ def test_a_tail_is_walked_on_one_path_but_for_its_first_update(store: SqliteStor
     assert again.recovered.replayed == 6
 
 
+def test_a_key_that_makes_room_for_itself_is_replayed(store: SqliteStore) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    keys: list[Any] = [f"k{row}" for row in range(8)]
+    for seed in range(8):
+        added = batch(seed).add
+        assert added is not None
+        named = Batch(added.X, added.y, keys if seed % 4 == 0 else None)
+        live.update(Update(named), None).result()
+    assert live.published.sizes.n_examples == 30
+    again = restored(store, live)
+    live.update(Update(None, Removal(oldest=1)), None)
+    again.checkpoint().result()
+    restored(store, again)
+
+
 def test_edits_are_replayed_in_their_place(store: SqliteStore, paths: list[int]) -> None:
     live = alive(store, store.create("m", b""), SPEC)
     for seed in range(3):
