@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from service.commands import Batch, Command, Edits, Robust
+from service.commands import NO_EDITS, Batch, Command, Edits, Robust
 from service.schemas import ModelSpec
 from service.store import codec
 from service.store.base import StoreDamaged
@@ -79,11 +79,11 @@ class ModelState:
 
     def apply(self, command: Command) -> Outcome:
         """Follow the path of one command; raises SolverError with the model as it was."""
-        outcome = Outcome(self.sizes)
-        if command.add is not None or (self.is_fitted and (command.remove or command.edits is not None)):
+        outcome, edits = Outcome(self.sizes), command.edits or NO_EDITS
+        if command.add is not None or (self.is_fitted and (command.remove or edits != NO_EDITS)):
             outcome = _follow(self.estimator, command.add, command.remove, command.edits)
-        elif command.edits is not None and command.edits.C is not None:
-            self.estimator.C = command.edits.C
+        elif edits.C is not None:
+            self.estimator.C = edits.C
         self._done(command, outcome)
         return outcome
 
@@ -105,7 +105,7 @@ class ModelState:
 
     def apply_cold(self, command: Command) -> Outcome:
         """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was."""
-        edits = command.edits or Edits()
+        edits = command.edits or NO_EDITS
         changed = self._changed if edits.C is None else {"C": edits.C}
         if self.is_fitted:
             changed = changed | {"gamma": self.estimator.gamma_}  # the one that the first data set
