@@ -74,7 +74,7 @@ class LiveModel:
         self._is_broken = False
         self.recovered = self._recover()
         self._checkpoints = Checkpoints(self._journal, Due.by(settings), self.recovered)
-        self.published = Published.of(self._state, None)
+        self.published = Published.of(self._state)
         self._writer = Writer(self.id, settings.queue_size, self._rest, self._checkpoints.deadline)
         self._writer.start()
 
@@ -210,7 +210,7 @@ class LiveModel:
         source, cache_mb = self._around.source, self._around.settings.cache_mb
         with self._around.solves, source.health.store_call("load"):
             found = state_at(source.store, self.spec, cache_mb, self.id, version)
-        return self._execute(Restoration(version, found.encode(), request), digest)
+        return self._execute(Restoration(version, found.encode(), request, time.time()), digest)
 
     def _execute(self, entry: Entry, digest: bytes) -> Reply:
         """Log, then apply, then publish; all or nothing."""
@@ -221,7 +221,7 @@ class LiveModel:
         crash.point("after-log")
         outcome = self._solve(entry)
         crash.point("before-publish")
-        self.published = Published.of(self._state, time.time())
+        self.published = Published.of(self._state)
         self._checkpoints.note_change(outcome.seconds, len(record))
         answer = answer_to(entry, self._state.version, outcome, durability)
         if request is not None:

@@ -61,7 +61,7 @@ class ModelState:
     """One model; changed by its writer alone.
 
     ``version`` counts the updates that were applied, ``sequence`` the records of the log that were decided; they differ
-    by the aborted ones.
+    by the aborted ones. ``updated_at`` is the Unix time of the newest version, if it is known.
     """
 
     spec: ModelSpec
@@ -71,6 +71,7 @@ class ModelState:
     sizes: Sizes = Sizes()
     version: int = 0
     sequence: int = 0
+    updated_at: float | None = None
 
     @classmethod
     def empty(cls, spec: ModelSpec, cache_mb: int) -> ModelState:
@@ -159,6 +160,7 @@ class ModelState:
         self.sizes = outcome.sizes
         self.version += 1
         self.sequence += 1
+        self.updated_at = command.arrived
 
     def copy(self) -> ModelCopy:
         """A copy that shares nothing with the model; only for one that knows an example."""
@@ -209,6 +211,7 @@ class ModelState:
             "n_features": self.window.n_features,
             "next_key": self.window.next_key,
             "changed": self._changed,
+            "updated_at": self.updated_at,
             "arrays": self.estimator.to_arrays() if self.is_fitted else None,
         }
 
@@ -237,7 +240,8 @@ class ModelState:
         except SolverError as error:
             raise StoreDamaged(f"the snapshot does not hold an optimal model: {error}") from error
         sizes = Sizes(**document["sizes"])
-        return cls(spec, cache_mb, estimator, window, sizes, document["version"], document["sequence"])
+        version, sequence, updated_at = document["version"], document["sequence"], document.get("updated_at")
+        return cls(spec, cache_mb, estimator, window, sizes, version, sequence, updated_at)
 
 
 def _follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits: Edits | None) -> Outcome:

@@ -142,6 +142,26 @@ def test_keys_ages_and_counters_survive(tmp_path: Path) -> None:
     assert added == [6, 7]
 
 
+def test_the_time_of_the_newest_version_survives(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        for name in ("updated", "restored", "unused"):
+            http.post("/models", json={"id": name}).raise_for_status()
+        for name in ("updated", "restored"):
+            http.post(f"/models/{name}/update", json=add(np.random.default_rng(0))).raise_for_status()
+        http.post("/models/restored/restore", json={"version": 0}).raise_for_status()
+        told = {model["id"]: model["updated_at"] for model in http.get("/models").json()["models"]}
+        assert None not in (told["updated"], told["restored"])
+        assert told["unused"] is None
+        service.kill()
+    for end in ("kill", "stop", "stop"):  # from the log, from the log again, from the snapshot
+        with ServiceProcess(tmp_path) as service, service.http() as http:
+            assert {model["id"]: model["updated_at"] for model in http.get("/models").json()["models"]} == told
+            metrics = http.get("/metrics").text
+            assert 'livesvm_model_last_update_timestamp_seconds{model="restored"}' in metrics
+            assert 'livesvm_model_last_update_timestamp_seconds{model="unused"}' not in metrics
+            getattr(service, end)()
+
+
 def test_a_second_process_on_the_same_data_is_refused(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service, service.http() as http:
         second = ServiceProcess(tmp_path)

@@ -104,6 +104,7 @@ def check_restored(store: SqliteStore, model: LiveModel) -> None:
     """Another process would find the same model."""
     again = alive(store, store.acquire("m"))
     assert again.published.version == model.published.version
+    assert again.sample().updated_at == model.sample().updated_at
     np.testing.assert_allclose(decisions(again), decisions(model), rtol=0, atol=1e-9)
     again.stop()
 

@@ -79,6 +79,7 @@ def restored(store: SqliteStore, live: LiveModel) -> LiveModel:
     """The model of another process; the same as the living one in everything that can be asked."""
     again = alive(store, store.acquire("m"), SPEC)
     assert again.sample().version == live.sample().version
+    assert again.sample().updated_at == live.sample().updated_at
     np.testing.assert_allclose(decisions(again), decisions(live), rtol=0, atol=1e-9)
     assert again.certificate().result()["relative_gap"] <= 1e-9
     mine, theirs = again.copy().result(), live.copy().result()
