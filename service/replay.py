@@ -21,6 +21,7 @@ from service.journal import Source
 from service.model import ModelState, Outcome
 from service.store.base import Lease, LogRecord, StoreDamaged, StoreError
 from service.versions import Entry, answer_to, decode_entry, reapply, reapply_cold
+from solvers import warm_up
 from solvers.errors import MemoryLimit, SolverError
 
 log = logging.getLogger(__name__)
@@ -113,7 +114,11 @@ class Replay:
         self.replayed += 1
 
     def _reapply(self, entry: Entry) -> Outcome:
-        """Apply an entry that went well before; raises SolverError with the state as it was."""
+        """Apply an entry that went well before; raises SolverError with the state as it was.
+
+        On its path or, where that fails in an unforeseen way, without; where both do, the update is the cause only if
+        the solvers work otherwise.
+        """
         if not self.alone:
             return reapply(self.state, entry)
         before, sequence = self.state.encode(), self.state.sequence + 1
@@ -126,6 +131,7 @@ class Replay:
                 failure = f"{type(error).__name__}: {error}"
                 log.exception("model %s: record %d fails in an unforeseen way", self.lease.model, sequence)
             self.state = ModelState.decode(self.state.spec, self.state.cache_mb, before)
+        warm_up()  # raises if it is the solvers that fail, whatever the update
         raise Inapplicable(failure)
 
     def _may_be_acknowledged(self, entry: Entry) -> bool:

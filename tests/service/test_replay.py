@@ -271,6 +271,22 @@ def test_an_acknowledged_update_that_fails_in_an_unforeseen_way_is_told(
     assert [record.aborted for record in store.log("m", 0)] == [False, False, False]
 
 
+def test_solvers_that_fail_whatever_the_update_take_none_back(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    live.update(batch(0), None).result()
+
+    def broken(*arguments: Any, **options: Any) -> Any:
+        raise ImportError("a part is missing")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LiveEstimator, "_learn", broken)
+        with pytest.raises(ImportError):
+            alive(store, store.acquire("m"), SPEC)
+    restored(store, live)
+
+
 @pytest.mark.parametrize("error", [MemoryError(), OSError()], ids=repr)
 def test_want_of_memory_takes_no_update_back(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, error: Exception
