@@ -71,5 +71,6 @@ def create_app(
         app.include_router(resource.router)
     problems.install(app)
     describe(app, secured=bool(parts.keys))
+    app.add_middleware(problems.CutOffs, stopping=lambda: parts.health.is_stopping)
     app.add_middleware(HttpMetrics, metrics=parts.metrics)
     return app

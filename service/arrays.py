@@ -169,7 +169,10 @@ def npy_array(data: bytes, name: str) -> NDArray[Any]:
     raw = stream.read()
     if any(side < 0 for side in shape) or len(raw) != math.prod(shape) * dtype.itemsize:
         raise MalformedBody(f"{name} does not hold as many bytes as its shape {shape} asks for")
-    array = np.frombuffer(raw, dtype=dtype).reshape(shape, order="F" if fortran else "C")
+    try:
+        array = np.frombuffer(raw, dtype=dtype).reshape(shape, order="F" if fortran else "C")
+    except (ValueError, TypeError) as error:
+        raise MalformedBody(f"{name} has a shape that no array has: {error}") from error
     return array.astype(array.dtype.newbyteorder("="))
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
 
 from service import arrays, commands
 from service.arrays import Key, Matrix
@@ -40,7 +41,7 @@ class Body:
 
 
 async def read_body(request: Request, settings: Settings) -> Body:
-    """Read a request's body; raises BodyTooLarge, BodyTimeout or UnsupportedMedia."""
+    """Read a request's body; raises BodyTooLarge, BodyTimeout, MalformedBody or UnsupportedMedia."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media not in MEDIA:
         raise UnsupportedMedia(f"the body is {media[:64] or 'of no media type'}; this service reads {', '.join(MEDIA)}")
@@ -56,6 +57,8 @@ async def read_body(request: Request, settings: Settings) -> Body:
             await _gather(request, chunks, limit)
     except TimeoutError:
         raise BodyTimeout(f"the body did not arrive within {settings.body_seconds:g} s") from None
+    except ClientDisconnect:
+        raise MalformedBody("the client left before the body was whole") from None
     return Body(b"".join(chunks), MEDIA[media], limit)
 
 

@@ -82,6 +82,10 @@ class Edits:
         return cls(**parts | {"robust": robust and Robust(**robust)})
 
 
+NO_EDITS = Edits()
+"""Nothing changes; a decay by 1 asks for no more."""
+
+
 def paired(keys: list[Key], values: Vector, field: str) -> dict[Key, float]:
     """Value by key; raises InvalidInput, for ``field``, unless there is one for each."""
     if len(values) != len(keys):

@@ -50,6 +50,10 @@ class NotReady(ServiceError):
     """The service is starting or stopping."""
 
 
+class CutOff(ServiceError):
+    """The service stopped before it could answer."""
+
+
 class QueueFull(ServiceError):
     """Too many calls wait already."""
 
@@ -155,6 +159,7 @@ KINDS: dict[type[Exception], Kind] = {
     Unauthorized: Kind(401, "unauthorized", "A valid API key is needed"),
     Forbidden: Kind(403, "forbidden", "The API key may not do this"),
     NotReady: Kind(503, "not-ready", "The service is not ready", retry_after=1),
+    CutOff: Kind(503, "cut-off", "The service stopped before it could answer; ask again", retry_after=1),
     ModelUnavailable: Kind(503, "model-unavailable", "The model is not available", retry_after=10),
     StoreUnavailable: Kind(503, "store-unavailable", "The store is not available", retry_after=1),
     StoreError: Kind(503, "store-refused", "The store did not take it", retry_after=1),

@@ -22,6 +22,8 @@ class Health:
         self._level: Durability | None = None
         self._lock = threading.Lock()
         self._store_up = True
+        self._came_back = False
+        self._warm = False
         self._restored = False
         self._stopping = False
         self._show()
@@ -43,21 +45,36 @@ class Health:
 
     @property
     def is_restored(self) -> bool:
-        """Whether the models are there."""
+        """Whether the models are there and the code is warm."""
         return self._restored
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no more work is taken."""
+        return self._stopping
 
     def reasons(self) -> list[str]:
         """Why the service is not ready; empty when it is."""
         found = {
             "the store is not available": not self._store_up,
-            "models are being restored": not self._restored,
+            "models are being restored": not (self._restored or self._came_back),
+            "the solvers are being loaded or compiled": not (self._restored or self._warm),
+            "requests are being rehearsed": not self._restored and self._came_back and self._warm,
             "the service is stopping": self._stopping,
             "another service holds the models": self._on_standby,
         }
         return [reason for reason, holds in found.items() if holds]
 
+    def came_back(self) -> None:
+        """Models are there."""
+        self._came_back = True
+
+    def warmed(self) -> None:
+        """Every solver is compiled and loaded."""
+        self._warm = True
+
     def restored(self) -> None:
-        """Models are there and compiled code is warm."""
+        """Models are there, compiled code is warm, and requests have been rehearsed."""
         self._restored = True
         self._show()
 

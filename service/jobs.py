@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,11 +31,15 @@ from service.job_files import STATES, Document, JobFiles, JobRecord, State
 from service.job_kinds import KINDS, JobKind
 from service.live import LiveModel
 from service.metrics import Metrics
+from service.model import ModelCopy
 from service.plots import Extension
 from service.store.base import StoreError
 from solvers.errors import Cancelled
 
 log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.1
+"""Between two looks whether a job that waits for its model has been cancelled."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,7 @@ class Jobs:
         if event.is_set():
             raise Cancelled("cancelled before the first step")
         self._files.save(record)
-        model = live.copy().result()
+        model = _copied(live, event)
         self._change(id, version=model.version)
         result = self._kinds[record.kind].run({**record.asked, **given}, model, progress)
         with self._lock:
@@ -221,3 +225,13 @@ class Jobs:
     def _forget(self, id: str) -> None:
         self._records.pop(id, None)
         self._files.delete(id)
+
+
+def _copied(live: LiveModel, event: threading.Event) -> ModelCopy:
+    """A copy of the model once its writer gets to it; raises Cancelled if the event is set before."""
+    copy = live.copy()
+    while not wait([copy], LOOK_SECONDS).done:
+        if event.is_set():
+            copy.cancel()
+            raise Cancelled("cancelled while it waited for its model")
+    return copy.result()

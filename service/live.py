@@ -74,7 +74,7 @@ class LiveModel:
         self._is_broken = False
         self.recovered = self._recover()
         self._checkpoints = Checkpoints(self._journal, Due.by(settings), self.recovered)
-        self.published = Published.of(self._state, None)
+        self.published = Published.of(self._state)
         self._writer = Writer(self.id, settings.queue_size, self._rest, self._checkpoints.deadline)
         self._writer.start()
 
@@ -155,8 +155,8 @@ class LiveModel:
         return self._writer.submit(self._certificate)
 
     def copy(self) -> Future[ModelCopy]:
-        """Copy the version that is newest when its turn comes, for a job."""
-        return self._writer.submit(self._copy)
+        """Copy the version that is newest when its turn comes, for a job; no queue is too full for that."""
+        return self._writer.submit(self._copy, always=True)
 
     def checkpoint(self) -> Future[dict[str, Any]]:
         """Write a snapshot."""
@@ -210,7 +210,7 @@ class LiveModel:
         source, cache_mb = self._around.source, self._around.settings.cache_mb
         with self._around.solves, source.health.store_call("load"):
             found = state_at(source.store, self.spec, cache_mb, self.id, version)
-        return self._execute(Restoration(version, found.encode(), request), digest)
+        return self._execute(Restoration(version, found.encode(), request, time.time()), digest)
 
     def _execute(self, entry: Entry, digest: bytes) -> Reply:
         """Log, then apply, then publish; all or nothing."""
@@ -221,7 +221,7 @@ class LiveModel:
         crash.point("after-log")
         outcome = self._solve(entry)
         crash.point("before-publish")
-        self.published = Published.of(self._state, time.time())
+        self.published = Published.of(self._state)
         self._checkpoints.note_change(outcome.seconds, len(record))
         answer = answer_to(entry, self._state.version, outcome, durability)
         if request is not None:
@@ -259,14 +259,18 @@ class LiveModel:
         except Exception:
             log.exception("model %s: an update failed in an unforeseen way; the model is rebuilt", self.id)
             self._is_broken = True
-            self._journal.owe(lambda: self._rebuild(sequence))
+            self._journal.owe(lambda: self._journal.abort(sequence))
+            self._journal.owe(self._rebuild)
+            try:
+                self._journal.settle()
+            except Exception as error:
+                log.warning("model %s: it is rebuilt before its next command: %s", self.id, error)
             raise
         self._metrics.solve_seconds.labels(self.spec.task).observe(outcome.seconds)
         self._metrics.update_events.labels(self.spec.task).observe(outcome.events)
         return outcome
 
-    def _rebuild(self, aborted: int) -> None:
-        self._journal.abort(aborted)
+    def _rebuild(self) -> None:
         self._recover()
         self._is_broken = False
 
@@ -291,6 +295,8 @@ class LiveModel:
 
     def _copy(self) -> ModelCopy:
         self._check_exists()
+        if self._is_broken:
+            self._journal.settle()
         if self._state.sizes.n_examples == 0:
             raise EmptyModel(f"model {self.id} knows no example yet")
         return self._state.copy()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from service.commands import Batch, Command, Edits, Robust
+from service.commands import NO_EDITS, Batch, Command, Edits, Robust
 from service.schemas import ModelSpec
 from service.store import codec
 from service.store.base import StoreDamaged
@@ -61,7 +61,7 @@ class ModelState:
     """One model; changed by its writer alone.
 
     ``version`` counts the updates that were applied, ``sequence`` the records of the log that were decided; they differ
-    by the aborted ones.
+    by the aborted ones. ``updated_at`` is the Unix time of the newest version, if it is known.
     """
 
     spec: ModelSpec
@@ -71,6 +71,7 @@ class ModelState:
     sizes: Sizes = Sizes()
     version: int = 0
     sequence: int = 0
+    updated_at: float | None = None
 
     @classmethod
     def empty(cls, spec: ModelSpec, cache_mb: int) -> ModelState:
@@ -79,11 +80,11 @@ class ModelState:
 
     def apply(self, command: Command) -> Outcome:
         """Follow the path of one command; raises SolverError with the model as it was."""
-        outcome = Outcome(self.sizes)
-        if command.add is not None or (self.is_fitted and (command.remove or command.edits is not None)):
+        outcome, edits = Outcome(self.sizes), command.edits or NO_EDITS
+        if command.add is not None or (self.is_fitted and (command.remove or edits != NO_EDITS)):
             outcome = _follow(self.estimator, command.add, command.remove, command.edits)
-        elif command.edits is not None and command.edits.C is not None:
-            self.estimator.C = command.edits.C
+        elif edits.C is not None:
+            self.estimator.C = edits.C
         self._done(command, outcome)
         return outcome
 
@@ -105,7 +106,7 @@ class ModelState:
 
     def apply_cold(self, command: Command) -> Outcome:
         """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was."""
-        edits = command.edits or Edits()
+        edits = command.edits or NO_EDITS
         changed = self._changed if edits.C is None else {"C": edits.C}
         if self.is_fitted:
             changed = changed | {"gamma": self.estimator.gamma_}  # the one that the first data set
@@ -159,6 +160,7 @@ class ModelState:
         self.sizes = outcome.sizes
         self.version += 1
         self.sequence += 1
+        self.updated_at = command.arrived
 
     def copy(self) -> ModelCopy:
         """A copy that shares nothing with the model; only for one that knows an example."""
@@ -209,6 +211,7 @@ class ModelState:
             "n_features": self.window.n_features,
             "next_key": self.window.next_key,
             "changed": self._changed,
+            "updated_at": self.updated_at,
             "arrays": self.estimator.to_arrays() if self.is_fitted else None,
         }
 
@@ -237,7 +240,8 @@ class ModelState:
         except SolverError as error:
             raise StoreDamaged(f"the snapshot does not hold an optimal model: {error}") from error
         sizes = Sizes(**document["sizes"])
-        return cls(spec, cache_mb, estimator, window, sizes, document["version"], document["sequence"])
+        version, sequence, updated_at = document["version"], document["sequence"], document.get("updated_at")
+        return cls(spec, cache_mb, estimator, window, sizes, version, sequence, updated_at)
 
 
 def _follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits: Edits | None) -> Outcome:

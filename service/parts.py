@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -99,17 +100,25 @@ class Service:
     def models(self) -> Registry:
         """The models, once they are restored; raises NotReady before."""
         if not self.health.is_restored:
-            raise NotReady("the models are being restored")
+            raise NotReady("; ".join(self.health.reasons()))
         return self.registry
 
     def begin(self) -> tuple[Future[None], Future[None]]:
         """Begin to bring the models back and to load compiled code, in threads; :meth:`restore` waits for both."""
         _call_compiled_code()
         with_models, aside = ThreadPoolExecutor(1, "restore-all"), ThreadPoolExecutor(1, "warm-up")
-        self._begun = with_models.submit(self.registry.restore), aside.submit(_warm_up)
+        self._begun = with_models.submit(self._bring_back), aside.submit(self._warm_up)
         with_models.shutdown(wait=False)
         aside.shutdown(wait=False)
         return self._begun
+
+    def _bring_back(self) -> None:
+        self.registry.restore()
+        self.health.came_back()
+
+    def _warm_up(self) -> None:
+        _warm_up()
+        self.health.warmed()
 
     def restore(self, rehearse: Callable[[], None] = lambda: None) -> None:
         """Bring the models back, and meanwhile compile what is compiled and rehearse; blocks."""
@@ -151,6 +160,11 @@ class Service:
         except Exception:
             log.exception("no model was taken over; it is tried again")
 
+    def leave(self) -> None:
+        """Take no more work, and end the answers that would never end by themselves."""
+        self.health.stopping()
+        self.streams.close()
+
     def close(self) -> None:
         """Drain the writers, write snapshots, let go of everything; blocks."""
         self.health.stopping()
@@ -174,7 +188,10 @@ def _warm_up() -> None:
     """Load or make compiled code, while cores are idle."""
     _yield_to_others()
     wait_for_rest(ASIDE_SECONDS)
+    log.info("loading the solvers; those that are not compiled yet are, which takes minutes")
+    began = time.perf_counter()
     warm_up()
+    log.info("the solvers are loaded, after %.1f s", time.perf_counter() - began)
 
 
 def _rehearse(warm: Future[None], rehearse: Callable[[], None]) -> None:

@@ -46,6 +46,7 @@ def asked_of(request: PathRequest, spec: ModelSpec, published: Published) -> tup
     if request.data is not None:
         task_of(spec).check_targets(request.data.y, "data.y")
         width = check_shape(request.data, "data", None)
+        _check_learnable(request.data, spec)
         given["data"] = request.data
         asked["data_rows"] = len(request.data.X)
     if request.validation is not None:
@@ -75,6 +76,14 @@ def check_shape(given: Examples, name: str, width: int | None) -> int:
         if column is not None and len(column) != rows:
             raise InvalidInput(f"has {len(column)} entries for {rows} rows of X", field=f"{name}.{field}")
     return int(columns)
+
+
+def _check_learnable(data: Examples, spec: ModelSpec) -> None:
+    """Raise InvalidInput for examples that no path can be made of."""
+    if data.weights is not None and not data.weights.any():
+        raise InvalidInput("all weights are zero", field="data.weights")
+    if spec.task == "svc" and data.y is not None and (data.y == data.y[0]).all():
+        raise InvalidInput("all examples are of one class; a path needs both", field="data.y")
 
 
 def _check_validation_targets(y: Vector | None, spec: ModelSpec) -> None:

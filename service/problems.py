@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Callable
 from http import HTTPStatus
 
 from fastapi import FastAPI, Request
@@ -11,8 +13,9 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import INTERNAL, MEDIA_TYPE, InvalidRequest, ServiceError, kind_of, problem
+from service.errors import INTERNAL, MEDIA_TYPE, CutOff, InvalidRequest, ServiceError, kind_of, problem
 from service.store.base import StoreError
 from solvers.errors import SolverError
 
@@ -27,11 +30,44 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _told_http)
 
 
+class CutOffs:
+    """ASGI middleware that answers requests which the server cuts off when it stops.
+
+    Parameters
+    ----------
+    stopping : whether it does
+    """
+
+    def __init__(self, app: ASGIApp, stopping: Callable[[], bool]) -> None:
+        self._app = app
+        self._stopping = stopping
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; tell who asked if no answer comes any more."""
+        has_begun = False
+
+        async def noting_send(message: Message) -> None:
+            """Send on, and note that the answer has begun."""
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting_send)
+        except asyncio.CancelledError:
+            if has_begun or scope["type"] != "http" or not self._stopping():
+                raise
+            what = "what it asked may be done yet; with the same Idempotency-Key it is done once"
+            answer = await _told(Request(scope), CutOff(f"the service stops, and this request took too long; {what}"))
+            await answer(scope, receive, send)
+
+
 async def _told(request: Request, error: Exception) -> Response:
     kind = kind_of(error)
     if kind is INTERNAL:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    headers = {"connection": "close"} if kind.status in (408, 413) else {}  # the rest of the body is not read
+    ends = kind.status in (408, 413) or kind is INTERNAL  # the body is not read to its end, or the server hangs up
+    headers = {"connection": "close"} if ends else {}
     if kind.retry_after is not None:
         headers["retry-after"] = str(kind.retry_after)
     if kind.status == HTTPStatus.UNAUTHORIZED:

@@ -39,11 +39,12 @@ class Published:
     updated_at: float | None
 
     @classmethod
-    def of(cls, state: ModelState, updated_at: float | None) -> Published:
-        """The version that ``state`` is at; ``updated_at`` is its Unix time, None if it is not known."""
+    def of(cls, state: ModelState) -> Published:
+        """The version that ``state`` is at."""
         predictor = state.estimator.predictor() if state.sizes.n_examples else None
         n_support = 0 if predictor is None else int(predictor.n_support)
-        return cls(state.version, predictor, state.sizes, state.window.n_features, n_support, state.C, updated_at)
+        n_features = state.window.n_features
+        return cls(state.version, predictor, state.sizes, n_features, n_support, state.C, state.updated_at)
 
     def decide(self, spec: ModelSpec, X: Matrix, limit: int) -> tuple[Vector, NDArray[Any]]:
         """Decision values (m,) and predictions (m,) of rows X (m, d), at most ``limit`` of them.

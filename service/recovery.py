@@ -11,7 +11,7 @@ from typing import Any
 
 from service.journal import Source
 from service.model import ModelState
-from service.replay import Replay, owes
+from service.replay import FORESEEN, Replay, owes
 from service.schemas import ModelSpec
 from service.solutions import solved
 from service.store import codec
@@ -47,13 +47,24 @@ def recover(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Rec
     have other spare room then. It may take twice as much: what was acknowledged comes before the limit.
     """
     try:
-        return _Recovery(source, lease, spec, cache_mb).run()
+        return _recovered(source, lease, spec, cache_mb)
     except MemoryLimit as error:
         log.warning("model %s: %s; it is restored with twice as much", lease.model, error)
     try:
-        return _Recovery(source, lease, spec, 2 * cache_mb).run()
+        return _recovered(source, lease, spec, 2 * cache_mb)
     except MemoryLimit as error:
         raise StoreError(f"{error}; LIVESVM_CACHE_MB is {cache_mb} and must be more for this model") from error
+
+
+def _recovered(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Recovered:
+    """The model, if need be from records that are replayed one by one, so that one that fails is found."""
+    try:
+        return _Recovery(source, lease, spec, cache_mb).run()
+    except FORESEEN:
+        raise
+    except Exception:
+        log.exception("model %s: its replay failed in an unforeseen way; each record is taken alone", lease.model)
+    return _Recovery(source, lease, spec, cache_mb, alone=True).run()
 
 
 @dataclass
@@ -64,6 +75,7 @@ class _Recovery:
     lease: Lease
     spec: ModelSpec
     cache_mb: int
+    alone: bool = False
     log_bytes: int = 0
     damaged: int = 0
     newest: int = 0
@@ -82,11 +94,12 @@ class _Recovery:
                 state = self._newest_good(snapshots)
                 if state.sequence < self.newest:
                     state.prepare()
-            replay = Replay(self.source, self.lease, state, self.newest)
+            replay = Replay(self.source, self.lease, state, self.newest, self.alone)
             began = time.perf_counter()
             for record in self._records(state.sequence):
                 replay.take(record)
             replay.finish()
+        state = replay.state
         if state.sequence != replay.newest:
             raise StoreDamaged(f"the log of model {model} ends at record {state.sequence} of {replay.newest}")
         return Recovered(

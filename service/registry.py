@@ -19,6 +19,7 @@ from service.schemas import ModelSpec
 from service.store import codec
 from service.store.base import Lease, LeaseHeld, ModelExists, StoredModel, StoreError, StoreUnavailable
 from solvers.cores import threads
+from solvers.errors import InvalidInput
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,10 @@ class Registry:
         return [m.sample() if isinstance(m, LiveModel) else ModelSample(m.id, m.state) for m in self.all()]
 
     def create(self, spec: ModelSpec) -> LiveModel:
-        """Store a new model and start it; raises ModelExists, TooManyModels or StoreError."""
+        """Store a new model and start it; raises InvalidInput, ModelExists, TooManyModels or StoreError."""
+        limit = self._around.settings.max_features
+        if spec.n_features is not None and spec.n_features > limit:
+            raise InvalidInput(f"is {spec.n_features}, the limit is {limit}", field="n_features")
         model = spec.id or f"m-{secrets.token_hex(6)}"
         spec = spec.model_copy(update={"id": model})
         with self._reserved(model):

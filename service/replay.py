@@ -3,6 +3,8 @@
 A path to where several updates lead together has fewer events than theirs one after the other [Karasuyama & Takeuchi,
 sec. 5], and there is one optimum. So updates that only add and remove are replayed together, but for one whose answer
 is still owed.
+
+Should that fail in a way that nobody foresaw, a second replay takes one update at a time and can tell which it is.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ import numpy as np
 from service.arrays import Key
 from service.commands import RULES, Batch, Command
 from service.journal import Source
-from service.model import ModelState
-from service.store.base import Lease, LogRecord, StoreDamaged
-from service.versions import Entry, answer_to, decode_entry, reapply
+from service.model import ModelState, Outcome
+from service.store.base import Lease, LogRecord, StoreDamaged, StoreError
+from service.versions import Entry, answer_to, decode_entry, reapply, reapply_cold
+from solvers import warm_up
 from solvers.errors import MemoryLimit, SolverError
 
 log = logging.getLogger(__name__)
@@ -26,15 +29,27 @@ log = logging.getLogger(__name__)
 TOGETHER = 1000
 """Examples that come or go in updates that are replayed together; more of them in memory would gain little."""
 
+FORESEEN = (SolverError, StoreError, MemoryError, OSError)
+"""What says nothing against the update that was being applied, or is its refusal."""
+
+
+class Inapplicable(SolverError):
+    """An update fails in an unforeseen way, on its path and without it."""
+
 
 @dataclass
 class Replay:
-    """Brings ``state`` from its record to the ``newest``; counts the updates that had an effect."""
+    """Brings ``state`` from its record to the ``newest``; counts the updates that had an effect.
+
+    After an error that is not :data:`FORESEEN` the state is lost, unless each update is applied ``alone``: then it is
+    kept while one is, which takes longer.
+    """
 
     source: Source
     lease: Lease
     state: ModelState
     newest: int
+    alone: bool = False
     replayed: int = 0
     _waiting: list[Command] = field(default_factory=list)
 
@@ -71,7 +86,9 @@ class Replay:
 
     def _can_wait(self, command: Command) -> bool:
         """Whether a command only adds and removes, from a model with one optimum, and nobody waits for its answer."""
-        return command.edits is None and self.state.is_convex and not self._owes(command.request)
+        if self.alone or command.edits is not None:
+            return False
+        return self.state.is_convex and not self._owes(command.request)
 
     def _owes(self, request: str | None) -> bool:
         return owes(self.source, self.lease.model, request)
@@ -80,7 +97,7 @@ class Replay:
         """Apply one entry, and keep its answer if that is owed."""
         sequence = self.state.sequence + 1
         try:
-            outcome = reapply(self.state, entry)
+            outcome = self._reapply(entry)
         except MemoryLimit:
             raise  # it may have fitted before: that is no reason to take it back
         except SolverError as error:
@@ -95,6 +112,27 @@ class Replay:
             answer = answer_to(entry, self.state.version, outcome, self.source.store.durability())
             self.source.store.remember(self.lease, entry.request, answer)
         self.replayed += 1
+
+    def _reapply(self, entry: Entry) -> Outcome:
+        """Apply an entry that went well before; raises SolverError with the state as it was.
+
+        On its path or, where that fails in an unforeseen way, without; where both do, the update is the cause only if
+        the solvers work otherwise.
+        """
+        if not self.alone:
+            return reapply(self.state, entry)
+        before, sequence = self.state.encode(), self.state.sequence + 1
+        for attempt in (reapply, reapply_cold):
+            try:
+                return attempt(self.state, entry)
+            except FORESEEN:
+                raise
+            except Exception as error:
+                failure = f"{type(error).__name__}: {error}"
+                log.exception("model %s: record %d fails in an unforeseen way", self.lease.model, sequence)
+            self.state = ModelState.decode(self.state.spec, self.state.cache_mb, before)
+        warm_up()  # raises if it is the solvers that fail, whatever the update
+        raise Inapplicable(failure)
 
     def _may_be_acknowledged(self, entry: Entry) -> bool:
         """Whether the newest entry may have been applied before: it has an answer, or was judged by other rules."""

@@ -14,7 +14,7 @@ from service.rehearsal import rehearse
 
 
 class _Server(uvicorn.Server):
-    """Calls ``before_shutdown`` when it begins to stop, for answers that would never end by themselves."""
+    """Calls ``before_shutdown`` when it begins to stop."""
 
     before_shutdown: Callable[[], None]
 
@@ -49,7 +49,7 @@ def serve(service: Service, listening: socket.socket) -> int:
         timeout_graceful_shutdown=settings.shutdown_seconds,
     )
     server = _Server(config)
-    server.before_shutdown = service.streams.close
+    server.before_shutdown = service.leave
     try:
         server.run(sockets=[listening])
     except SystemExit as end:

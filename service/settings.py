@@ -104,7 +104,9 @@ class Settings(BaseSettings):
         default=1000, ge=1, description="Newest updates of a model whose Idempotency-Key is remembered."
     )
     shutdown_seconds: int = Field(
-        default=30, ge=1, description="Time that requests under way have to end after SIGTERM."
+        default=30,
+        ge=1,
+        description="Time that requests under way have to end after SIGTERM; then 503. A solve is not cut off.",
     )
     jobs: int = Field(default=1, ge=1, le=64, description="Jobs that run at once.")
     jobs_waiting: int = Field(default=16, ge=1, description="Jobs that may wait; more are answered 429.")

@@ -18,15 +18,20 @@ from solvers.errors import InvalidInput, SolverError
 
 @dataclass(frozen=True)
 class Restoration:
-    """Going back to ``version``; holds that version whole, as the log behind it may be trimmed first."""
+    """Going back to ``version``; holds that version whole, as the log behind it may be trimmed first.
+
+    ``at`` is the Unix time at which it was asked for, None before that was kept.
+    """
 
     version: int
     state: bytes
     request: str | None
+    at: float | None = None
 
     def encode(self) -> bytes:
         """Bytes for the log."""
-        return codec.encode({"restored": self.version, "state": self.state, "request": self.request})
+        document = {"restored": self.version, "state": self.state, "request": self.request, "at": self.at}
+        return codec.encode(document)
 
     def apply(self, state: ModelState) -> Outcome:
         """Make ``state`` what the version was, as the next version; keys that were ever handed out stay used."""
@@ -36,6 +41,7 @@ class Restoration:
         state.estimator, state.window, state.sizes = found.estimator, found.window, found.sizes
         state.version += 1
         state.sequence += 1
+        state.updated_at = self.at
         return Outcome(state.sizes, seconds=time.perf_counter() - began)
 
 
@@ -47,7 +53,7 @@ def decode_entry(data: bytes) -> Entry:
     """The entry in a record; raises StoreDamaged or StoreTooNew."""
     document: dict[str, Any] = codec.decode(data)
     if "restored" in document:
-        return Restoration(document["restored"], document["state"], document["request"])
+        return Restoration(document["restored"], document["state"], document["request"], document.get("at"))
     return Command.decode(data)
 
 
@@ -71,6 +77,11 @@ def reapply(state: ModelState, entry: Entry) -> Outcome:
         return state.apply(entry)
     except SolverError:  # it went well from other rounding errors; there is one optimum, so ask again
         return state.apply_cold(entry)
+
+
+def reapply_cold(state: ModelState, entry: Entry) -> Outcome:
+    """Reach what an entry led to without the path to it; raises SolverError."""
+    return entry.apply(state) if isinstance(entry, Restoration) else state.apply_cold(entry)
 
 
 def oldest_kept(store: Store, model: str) -> int:

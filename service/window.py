@@ -31,8 +31,8 @@ class Window:
     def plan(self, update: Update, limits: Limits, now: float, request: str | None) -> Command:
         """Decide which examples come, go and change; changes nothing.
 
-        What an update changes of examples that its limits make leave has no effect; of examples that it asks to remove
-        it is refused.
+        What an update changes of examples that its limits make leave has no effect, and their keys can come back with
+        it; of examples that it asks to remove both are refused.
 
         Parameters
         ----------
@@ -47,10 +47,11 @@ class Window:
             raise InvalidInput(NOTHING, field="body")
         self._check_apart(update.add, update.remove)
         add, next_key = (None, self.next_key) if update.add is None else self._named(update.add, limits)
-        remove = self._leaving(update.remove)
+        asked = self._leaving(update.remove)
         if update.edits is not None:
-            self._check_edited(update.edits, set(remove))
-        remove = self._make_room(0 if add is None else len(add.X), remove, limits, now)
+            self._check_edited(update.edits, set(asked))
+        remove = self._make_room(0 if add is None else len(add.X), asked, limits, now)
+        self._check_new([] if add is None or add.keys is None else add.keys, set(remove).difference(asked))
         edits = None if update.edits is None else update.edits.only(self.arrivals.keys() - set(remove))
         return Command(add=add, remove=remove, arrived=now, next_key=next_key, request=request, edits=edits)
 
@@ -82,10 +83,13 @@ class Window:
         if batch.keys is None:
             keys, next_key = self._new_keys(n)
             return Batch(batch.X, batch.y, keys, batch.weights), next_key
-        for row, key in enumerate(batch.keys):
-            if key in self.arrivals:
-                raise DuplicateKey(f"key {key!r} is in the window already", field="keys", row=row)
         return batch, self.next_key
+
+    def _check_new(self, keys: list[Key], making_room: set[Key]) -> None:
+        """Raise DuplicateKey for a key of the window, but for those of examples that make room."""
+        for row, key in enumerate(keys):
+            if key in self.arrivals and key not in making_room:
+                raise DuplicateKey(f"key {key!r} is in the window already", field="keys", row=row)
 
     def _new_keys(self, n: int) -> tuple[list[Key], int]:
         """The next ``n`` unused integers."""

@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 class Writer:
-    """Runs calls in the order they were handed in, in one thread, behind a bounded queue.
+    """Runs calls in the order they were handed in, in one thread, behind a queue of bounded length.
 
     Parameters
     ----------
     name : of the thread, for people
-    size : calls that may wait
+    size : calls that may wait, but for those that always get a place
     rest : called after each call that asks for it and when the deadline has passed; must not raise
     deadline : the monotonic time by which ``rest`` is to be called even if nothing comes, or None
     """
@@ -31,7 +31,8 @@ class Writer:
         self._deadline = deadline
         self._lock = threading.Lock()
         self._stopped = False
-        self._queue: queue.Queue[Callable[[], bool] | None] = queue.Queue(size)
+        self._size = size
+        self._queue: queue.Queue[Callable[[], bool] | None] = queue.Queue()
         self._thread = threading.Thread(target=self._run, name=f"writer-{name}", daemon=True)
 
     def start(self) -> None:
@@ -42,10 +43,10 @@ class Writer:
         """Calls that wait."""
         return self._queue.qsize()
 
-    def submit(self, call: Callable[[], T], *, rests: bool = True) -> Future[T]:
+    def submit(self, call: Callable[[], T], *, rests: bool = True, always: bool = False) -> Future[T]:
         """Hand in a call; the future gets its result or its error. Raises QueueFull or ModelUnavailable.
 
-        ``rests`` says whether the rest follows it.
+        ``rests`` says whether the rest follows it, ``always`` that it waits for its turn however many do.
         """
         future: Future[T] = Future()
 
@@ -61,10 +62,9 @@ class Writer:
         with self._lock:
             if self._stopped:
                 raise ModelUnavailable(f"model {self._name} is being stopped")
-            try:
-                self._queue.put_nowait(run)
-            except queue.Full:
-                raise QueueFull(f"{self._queue.maxsize} commands wait for model {self._name} already") from None
+            if not always and self.depth() >= self._size:
+                raise QueueFull(f"{self._size} commands wait for model {self._name} already")
+            self._queue.put(run)
         return future
 
     def stop(self) -> None:

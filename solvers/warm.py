@@ -26,8 +26,8 @@ def warm_up() -> None:
             model.fit(X, y)
             model.update(add=(X[:4], y[:4]), remove=model.keys_[:6])
             model.decision_function(X)
+            leave_one_out(model)
     model.from_arrays(model.get_params(), model.to_arrays()).prepare()
-    leave_one_out(model)
     model.regularization_path(5.0, 20.0).best(X, y)
     LiveSVR(gamma=0.5).fit(X, y.astype(float)).regularization_path(0.5, 2.0).best(X, y.astype(float))
     for parameter in ("theta", "s"):

@@ -153,3 +153,33 @@ def test_an_answer_that_was_lost_is_given_again_after_a_crash(tmp_path: Path) ->
         other = http.post("/models/m/update", json=batch(1), headers={"Idempotency-Key": "update-0"})
         assert other.status_code == 409
         check_whole(http, [0])
+
+
+@pytest.mark.parametrize("name", [None, "poison"])
+@pytest.mark.parametrize("crash_at", ["after-log:4", ""])
+def test_an_update_that_nobody_foresaw_to_fail_costs_nothing_but_itself(
+    name: str | None, crash_at: str, tmp_path: Path
+) -> None:
+    """The service dies before it finds out, or at once after it has said so."""
+    headers = {} if name is None else {"idempotency-key": name}
+    poison = {"add": {"X": [[666.0, 0.0, 0.0]], "y": [1], "keys": ["poison"]}}
+    process = ServiceProcess(tmp_path, crash_at=crash_at, **NO_SOLUTIONS | {"snapshot_updates": 100})
+    process.module = "tests.faults.failing_update"
+    with process as service, service.http() as http:
+        http.post("/models", json=MODEL).raise_for_status()
+        for number in range(3):
+            send(http, number).raise_for_status()
+        if crash_at:
+            with pytest.raises(httpx.TransportError):
+                http.post("/models/m/update", json=poison, headers=headers)
+            assert service.wait() == -9
+        else:
+            assert http.post("/models/m/update", json=poison, headers=headers).status_code == 500
+            service.kill()
+    process.settings["crash_at"] = ""
+    with process as service, service.http() as http:
+        assert http.get("/models/m").json()["state"] == "live"
+        check_whole(http, [0, 1, 2])
+        assert http.post("/models/m/update", json=poison, headers=headers).status_code == 500
+        send(http, 3).raise_for_status()
+        check_whole(http, [0, 1, 2, 3])

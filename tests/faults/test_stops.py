@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import sqlite3
 import threading
 import time
@@ -13,7 +14,9 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 
+from service.client import Client
 from service.store.sqlite import SqliteStore
 from tests.service.process import ServiceProcess, blobs
 
@@ -59,6 +62,65 @@ def test_sigterm_under_load_loses_nothing_and_exits_0(tmp_path: Path) -> None:
         assert service.stop() == 0
 
 
+def until(path: Path) -> None:
+    """Return when a file is there."""
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_an_update_that_outlasts_the_stop_is_told_so_and_is_there_afterwards(tmp_path: Path) -> None:
+    """The update is finished, its client is told to ask again, and then gets its answer."""
+    process = ServiceProcess(tmp_path, shutdown_seconds=1)
+    process.module = "tests.faults.held_update"
+    body = add(np.random.default_rng(0), 10) | {"decay": 0.5}
+    headers = {"idempotency-key": "held"}
+    with process as service, service.http() as http, ThreadPoolExecutor(2) as pool:
+        http.post("/models", json={"id": "m"}).raise_for_status()
+        held = pool.submit(httpx.post, f"{service.url}/models/m/update", json=body, headers=headers, timeout=30)
+        until(tmp_path / "held")
+        waiting = pool.submit(httpx.get, f"{service.url}/models/m/certificate", timeout=30)
+        while http.get("/models/m").json()["queue_depth"] == 0:
+            time.sleep(0.01)
+        service.signal(signal.SIGTERM)
+        for cut_off in (held.result(), waiting.result()):
+            assert cut_off.status_code == 503
+            assert cut_off.headers["content-type"] == "application/problem+json"
+            assert cut_off.json()["type"] == "urn:livesvm:problem:cut-off"
+            assert int(cut_off.headers["retry-after"]) >= 1
+        (tmp_path / "go").touch()
+        assert service.wait() == 0
+        assert "Traceback" not in service.errors
+    with process as service, service.http() as http:
+        assert http.get("/models/m").json()["recovery"]["replayed"] == 0
+        again = http.post("/models/m/update", json=body, headers=headers)
+        assert (again.status_code, again.json()["version"]) == (200, 1)
+        assert again.headers["idempotent-replayed"] == "true"
+
+
+def test_the_client_asks_again_for_what_a_stop_cut_off(tmp_path: Path) -> None:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = ServiceProcess(tmp_path, shutdown_seconds=1, port=port)
+    process.module = "tests.faults.held_update"
+    X, y = blobs(np.random.default_rng(0), 10)
+    with ThreadPoolExecutor(1) as pool, Client(f"http://127.0.0.1:{port}", patience=60) as client:
+        with process as service:
+            client.create_model("m")
+            asked = pool.submit(client.update, "m", X, y, decay=0.5)
+            until(tmp_path / "held")
+            service.signal(signal.SIGTERM)
+            while "Cancel" not in service.errors:  # so the server's log says
+                time.sleep(0.01)
+            (tmp_path / "go").touch()
+            assert service.wait() == 0
+        with process:
+            assert asked.result()["version"] == 1
+            assert client.model("m")["version"] == 1
+
+
 def test_keys_ages_and_counters_survive(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service, service.http() as http:
         http.post("/models", json={"id": "m"}).raise_for_status()
@@ -78,6 +140,26 @@ def test_keys_ages_and_counters_survive(tmp_path: Path) -> None:
             added = http.post("/models/m/update", json=add(rng, 2)).json()["added"]
             service.kill()
     assert added == [6, 7]
+
+
+def test_the_time_of_the_newest_version_survives(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        for name in ("updated", "restored", "unused"):
+            http.post("/models", json={"id": name}).raise_for_status()
+        for name in ("updated", "restored"):
+            http.post(f"/models/{name}/update", json=add(np.random.default_rng(0))).raise_for_status()
+        http.post("/models/restored/restore", json={"version": 0}).raise_for_status()
+        told = {model["id"]: model["updated_at"] for model in http.get("/models").json()["models"]}
+        assert None not in (told["updated"], told["restored"])
+        assert told["unused"] is None
+        service.kill()
+    for end in ("kill", "stop", "stop"):  # from the log, from the log again, from the snapshot
+        with ServiceProcess(tmp_path) as service, service.http() as http:
+            assert {model["id"]: model["updated_at"] for model in http.get("/models").json()["models"]} == told
+            metrics = http.get("/metrics").text
+            assert 'livesvm_model_last_update_timestamp_seconds{model="restored"}' in metrics
+            assert 'livesvm_model_last_update_timestamp_seconds{model="unused"}' not in metrics
+            getattr(service, end)()
 
 
 def test_a_second_process_on_the_same_data_is_refused(tmp_path: Path) -> None:
@@ -153,6 +235,21 @@ def test_a_client_that_is_too_slow_is_given_up(tmp_path: Path) -> None:
             assert http.post("/models", content=slowly(), headers=headers).status_code == 408
         assert 'route="/models",status="408"' in http.get("/metrics").text
         assert http.get("/models").json() == {"models": []}
+
+
+@pytest.mark.parametrize("path", ["/models", "/models/m/update", "/models/m/predict", "/models/m/outlier-path"])
+def test_a_client_that_leaves_while_it_sends_is_no_failure_of_the_service(path: str, tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        http.post("/models", json={"id": "m"}).raise_for_status()
+        url = httpx.URL(service.url)
+        with socket.create_connection((url.host, url.port)) as leaving:
+            head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n"
+            leaving.sendall(head.encode() + b'{"add"')
+        template = path.replace("/m/", "/{id}/")
+        while f'method="POST",route="{template}",status="400"' not in (metrics := http.get("/metrics").text):
+            assert f'route="{template}",status="500"' not in metrics
+        assert service.stop() == 0
+        assert "Traceback" not in service.errors
 
 
 def test_a_stopped_process_goes_on_where_it_was(tmp_path: Path) -> None:

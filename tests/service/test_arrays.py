@@ -137,3 +137,14 @@ def test_keys_that_are_no_text_are_refused(code: int) -> None:
     array = np.frombuffer(code.to_bytes(4, "little"), dtype="<U1")
     with pytest.raises(InvalidInput):
         arrays.npy_keys(arrays.npy_array(npy(array), "keys"), "keys")
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [((True, 3), 24), ((10**23, 0), 0), ((0, 10**23), 0), ((2**63 - 1, 0), 0), ((1,) * 70, 8), ((-1, -8), 64)],
+)
+def test_shapes_that_no_array_has_are_refused(shape: tuple[int, ...], size: int) -> None:
+    header = f"{{'descr':'<f8','fortran_order':False,'shape':{shape}}}".ljust(501).encode() + b"\n"
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(size)
+    with pytest.raises(MalformedBody):
+        arrays.npy_array(data, "X")

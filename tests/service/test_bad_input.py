@@ -192,6 +192,14 @@ def test_a_bad_specification_is_refused(case: str, http: httpx.Client) -> None:
     assert http.get("/models").json() == before
 
 
+def test_a_model_for_more_features_than_an_example_may_have(http: httpx.Client, make: Make) -> None:
+    before = http.get("/models").json()
+    answer = http.post("/models", json={"n_features": 10_001})
+    assert (answer.status_code, answer.json()["field"]) == (422, "n_features")
+    assert http.get("/models").json() == before
+    make(n_features=10_000)
+
+
 def test_a_kernel_that_is_not_positive_semidefinite(http: httpx.Client, make: Make) -> None:
     model = make(kernel={"name": "sigmoid", "gamma": 1.0, "coef0": -1.0})
     answer = http.post(f"/models/{model}/update", json={"add": GOOD}, headers={"Idempotency-Key": "psd"})

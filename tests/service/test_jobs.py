@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from service.job_kinds import KINDS, Document, JobKind
 from service.jobs import JobLimits, Jobs
 from service.live import LiveModel
 from service.metrics import Metrics
-from service.model import ModelCopy
+from service.model import ModelCopy, ModelState
 from service.store.base import StoreUnavailable
 from service.store.sqlite import SqliteStore
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
@@ -149,6 +149,53 @@ def test_running_and_waiting_jobs_can_be_cancelled(jobs: Jobs, live: LiveModel, 
     assert jobs.get(waiting.id).started_at is None
     with pytest.raises(UnknownJob):
         jobs.cancel("j-000000000000")
+
+
+@contextmanager
+def crowded(live: LiveModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An update under way that does not end inside, and as many behind it as may wait."""
+    begun, go = threading.Event(), threading.Event()
+    apply = ModelState.apply
+
+    def held(state: ModelState, command: Any) -> Any:
+        begun.set()
+        go.wait(SECONDS)
+        return apply(state, command)
+
+    monkeypatch.setattr(ModelState, "apply", held)
+    updates = [live.update(batch(1), None)]
+    try:
+        assert begun.wait(SECONDS)
+        updates += [live.update(batch(seed, 1), None) for seed in range(2, 66)]
+        with pytest.raises(QueueFull):
+            live.update(batch(66, 1), None)
+        yield
+    finally:
+        go.set()
+    for update in updates:
+        update.result()
+
+
+def test_a_job_waits_for_its_turn_behind_a_full_queue(
+    jobs: Jobs, live: LiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with crowded(live, monkeypatch):
+        record = jobs.submit("count", live, {})
+        until(lambda: jobs.get(record.id).state == "running")
+        until(lambda: live.sample().queue_depth == 65)
+    assert finished(jobs, record.id).state == "done"
+    assert jobs.get(record.id).version == 66
+    assert jobs.result(record.id) == {"n": 80}
+
+
+def test_a_job_that_waits_for_its_turn_can_be_cancelled(
+    jobs: Jobs, live: LiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with crowded(live, monkeypatch):
+        record = jobs.submit("count", live, {})
+        until(lambda: live.sample().queue_depth == 65)
+        jobs.cancel(record.id)
+        assert finished(jobs, record.id).state == "cancelled"
 
 
 def test_only_so_many_wait_and_only_so_many_are_kept(jobs: Jobs, live: LiveModel, work: Work, tmp_path: Path) -> None:

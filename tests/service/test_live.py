@@ -47,6 +47,10 @@ class FailingStore(SqliteStore):
         with self._may_fail("append"):
             return super().append(*arguments, **options)
 
+    def last_sequence(self, *arguments: Any) -> int:
+        with self._may_fail("last_sequence"):
+            return super().last_sequence(*arguments)
+
     def abort(self, *arguments: Any) -> None:
         with self._may_fail("abort"):
             super().abort(*arguments)
@@ -100,6 +104,7 @@ def check_restored(store: SqliteStore, model: LiveModel) -> None:
     """Another process would find the same model."""
     again = alive(store, store.acquire("m"))
     assert again.published.version == model.published.version
+    assert again.sample().updated_at == model.sample().updated_at
     np.testing.assert_allclose(decisions(again), decisions(model), rtol=0, atol=1e-9)
     again.stop()
 
@@ -164,10 +169,33 @@ def test_an_unforeseen_failure_rebuilds_the_model(
         patched.setattr(ModelState, "apply", lambda state, command: state.window.arrivals.clear() or 1 // 0)
         with pytest.raises(ZeroDivisionError):
             live.update(batch(1), "name").result()
+    assert [record.aborted for record in store.log("m", 0)] == [False, True]  # before any other command
     np.testing.assert_array_equal(decisions(live), before)
     assert live.certificate().result()["n_examples"] == 8
     live.update(Update(None, Removal(oldest=3)), "name").result()
     assert (live.published.version, live.published.sizes.n_examples) == (2, 5)
+    check_restored(store, live)
+
+
+@pytest.mark.parametrize("failing", ["abort", "last_sequence"])
+def test_a_model_that_fails_while_the_store_is_away_is_rebuilt_later(
+    failing: str, store: FailingStore, live: LiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live.update(batch(0), None).result()
+    before = decisions(live)
+    store.failing = failing
+    with monkeypatch.context() as patched:
+        patched.setattr(ModelState, "apply", lambda state, command: state.window.arrivals.clear() or 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            live.update(batch(1), "name").result()
+    for ask in (live.copy, live.checkpoint, live.certificate):
+        with pytest.raises(StoreUnavailable):
+            ask().result()
+    np.testing.assert_array_equal(decisions(live), before)
+    store.failing = ""
+    assert live.copy().result().arrays["keys"] == list(range(8))
+    assert live.update(batch(1), "name").result().replayed is False
+    assert live.published.version == 2
     check_restored(store, live)
 
 

@@ -56,7 +56,13 @@ def test_jobs_are_counted_by_state(metrics: Metrics) -> None:
 
 def test_readiness_needs_models_and_a_store(metrics: Metrics, store: SqliteStore) -> None:
     health = Health(metrics)
-    assert health.reasons() == ["models are being restored"]
+    models, solvers = "models are being restored", "the solvers are being loaded or compiled"
+    assert health.reasons() == [models, solvers]
+    health.came_back()
+    assert health.reasons() == [solvers]
+    health.warmed()
+    assert health.reasons() == ["requests are being rehearsed"]
+    assert "livesvm_ready 0.0" in metrics.render().decode()
     health.restored()
     assert health.reasons() == []
     assert "livesvm_ready 1.0" in metrics.render().decode()

@@ -149,7 +149,12 @@ def test_what_no_path_can_be_made_of(http: httpx.Client, make: Make) -> None:
         ({"validation": {"X": [[1.0, 2.0]], "y": [1]}}, "validation.X"),
         ({"validation": {"X": [[1.0]], "y": [1, 1]}}, "validation.y"),
         ({"data": {"X": [[1.0], [2.0]], "y": [1, -1], "weights": [1.0]}}, "data.weights"),
-        ({"data": {"X": [[1.0, 2.0]], "y": [1]}, "validation": {"X": [[1.0]], "y": [1]}}, "validation.X"),
+        ({"data": {"X": [[1.0], [2.0]], "y": [1, -1], "weights": [0.0, 0.0]}}, "data.weights"),
+        ({"data": {"X": [[1.0], [2.0]], "y": [1, 1]}}, "data.y"),
+        (
+            {"data": {"X": [[1.0, 2.0], [2.0, 1.0]], "y": [1, -1]}, "validation": {"X": [[1.0]], "y": [1]}},
+            "validation.X",
+        ),
     ):
         answer = http.post(url, json=body)
         assert (answer.status_code, answer.json()["field"]) == (422, field), answer.text

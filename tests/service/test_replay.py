@@ -16,7 +16,7 @@ from service.live import LiveModel
 from service.model import ModelState
 from service.replay import together
 from service.schemas import ModelSpec
-from service.store.base import StoreDamaged
+from service.store.base import Idempotency, StoreDamaged
 from service.store.sqlite import SqliteStore
 from solvers.errors import NotOptimal
 from solvers.live_estimator import LiveEstimator
@@ -79,6 +79,7 @@ def restored(store: SqliteStore, live: LiveModel) -> LiveModel:
     """The model of another process; the same as the living one in everything that can be asked."""
     again = alive(store, store.acquire("m"), SPEC)
     assert again.sample().version == live.sample().version
+    assert again.sample().updated_at == live.sample().updated_at
     np.testing.assert_allclose(decisions(again), decisions(live), rtol=0, atol=1e-9)
     assert again.certificate().result()["relative_gap"] <= 1e-9
     mine, theirs = again.copy().result(), live.copy().result()
@@ -97,6 +98,21 @@ def test_a_tail_is_walked_on_one_path_but_for_its_first_update(store: SqliteStor
     again = restored(store, live)
     assert paths == [8, 30]  # ten of five times eight that came had left again for want of room
     assert again.recovered.replayed == 6
+
+
+def test_a_key_that_makes_room_for_itself_is_replayed(store: SqliteStore) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    keys: list[Any] = [f"k{row}" for row in range(8)]
+    for seed in range(8):
+        added = batch(seed).add
+        assert added is not None
+        named = Batch(added.X, added.y, keys if seed % 4 == 0 else None)
+        live.update(Update(named), None).result()
+    assert live.published.sizes.n_examples == 30
+    again = restored(store, live)
+    live.update(Update(None, Removal(oldest=1)), None)
+    again.checkpoint().result()
+    restored(store, again)
 
 
 def test_edits_are_replayed_in_their_place(store: SqliteStore, paths: list[int]) -> None:
@@ -184,3 +200,102 @@ def test_a_newest_update_that_cannot_be_applied_is_taken_back_without_those_befo
     again = restored(store, live)
     assert again.recovered.replayed == 4
     assert [record.aborted for record in store.log("m", 3)] == [False, True]
+
+
+def failing_at(poison: Update, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the solver fail, and leave the model in pieces, whenever these examples come."""
+    first = [] if poison.add is None else poison.add.X[0].tolist()
+    update = LiveEstimator.update
+
+    def failing(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
+        if add is not None and first in np.asarray(add[0]).tolist():
+            model._forget()
+            raise error
+        return update(model, add, *arguments, **options)
+
+    monkeypatch.setattr(LiveEstimator, "update", failing)
+
+
+@pytest.mark.parametrize("name", [None, "name"])
+@pytest.mark.parametrize("n_before", [0, 1, 4])
+def test_a_newest_update_that_fails_in_an_unforeseen_way_is_taken_back(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, n_before: int, name: str | None
+) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    for seed in range(n_before):
+        live.update(batch(seed), None).result()
+    command = live._state.window.plan(batch(9), live._limits, 0.0, name)
+    asked = None if name is None else Idempotency(name, batch(9).digest())
+    store.append(live._journal.lease, n_before + 1, command.encode(), asked, keep=9)  # and the process died
+    with monkeypatch.context() as patched:
+        failing_at(batch(9), ValueError("of no use"), patched)
+        again = alive(store, store.acquire("m"), SPEC)
+        assert again.published.version == again.recovered.replayed == n_before
+        if n_before:
+            np.testing.assert_allclose(decisions(again), decisions(live), rtol=0, atol=1e-9)
+        with pytest.raises(ValueError, match="of no use"):
+            again.update(batch(9), name).result()
+    assert [record.aborted for record in store.log("m", n_before)] == [True, True]
+    assert again.update(batch(9), name).result().replayed is False
+    assert again.published.version == n_before + 1
+    restored(store, again)
+
+
+@pytest.mark.parametrize("name", [None, "name"])
+def test_an_acknowledged_update_whose_path_fails_in_an_unforeseen_way_is_solved_from_nothing(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, name: str | None
+) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    for seed in range(3):
+        live.update(batch(seed), name and f"{name} {seed}").result()
+
+    def failing(state: ModelState, *arguments: Any) -> Any:
+        state.window.arrivals.clear()
+        raise IndexError("other rounding errors than last time")
+
+    monkeypatch.setattr(ModelState, "apply", failing)
+    monkeypatch.setattr(ModelState, "apply_together", failing)
+    again = restored(store, live)
+    assert again.recovered.replayed == 3
+
+
+def test_an_acknowledged_update_that_fails_in_an_unforeseen_way_is_told(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    for seed in range(3):
+        live.update(batch(seed), f"name {seed}").result()
+    failing_at(batch(2), ValueError("of no use"), monkeypatch)
+    with pytest.raises(StoreDamaged, match=r"record 3 of model m can no longer be applied: ValueError: of no use"):
+        alive(store, store.acquire("m"), SPEC)
+    assert [record.aborted for record in store.log("m", 0)] == [False, False, False]
+
+
+def test_solvers_that_fail_whatever_the_update_take_none_back(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    live.update(batch(0), None).result()
+
+    def broken(*arguments: Any, **options: Any) -> Any:
+        raise ImportError("a part is missing")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LiveEstimator, "_learn", broken)
+        with pytest.raises(ImportError):
+            alive(store, store.acquire("m"), SPEC)
+    restored(store, live)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError()], ids=repr)
+def test_want_of_memory_takes_no_update_back(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    for seed in range(2):
+        live.update(batch(seed), None).result()
+    with monkeypatch.context() as patched:
+        failing_at(batch(1), error, patched)
+        with pytest.raises(type(error)):
+            alive(store, store.acquire("m"), SPEC)
+    restored(store, live)

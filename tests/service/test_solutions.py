@@ -48,6 +48,7 @@ def again(store: SqliteStore, live: LiveModel, replayed: int) -> LiveModel:
     back = alive(store, store.acquire("m"), live.spec)
     assert back.recovered.replayed == replayed
     assert back.sample().version == live.sample().version
+    assert back.sample().updated_at == live.sample().updated_at
     assert back._state.sequence == live._state.sequence
     assert back._state.window == live._state.window
     mine, theirs = back._state.document(), live._state.document()

@@ -6,7 +6,13 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
 from pathlib import Path
+
+import httpx
+
+from tests.service.process import START_SECONDS, ServiceProcess
 
 SCRIPT = """
 import sys
@@ -64,3 +70,37 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "cannot listen on 127.0.0.1 port" in done.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_a_start_says_what_it_waits_for(tmp_path: Path) -> None:
+    """No solver is compiled yet, and none is while the test looks."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = ServiceProcess(tmp_path, port=port)
+    process.module = "tests.service.held_warm_up"
+    with ExitStack() as stack:
+        process.launch()
+        stack.push(process)
+        url = f"http://127.0.0.1:{port}"
+        end = time.monotonic() + START_SECONDS
+        reason = "the solvers are being loaded or compiled"
+        while "loading the solvers" not in process.errors or said(f"{url}/health/ready") != (503, reason):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        assert said(f"{url}/health/live")[0] == 200
+        assert said(f"{url}/models") == (503, reason)
+        (tmp_path / "go").touch()
+        while said(f"{url}/health/ready")[0] != 200:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        assert process.stop() == 0
+        assert "the solvers are loaded, after" in process.errors
+
+
+def said(url: str) -> tuple[int, str]:
+    """The status of an answer, and its detail."""
+    try:
+        answer = httpx.get(url, trust_env=False, timeout=30)
+    except httpx.TransportError:
+        return 0, ""
+    return answer.status_code, answer.json().get("detail", "")

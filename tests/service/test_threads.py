@@ -65,6 +65,27 @@ def test_a_full_queue_refuses_at_once() -> None:
     one.stop()
 
 
+def test_what_always_gets_a_place_waits_for_its_turn() -> None:
+    one = writer(size=1)
+    started, release = threading.Event(), threading.Event()
+    seen: list[int] = []
+
+    def block() -> bool:
+        started.set()
+        return release.wait(10)
+
+    one.submit(block)
+    assert started.wait(10)
+    one.submit(lambda: seen.append(1))
+    for number in (2, 3):
+        one.submit(lambda n=number: seen.append(n), always=True)  # type: ignore[misc]
+    with pytest.raises(QueueFull):
+        one.submit(lambda: seen.append(4))
+    release.set()
+    one.stop()
+    assert seen == [1, 2, 3]
+
+
 def test_a_cancelled_call_does_not_run() -> None:
     one = writer()
     started, release, ran = threading.Event(), threading.Event(), threading.Event()

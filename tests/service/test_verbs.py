@@ -121,6 +121,20 @@ def test_edits_of_what_leaves_by_itself_have_no_effect() -> None:
     assert state.apply(command).changed == 1
 
 
+@pytest.mark.parametrize("n", [0, 6])
+def test_a_decay_by_one_is_an_update_without_effect(n: int, service: ServiceProcess, make: Make) -> None:
+    model = make(C=5.0, kernel={"name": "rbf", "gamma": 0.4})
+    with Client(service.url) as client:
+        if n:
+            client.update(model, *blobs(np.random.default_rng(2), n))
+        before = client.model(model)
+        answer = client.update(model, decay=1.0)
+        assert (answer["version"], answer["changed"], answer["events"]) == (before["version"] + 1, 0, 0)
+        after = client.model(model)
+        for name in ("n_examples", "n_free", "n_bound", "relative_gap"):
+            assert after[name] == answer[name] == before[name]
+
+
 BAD: dict[str, tuple[dict[str, Any], str, int | None]] = {
     "unknown key": ({"relabel": {"keys": [1, 99], "y": [1, 1]}}, "relabel.keys", 1),
     "unknown weight": ({"reweight": {"keys": ["x"], "weights": [1]}}, "reweight.keys", 0),

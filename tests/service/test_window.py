@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.arrays import MAX_KEY
-from service.commands import Batch, Removal, Update
+from service.commands import Batch, Edits, Removal, Update
 from service.window import Limits, Window
 from solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 
@@ -61,6 +61,20 @@ def test_made_up_keys_are_new_and_rise(taken: list[int], n: int) -> None:
     made = learn(window, Update(batch(n))).added
     assert made == sorted(set(made))
     assert not set(made) & set(taken)
+
+
+@pytest.mark.parametrize("limits", [Limits(9, 9, max_examples=3), Limits(9, 9, max_age_seconds=5.0)], ids=str)
+def test_a_key_that_makes_room_can_come_back_with_the_same_update(limits: Limits) -> None:
+    window = Window({"a": 1.0, "b": 2.0, "c": 3.0}, 2, 5)
+    update = Update(batch(2, ["a", "b"]), edits=Edits(relabel={"a": -1.0, "c": -1.0}))
+    with pytest.raises(DuplicateKey, match="'b'"):
+        window.plan(Update(batch(1, ["b"])), limits, 6.5, None)
+    with pytest.raises(DuplicateKey, match="'c'"):
+        window.plan(Update(batch(1, ["c"]), Removal(keys=["a"])), limits, 7.5, None)
+    command = learn(window, update, limits, 7.5)
+    assert (command.remove, command.added) == (["a", "b"], ["a", "b"])
+    assert command.edits == Edits(relabel={"c": -1.0})
+    assert list(window.arrivals.items()) == [("c", 3.0), ("a", 7.5), ("b", 7.5)]
 
 
 def test_made_up_keys_end_where_json_numbers_do() -> None:

@@ -1,5 +1,5 @@
 """After ``warm_up`` nothing is left to compile: not in a first fill, not in a month in and out, not in an answer,
-nor in a large window."""
+not in an assessment, nor in a large window."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ for kernel in ("rbf", "linear", "poly"):
     model.update(remove=model.keys_[:5])
     model.predictor().decision_function(days.X[:3])
     model.certificate()
+    for intercept in (True, False):
+        model.set_params(fit_intercept=intercept).fit(days.X[:60], days.y[:60])
+        solvers.leave_one_out(model)
+        solvers.k_fold(model, 5)
+    model.set_params(fit_intercept=True).fit(days.X[:300], days.y[:300])
     model.regularization_path(C / 3, C * 3).best(days.X[300:400], days.y[300:400])
     solvers.IncrementalSVC.from_arrays(model.get_params(), model.to_arrays()).update(remove=model.keys_[:5])
     for parameter in ("theta", "s"):

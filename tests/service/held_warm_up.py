@@ -1,0 +1,24 @@
+"""The service with solvers that are not warm until the file ``go`` is in its data directory."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from service import parts
+from service.cli import main
+from solvers import warm_up
+
+
+def held() -> None:
+    """Wait, then warm up."""
+    while not (Path(os.environ["LIVESVM_DATA_DIR"]) / "go").exists():
+        time.sleep(0.01)
+    warm_up()
+
+
+if __name__ == "__main__":
+    vars(parts)["warm_up"] = held
+    sys.exit(main(["serve"]))
