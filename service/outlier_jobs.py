@@ -11,7 +11,7 @@ from service.arrays import Key
 from service.commands import Edits, Robust, Update
 from service.errors import EmptyModel
 from service.model import ModelCopy
-from service.path_jobs import ERRORS, check_shape
+from service.path_jobs import check_shape, error_of
 from service.plots import Curve, Extension
 from service.published import Published
 from service.schemas import Examples, ModelSpec, OutlierPathRequest
@@ -53,14 +53,14 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     found = _told(path)
     if "validation" in asked:
         given: Examples = asked["validation"]
-        found["validation"] = _errors(path, given.X, given.y, model.spec.task)
+        found["validation"] = _errors(path, given.X, given.y, model.spec)
     elif share is not None:
         every = round(1.0 / share)
         keys, X, y = estimator.keys_[::every], estimator.window_X[::every], estimator.window_y[::every]
         rest = model.estimator()
         rest.update(remove=keys)
         others = outlier_path(rest, **how, progress=lambda done, of: progress(of + done, parts * of))
-        found["validation"] = _errors(others, X, y, model.spec.task) | {"held_back": len(keys)}
+        found["validation"] = _errors(others, X, y, model.spec) | {"held_back": len(keys)}
     return found
 
 
@@ -88,11 +88,11 @@ def _told(path: OutlierPath) -> Document:
     }
 
 
-def _errors(path: OutlierPath, X: Any, y: Any, task: str) -> Document:
+def _errors(path: OutlierPath, X: Any, y: Any, spec: ModelSpec) -> Document:
     values, errors = path.validation_errors(X, y)
     i = int(np.argmin(errors))
     return {
-        "what": ERRORS[task],
+        "what": error_of(spec),
         "value": values.tolist(),
         "error": errors.tolist(),
         "best": {"value": float(values[i]), "error": float(errors[i])},

@@ -26,6 +26,11 @@ Document = dict[str, Any]
 ERRORS = {"svc": "share of wrong labels", "svr": "mean absolute error", "oneclass": "share of wrong decisions"}
 
 
+def error_of(spec: ModelSpec) -> str:
+    """Return what the error of a model is."""
+    return "mean pinball loss" if spec.loss == "pinball" else ERRORS[spec.task]
+
+
 def asked_of(request: PathRequest, spec: ModelSpec, published: Published) -> tuple[Document, Document]:
     """Return what a job is to do, and the examples that it is to do it with.
 
@@ -102,7 +107,7 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     if "validation" in asked:
         given: Examples = asked["validation"]
         curve = path.validation_error(given.X, given.y)
-        found["validation"] = _told_curve(curve, ERRORS[model.spec.task])
+        found["validation"] = _told_curve(curve, error_of(model.spec))
     return found
 
 

@@ -38,7 +38,8 @@ class Assessment:
     ----------
     keys : the window's keys, oldest first
     decisions : (n,) f(x_i) of the model trained without example i, or without its fold
-    error : share of wrong labels (classification), mean absolute error in units of y (regression), or share of outliers
+    error : share of wrong labels (classification) or of outliers, or mean absolute error in units of y (regression); of
+        models with the pinball loss its mean
     events : breakpoints of all paths together
     seconds : wall time
     """

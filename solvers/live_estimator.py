@@ -44,7 +44,6 @@ class LiveEstimator(Fitted):
     coef0: float
     fit_intercept: bool
     cache_mb: float
-    _counts_errors = True  # the error is a share of wrong decisions, not a mean absolute error
     _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
 
@@ -57,6 +56,11 @@ class LiveEstimator(Fitted):
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         """Return the losses of examples with these targets and weights; ``C`` stands in for the model's own."""
         raise AssertionError("every live estimator says what its losses are")
+
+    @property
+    def _prices(self) -> tuple[float, float] | None:
+        """What a unit counts by which f is too low, or too high; None: the error is a share of wrong decisions."""
+        return None
 
     def _error(self, decisions: Floats, targets: Floats) -> float:
         """Return how wrong decision values are about the targets of their examples."""

@@ -1,7 +1,8 @@
 """The error of a path on given examples, exact for every value of its parameter.
 
 Along a leg every f is linear between events, so a decision changes its sign at places that can be computed, and the
-mean absolute error is linear between the places where a residual changes its sign. Nothing is sampled.
+mean absolute error, or the mean pinball loss, is linear between the places where a residual changes its sign. Nothing
+is sampled.
 """
 
 from __future__ import annotations
@@ -87,11 +88,11 @@ def from_counts(wrong: int, rho: Floats, delta: Ints, values: Floats, m: int) ->
 
 
 def from_residuals(sums: Floats, bends: Floats, rhos: Floats, values: Floats, m: int) -> ErrorCurve:
-    """Return the mean absolute error along one leg.
+    """Return the mean size of the residuals along one leg.
 
     Parameters
     ----------
-    sums : (s, 3) of each segment the sum of absolute residuals at its start and at its end, and its slope at the start
+    sums : (s, 3) of each segment the sum of those sizes at its start and at its end, and its slope at the start
     bends : (c, 3) segment, distance in rho from its start, and change of slope, of each residual that turns its sign
     rhos : (s, 2) where the segments start and end
     """

@@ -40,7 +40,6 @@ class LiveSVR(OutlierPaths, LiveEstimator):
     [1.45]
     """
 
-    _counts_errors = False
     _loss_parameters = ("C", "epsilon", "loss", "quantile")
 
     def __init__(
@@ -99,8 +98,13 @@ class LiveSVR(OutlierPaths, LiveEstimator):
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
         return validation.vector(validation.column(y, field), m, field=field)
 
+    @property
+    def _prices(self) -> tuple[float, float]:
+        return (float(self.quantile), 1.0 - float(self.quantile)) if self.loss == "pinball" else (1.0, 1.0)
+
     def _error(self, decisions: Floats, targets: Floats) -> float:
-        return float(np.mean(np.abs(decisions - targets)))
+        too_low, too_high = self._prices
+        return float(np.mean(np.maximum(too_low * (targets - decisions), too_high * (decisions - targets))))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         costs = validation.positive(self.C if C is None else C, "C", validation.LARGEST) * weights

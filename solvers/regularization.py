@@ -20,7 +20,7 @@ from solvers.errors import InvalidInput
 from solvers.legs import Leg, PathReport, Progress, Walker, losses_at
 from solvers.path_errors import Best, ErrorCurve
 from solvers.segments import Position, position
-from solvers.sweep import Pieces, absolute_residuals, sign_changes
+from solvers.sweep import Pieces, residual_sums, sign_changes
 from solvers.window import ON_BOUNDARY
 
 if TYPE_CHECKING:
@@ -114,10 +114,11 @@ class RegularizationPath:
         """Return the error on ``X`` (m, d) and ``y`` (m,) for every value of the parameter.
 
         Share of wrong labels (classification; one-class, where ``y`` is +1 for inliers, all of them by default, and -1
-        for outliers) or mean absolute error in units of y (regression). With the kernel "precomputed" ``X`` is (m, n).
+        for outliers) or, in regression, mean absolute error in units of y; mean pinball loss where the model has that.
+        With the kernel "precomputed" ``X`` is (m, n).
         """
         rows, targets = self._examples(X, y)
-        counts = self._model._counts_errors
+        prices = self._model._prices
         starts = [self._pieces(leg) for leg in self._legs]
         found: list[list[Any]] = [[] for _ in self._legs]
         boundary = ON_BOUNDARY if self.parameter == "nu" else 0.0
@@ -125,11 +126,11 @@ class RegularizationPath:
             part = targets[first : first + BLOCK]
             K = self._kernel_columns(rows[first : first + BLOCK])
             for mine, pieces in zip(found, starts, strict=True):
-                if counts:
+                if prices is None:
                     mine.append(sign_changes(pieces, K, part > 0, boundary))
                 else:
-                    mine.append(absolute_residuals(pieces, K, part))
-        curve = _count_curve if counts else _residual_curve
+                    mine.append(residual_sums(pieces, K, part, *prices))
+        curve = _count_curve if prices is None else _residual_curve
         return path_errors.joined([curve(leg, mine, targets.size) for leg, mine in zip(self._legs, found, strict=True)])
 
     def best(self, X: ArrayLike, y: ArrayLike | None = None) -> Best:

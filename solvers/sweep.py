@@ -77,10 +77,10 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
 
 
 @compiled_allocating
-def absolute_residuals(p: Pieces, K: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Return the sums of absolute residuals of each segment and the places where a residual turns its sign.
+def residual_sums(p: Pieces, K: Floats, y: Floats, above: float, below: float) -> tuple[Floats, Floats]:
+    """Return the sums of the sizes of residuals of each segment, and the places where a residual turns its sign.
 
-    See ``solvers.path_errors.from_residuals`` for both.
+    See ``solvers.path_errors.from_residuals`` for both. ``above`` is what a unit of size counts where y is above f.
     """
     m = K.shape[1]
     g, drive, g_end = np.zeros(m), np.zeros(m), np.zeros(m)
@@ -96,11 +96,11 @@ def absolute_residuals(p: Pieces, K: Floats, y: Floats) -> tuple[Floats, Floats]
         for i in range(m):
             r0, r1 = y[i] - g[i] - p.start_b[s], y[i] - g_end[i] - p.end_b[s]
             rate = (r1 - r0) / length
-            sums[s, 0] += abs(r0)
-            sums[s, 1] += abs(r1)
-            sums[s, 2] += rate if r0 > 0.0 else -rate if r0 < 0.0 else abs(rate)
+            sums[s, 0] += max(above * r0, -below * r0)
+            sums[s, 1] += max(above * r1, -below * r1)
+            sums[s, 2] += above * rate if r0 > 0.0 else -below * rate if r0 < 0.0 else max(above * rate, -below * rate)
             if (r0 > 0.0 and r1 < 0.0) or (r0 < 0.0 and r1 > 0.0):
-                bends[count, 0], bends[count, 1], bends[count, 2] = s, abs(r0 / rate), 2.0 * abs(rate)
+                bends[count, 0], bends[count, 1], bends[count, 2] = s, abs(r0 / rate), (above + below) * abs(rate)
                 count += 1
             g[i] = g_end[i]
     return sums, bends[:count].copy()

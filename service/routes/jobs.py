@@ -53,8 +53,8 @@ JobId = Annotated[str, Path(json_schema_extra={"pattern": JOB_ID})]
 async def assess(id: ModelId, request: Request, service: Parts) -> Response:
     """Find what models that had not seen an example would say of it: leave-one-out or k-fold, by exact unlearning.
 
-    The result holds the error (`svc`: share of wrong labels; `svr`: mean absolute error; `oneclass`: share of outliers)
-    and, oldest first, `keys` and `decisions`.
+    The result holds the error (`svc`: share of wrong labels; `svr`: mean absolute error, or mean pinball loss;
+    `oneclass`: share of outliers) and, oldest first, `keys` and `decisions`.
     """
     return await _submitted(id, request, service, _submit_assessment)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out
 from solvers.centering import cut, envelope
 from solvers.errors import Cancelled, InvalidInput
 from solvers.path_errors import ErrorCurve, from_counts, from_residuals, joined
@@ -210,6 +210,26 @@ def test_the_largest_of_lines_is_found_with_its_bends() -> None:
     for t in np.linspace(0, 1, 21):
         assert np.interp(t, *found) == pytest.approx(np.max((1 - t) * lines[:, 0] + t * lines[:, 1]))
     assert envelope(np.empty((0, 2))) is None
+
+
+def test_pinball_models_are_judged_by_their_loss() -> None:
+    X, _ = data(150)
+    y = X[:, 0] + np.random.default_rng(0).exponential(size=150)
+    model = IncrementalSVR(loss="pinball", quantile=0.9, gamma=0.3).fit(X[:100], y[:100])
+    path = model.regularization_path(0.01, 100.0)
+    curve, best = path.validation_error(X[100:], y[100:]), path.best(X[100:], y[100:])
+
+    def loss(C: float) -> float:
+        above = y[100:] - path.at(C).predict(X[100:])
+        return float(np.mean(np.maximum(0.9 * above, -0.1 * above)))
+
+    for C in np.geomspace(0.01, 100.0, 30):
+        assert curve(C) == pytest.approx(loss(C), abs=1e-9)
+        assert best.error <= loss(C) + 1e-9
+    assert best.error == pytest.approx(loss(best.value), abs=1e-9)
+    decisions = leave_one_out(model)
+    above = y[:100] - decisions.decisions
+    assert decisions.error == pytest.approx(float(np.mean(np.maximum(0.9 * above, -0.1 * above))), abs=1e-12)
 
 
 def test_segments_without_length_are_not_cut() -> None:
