@@ -36,9 +36,7 @@ class Best(NamedTuple):
     """The breakpoint with the least validation error, the first along the path where several have it."""
 
     value: float  #: of theta or s
-    error: (
-        float  #: share of wrong labels, or mean absolute error in units of y (regression; or pinball loss)
-    )
+    error: float  #: share of wrong labels, or mean absolute error in units of y (regression; or pinball loss)
     model: LiveEstimator
 
 
