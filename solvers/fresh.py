@@ -183,7 +183,7 @@ def settle_at_nothing(state: PathState) -> None:
 class Standing(NamedTuple):
     """Where everyone stands: what is needed to come back to it."""
 
-    examples: tuple[NDArray[Any], ...]  #: copies of ``WHERE``
+    examples: tuple[NDArray[Any], ...]  #: copies of what ``_where`` returns
     b: float
     kappa: float
     total: float
@@ -198,7 +198,7 @@ def stand(state: PathState) -> Standing:
 
 
 def _where(e: Examples) -> tuple[NDArray[Any], ...]:
-    """Return what an example has lost, but for what stays and what each walk sets anew."""
+    """Return what says where examples stand, but for what stays as it is and what each walk sets anew."""
     return e.kinks, e.levels, e.n_kinks, e.seg, e.f, e.beta
 
 
