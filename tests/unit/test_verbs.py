@@ -117,3 +117,14 @@ def test_single_updates_end_at_the_same_optimum_after_more_events() -> None:
     assert singly.keys_ == together.keys_
     np.testing.assert_allclose(singly.decision_function(X), together.decision_function(X), atol=1e-9)
     assert report.events < sum(one.events for one in reports)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 9, 10])
+def test_a_much_smaller_C_is_followed_as_exactly(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    X, y = random.integers(-2, 3, (10, 3)).astype(float), np.where(random.random(10) < 0.5, 1.0, -1.0)
+    model = IncrementalSVC(C=2e5, kernel="linear", fit_intercept=False).fit(X, y)
+    model.update(relabel={0: -y[0]})
+    report = model.update(C=1e-4)
+    assert report.relative_gap <= 1e-10
+    assert model.certificate().relative_gap <= 1e-10
