@@ -178,7 +178,7 @@ class LiveEstimator(Fitted):
         else:
             X, y = _pair(add)
             given = self.kernel == "precomputed"
-            rows = _examples(X)
+            rows = validation.examples(X)
             if window is None or not given:
                 self._check_features(X, reset=window is None)
             validation.check_width(rows.shape[1], None if given or window is None else window.width, "X")
@@ -197,11 +197,7 @@ class LiveEstimator(Fitted):
         adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
         changing, new_y, new_weights, new_sides = edited(window, edits, set(leaving), self._targets, self._walling)
         C = edits.C
-        robust = self._robust
-        if edits.robust is not None:
-            robust = Robustness(float(edits.robust.theta), float(edits.robust.s))
-        if robust is not None and robust.theta == 1.0:
-            robust = None
+        robust = self._robust_after(edits)
         change = Change(
             rows,
             targets,
@@ -314,6 +310,13 @@ class LiveEstimator(Fitted):
     def _robust(self) -> Robustness | None:
         return getattr(self, "robust_", None)
 
+    def _robust_after(self, edits: Edits) -> Robustness | None:
+        """Return how robust the model is to be, without who counts as an outlier."""
+        robust = self._robust
+        if edits.robust is not None:
+            robust = Robustness(float(edits.robust.theta), float(edits.robust.s))
+        return None if robust is None or robust.theta == 1.0 else robust
+
     def _terms(self, robust: Robustness, C: float | None = None) -> Terms:
         """Return how robust losses are computed."""
         return Terms(robust.theta, partial(self._losses, C=C), self._walling(robust.s).at(robust.s))
@@ -392,14 +395,3 @@ def _pair(add: Any) -> tuple[ArrayLike, ArrayLike | None]:
     if not isinstance(add, tuple | list) or len(add) != 2:
         raise InvalidType("must be a pair (X, y); for a one-class model (X, None)", field="add")
     return add[0], add[1]
-
-
-def _examples(X: ArrayLike) -> Floats:
-    """Return new examples as an array (m, d) with at least one row and one column."""
-    rows = validation.matrix(X)
-    for count, what in zip(rows.shape, ("sample", "feature"), strict=True):
-        if count == 0:
-            raise InvalidInput(
-                f"Found array with 0 {what}(s) (shape={rows.shape}) while a minimum of 1 is required.", field="X"
-            )
-    return rows

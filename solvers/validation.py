@@ -41,6 +41,17 @@ def matrix(X: ArrayLike, *, field: str = "X", width: int | None = None) -> Float
     return out
 
 
+def examples(X: ArrayLike) -> Floats:
+    """Return new examples as an array (m, d) with at least one row and one column."""
+    rows = matrix(X)
+    for count, what in zip(rows.shape, ("sample", "feature"), strict=True):
+        if count == 0:
+            raise InvalidInput(
+                f"Found array with 0 {what}(s) (shape={rows.shape}) while a minimum of 1 is required.", field="X"
+            )
+    return rows
+
+
 def _numbers(values: ArrayLike, field: str) -> NDArray[Any]:
     """Return real numbers that do not come as a plain array of them.
 
