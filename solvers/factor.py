@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.aligned import aligned, padded
 from solvers.compile import compiled
 
 Floats = NDArray[np.float64]
@@ -36,8 +37,8 @@ class Factor(NamedTuple):
 def empty_factor(capacity: int, slots: int) -> Factor:
     """Return a factor of nothing with room for ``capacity`` free examples out of ``slots``."""
     return Factor(
-        np.zeros((capacity, capacity)),
-        np.zeros((2, capacity)),
+        aligned(capacity, capacity, make=np.zeros),
+        aligned(2, capacity, make=np.zeros),
         np.zeros(capacity),
         np.zeros(capacity),
         np.full(capacity, -1, np.int64),
@@ -62,7 +63,7 @@ def with_room(fac: Factor, extra: int = 1) -> Factor:
     """Return a factor that can take ``extra`` more examples: this one, or a larger copy."""
     capacity = fac.R.shape[0]
     needed = int(fac.size[0]) + extra
-    return fac if needed <= capacity else grown(fac, max(needed, 32, 3 * capacity // 2), fac.position.size)
+    return fac if needed <= capacity else grown(fac, padded(max(needed, 32, 3 * capacity // 2)), fac.position.size)
 
 
 @compiled

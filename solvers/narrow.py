@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.aligned import LINE
 from solvers.compile import compiled, compiled_allocating
 from solvers.direction import find_rates
 from solvers.factor import Factor
@@ -78,11 +79,21 @@ def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
 
 @compiled_allocating
 def room_for_rows(scratch: Floats, rows: int, m: int, n_seen: int) -> tuple[Floats, Floats]:
-    """Return arrays (rows, m) and (rows, n_seen) in the scratch memory, or new ones where that is too small."""
+    """Return arrays (rows, m) and (rows, n_seen) in the scratch memory, or new ones where that is too small.
+
+    Their rows are a little longer, so that all of them are aligned if the memory is.
+    """
+    m, n_seen = whole_lines(m), whole_lines(n_seen)
     if rows * (m + n_seen) > scratch.size:
         return np.empty((rows, m)), np.empty((rows, n_seen))
     seen, whole = rows * n_seen, rows * (n_seen + m)
     return scratch[seen:whole].reshape((rows, m)), scratch[:seen].reshape((rows, n_seen))
+
+
+@compiled
+def whole_lines(length: int) -> int:
+    """Return the least whole number of lines of the cache that holds so many numbers."""
+    return (length + LINE - 1) // LINE * LINE
 
 
 @compiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.aligned import aligned
 from solvers.compile import compiled
 from solvers.errors import MemoryLimit
 
@@ -64,7 +65,7 @@ class RowCache:
 
     def _make_places(self) -> None:
         count = min(self.max_rows, self.row_of.size)
-        self.values = np.empty((count, self.row_of.size))
+        self.values = aligned(count, self.row_of.size)
         self.slot_of = np.full(count, -1, np.int64)
         self.used = np.zeros(count, np.int64)
 

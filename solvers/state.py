@@ -16,11 +16,12 @@ Glossary. An example lives in a *slot* for as long as it is in the window.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.aligned import aligned, padded
 from solvers.compile import compiled
 from solvers.errors import MemoryLimit
 from solvers.factor import Factor, delete, empty_factor, grown, with_room
@@ -69,12 +70,13 @@ class PutOff(NamedTuple):
 
 def empty_motion(c: int) -> Motion:
     """Return a motion of ``c`` slots at rest."""
-    return Motion(*np.zeros((len(Motion._fields), c)))
+    return Motion(*aligned(len(Motion._fields), c, make=np.zeros))
 
 
-def _resized(a: NDArray[np.generic], capacity: int, fill: float = 0) -> NDArray[np.generic]:
-    new = np.full((capacity, *a.shape[1:]), fill, a.dtype)
+def _resized(a: NDArray[Any], capacity: int, fill: float = 0) -> NDArray[Any]:
+    new = aligned(capacity, *a.shape[1:]).view(a.dtype)
     new[: a.shape[0]] = a[:capacity]
+    new[a.shape[0] :] = fill
     return new
 
 
@@ -96,7 +98,7 @@ class PathState:
         self._put_off: PutOff | None = None
         self._rows = RowCache(cache_bytes)
         self._motion = empty_motion(0)
-        self.scratch = np.empty(1 << 20)  #: work of the strides; untouched memory costs nothing
+        self.scratch = aligned(1 << 20)  #: work of the strides; untouched memory costs nothing
         self.kappa = 1.0  #: weight of 1 1' in the factor
         self.events_since_refresh = 0
         self.heaviest = 0.0  #: largest sum of |beta| k(x, x) since then, at the end of an update
@@ -192,7 +194,9 @@ class PathState:
             self.XT = np.zeros((X.shape[1], self.capacity))
         fresh = max(0, m - len(self.vacant))
         if self.n_slots + fresh > self.capacity:
-            self.resize(64 + (self.n_slots + fresh) * 5 // 4)  # with room for a batch that comes before one goes
+            self.resize(
+                padded(64 + (self.n_slots + fresh) * 5 // 4)
+            )  # with room for a batch that comes before one goes
         staying = len(self.vacant) - (m - fresh)
         reused = self.vacant[staying:][::-1]
         del self.vacant[staying:]
@@ -225,10 +229,8 @@ class PathState:
     def resize(self, capacity: int) -> None:
         """Make room for so many slots, no fewer than are in use."""
         fills = [np.inf, *([0.0] * (len(Examples._fields) - 1))]
-        self.examples = Examples(
-            *(_resized(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True))  # type: ignore[arg-type]
-        )
-        XT = np.zeros((self.XT.shape[0], capacity))
+        self.examples = Examples(*(_resized(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True)))
+        XT = aligned(self.XT.shape[0], capacity, make=np.zeros)
         XT[:, : self.n_slots] = self.XT[:, : self.n_slots]
         self.XT = XT
         self.factor = grown(self.factor, self.factor.R.shape[0], capacity)

@@ -1,0 +1,30 @@
+"""Arrays whose rows begin where the lines of the processor's cache do: no vector instruction reads two lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+LINE = 8  #: numbers; 64 bytes
+
+
+def aligned(*shape: int, make: Callable[[int], Floats] = np.empty) -> Floats:
+    """Return an array out of what ``make`` makes; its rows are aligned where they are ``padded`` long."""
+    size = math.prod(shape)
+    whole = make(size + LINE)
+    start = -(whole.ctypes.data // whole.itemsize) % LINE
+    return whole[start : start + size].reshape(shape)
+
+
+def padded(length: int) -> int:
+    """Return a length of rows, no less than ``length``: an odd number of lines.
+
+    With an even one, the same column of many rows would compete for the same few places of the cache.
+    """
+    lines = -(-length // LINE)
+    return LINE * (lines + (lines % 2 == 0))
