@@ -72,8 +72,7 @@ def meet(state: PathState, slots: Ints) -> None:
     if slots.size <= BLOCK and (n <= LARGE or columns_that_count(state).size > MANY * n):
         rows.clock += 1
         held, slots = cache_what_fits(state, slots, state.free_slots())
-        compute_f(e.f, e.beta[:n], rows.values, rows.row_of, held, state.b)
-        rows.update_columns(held, np.arange(n), rows.values, rows.row_of[held])
+        _meet(e, rows.values, rows.row_of, held, n, state.b)
     if slots.size == 0:
         return
     columns = columns_that_count(state)
@@ -83,6 +82,17 @@ def meet(state: PathState, slots: Ints) -> None:
         block = state.kernel.matrix(state.features(part), XT)
         e.f[part] = times(block, e.beta[columns]) + state.b
         rows.update_columns(part, columns, block, np.arange(part.size))
+
+
+@compiled
+def _meet(e: Examples, rows: Floats, row_of: Ints, slots: Ints, n: int, b: float) -> None:
+    """Compute the f of new examples whose rows are cached, and put their columns into all other rows that are."""
+    compute_f(e.f, e.beta[:n], rows, row_of, slots, b)
+    for j in range(n):
+        if row_of[j] >= 0:
+            row = rows[row_of[j]]
+            for slot in slots:
+                row[slot] = rows[row_of[slot], j]
 
 
 def columns_that_count(state: PathState) -> Ints:

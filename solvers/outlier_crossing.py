@@ -31,9 +31,9 @@ from solvers.motion import (
     balanced,
     set_limits,
 )
+from solvers.offsets import set_motion_of
 from solvers.outlier_passes import has_arrived
 from solvers.outlier_sides import SWITCHED, THETA, Split, place_levels
-from solvers.passage import set_motion_of
 from solvers.robust_losses import BELOW, BEYOND, WITHIN
 from solvers.step import advance, jump, longest_step
 from solvers.strides import count_speeds, follow_path

@@ -30,6 +30,7 @@ from solvers.motion import (
     Walk,
 )
 from solvers.motion import Tolerances as Slack
+from solvers.offsets import set_motion_of
 from solvers.outlier_crossing import follow_over_walls
 from solvers.outlier_passes import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
 from solvers.outlier_sides import (
@@ -55,7 +56,7 @@ from solvers.outlier_sides import (
     look,
     place_levels,
 )
-from solvers.passage import DEFAULT, EPS, set_motion_of
+from solvers.passage import DEFAULT, EPS
 from solvers.settle import center, leave_ends
 from solvers.strides import WHOLE_WORK, follow_path
 

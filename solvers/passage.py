@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from solvers import motion as loop
 from solvers import settle
-from solvers.audit import Audit, Scales, scaled, units_of
+from solvers.audit import Audit, Scales, scaled
 from solvers.compile import compiled
 from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
-from solvers.fresh import combine, mean_diagonal, need_rows, refactor, refresh, refresh_margin
-from solvers.state import Examples, Motion, PathState
+from solvers.fresh import mean_diagonal, need_rows, refactor, refresh, refresh_margin
+from solvers.offsets import set_out
+from solvers.state import Motion, PathState
 from solvers.step import frequencies
 from solvers.strides import follow_path
 
@@ -86,12 +87,7 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings
     ------
     NotOptimal, NotPositiveSemidefinite, MemoryLimit, Cancelled : see ``solvers.follow.follow``
     """
-    e, n = state.examples, state.n_slots
-    moving = np.empty(n, np.int64)
-    m, found = set_motion(e, motion, n, moving)
-    moving = moving[:m]
-    motion.drive[:n] = combine(state, moving, motion.v[moving])
-    need_rows(state, state.free_slots())
+    found = set_out(state, motion)
     state.make_room_for_free()
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
@@ -253,68 +249,3 @@ def _settle(state: PathState, w: loop.Walk, units: Scales, trace: Trace, setting
         if state.intercept:
             state.b += settle.center(w)
     return not moved
-
-
-@compiled
-def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> tuple[int, tuple[float, ...]]:
-    """Turn everything that is off its place into a motion that ends there.
-
-    Fills ``moving`` with those whose betas move; returns how many there are, and the units.
-    """
-    e.dkinks[:n] = 0.0
-    e.dlevels[:n] = 0.0
-    motion.v[:n] = 0.0
-    motion.dbeta[:n] = 0.0
-    m = 0
-    for j in range(n):
-        q = e.seg[j] // 2
-        rests = e.seg[j] & 1 == 0 and e.beta[j] == e.levels[j, q]
-        for k in range(e.n_kinks[j]):
-            rests = rests and not is_beyond(e, j, k)
-        if not rests:
-            set_motion_of(e, motion, j)
-            if motion.v[j] != 0.0:
-                moving[m] = j
-                m += 1
-    return m, units_of(e, motion.v, n)
-
-
-@compiled
-def is_beyond(e: Examples, j: int, k: int) -> bool:
-    """Say whether the f of a bound example is on the wrong side of its kink ``k``."""
-    beyond: bool = e.f[j] > e.kinks[j, k] if k >= e.seg[j] // 2 else e.f[j] < e.kinks[j, k]
-    return beyond
-
-
-@compiled
-def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
-    """Turn what is off of one example into a motion that ends in its place."""
-    q = e.seg[j] // 2
-    p = e.n_kinks[j]
-    e.dkinks[j, :] = 0.0
-    e.dlevels[j, :] = 0.0
-    motion.v[j] = 0.0
-    motion.dbeta[j] = 0.0
-    beta = e.beta[j]
-    if e.seg[j] & 1:
-        e.dlevels[j, q] = min(0.0, e.levels[j, q] - beta)
-        e.dlevels[j, q + 1] = max(0.0, e.levels[j, q + 1] - beta)
-        return
-    for k in range(p):
-        if is_beyond(e, j, k):
-            e.dkinks[j, k] = e.kinks[j, k] - e.f[j]
-    gap = e.levels[j, q] - beta
-    motion.v[j] = gap
-    if gap == 0.0 or p == 0:
-        return
-    below = q == p or beta >= e.levels[j, q + 1]
-    above = q == 0 or beta <= e.levels[j, q - 1]
-    in_upper_box = q == p or (below and beta <= e.levels[j, q])
-    in_lower_box = q == 0 or (above and beta >= e.levels[j, q])
-    if in_upper_box and in_lower_box:
-        return  # a pin: its box stands, and it moves straight to its level [Karasuyama & Takeuchi, eq. 4]
-    if below and above:
-        e.dlevels[j, q] = gap
-    else:
-        for k in range(p + 1):
-            e.dlevels[j, k] = e.levels[j, k] - beta
