@@ -150,16 +150,18 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         if labels.shape != (m,):
             raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field=field)
         known = self._known_classes(labels, field)
-        positive = labels == known[-1]
-        named = positive | (labels == known[0])
-        if not named.all():
+        given = labels.tolist()
+        signs = dict(zip(known.tolist(), (-1.0, 1.0)[-known.size :], strict=True))
+        try:
+            targets = np.array([signs[label] for label in given])
+        except (KeyError, TypeError):  # of the latter kind is a label that is a list
             _check_finite(labels, field)
-            row = int(np.argmin(named))
+            row = next(row for row, label in enumerate(given) if label not in list(signs))
             raise InvalidInput(
                 f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}", field=field, row=row
-            )
+            ) from None
         self._set_classes(known)
-        return np.where(positive, 1.0, -1.0)
+        return targets
 
     def _known_classes(self, labels: NDArray[Any], field: str) -> NDArray[Any]:
         """Return the classes known after seeing ``labels``."""

@@ -13,13 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.compile import compiled
+from solvers.compile import compiled, compiled_allocating
 from solvers.factor import empty_factor
 from solvers.follow import DEFAULT, Settings, Trace, follow
 from solvers.fresh import BLOCK, cache_what_fits, compute_f, restore, stand
 from solvers.kernels import times
 from solvers.laps import LARGE
 from solvers.losses import Losses
+from solvers.rows import transpose_into
 from solvers.state import Examples, PathState, release_free
 
 FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
@@ -84,15 +85,11 @@ def meet(state: PathState, slots: Ints) -> None:
         rows.update_columns(part, columns, block, np.arange(part.size))
 
 
-@compiled
+@compiled_allocating
 def _meet(e: Examples, rows: Floats, row_of: Ints, slots: Ints, n: int, b: float) -> None:
     """Compute the f of new examples whose rows are cached, and put their columns into all other rows that are."""
     compute_f(e.f, e.beta[:n], rows, row_of, slots, b)
-    for j in range(n):
-        if row_of[j] >= 0:
-            row = rows[row_of[j]]
-            for slot in slots:
-                row[slot] = rows[row_of[slot], j]
+    transpose_into(rows, row_of[:n], slots, rows, row_of[slots])
 
 
 def columns_that_count(state: PathState) -> Ints:

@@ -378,7 +378,7 @@ class LiveEstimator(Fitted):
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         window = self._window_with(float(arrays["gamma"]))
-        targets, weights = np.asarray(arrays["y"], np.float64), np.asarray(arrays["sample_weight"], np.float64)
+        targets, weights = (validation.plain(arrays[name], np.float64) for name in ("y", "sample_weight"))
         robust = None
         if np.size(arrays.get("robust", ())):
             theta, s = np.asarray(arrays["robust"], np.float64)

@@ -39,7 +39,9 @@ def hinge(y: Floats, C: Floats) -> Losses:
 
     An example of weight zero has no loss at all.
     """
-    return _one_kink(y, np.maximum(y, 0.0) * C, np.minimum(y, 0.0) * C)
+    losses = leaving(y.size)
+    _fill_hinge(losses, y, C)
+    return losses
 
 
 def epsilon_insensitive(y: Floats, epsilon: float, C: Floats) -> Losses:
@@ -70,13 +72,24 @@ def _one_kink(kink: Floats, left: Floats, right: Floats) -> Losses:
 
 
 @compiled
+def _fill_hinge(losses: Losses, y: Floats, C: Floats) -> None:
+    for i in range(y.size):
+        _set(losses, i, y[i], max(y[i], 0.0) * C[i], min(y[i], 0.0) * C[i])
+
+
+@compiled
 def _fill(losses: Losses, kink: Floats, left: Floats, right: Floats) -> None:
     for i in range(kink.size):
-        losses.levels[i, 0] = left[i]
-        losses.levels[i, 1:] = right[i]
-        if left[i] > right[i]:
-            losses.kinks[i, 0] = kink[i]
-            losses.n_kinks[i] = 1
+        _set(losses, i, kink[i], left[i], right[i])
+
+
+@compiled
+def _set(losses: Losses, i: int, kink: float, left: float, right: float) -> None:
+    losses.levels[i, 0] = left
+    losses.levels[i, 1:] = right
+    if left > right:
+        losses.kinks[i, 0] = kink
+        losses.n_kinks[i] = 1
 
 
 def leaving(m: int) -> Losses:

@@ -36,9 +36,18 @@ def matrix(X: ArrayLike, *, field: str = "X", width: int | None = None) -> Float
             field=field,
         )
     check_width(array.shape[1], width, field)
-    out = np.ascontiguousarray(array, dtype=np.float64)
+    out = plain(array, np.float64)
     check_finite(out, field)
     return out
+
+
+def plain(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
+    """Return an array as compiled code takes it: its rows side by side in memory, aligned, and not read-only.
+
+    For any other kind it would be compiled anew.
+    """
+    out = np.ascontiguousarray(array, dtype)
+    return out if out.flags.behaved else out.copy()
 
 
 def examples(X: ArrayLike) -> Floats:
@@ -134,7 +143,7 @@ def _ragged(X: ArrayLike) -> str | None:
 def vector(values: ArrayLike, m: int, *, field: str, check: Callable[[Floats, str], None] = check_finite) -> Floats:
     """Return ``values`` as a float64 array of length ``m`` whose entries are checked, by default for being finite."""
     numbers = values if type(values) is np.ndarray and values.dtype.char in REAL else _numbers(values, field)
-    out = np.ascontiguousarray(numbers, dtype=np.float64)
+    out = plain(numbers, np.float64)
     if out.ndim == 2 and out.shape[1] == 1:
         out = out[:, 0]
     if out.shape != (m,):

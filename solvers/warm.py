@@ -45,4 +45,6 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     settle.perturb(w, np.zeros((w.n, 2)), 0.0, 0.0)
     frequencies(w, motion.work)
     settle.center(w)
-    hold_near(state, np.empty(0, np.int64))
+    nobody = np.empty(0, np.int64)
+    hold_near(state, nobody)
+    state.rows.update_columns(nobody, nobody, state.rows.values, nobody)

@@ -24,7 +24,7 @@ from solvers.resume import resume
 from solvers.robust_losses import WITHIN, Sides
 from solvers.robustness import Terms
 from solvers.state import PathState
-from solvers.validation import Key
+from solvers.validation import Key, plain
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -338,8 +338,7 @@ class Window:
 
     def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float) -> None:
         """Fill an empty window from ``to_arrays``; f and the factor are computed afresh, and corrected."""
-        X = np.ascontiguousarray(arrays["X"], np.float64)
-        y = np.asarray(arrays["y"], np.float64)
+        X, y = plain(arrays["X"], np.float64), plain(arrays["y"], np.float64)
         keys = list(arrays["keys"])
         if not (X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
@@ -352,8 +351,8 @@ class Window:
                 self.state,
                 X,
                 losses,
-                np.asarray(arrays["beta"], np.float64),
-                np.asarray(arrays["segments"], np.int64),
+                plain(arrays["beta"], np.float64),
+                plain(arrays["segments"], np.int64),
                 float(arrays["intercept"]),
             )
             sides = np.asarray(
