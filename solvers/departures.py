@@ -17,7 +17,7 @@ from solvers.compile import compiled_allocating
 from solvers.factor import delete
 from solvers.follow import follow
 from solvers.fresh import BLOCK, need_rows
-from solvers.incremental import depart, undone_on_error
+from solvers.incremental import UndoneOnError, depart
 from solvers.kernels import times
 from solvers.leaving import leave_by_pivots
 from solvers.motion import (
@@ -58,7 +58,7 @@ def decisions_without(state: PathState, slots: Ints, total: float) -> tuple[Floa
     """Return f at examples by the model without them, and the events on the way; the state is put back."""
     decisions, events = np.empty(0), 0
     try:
-        with undone_on_error(state):
+        with UndoneOnError(state):
             depart(state, slots)
             state.total = total
             events = follow(state).events

@@ -44,7 +44,10 @@ def cache_what_fits(state: PathState, slots: Ints, keep: Ints) -> tuple[Ints, In
 
     Returns who has a row now, and who has none.
     """
-    count = min(slots.size, state.rows.room_beside(keep))
+    rows = state.rows
+    count = slots.size
+    if count + keep.size > rows.max_rows:  # perhaps; those who are kept need not all have a row
+        count = min(count, rows.room_beside(keep))
     state.cache_rows(slots[:count], keep)
     return slots[:count], slots[count:]
 

@@ -6,8 +6,6 @@ are then off their levels, and ``follow`` takes them there together. What cannot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +47,7 @@ def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Se
     ------
     NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``solvers.follow.follow``
     """
-    with undone_on_error(state):
+    with UndoneOnError(state):
         slots = state.insert(X, losses)
         state.total = edit.total
         meet(state, slots)
@@ -163,20 +161,29 @@ def convert(state: PathState, slots: Ints, losses: Losses) -> None:
     place(state, slots[moved])
 
 
-@contextmanager
-def undone_on_error(state: PathState) -> Iterator[None]:
-    """Bring the state back to what it was when anything goes wrong inside."""
-    n, vacant, capacity, standing = state.n_slots, list(state.vacant), state.capacity, stand(state)
-    try:
-        yield
-    except BaseException:
-        state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(n, vacant))))
-        state.n_slots, state.vacant = n, vacant
-        if state.capacity > capacity:  # longer rows would leave room for fewer
+class UndoneOnError:
+    """Brings a state back to what it was when anything goes wrong inside."""
+
+    def __init__(self, state: PathState) -> None:
+        self.state = state
+        self.n, self.vacant, self.capacity = state.n_slots, list(state.vacant), state.capacity
+        self.standing = stand(state)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:
+            self.undo()
+
+    def undo(self) -> None:
+        state = self.state
+        state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(self.n, self.vacant))))
+        state.n_slots, state.vacant = self.n, self.vacant
+        if state.capacity > self.capacity:  # longer rows would leave room for fewer
             state.factor = empty_factor(state.factor.R.shape[0], state.capacity)
-            state.resize(capacity)
-        restore(state, standing)
-        raise
+            state.resize(self.capacity)
+        restore(state, self.standing)
 
 
 def _in_use(n: int, vacant: list[int]) -> NDArray[np.bool_]:

@@ -145,11 +145,13 @@ class Kernel:
 
 def _runs(out: Floats, rows: Ints, n: int) -> list[Floats]:
     """Return views of the first ``n`` columns of ``rows`` of ``out``, which ascend: neighbours in one."""
-    if rows.size == 0 or rows[-1] - rows[0] == rows.size - 1:
-        return [out[rows[0] : rows[-1] + 1, :n]] if rows.size else []
-    breaks = np.flatnonzero(np.diff(rows) != 1)
-    starts, ends = rows[np.append(0, breaks + 1)], rows[np.append(breaks, rows.size - 1)]
-    return [out[start : end + 1, :n] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    runs: list[list[int]] = []
+    for row in rows.tolist():
+        if runs and row == runs[-1][1]:
+            runs[-1][1] = row + 1
+        else:
+            runs.append([row, row + 1])
+    return [out[start:end, :n] for start, end in runs]
 
 
 @compiled_allocating

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solvers.compile import compiled
+from solvers.compile import compiled, inlined
 from solvers.direction import resolve
 from solvers.motion import (
     CARE,
@@ -66,8 +66,8 @@ def another_lap(w: Walk) -> bool:
         return False
     w.counters[LAPS] += 1
     w.clock[RHO], w.clock[SUM_V], w.clock[SUM_RATE] = 1.0, 0.0, off if w.intercept else 0.0
-    e.dkinks[:] = 0.0
-    e.dlevels[:] = 0.0
+    e.dkinks[: w.n] = 0.0
+    e.dlevels[: w.n] = 0.0
     for j in range(w.n):
         motion.v[j] = 0.0
         motion.drive[j] = 0.0
@@ -87,7 +87,7 @@ def let_through(w: Walk, slot: int) -> None:
     set_limits(w, slot)
 
 
-@compiled
+@inlined
 def shift_kinks(e: Examples, slot: int, rho: float) -> None:
     """Move those kinks of a bound example that its f is beyond to where it is, for now."""
     q = e.seg[slot] // 2

@@ -220,14 +220,15 @@ class LiveEstimator(Fitted):
             self.C = C
         if edits.robust is not None:
             self.robust_ = robust
-        self._take_over(window)
+        if C is not None or edits.everyone or not hasattr(self, "_window"):
+            self._take_over(window)
+        self.n_features_in_ = window.width
         return change, trace
 
     def _take_over(self, window: Window) -> None:
         """Let a window with the present parameters be the one that the model knows."""
         self._window = window
         self._made_of = {name: getattr(self, name) for name in (*KERNEL_PARAMETERS, *self._loss_parameters)}
-        self.n_features_in_ = window.width
         self.gamma_ = window.state.kernel.gamma
 
     def _check_fitted(self) -> None:
@@ -388,6 +389,7 @@ class LiveEstimator(Fitted):
         losses = self._conditional(targets, weights, sides, None, robust)
         window.restore(arrays, losses, self._total_per_weight() * float(weights.sum()))
         self._take_over(window)
+        self.n_features_in_ = window.width
 
 
 def _pair(add: Any) -> tuple[ArrayLike, ArrayLike | None]:

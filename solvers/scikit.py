@@ -30,7 +30,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         That takes longer than a small update, and need not be done for a plain array where no names are known.
         """
         nameless = type(X) is np.ndarray and not hasattr(self, "feature_names_in_")
-        if nameless and not reset and np.shape(X)[1:] == (self.n_features_in_,):
+        if nameless and not reset and X.shape[1:] == (self.n_features_in_,):  # type: ignore[union-attr]
             return
         try:
             validate_data(self, X, reset=reset, skip_check_array=True)

@@ -123,7 +123,7 @@ def check_width(found: int, width: int | None, field: str) -> None:
 
 def check_finite(array: Floats, field: str) -> None:
     """Raise InvalidInput at the first entry that is NaN or infinite."""
-    if np.isfinite(array).all():
+    if math.isfinite(np.vdot(array, array)) or np.isfinite(array).all():  # the sum of squares is found sooner
         return
     where = np.argwhere(~np.isfinite(array))[0].tolist()
     what = "NaN" if np.isnan(array[tuple(where)]) else "inf"
@@ -210,6 +210,8 @@ def number_or_none(value: Any) -> float | None:
     """Return a finite number as a float, None for anything else."""
     if type(value) is float and math.isfinite(value):
         return value
+    if type(value) is int and abs(value) < LARGEST:
+        return float(value)
     if not isinstance(value, Real | Decimal) or isinstance(value, bool | np.timedelta64):
         return None
     try:

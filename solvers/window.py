@@ -14,7 +14,7 @@ from solvers import incremental
 from solvers.certificate import Certificate, certify
 from solvers.conditions import LocalOptimality, local_optimality
 from solvers.errors import InvalidInput, NotOptimal, NotPositiveSemidefinite
-from solvers.incremental import undone_on_error
+from solvers.incremental import UndoneOnError
 from solvers.kernels import Kernel
 from solvers.losses import Losses, leaving
 from solvers.partition import Partition, settle
@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+NOBODY = np.empty(0, np.int64)
 ON_BOUNDARY = 1e-10  # of rho: f this close to 0 is 0 in a one-class model
 
 
@@ -80,6 +81,9 @@ class Window:
         """Slots of the window, oldest first."""
         return np.fromiter(self.keys.values(), np.int64, len(self.keys))
 
+    def _slots_of(self, keys: list[Key]) -> Ints:
+        return np.array([self.keys[key] for key in keys], np.int64) if keys else NOBODY
+
     @property
     def X(self) -> Floats:
         """Features (n, d), oldest first; of the kernel "precomputed" the kernel matrix (n, n)."""
@@ -110,7 +114,7 @@ class Window:
 
     def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
         """Return targets, weights and sides of examples, by key."""
-        slots = np.array([self.keys[key] for key in keys], np.int64)
+        slots = self._slots_of(keys)
         return self._y[slots], self._weight[slots], self._side[slots]
 
     def partition(self, terms: Terms) -> Partition:
@@ -138,7 +142,7 @@ class Window:
         gram = self.state.kernel.gram
         if gram is None:
             return self._settled(change, total_per_weight, terms)
-        leaving = self._numbers_of(np.array([self.keys[key] for key in change.leaving], np.int64))
+        leaving = self._numbers_of(self._slots_of(change.leaving))
         numbers = gram.admit(change.X, self.numbers) if change.y.size else np.empty(0, np.int64)
         try:
             trace = self._settled(change._replace(X=numbers[:, None].astype(np.float64)), total_per_weight, terms)
@@ -166,7 +170,7 @@ class Window:
         books = dict(vars(self), keys=dict(self.keys))
         copies = {name: books[name].copy() for name in ("_y", "_weight", "_side")}
         try:
-            with undone_on_error(self.state):
+            with UndoneOnError(self.state):
                 yield
         except BaseException:
             vars(self).update(books | copies)
@@ -178,8 +182,7 @@ class Window:
         Where more comes, goes and changes than is there in the end, the window is solved from nothing instead, and also
         where the path fails; the trace says so.
         """
-        leave = np.array([self.keys[key] for key in change.leaving], np.int64)
-        changed = np.array([self.keys[key] for key in change.changing], np.int64)
+        leave, changed = self._slots_of(change.leaving), self._slots_of(change.changing)
         self._check_positive(change.X, leave)
         total = 0.0
         if total_per_weight:
@@ -208,7 +211,7 @@ class Window:
         """Solve the window that the change leads to without regard to what there was."""
         gone = set(change.leaving)
         keys = [key for key in self.keys if key not in gone]
-        slots = np.array([self.keys[key] for key in keys], np.int64)
+        slots = self._slots_of(keys)
         old = self.state
         losses = old.losses(slots)
         where = {slot: i for i, slot in enumerate(slots.tolist())}
@@ -217,18 +220,17 @@ class Window:
                 mine[where[slot]] = new[j]
         y, weights, sides = self._y[slots], self._weight[slots], self._side[slots]
         state = PathState(old.kernel, intercept=old.intercept, cache_bytes=old.rows.limit)
-        nobody = np.empty(0, np.int64)
         fresh, trace = incremental.update(
             state,
             np.vstack([old.features(slots), change.X]) if slots.size else change.X,
             Losses(*(np.concatenate([a, b]) for a, b in zip(losses, change.losses, strict=True))),
-            incremental.Edit(nobody, nobody, leaving(0), edit.total),
+            incremental.Edit(NOBODY, NOBODY, leaving(0), edit.total),
         )
         trace.retrained = 1
         self.state, self.keys = state, {}
         self._y, self._weight, self._side = np.empty(0), np.empty(0), np.empty(0, np.int8)
         self._admit(fresh[: slots.size], y, weights, keys, sides)
-        changed = np.array([self.keys[key] for key in change.changing], np.int64)
+        changed = self._slots_of(change.changing)
         self._commit(change._replace(leaving=[]), changed, fresh[slots.size :])
         return trace
 
