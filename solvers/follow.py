@@ -11,7 +11,7 @@ from __future__ import annotations
 from solvers.audit import audited
 from solvers.errors import NotOptimal
 from solvers.fresh import Standing, refactor, refresh, restore, settle_at_nothing, stand
-from solvers.passage import DEFAULT, Settings, Trace, walk_once
+from solvers.passage import DEFAULT, NOBODY, Settings, Trace, walk_once
 from solvers.state import PathState
 
 __all__ = ["DEFAULT", "Settings", "Trace", "follow"]
@@ -55,7 +55,7 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
                 if audit.good(settings.acceptable) or fruitless > 2:
                     break  # rounding allows no more
             if best is None or audit.gap < best[0]:
-                best = audit.gap, stand(state)
+                best = audit.gap, stand(state, NOBODY)
         if round_ >= 1:
             refactor(state)
             trace.refactored += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from solvers.compile import compiled, compiled_allocating
 from solvers.errors import MemoryLimit
 from solvers.kernels import times
+from solvers.losses import Losses
 from solvers.products import add_rows
 from solvers.settle import rebuild
 from solvers.state import Examples, PathState
@@ -184,33 +185,34 @@ def settle_at_nothing(state: PathState) -> None:
 
 
 class Standing(NamedTuple):
-    """Where everyone stands: what is needed to come back to it."""
+    """Where everyone stands, and the losses of those who may get others: what is needed to come back to it."""
 
-    examples: tuple[NDArray[Any], ...]  #: copies of what ``_where`` returns
+    seg: Ints
+    f: Floats
+    beta: Floats
+    who: Ints  #: slots of those whose losses these are
+    losses: Losses
     b: float
     kappa: float
     total: float
     free: Ints
 
 
-def stand(state: PathState) -> Standing:
-    """Return a copy of where everyone stands now."""
-    n = state.n_slots
-    copies = tuple([array[:n].copy() for array in _where(state.examples)])
-    return Standing(copies, state.b, state.kappa, state.total, state.free_slots())
-
-
-def _where(e: Examples) -> tuple[NDArray[Any], ...]:
-    """Return what says where examples stand, but for what stays as it is and what each walk sets anew."""
-    return e.kinks, e.levels, e.n_kinks, e.seg, e.f, e.beta
+def stand(state: PathState, who: Ints | None = None) -> Standing:
+    """Return a copy of where everyone stands now, to be used while no losses change but those of ``who``; all: None."""
+    e, n = state.examples, state.n_slots
+    who = np.arange(n) if who is None else who
+    places = e.seg[:n].copy(), e.f[:n].copy(), e.beta[:n].copy()
+    return Standing(*places, who, state.losses(who), state.b, state.kappa, state.total, state.free_slots())
 
 
 def restore(state: PathState, standing: Standing) -> None:
     """Bring everyone back to where they stood, with a fresh factor."""
-    for array, old in zip(_where(state.examples), standing.examples, strict=True):
-        array[: old.shape[0]] = old
-    state.examples.dkinks[:] = 0.0
-    state.examples.dlevels[:] = 0.0
+    e, n = state.examples, standing.seg.size
+    e.seg[:n], e.f[:n], e.beta[:n] = standing.seg, standing.f, standing.beta
+    state.set_losses(standing.who, standing.losses)
+    e.dkinks[:] = 0.0
+    e.dlevels[:] = 0.0
     state.b, state.kappa, state.total = standing.b, standing.kappa, standing.total
     refactor(state, standing.free)
 

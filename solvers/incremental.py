@@ -47,7 +47,7 @@ def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Se
     ------
     NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``solvers.follow.follow``
     """
-    with UndoneOnError(state):
+    with UndoneOnError(state, np.concatenate([edit.leave, edit.changed]) if edit.changed.size else edit.leave):
         slots = state.insert(X, losses)
         state.total = edit.total
         meet(state, slots)
@@ -162,12 +162,15 @@ def convert(state: PathState, slots: Ints, losses: Losses) -> None:
 
 
 class UndoneOnError:
-    """Brings a state back to what it was when anything goes wrong inside."""
+    """Brings a state back to what it was when anything goes wrong inside.
 
-    def __init__(self, state: PathState) -> None:
+    Nobody may get other losses there but ``who``, by default everyone, and those who come.
+    """
+
+    def __init__(self, state: PathState, who: Ints | None = None) -> None:
         self.state = state
         self.n, self.vacant, self.capacity = state.n_slots, list(state.vacant), state.capacity
-        self.standing = stand(state)
+        self.standing = stand(state, who)
 
     def __enter__(self) -> None:
         pass
@@ -184,6 +187,7 @@ class UndoneOnError:
             state.factor = empty_factor(state.factor.R.shape[0], state.capacity)
             state.resize(self.capacity)
         restore(state, self.standing)
+        state.drop_losses(np.array(self.vacant, np.int64))
 
 
 def _in_use(n: int, vacant: list[int]) -> NDArray[np.bool_]:
