@@ -103,15 +103,15 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings
 
 def tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> loop.Tolerances:
     """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
-    rounding = EPS * max(8 * units.speed, units.mass) * units.diagonal
+    rounding, n_free = EPS * max(8 * units.speed, units.mass) * units.diagonal, state.n_free
     return loop.Tolerances(
         f=max(precision * settings.ratio_f * units.kink, rounding),
         lap=max(precision * settings.lap * units.kink, rounding),
         beta=max(precision * settings.ratio_beta, 1e-18) * units.level,
-        dependent=settings.dependent * max(1.0, math.sqrt(state.n_free) / 4),
+        dependent=settings.dependent * max(1.0, math.sqrt(n_free) / 4),
         balance=max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed),
         zero_step=1e-14,
-        stall=2 * state.n_free + 200,
+        stall=2 * n_free + 200,
     )
 
 
