@@ -61,7 +61,9 @@ SPREAD = 0.6  #: or at this multiple of the mean rate
 STEADY = 100.0  #: with more free examples the direction changes less from event to event, and less of both will do
 STEADIEST = 0.5  #: but not less than this fraction,
 STEADIEST_OF_LARGE = 0.6  #: or this one in large windows, whose strides are longer
-LESS_CARE = 0.8  #: and less of both after a stride that let nobody through, or where all had to walk
+LESS_CARE = (
+    0.8  #: and less of both after a stride that let nobody through, or where all had to walk, but in the last one
+)
 LEAST_CARE = 0.2  #: but not less than this fraction
 MORE_CARE = 1.5  #: and more after one that let through ...
 MANY = 30  #: ... more than one in so many events
@@ -212,7 +214,7 @@ def expect(w: Walk, out: Floats) -> None:
     """Compute how much of the path each one may still have before its limit: less for those who move fast."""
     e, motion = w.examples, w.motion
     least = STEADIEST if w.n <= LARGE else STEADIEST_OF_LARGE
-    steady = w.clock[CARE] * max(least, min(1.0, STEADY / max(w.factor.size[1], 1)))
+    steady = (1.0 if is_last(w) else w.clock[CARE]) * max(least, min(1.0, STEADY / max(w.factor.size[1], 1)))
     drift = 1e-300
     for j in range(w.n):
         drift += SPREAD * steady * abs(motion.df[j]) / w.n
@@ -223,6 +225,12 @@ def expect(w: Walk, out: Floats) -> None:
         up = reach * max(dx - motion.dhigh[j], 0.0) + slow
         down = reach * max(motion.dlow[j] - dx, 0.0) + slow
         out[j] = min((motion.high[j] - x) / up, (x - motion.low[j]) / down)
+
+
+@compiled
+def is_last(w: Walk) -> bool:
+    """Say whether an ordinary stride would end the path of a small window: whoever that lets through needs a lap."""
+    return w.n <= LARGE and events_of_stride(w.n) * 2.0 * w.clock[PACE] >= w.clock[RHO]
 
 
 @compiled
