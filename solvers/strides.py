@@ -61,9 +61,7 @@ SPREAD = 0.6  #: or at this multiple of the mean rate
 STEADY = 100.0  #: with more free examples the direction changes less from event to event, and less of both will do
 STEADIEST = 0.5  #: but not less than this fraction,
 STEADIEST_OF_LARGE = 0.6  #: or this one in large windows, whose strides are longer
-LESS_CARE = (
-    0.8  #: and less of both after a stride that let nobody through, or where all had to walk, but in the last one
-)
+LESS_CARE = 0.8  #: and less of both after a stride that let nobody through, or where all had to walk
 LEAST_CARE = 0.2  #: but not less than this fraction
 MORE_CARE = 1.5  #: and more after one that let through ...
 MANY = 30  #: ... more than one in so many events
