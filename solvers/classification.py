@@ -156,7 +156,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
             targets = np.array([signs[label] for label in given])
         except (KeyError, TypeError):  # of the latter kind is a label that is a list
             _check_finite(labels, field)
-            row = next(row for row, label in enumerate(given) if label not in list(signs))
+            row = _first_unknown(given, signs)
             raise InvalidInput(
                 f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}", field=field, row=row
             ) from None
@@ -254,6 +254,16 @@ def _weight_of(label: Any, weights: Mapping[Any, float]) -> float:
         reason = f"the weight of {label!r} must be a number from 0 to {validation.LARGEST:g}"
         raise InvalidInput(reason, field="class_weight")
     return weight
+
+
+def _first_unknown(labels: list[Any], known: Mapping[Any, float]) -> int:
+    """Return the row of the first label that is not known; one that has no hash is not."""
+    for row, label in enumerate(labels):
+        try:
+            known[label]
+        except (KeyError, TypeError):
+            return row
+    raise AssertionError("one of them is not")
 
 
 def _check_finite(labels: NDArray[Any], field: str) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from solvers import IncrementalSVC
-from solvers.aligned import LINE, aligned, padded
+from solvers.aligned import LINE, Floats, aligned, padded
 
 
 @pytest.mark.parametrize("make", [np.empty, np.zeros])
 @pytest.mark.parametrize("shape", [(0, 0), (1, 8), (3, 24), (40, 1832), (5,)])
-def test_rows_of_padded_length_begin_at_lines(shape, make):
+def test_rows_of_padded_length_begin_at_lines(shape: tuple[int, ...], make: Callable[[int], Floats]) -> None:
     array = aligned(*shape, make=make)
     assert array.shape == shape
     assert array.flags.c_contiguous
@@ -22,7 +24,7 @@ def test_rows_of_padded_length_begin_at_lines(shape, make):
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 16, 17, 512, 513, 4096])
-def test_padded_lengths_are_odd_numbers_of_lines(length):
+def test_padded_lengths_are_odd_numbers_of_lines(length: int) -> None:
     found = padded(length)
     assert length <= found < length + 2 * LINE
     assert found % LINE == 0
@@ -30,7 +32,7 @@ def test_padded_lengths_are_odd_numbers_of_lines(length):
     assert padded(found) == found
 
 
-def test_rows_of_a_window_are_aligned_however_it_grows():
+def test_rows_of_a_window_are_aligned_however_it_grows() -> None:
     rng = np.random.default_rng(3)
     model = IncrementalSVC(C=10.0, gamma=0.5)
     for m in (30, 1, 200, 57):

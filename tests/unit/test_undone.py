@@ -1,0 +1,59 @@
+"""An update that fails at its end leaves every example with the place and the loss it had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from solvers import IncrementalSVC, incremental
+from solvers.errors import NotPositiveSemidefinite
+from solvers.follow import follow
+
+CHANGES: list[Callable[[list[Any]], dict[str, Any]]] = [
+    lambda keys: {"remove": keys[:7]},
+    lambda keys: {"relabel": {keys[3]: 1, keys[4]: -1}, "reweight": {keys[5]: 0.0, keys[6]: 3.0}},
+    lambda keys: {"remove": keys[:4], "reweight": {keys[9]: 2.0}},
+    lambda keys: {"decay": 0.5, "C": 7.0},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("m", [0, 3, 11, 200])
+def test_everyone_has_the_place_and_the_loss_of_before(
+    change: Callable[[list[Any]], dict[str, Any]], m: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(300, 3))
+    y = np.where(X[:, 0] + rng.normal(size=300) > 0, 1, -1)
+    model = IncrementalSVC(C=3.0, gamma=0.5).fit(X[:60], y[:60])
+    model.update(remove=model.keys_[20:30])  # slots that others may take
+    state = model._window.state
+    n = state.n_slots
+    before = [array[:n].copy() for array in state.examples]
+    arrays = model.to_arrays()
+
+    def fails(*args: Any, **kwargs: Any) -> None:
+        follow(*args, **kwargs)
+        raise NotPositiveSemidefinite("as if", field="kernel")
+
+    monkeypatch.setattr(incremental, "follow", fails)
+    with pytest.raises(NotPositiveSemidefinite):
+        model.update(add=(X[60 : 60 + m], y[60 : 60 + m]) if m else None, **change(model.keys_))
+    monkeypatch.setattr(incremental, "follow", follow)
+    used = np.sort(model._window.slots)
+    vacant = np.setdiff1d(np.arange(n), used)
+    for name, old, new in zip(state.examples._fields, before, state.examples, strict=True):
+        np.testing.assert_array_equal(new[used], old[used], err_msg=name)
+    assert vacant.size == 10
+    assert not state.examples.n_kinks[vacant].any()
+    assert not state.examples.levels[vacant].any()
+    assert not state.examples.beta[vacant].any()
+    assert np.isinf(state.examples.kinks[vacant]).all()
+    for name, value in model.to_arrays().items():
+        np.testing.assert_array_equal(value, arrays[name], err_msg=name)
+    assert model.certificate().relative_gap < 1e-9
+    model.update(add=(X[100:130], y[100:130]), remove=model.keys_[:5])
+    assert model.certificate().relative_gap < 1e-9
