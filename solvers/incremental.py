@@ -180,6 +180,7 @@ class UndoneOnError:
             self.undo()
 
     def undo(self) -> None:
+        """Bring the state back now; who has come since is gone."""
         state = self.state
         state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(self.n, self.vacant))))
         state.n_slots, state.vacant = self.n, self.vacant

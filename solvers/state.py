@@ -194,9 +194,8 @@ class PathState:
             self.XT = np.zeros((X.shape[1], self.capacity))
         fresh = max(0, m - len(self.vacant))
         if self.n_slots + fresh > self.capacity:
-            self.resize(
-                padded(64 + (self.n_slots + fresh) * 5 // 4)
-            )  # with room for a batch that comes before one goes
+            # with room for a batch that comes before one goes
+            self.resize(padded(64 + (self.n_slots + fresh) * 5 // 4))
         staying = len(self.vacant) - (m - fresh)
         reused = self.vacant[staying:][::-1]
         del self.vacant[staying:]
