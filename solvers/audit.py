@@ -12,6 +12,8 @@ from solvers.state import Examples, PathState
 
 Floats = NDArray[np.float64]
 
+Found = tuple[float, float, float, float, float, float, float, float, float, float, int]  # as ``audit_of`` returns it
+
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -24,6 +26,8 @@ class Scales(NamedTuple):
     speed: float  #: sum of the speeds of bound betas
     top_speed: float  #: the largest of them
     mass: float  #: sum of the sizes of all betas
+    sum_speed: float  #: sum of the velocities, with their signs
+    sum_beta: float  #: sum of the betas
 
 
 def scales(state: PathState, v: Floats) -> Scales:
@@ -42,10 +46,10 @@ def _size_of_f(state: PathState, level_scale: float, diagonal: float) -> float:
 
 
 @compiled
-def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float, float, float]:
+def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float, float, float, float, float]:
     """Return the units of ``Scales``; the kink is 0 where there is none."""
     kink_0, kink_1, level_0, level_1, level_2, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    speed, top, mass = 0.0, 0.0, 0.0
+    speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):
         first, second = abs(e.kinks[j, 0]), abs(e.kinks[j, 1])
         kink_0 = max(kink_0, first if first < np.inf else 0.0)
@@ -57,7 +61,9 @@ def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float
         top = max(top, abs(v[j]))
         speed += abs(v[j])
         mass += abs(e.beta[j])
-    return max(kink_0, kink_1), max(level_0, level_1, level_2), diagonal, speed, top, mass
+        sum_speed += v[j]
+        sum_beta += e.beta[j]
+    return max(kink_0, kink_1), max(level_0, level_1, level_2), diagonal, speed, top, mass, sum_speed, sum_beta
 
 
 BLUR = 0.01  # of the kinks: where rounding of f may be more than that, f is not sharp
@@ -74,6 +80,7 @@ class Audit(NamedTuple):
     balanced: bool  #: the betas sum up to what they should, or nobody is free to mend it
     is_sharp: bool  #: rounding of f is small beside the kinks, so that f says on which side of them an example is
     mass: float  #: sum of |beta| k(x, x)
+    n_close: int  #: how many bound examples are as close to a kink as was asked
 
     @property
     def relative_gap(self) -> float:
@@ -90,10 +97,17 @@ class Audit(NamedTuple):
         return self.gap <= max(goal * self.size, excused if self.is_sharp else min(excused, ROUGH * self.size))
 
 
-def audited(state: PathState) -> Audit:
-    """Return the violation and the duality gap of the state, judged by its own f."""
-    found = _audit(state.examples, state.n_slots, state.b)
-    off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size, mass = found
+def audited(state: PathState, band: float = -1.0) -> Audit:
+    """Return the violation and the duality gap of the state, judged by its own f, and who is within ``band`` of a kink.
+
+    With no band nobody is.
+    """
+    return judged(state, audit_of(state.examples, state.n_slots, state.b, band))
+
+
+def judged(state: PathState, found: Found) -> Audit:
+    """Return what ``audit_of`` has found, with what concerns the sum of the betas."""
+    off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size, mass, n_close = found
     is_sharp = kink_scale == 0.0 or EPS * mass <= BLUR * kink_scale
     f_scale = kink_scale or mass  # where all kinks are 0, f is no more than that
     off_sum = abs(sum_beta - state.total) if state.intercept else 0.0
@@ -103,11 +117,12 @@ def audited(state: PathState) -> Audit:
     relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
     violation = max(off_f, relative_beta * max(f_scale, 1.0))
     balanced = off_sum <= 1e-13 * level_scale * state.n or state.n_free == 0
-    return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, balanced, is_sharp, mass)
+    return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, balanced, is_sharp, mass, n_close)
 
 
 @compiled
-def _audit(e: Examples, n: int, b: float) -> tuple[float, ...]:
+def audit_of(e: Examples, n: int, b: float, band: float) -> Found:
+    """Return what ``judged`` makes an audit of."""
     off_f = 0.0
     off_beta = 0.0
     kink_scale = 0.0
@@ -118,10 +133,13 @@ def _audit(e: Examples, n: int, b: float) -> tuple[float, ...]:
     sum_beta = 0.0
     sum_size = 0.0
     mass = 0.0  # sum of |beta| k(x, x), and with it what rounding can do to an f
+    n_close = 0
     for j in range(n):
         q = e.seg[j] // 2
         p = e.n_kinks[j]
         f, beta = e.f[j], e.beta[j]
+        is_close = min(abs(f - e.kinks[j, 0]), abs(f - e.kinks[j, 1])) <= band  # kinks that are not there are infinite
+        n_close += is_close and e.seg[j] & 1 == 0
         primal += 0.5 * beta * (f - b)
         sum_beta += beta
         sum_size += abs(beta)
@@ -157,11 +175,11 @@ def _audit(e: Examples, n: int, b: float) -> tuple[float, ...]:
                 way = max(way, abs(f - e.kinks[j, q]))
             gap += outside * way
     resolution = EPS * exposed * (kink_scale + mass)
-    return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size, mass
+    return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size, mass, n_close
 
 
 @compiled
 def gap_of(e: Examples, n: int, b: float) -> tuple[float, float, float]:
     """Return the gap, the primal objective but for the part of the sum, and the resolution, for compiled callers."""
-    _, _, _, _, gap, primal, resolution, _, _, _ = _audit(e, n, b)
+    _, _, _, _, gap, primal, resolution, _, _, _, _ = audit_of(e, n, b, -1.0)
     return gap, primal, resolution

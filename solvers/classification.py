@@ -153,7 +153,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         given = labels.tolist()
         signs = dict(zip(known.tolist(), (-1.0, 1.0)[-known.size :], strict=True))
         try:
-            targets = np.array([signs[label] for label in given])
+            targets = np.fromiter(map(signs.__getitem__, given), np.float64, m)
         except (KeyError, TypeError):  # of the latter kind is a label that is a list
             _check_finite(labels, field)
             row = _first_unknown(given, signs)

@@ -36,7 +36,7 @@ from solvers.motion import (
     B,
     Walk,
 )
-from solvers.passage import DEFAULT, tolerances, walk_of
+from solvers.passage import DEFAULT, walk_of
 from solvers.settle import center, leave_ends
 from solvers.state import Examples, PathState, empty_motion
 from solvers.strides import follow_path
@@ -115,7 +115,7 @@ def leave_each_out(
     for first in range(0, blocked.size, PORTION):
         report(who.size - blocked.size + first, who.size)
         part = blocked[first : first + PORTION]
-        w = walk_of(state, motion, tolerances(state, units, DEFAULT, 1.0))
+        w = walk_of(state, motion, units)
         decisions[part], count = _leave_portion(w, kept, who[part], totals[part], DEFAULT.goal, units.level)
         events += count
     for i in np.flatnonzero(np.isnan(decisions)):

@@ -35,8 +35,7 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
     best: tuple[float, Standing] | None = None
     fruitless = 0
     for round_ in range(settings.max_rounds):
-        arrived = walk_once(state, motion, trace, settings, 0.01**round_)
-        audit = trace.noted(audited(state))
+        arrived, audit = walk_once(state, motion, trace, settings, 0.01**round_)
         fresh = not _is_due(state, trace, settings, audit.mass)
         state.heaviest = max(state.heaviest, audit.mass)
         if arrived and fresh and audit.balanced and audit.good(settings.goal):

@@ -13,7 +13,7 @@ from solvers.kernels import times
 from solvers.losses import Losses
 from solvers.products import add_rows
 from solvers.settle import rebuild
-from solvers.state import Examples, PathState
+from solvers.state import PathState
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -96,47 +96,44 @@ def refresh(state: PathState) -> None:
     state.drift = 0.0
 
 
-def refresh_margin(state: PathState, scale: float, drift: float | None = None) -> None:
-    """Compute the f of the free examples afresh, and of those bound ones that stand close to a kink.
+def refresh_free(state: PathState) -> float:
+    """Compute the f of the free examples afresh; returns how far they were off."""
+    e, n, free = state.examples, state.n_slots, state.free_slots()
+    tracked = e.f[free]
+    compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, free, state.b)
+    return float(np.abs(e.f[free] - tracked).max(initial=0.0))
 
-    What decides about optimality is there; an error in the f of the others is no harm while it is small. Nor is it in
-    a crowd there, which would cost as much as everyone, unless the free ones have been far off since everyone was
-    computed. ``scale`` is that of f; ``drift`` how far off the free ones were now, where they are computed already.
+
+def doubtful(state: PathState, drift: float, scale: float) -> float:
+    """Return how close to a kink a bound example, whose f is tracked, may be on its other side.
+
+    ``drift`` is how far the f of free examples were off now, beside what they were before; ``scale`` is that of f.
+    """
+    return max(CLOSE * scale, UNSEEN * (state.drift + drift))
+
+
+def refresh_close(state: PathState, band: float) -> bool:
+    """Compute the f of bound examples afresh that are within a ``doubtful`` band of a kink; says whether any was.
+
+    With the free ones they decide about optimality; an error in the f of the others is no harm while it is small. Nor
+    is it in a crowd there, which would cost as much as everyone, unless the free ones have been far off since everyone
+    was computed.
     """
     e, n = state.examples, state.n_slots
-    if drift is None:
-        free = state.free_slots()
-        tracked = e.f[free]
-        compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, free, state.b)
-        drift = float(np.abs(e.f[free] - tracked).max(initial=0.0))
-    state.drift += drift
-    band = max(CLOSE * scale, UNSEEN * state.drift)
-    close = np.empty(n, np.int64)
-    close = close[: _find_close_to_a_kink(e, n, band, close)]
-    if close.size == 0:
-        return
+    off = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)  # kinks that are not there are infinite
+    close = np.flatnonzero((off <= band) & (e.seg[:n] & 1 == 0))
     if close.size > max(BLOCK, state.n_free):
-        if band > CLOSE * scale:
+        is_far_off = UNSEEN * state.drift >= band
+        if is_far_off:
             refresh(state)
-        return
+        return is_far_off
     missing = state.rows.missing(close)
     if missing.size:
         _, missing = cache_what_fits(state, missing, np.concatenate([state.free_slots(), close]))
         e.f[missing] = times(state.kernel_rows(missing), e.beta[:n]) + state.b
     held = close[state.rows.row_of[close] >= 0]
     compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, held, state.b)
-
-
-@compiled
-def _find_close_to_a_kink(e: Examples, n: int, band: float, close: Ints) -> int:
-    """Fill ``close`` with the bound examples whose f is within ``band`` of a kink; return how many there are."""
-    m = 0
-    for j in range(n):
-        way = min(abs(e.f[j] - e.kinks[j, 0]), abs(e.f[j] - e.kinks[j, 1]))  # kinks that are not there are infinite
-        if way <= band and e.seg[j] & 1 == 0:
-            close[m] = j
-            m += 1
-    return m
+    return close.size > 0
 
 
 @compiled

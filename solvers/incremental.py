@@ -53,7 +53,6 @@ def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Se
         meet(state, slots)
         depart(state, edit.leave)
         convert(state, edit.changed, edit.losses)
-        place(state, slots)
         if state.n > LARGE:
             hold_near(state, slots)
         trace = follow(state, settings=settings)
@@ -62,7 +61,7 @@ def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Se
 
 
 def meet(state: PathState, slots: Ints) -> None:
-    """Compute the f of new examples, and their columns in the kernel rows that are cached.
+    """Compute the f of new examples, place them, and put their columns into the kernel rows that are cached.
 
     Those are the columns that count now. In a small window, or where they are many, all are computed, which makes the
     examples' own rows.
@@ -80,13 +79,15 @@ def meet(state: PathState, slots: Ints) -> None:
         part = slots[start : start + BLOCK]
         block = state.kernel.matrix(state.features(part), XT)
         e.f[part] = times(block, e.beta[columns]) + state.b
+        place(e, part)
         rows.update_columns(part, columns, block, np.arange(part.size))
 
 
 @compiled_allocating
 def _meet(e: Examples, rows: Floats, row_of: Ints, slots: Ints, n: int, b: float) -> None:
-    """Compute the f of new examples whose rows are cached, and put their columns into all other rows that are."""
+    """Compute the f of new examples whose rows are cached, place them, and fill their columns in other such rows."""
     compute_f(e.f, e.beta[:n], rows, row_of, slots, b)
+    place(e, slots)
     transpose_into(rows, row_of[:n], slots, rows, row_of[slots])
 
 
@@ -96,13 +97,9 @@ def columns_that_count(state: PathState) -> Ints:
     return np.flatnonzero((state.examples.beta[:n] != 0.0) | (state.rows.row_of[:n] >= 0))
 
 
-def place(state: PathState, slots: Ints) -> None:
-    """Put examples that are not free on the piece of their loss where their f stands."""
-    _place(state.examples, slots)
-
-
 @compiled
-def _place(e: Examples, slots: Ints) -> None:
+def place(e: Examples, slots: Ints) -> None:
+    """Put examples that are not free on the piece of their loss where their f stands."""
     for slot in slots:
         f, piece = e.f[slot], 0
         for k in range(e.n_kinks[slot]):
@@ -158,7 +155,7 @@ def convert(state: PathState, slots: Ints, losses: Losses) -> None:
     moved = (e.n_kinks[slots] != losses.n_kinks) | (e.kinks[slots] != losses.kinks).any(axis=1)
     release_free(state.factor, slots[moved])
     state.set_losses(slots, losses)
-    place(state, slots[moved])
+    place(e, slots[moved])
 
 
 class UndoneOnError:

@@ -39,7 +39,7 @@ def hinge(y: Floats, C: Floats) -> Losses:
 
     An example of weight zero has no loss at all.
     """
-    losses = leaving(y.size)
+    losses = _empty(y.size)
     _fill_hinge(losses, y, C)
     return losses
 
@@ -66,7 +66,7 @@ def one_class(weights: Floats) -> Losses:
 
 def _one_kink(kink: Floats, left: Floats, right: Floats) -> Losses:
     """Return losses with the coefficients they ask for on the left and on the right of their only kink."""
-    losses = leaving(kink.size)
+    losses = _empty(kink.size)
     _fill(losses, np.array(kink, np.float64), np.array(left, np.float64), np.array(right, np.float64))
     return losses
 
@@ -87,16 +87,19 @@ def _fill(losses: Losses, kink: Floats, left: Floats, right: Floats) -> None:
 def _set(losses: Losses, i: int, kink: float, left: float, right: float) -> None:
     losses.levels[i, 0] = left
     losses.levels[i, 1:] = right
-    if left > right:
-        losses.kinks[i, 0] = kink
-        losses.n_kinks[i] = 1
+    losses.kinks[i, 0] = kink if left > right else np.inf
+    losses.kinks[i, 1:] = np.inf
+    losses.n_kinks[i] = left > right
 
 
 def leaving(m: int) -> Losses:
     """Return the loss of ``m`` examples that are on their way out: zero everywhere."""
-    kinks = np.empty((m, MAX_KINKS))
-    kinks.fill(np.inf)
-    return Losses(kinks, np.zeros((m, MAX_KINKS + 1)), np.zeros(m, np.int64))
+    return Losses(np.full((m, MAX_KINKS), np.inf), np.zeros((m, MAX_KINKS + 1)), np.zeros(m, np.int64))
+
+
+def _empty(m: int) -> Losses:
+    """Return room for the losses of ``m`` examples."""
+    return Losses(np.empty((m, MAX_KINKS)), np.empty((m, MAX_KINKS + 1)), np.empty(m, np.int64))
 
 
 NO_LOSSES = leaving(0)

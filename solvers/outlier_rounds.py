@@ -207,7 +207,7 @@ def add_row(w: Walk, slot: int, factor: float, out: Floats) -> None:
 
 @inlined
 def set_clock(w: Walk, p: Split, rho: float) -> None:
-    """Start a walk: ``rho`` of its way is ahead. Tolerances as in ``passage.tolerances``."""
+    """Start a walk: ``rho`` of its way is ahead. Tolerances as in ``passage.walk_of``."""
     e, motion, clock, numbers = w.examples, w.motion, w.clock, p.numbers
     sum_v, sum_beta, speed, top = 0.0, 0.0, 0.0, 0.0
     for j in range(w.n):

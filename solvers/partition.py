@@ -28,7 +28,7 @@ from solvers.follow import follow
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
 from solvers.losses import Losses, leaving
 from solvers.outlier_sides import ROWS_OF_TABLES, Split, fill_tables
-from solvers.passage import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, tolerances, walk_of
+from solvers.passage import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, walk_of
 from solvers.robust_losses import WITHIN, Sides, Walls, outermost, size_of
 from solvers.settle import perturb
 from solvers.state import PathState, empty_motion
@@ -294,8 +294,7 @@ class Rounds:
         state = self.state
         need_rows(state, state.free_slots())
         state.make_room_for_free()
-        units = scales(state, self._motion.v)
-        self.w = walk_of(state, self._motion, tolerances(state, units, DEFAULT, 1.0))
+        self.w = walk_of(state, self._motion, scales(state, self._motion.v))
 
 
 def settle(partition: Partition) -> int:

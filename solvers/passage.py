@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from solvers import motion as loop
 from solvers import settle
+from solvers.arrival import arrive
 from solvers.audit import Audit, Scales, scaled
-from solvers.compile import compiled
 from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
-from solvers.fresh import mean_diagonal, need_rows, refactor, refresh, refresh_margin
+from solvers.fresh import mean_diagonal, need_rows, refactor
 from solvers.offsets import set_out
 from solvers.state import Motion, PathState
 from solvers.step import frequencies
@@ -77,8 +77,10 @@ class Trace:
         return audit
 
 
-def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings, precision: float) -> bool:
-    """Set everything that is off in motion towards its place, and walk; says whether the end was reached.
+def walk_once(
+    state: PathState, motion: Motion, trace: Trace, settings: Settings, precision: float
+) -> tuple[bool, Audit]:
+    """Set everything that is off in motion towards its place, and walk; says whether the end was reached, and how well.
 
     The f that decide about that are then computed afresh. ``precision`` scales the relaxation of the ratio test: a
     corrector must not relax by what it is to correct.
@@ -92,36 +94,24 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, settings: Settings
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
     units = scaled(state, found)
-    w = walk_of(state, motion, tolerances(state, units, settings, precision))
+    w = walk_of(state, motion, units, settings, precision)
     exit_, w = _walk_to_the_end(state, w, units, trace, settings)
     tally(state, w, trace)
     raise_for(exit_)
-    arrived = _settle(state, w, units, trace, settings) and exit_ == loop.DONE
-    refresh_margin(state, units.kink, float(w.clock[loop.DRIFT]) if arrived and w.counters[loop.FRESH] else None)
-    return arrived
+    dust = settings.dust if trace.rounds <= 2 else 0.0
+    stood, audit = arrive(state, w, units, dust, exit_ == loop.DONE and w.counters[loop.FRESH] == 1)
+    return stood and exit_ == loop.DONE, trace.noted(audit)
 
 
-def tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> loop.Tolerances:
-    """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
-    rounding, n_free = EPS * max(8 * units.speed, units.mass) * units.diagonal, state.n_free
-    return loop.Tolerances(
-        f=max(precision * settings.ratio_f * units.kink, rounding),
-        lap=max(precision * settings.lap * units.kink, rounding),
-        beta=max(precision * settings.ratio_beta, 1e-18) * units.level,
-        dependent=settings.dependent * max(1.0, math.sqrt(n_free) / 4),
-        balance=max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed),
-        zero_step=1e-14,
-        stall=2 * n_free + 200,
-    )
-
-
-def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk:
-    """Return what the compiled loop works on, at the start of the path."""
+def walk_of(
+    state: PathState, motion: Motion, units: Scales, settings: Settings = DEFAULT, precision: float = 1.0
+) -> loop.Walk:
+    """Return what the compiled loop works on, at the start of the path; ``units`` are those of this motion."""
     n = state.n_slots
-    sum_beta, sum_v = _sums(state.examples.beta, motion.v, n)
     clock = np.zeros(loop.N_CLOCK)
     clock[loop.B], clock[loop.RHO], clock[loop.SUM_END] = state.b, 1.0, state.total
-    clock[loop.SUM_V], clock[loop.SUM_RATE] = sum_v, state.total - sum_beta if state.intercept else 0.0
+    clock[loop.SUM_V] = units.sum_speed
+    clock[loop.SUM_RATE] = state.total - units.sum_beta if state.intercept else 0.0
     counters = np.zeros(loop.N_COUNTERS, np.int64)
     counters[loop.WHO] = -1
     counters[loop.BUDGET] = 50 * n + 10_000
@@ -144,18 +134,22 @@ def walk_of(state: PathState, motion: Motion, tol: loop.Tolerances) -> loop.Walk
         state.scratch,
         clock,
         counters,
-        tol,
+        _tolerances(state, units, settings, precision),
     )
 
 
-@compiled
-def _sums(x: Floats, y: Floats, n: int) -> tuple[float, float]:
-    """Return the sums of the first ``n``."""
-    sum_x, sum_y = 0.0, 0.0
-    for j in range(n):
-        sum_x += x[j]
-        sum_y += y[j]
-    return sum_x, sum_y
+def _tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> loop.Tolerances:
+    """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
+    rounding, n_free = EPS * max(8 * units.speed, units.mass) * units.diagonal, state.n_free
+    return loop.Tolerances(
+        f=max(precision * settings.ratio_f * units.kink, rounding),
+        lap=max(precision * settings.lap * units.kink, rounding),
+        beta=max(precision * settings.ratio_beta, 1e-18) * units.level,
+        dependent=settings.dependent * max(1.0, math.sqrt(n_free) / 4),
+        balance=max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed),
+        zero_step=1e-14,
+        stall=2 * n_free + 200,
+    )
 
 
 def _walk_to_the_end(
@@ -237,15 +231,3 @@ def raise_for(exit_: int) -> None:
         raise Cancelled("cancelled while following the path")
     if exit_ == loop.UNBALANCED:
         raise NotOptimal("the examples that are left cannot balance the sum of the coefficients")
-
-
-def _settle(state: PathState, w: loop.Walk, units: Scales, trace: Trace, settings: Settings) -> bool:
-    """Put betas that are at an end, but for rounding, there, and b in its middle if nobody is free; False: go on."""
-    rounding = 4 * EPS * units.level
-    dust = settings.dust * units.level if trace.rounds <= 2 else rounding
-    moved = settle.leave_ends(w.examples, w.factor, w.n, w.intercept, 1e-13 * units.level, dust, rounding)
-    if state.n_free == 0:
-        refresh(state)
-        if state.intercept:
-            state.b += settle.center(w)
-    return not moved

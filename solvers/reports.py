@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from solvers.validation import Key
 
 
-@dataclass(frozen=True)
-class UpdateReport:
+class UpdateReport(NamedTuple):
     """What one update did.
 
     Attributes

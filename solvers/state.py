@@ -215,7 +215,7 @@ class PathState:
     def losses(self, slots: Ints) -> Losses:
         """Return the losses of examples."""
         e = self.examples
-        return Losses(e.kinks[slots], e.levels[slots], e.n_kinks[slots])
+        return Losses(e.kinks.take(slots, axis=0), e.levels.take(slots, axis=0), e.n_kinks.take(slots))
 
     def release(self, slots: Ints) -> None:
         """Take back the slots of examples that have left; they have no loss any more, and their beta is 0."""

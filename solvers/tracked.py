@@ -21,7 +21,7 @@ from solvers.errors import Cancelled, InvalidInput, NotOptimal
 from solvers.follow import follow
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
 from solvers.losses import Losses
-from solvers.passage import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, tolerances, walk_of
+from solvers.passage import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, walk_of
 from solvers.segments import Changes, Position, Segments, joined, position
 from solvers.state import Motion, PathState, empty_motion
 from solvers.tracking import LOG_FULL, Log, Walls, empty_log, track_path
@@ -88,7 +88,7 @@ def track(
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
     trace = Trace()
-    w = walk_of(state, motion, tolerances(state, units, settings, 1.0))
+    w = walk_of(state, motion, units, settings)
     w.clock[loop.SUM_RATE] += total - state.total if state.intercept else 0.0
     start = state.examples.seg[: w.n].copy()
     exit_, chunks, w = _walk(state, w, units, trace, cancelled)

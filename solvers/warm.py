@@ -9,7 +9,7 @@ from solvers.assessment import leave_one_out
 from solvers.audit import scales
 from solvers.classification import LiveSVC
 from solvers.incremental import hold_near
-from solvers.passage import DEFAULT, tolerances, walk_of
+from solvers.passage import walk_of
 from solvers.regression import LiveSVR
 from solvers.state import empty_motion
 from solvers.step import frequencies
@@ -41,7 +41,7 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     """Compile what only a stall, a missing kernel row or a large window needs."""
     state = model._window.state
     motion = empty_motion(state.capacity)
-    w = walk_of(state, motion, tolerances(state, scales(state, motion.v), DEFAULT, 1.0))
+    w = walk_of(state, motion, scales(state, motion.v))
     settle.perturb(w, np.zeros((w.n, 2)), 0.0, 0.0)
     frequencies(w, motion.work)
     settle.center(w)

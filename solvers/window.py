@@ -82,7 +82,7 @@ class Window:
         return np.fromiter(self.keys.values(), np.int64, len(self.keys))
 
     def _slots_of(self, keys: list[Key]) -> Ints:
-        return np.array([self.keys[key] for key in keys], np.int64) if keys else NOBODY
+        return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NOBODY
 
     @property
     def X(self) -> Floats:

@@ -18,7 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
 from solvers import IncrementalSVC, UpdateReport
@@ -53,8 +53,7 @@ class Outcome:
 
 def counts(report: UpdateReport) -> Counter[str]:
     """Return every count of the report: events, refactorizations, last resorts."""
-    named = {item.name: getattr(report, item.name) for item in fields(report)}
-    return Counter({name: int(v) for name, v in named.items() if type(v) is int and name not in NOT_COUNTS})
+    return Counter({name: int(v) for name, v in report._asdict().items() if type(v) is int and name not in NOT_COUNTS})
 
 
 Watcher = Callable[[int, Batch, UpdateReport, Gap], None]

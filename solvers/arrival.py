@@ -1,0 +1,48 @@
+"""The end of a walk: who is at an end of a box is put there, the f that decide are computed afresh, all is judged."""
+
+from __future__ import annotations
+
+from solvers import motion as loop
+from solvers.audit import EPS, Audit, Found, Scales, audit_of, audited, judged
+from solvers.compile import compiled
+from solvers.factor import Factor
+from solvers.fresh import doubtful, refresh, refresh_close, refresh_free
+from solvers.settle import center, leave_ends
+from solvers.state import Examples, PathState
+
+SNAP = 1e-13  #: of the largest level: a bound beta that close to its level is put on it
+
+
+def arrive(state: PathState, w: loop.Walk, units: Scales, dust: float, is_fresh: bool) -> tuple[bool, Audit]:
+    """Put betas there that are at an end but for ``dust`` of the largest level, and b in its middle if nobody is free.
+
+    Says whether nobody moved by more than rounding, and how good the state is with the f that decide about it computed
+    afresh; those of the free examples are already if ``is_fresh``.
+    """
+    drift = float(w.clock[loop.DRIFT])
+    moved, is_judged, found = _leave_ends_and_audit(
+        w.examples, w.factor, w.n, w.intercept, dust, units.level, is_fresh, state.b, doubtful(state, drift, units.kink)
+    )
+    if not is_judged:
+        if state.n_free == 0:
+            refresh(state)
+            if state.intercept:
+                state.b += center(w)
+        drift = refresh_free(state)
+    band = doubtful(state, drift, units.kink)
+    state.drift += drift
+    audit = judged(state, found) if is_judged else audited(state, band)
+    if audit.n_close > 0 and refresh_close(state, band):
+        audit = audited(state)
+    return not moved, audit
+
+
+@compiled
+def _leave_ends_and_audit(
+    e: Examples, fac: Factor, n: int, intercept: bool, dust: float, level: float, is_fresh: bool, b: float, band: float
+) -> tuple[bool, bool, Found]:
+    """Return whether somebody moved, and the audit if that stands: if f need not be computed before."""
+    moved = leave_ends(e, fac, n, intercept, SNAP * level, max(dust, 4.0 * EPS) * level, 4.0 * EPS * level)
+    if is_fresh and not moved and fac.size[1] > 0:
+        return moved, True, audit_of(e, n, b, band)
+    return moved, False, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
