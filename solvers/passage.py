@@ -99,7 +99,8 @@ def walk_once(
     tally(state, w, trace)
     raise_for(exit_)
     dust = settings.dust if trace.rounds <= 2 else 0.0
-    stood, audit = arrive(state, w, units, dust, exit_ == loop.DONE and w.counters[loop.FRESH] == 1)
+    is_fresh = exit_ == loop.DONE and bool(w.counters[loop.FRESH])
+    stood, audit = arrive(state, w, units, dust, is_fresh)
     return stood and exit_ == loop.DONE, trace.noted(audit)
 
 
