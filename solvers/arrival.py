@@ -20,18 +20,21 @@ def arrive(state: PathState, w: loop.Walk, units: Scales, dust: float, is_fresh:
     afresh; those of the free examples are already if ``is_fresh``.
     """
     drift = float(w.clock[loop.DRIFT])
+    band = doubtful(state, drift, units.kink)
     moved, is_judged, found = _leave_ends_and_audit(
-        w.examples, w.factor, w.n, w.intercept, dust, units.level, is_fresh, state.b, doubtful(state, drift, units.kink)
+        w.examples, w.factor, w.n, w.intercept, dust, units.level, is_fresh, state.b, band
     )
-    if not is_judged:
+    if is_judged:
+        audit = judged(state, found)
+    else:
         if state.n_free == 0:
             refresh(state)
             if state.intercept:
                 state.b += center(w)
         drift = refresh_free(state)
-    band = doubtful(state, drift, units.kink)
+        band = doubtful(state, drift, units.kink)
+        audit = audited(state, band)
     state.drift += drift
-    audit = judged(state, found) if is_judged else audited(state, band)
     if audit.n_close > 0 and refresh_close(state, band):
         audit = audited(state)
     return not moved, audit

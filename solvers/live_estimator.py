@@ -173,16 +173,7 @@ class LiveEstimator(Fitted):
     ) -> tuple[Change, Trace]:
         """Check everything, follow the path, and take over what holds from now on."""
         window = getattr(self, "_window", None)
-        if add is None:
-            rows, targets = np.empty((0, (window.state.n_features if window else 0))), np.empty(0)
-        else:
-            X, y = _pair(add)
-            given = self.kernel == "precomputed"
-            rows = validation.examples(X)
-            if window is None or not given:
-                self._check_features(X, reset=window is None)
-            validation.check_width(rows.shape[1], None if given or window is None else window.width, "X")
-            targets = self._targets(y, rows.shape[0])
+        rows, targets = self._examples(add, window)
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         leaving = validation.known_keys(remove, window.keys if window is not None else {})
         if window is None:
@@ -224,6 +215,17 @@ class LiveEstimator(Fitted):
             self._take_over(window)
         self.n_features_in_ = window.width
         return change, trace
+
+    def _examples(self, add: tuple[ArrayLike, ArrayLike | None] | None, window: Window | None) -> tuple[Floats, Floats]:
+        """Return the features (m, d) and targets (m,) of new examples, checked; raises InvalidInput."""
+        if add is None:
+            return np.empty((0, (window.state.n_features if window else 0))), np.empty(0)
+        X, y = _pair(add)
+        rows, given = validation.examples(X), self.kernel == "precomputed"
+        if window is None or not given:
+            self._check_features(X, reset=window is None)
+        validation.check_width(rows.shape[1], None if given or window is None else window.width, "X")
+        return rows, self._targets(y, rows.shape[0])
 
     def _take_over(self, window: Window) -> None:
         """Let a window with the present parameters be the one that the model knows."""

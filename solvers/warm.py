@@ -9,7 +9,7 @@ from solvers.assessment import leave_one_out
 from solvers.audit import scales
 from solvers.classification import LiveSVC
 from solvers.incremental import hold_near
-from solvers.passage import walk_of
+from solvers.passage import NOBODY, walk_of
 from solvers.regression import LiveSVR
 from solvers.state import empty_motion
 from solvers.step import frequencies
@@ -45,6 +45,5 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     settle.perturb(w, np.zeros((w.n, 2)), 0.0, 0.0)
     frequencies(w, motion.work)
     settle.center(w)
-    nobody = np.empty(0, np.int64)
-    hold_near(state, nobody)
-    state.rows.update_columns(nobody, nobody, state.rows.values, nobody)
+    hold_near(state, NOBODY)
+    state.rows.update_columns(NOBODY, NOBODY, state.rows.values, NOBODY)

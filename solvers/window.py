@@ -18,7 +18,7 @@ from solvers.incremental import UndoneOnError
 from solvers.kernels import Kernel
 from solvers.losses import Losses, leaving
 from solvers.partition import Partition, settle
-from solvers.passage import Trace
+from solvers.passage import NOBODY, Trace
 from solvers.predictor import Predictor
 from solvers.resume import resume
 from solvers.robust_losses import WITHIN, Sides
@@ -30,7 +30,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-NOBODY = np.empty(0, np.int64)
 ON_BOUNDARY = 1e-10  # of rho: f this close to 0 is 0 in a one-class model
 
 
@@ -74,7 +73,7 @@ class Window:
         return self._numbers_of(self.slots)
 
     def _numbers_of(self, slots: Ints) -> Ints:
-        return self.state.XT[0, slots].astype(np.int64) if slots.size else np.empty(0, np.int64)
+        return self.state.XT[0, slots].astype(np.int64) if slots.size else NOBODY
 
     @property
     def slots(self) -> Ints:
@@ -143,7 +142,7 @@ class Window:
         if gram is None:
             return self._settled(change, total_per_weight, terms)
         leaving = self._numbers_of(self._slots_of(change.leaving))
-        numbers = gram.admit(change.X, self.numbers) if change.y.size else np.empty(0, np.int64)
+        numbers = gram.admit(change.X, self.numbers) if change.y.size else NOBODY
         try:
             trace = self._settled(change._replace(X=numbers[:, None].astype(np.float64)), total_per_weight, terms)
         except BaseException:
@@ -345,7 +344,7 @@ class Window:
         if not (X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
         if self.state.kernel.gram is not None and X.shape[0]:
-            X = self.state.kernel.gram.admit(X, np.empty(0, np.int64))[:, None].astype(np.float64)
+            X = self.state.kernel.gram.admit(X, NOBODY)[:, None].astype(np.float64)
         self.next_key = int(arrays["next_key"])
         self.state.total = total
         if X.shape[0]:

@@ -163,8 +163,8 @@ def main(arguments: list[str] | None = None) -> int:
         pairs = [(options.cell[1], options.cell[0])]
     clock = time.process_time if options.cpu else time.perf_counter
     tolerances = [1e-3, 1e-6] if options.tight else [1e-3]
-    warm_up()  # compile everything, also what comes up rarely, before anything is timed
-    _updates(stream, 1.0, 0.01, 0, clock)
+    warm_up()  # compile everything, also what comes up rarely, before anything is timed,
+    _updates(stream, 1.0, 0.01, 0, clock)  # and use the memory once
     cells = [measure(stream, C, gamma, tolerances, options.repeats, clock) for gamma, C in pairs]
     print_report(stream, cells, tolerances, options.cpu)
     return 0

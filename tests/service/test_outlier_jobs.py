@@ -19,7 +19,7 @@ from tests.oracle import Kernel
 from tests.robust import judge_labels
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
-from tests.service.test_jobs import awaited
+from tests.service.test_jobs_over_rest import awaited
 from tests.service.test_path_jobs import GAMMA, RBF, data, learnt
 
 

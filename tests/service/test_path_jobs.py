@@ -15,7 +15,7 @@ from service.path_jobs import move_to
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
-from tests.service.test_jobs import awaited
+from tests.service.test_jobs_over_rest import awaited
 
 GAMMA = 0.4
 RBF = {"name": "rbf", "gamma": GAMMA}
