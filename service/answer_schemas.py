@@ -106,7 +106,7 @@ class Recovery(BaseModel):
     damaged_snapshots: int = Field(description="Snapshots that were damaged and passed over.")
 
 
-ServingState = Literal["live", "failed", "held", "fenced", "behind"]
+ServingState = Literal["live", "restoring", "failed", "held", "fenced", "behind"]
 
 
 class ModelDescription(BaseModel):

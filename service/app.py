@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -38,23 +39,24 @@ def create_app(
     """
     parts = service or Service(settings)
 
-    async def restore() -> None:
-        """Bring the models back in a thread, and tell how it went."""
+    def restore() -> None:
+        """Bring the models back, and tell how it went."""
         try:
-            await asyncio.to_thread(parts.restore, rehearse)
+            parts.restore(rehearse)
         except Exception as error:
-            log.exception("the models could not be restored")
-            on_failure(error)
+            if not parts.health.is_stopping:
+                log.exception("the models could not be restored")
+                on_failure(error)
         else:
             on_ready()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         """Restore and watch while the application runs; close the service after it."""
-        watches = (parts.watch_store(), parts.take_models_over())
-        tasks = [asyncio.create_task(restore()), *map(asyncio.create_task, watches)]
+        threading.Thread(target=restore, name="restore", daemon=True).start()  # a stop does not wait for it
+        tasks = [asyncio.create_task(watch) for watch in (parts.watch_store(), parts.take_models_over())]
         yield
-        for task in tasks[1:]:
+        for task in tasks:
             task.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*tasks, return_exceptions=True)

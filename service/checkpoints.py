@@ -19,6 +19,10 @@ LEAST_BYTES = 2**20
 MANY_FREE = 2000
 """Free examples whose factor a restart had better not build before it predicts: no update is left for it to solve."""
 
+CERTAIN_SECONDS = 1.0
+"""An update that took longer to solve is answered when its solution is stored: who finds none after a crash knows that
+nobody was told of it, and may set it aside."""
+
 log = logging.getLogger(__name__)
 
 
@@ -100,10 +104,14 @@ class Checkpoints:
             or version - self._version >= self._due.updates
         )
 
-    def keep_solution(self, state: ModelState, record: bytes) -> None:
-        """Store what ``record``, the newest, was solved to, where that or a restart would take long; it may fail."""
+    def keep_solution(self, state: ModelState, record: bytes, seconds: float) -> None:
+        """Store what ``record``, the newest, was solved to in ``seconds``, where that or a restart would take long.
+
+        It may fail; where it must not, that raises StoreError, and whoever asked is not told that the update is done.
+        """
+        must = seconds >= CERTAIN_SECONDS
         took_long = self._unsolved >= self._due.solution_seconds or state.sizes.n_free >= MANY_FREE
-        if not (took_long and state.is_fitted):
+        if not ((must or took_long) and state.is_fitted):
             return
         self._unsolved = 0.0
         crash.point("before-solution")
@@ -112,6 +120,8 @@ class Checkpoints:
             self._journal.save_solution(solution_of(state, record))
         except Exception as error:
             log.warning("model %s: no solution was written: %s", self._journal.lease.model, error)
+            if must:
+                raise
         crash.point("after-solution")
 
     def save(self, state: ModelState) -> None:

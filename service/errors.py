@@ -50,8 +50,28 @@ class NotReady(ServiceError):
     """The service is starting or stopping."""
 
 
-class CutOff(ServiceError):
+class NotSolved(ServiceError):
+    """A solve was ended before it had reached its optimum; the model is as it was."""
+
+
+class OutOfTime(NotSolved):
+    """A solve had its time."""
+
+
+class Withdrawn(NotSolved):
+    """Nobody wants the result of a solve any more."""
+
+
+class CutOff(NotSolved):
     """The service stopped before it could answer."""
+
+
+class TurnMissed(NotSolved):
+    """The time that the caller gave was over before the command's turn came."""
+
+
+class Restoring(ServiceError):
+    """The model is still being brought back."""
 
 
 class QueueFull(ServiceError):
@@ -159,6 +179,10 @@ KINDS: dict[type[Exception], Kind] = {
     Unauthorized: Kind(401, "unauthorized", "A valid API key is needed"),
     Forbidden: Kind(403, "forbidden", "The API key may not do this"),
     NotReady: Kind(503, "not-ready", "The service is not ready", retry_after=1),
+    OutOfTime: Kind(422, "time-limit", "No optimum was reached in the time allowed; nothing was changed"),
+    Withdrawn: Kind(503, "withdrawn", "The caller had left before there was an answer", retry_after=1),
+    TurnMissed: Kind(503, "turn-missed", "Its turn did not come in time; nothing was changed", retry_after=1),
+    Restoring: Kind(503, "restoring", "The model is being restored", retry_after=1),
     CutOff: Kind(503, "cut-off", "The service stopped before it could answer; ask again", retry_after=1),
     ModelUnavailable: Kind(503, "model-unavailable", "The model is not available", retry_after=10),
     StoreUnavailable: Kind(503, "store-unavailable", "The store is not available", retry_after=1),

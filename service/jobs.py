@@ -10,10 +10,13 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+
+from solvers.interrupt import Interrupt, interruptible
 
 from service.commands import Update
 from service.errors import (
@@ -42,6 +45,32 @@ LOOK_SECONDS = 0.1
 """Between two looks whether a job that waits for its model has been cancelled."""
 
 
+class Wanted:
+    """Whether a job is still wanted, told to whoever works on it."""
+
+    def __init__(self) -> None:
+        self._interrupt: Interrupt | None = None
+        self.is_over = False
+
+    def end(self) -> None:
+        """It is not, from now on."""
+        self.is_over = True
+        if self._interrupt is not None:
+            self._interrupt.ask()
+
+    @contextmanager
+    def heeded(self) -> Iterator[None]:
+        """Let solvers inside stop soon after the end, with Cancelled."""
+        with interruptible(self.check) as self._interrupt:
+            self.check()
+            yield
+
+    def check(self) -> None:
+        """Raise Cancelled after the end."""
+        if self.is_over:
+            raise Cancelled("the job was cancelled")
+
+
 @dataclass(frozen=True)
 class JobLimits:
     """How many jobs run at once, how many may wait, and how many finished ones are kept."""
@@ -67,7 +96,7 @@ class Jobs:
         self._kinds = kinds
         self._lock = threading.RLock()
         self._stopping = False
-        self._cancelled: dict[str, threading.Event] = {}
+        self._wanted: dict[str, Wanted] = {}
         self._threads = ThreadPoolExecutor(limits.running, "job")
         self._records = {record.id: record for record in files.load()}
         for record in list(self._records.values()):
@@ -108,7 +137,7 @@ class Jobs:
             record = JobRecord(f"j-{secrets.token_hex(6)}", kind, live.id, asked, time.time())
             self._files.save(record)
             self._records[record.id] = record
-            self._cancelled[record.id] = threading.Event()
+            self._wanted[record.id] = Wanted()
             self._forget_oldest()
             self._threads.submit(self._run, record.id, live, given or {})
         return record
@@ -118,7 +147,7 @@ class Jobs:
         with self._lock:
             record = self.get(id)
             if not record.is_finished:
-                self._cancelled[id].set()
+                self._wanted[id].end()
             if record.state == "queued":
                 self._finish(id, "cancelled")
             return self.get(id)
@@ -150,8 +179,8 @@ class Jobs:
         """Cut off what is under way, which has failed then, and end the threads."""
         with self._lock:
             self._stopping = True
-            for event in self._cancelled.values():
-                event.set()
+            for wanted in self._wanted.values():
+                wanted.end()
         self._threads.shutdown()
 
     # In a job's thread.
@@ -160,10 +189,11 @@ class Jobs:
         with self._lock:
             if self._records.get(id) is None or self._records[id].is_finished:
                 return
-            event = self._cancelled[id]
+            wanted = self._wanted[id]
             self._change(id, state="running", started_at=time.time())
         try:
-            self._work(id, live, given, event)
+            with wanted.heeded():
+                self._work(id, live, given, wanted)
         except Cancelled:
             if self._stopping:
                 self._finish(id, "failed", JobInterrupted("the service stopped while this job was under way"))
@@ -174,17 +204,15 @@ class Jobs:
                 log.exception("job %s failed in an unforeseen way", id)
             self._finish(id, "failed", error)
 
-    def _work(self, id: str, live: LiveModel, given: Document, event: threading.Event) -> None:
+    def _work(self, id: str, live: LiveModel, given: Document, wanted: Wanted) -> None:
         def progress(done: int, total: int) -> bool:
             """Note how far the work is; whether it is to go on."""
             self._change(id, done=done, total=total)
-            return not event.is_set()
+            return not wanted.is_over
 
         record = self.get(id)
-        if event.is_set():
-            raise Cancelled("cancelled before the first step")
         self._files.save(record)
-        model = _copied(live, event)
+        model = _copied(live, wanted)
         self._change(id, version=model.version)
         result = self._kinds[record.kind].run({**record.asked, **given}, model, progress)
         with self._lock:
@@ -203,7 +231,7 @@ class Jobs:
         If the disk does not take it, a restart calls the job interrupted.
         """
         with self._lock:
-            self._cancelled.pop(id, None)
+            self._wanted.pop(id, None)
             record = self._records.get(id)
             if record is None:
                 return
@@ -227,11 +255,11 @@ class Jobs:
         self._files.delete(id)
 
 
-def _copied(live: LiveModel, event: threading.Event) -> ModelCopy:
-    """A copy of the model once its writer gets to it; raises Cancelled if the event is set before."""
+def _copied(live: LiveModel, wanted: Wanted) -> ModelCopy:
+    """A copy of the model once its writer gets to it; raises Cancelled if it is not wanted before."""
     copy = live.copy()
     while not wait([copy], LOOK_SECONDS).done:
-        if event.is_set():
+        if wanted.is_over:
             copy.cancel()
-            raise Cancelled("cancelled while it waited for its model")
+        wanted.check()
     return copy.result()

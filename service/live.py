@@ -8,7 +8,6 @@ assume that the model is in this process.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -22,16 +21,29 @@ from service.answer_schemas import ServingState
 from service.arrays import Matrix
 from service.checkpoints import Checkpoints, Due
 from service.commands import Update
-from service.errors import EmptyModel, IdempotencyConflict, ModelUnavailable, QueueFull, UnknownModel
+from service.errors import (
+    EmptyModel,
+    IdempotencyConflict,
+    ModelUnavailable,
+    NotSolved,
+    OutOfTime,
+    QueueFull,
+    ServiceError,
+    TurnMissed,
+    UnknownModel,
+    Withdrawn,
+)
 from service.journal import Journal, Source
 from service.metrics import ModelSample
 from service.model import ModelCopy, Outcome
 from service.published import Prediction, Published
-from service.recovery import Recovered, recover
+from service.recovery import Means, Recovered, recover
+from service.replay import Patience
 from service.schemas import ModelSpec
 from service.settings import Settings
 from service.store.base import Durability, Head, Idempotency, Lease, StoreError
 from service.tasks import check_update
+from service.turns import Solve, Turns
 from service.versions import Entry, Restoration, answer_to, digest_of_restore, oldest_kept, state_at
 from service.window import Limits
 from service.writer import Writer
@@ -54,14 +66,17 @@ class Surroundings:
 
     settings: Settings
     source: Source
-    solves: threading.BoundedSemaphore
+    turns: Turns
 
 
 class LiveModel:
     """One model with its writer; made from what is stored."""
 
-    def __init__(self, spec: ModelSpec, lease: Lease, around: Surroundings) -> None:
-        """Restore the model and start its writer; raises StoreError if it cannot be restored."""
+    def __init__(self, spec: ModelSpec, lease: Lease, around: Surroundings, patience: Patience | None = None) -> None:
+        """Restore the model and start its writer; raises StoreError if it cannot be restored.
+
+        With limits to the ``patience`` it also raises OutOfTime.
+        """
         settings = around.settings
         self.id = lease.model
         self.spec = spec
@@ -71,8 +86,10 @@ class LiveModel:
         self._limits = Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
         self._journal = Journal(around.source, lease, settings.idempotency_keep)
         self._deleted = False
+        self._leaving: ServiceError | None = None
         self._is_broken = False
-        self.recovered = self._recover()
+        self._under_way = Solve()
+        self.recovered = self._recover(patience or Patience.at_last(settings.solve_seconds))
         self._checkpoints = Checkpoints(self._journal, Due.by(settings), self.recovered)
         self.published = Published.of(self._state)
         self._writer = Writer(self.id, settings.queue_size, self._rest, self._checkpoints.deadline)
@@ -130,13 +147,13 @@ class LiveModel:
 
     # What the writer is asked; each returns at once and raises QueueFull or ModelUnavailable.
 
-    def update(self, update: Update, request: str | None) -> Future[Reply]:
-        """Apply an update; ``request`` is its Idempotency-Key."""
-        return self._writer.submit(lambda: self._counted(lambda: self._apply(update, request)))
+    def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Apply an update; ``request`` is its Idempotency-Key, ``solve`` how long it may take."""
+        return self._writer.submit(lambda: self._counted(lambda: self._apply(update, request, self._begun(solve))))
 
-    def restore(self, version: int, request: str | None) -> Future[Reply]:
+    def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Go back to a kept version, as a new one; ``request`` is its Idempotency-Key."""
-        return self._writer.submit(lambda: self._counted(lambda: self._restore(version, request)))
+        return self._writer.submit(lambda: self._counted(lambda: self._restore(version, request, self._begun(solve))))
 
     def versions(self) -> dict[str, Any]:
         """Which versions can be had; asks the store, so it belongs in a thread."""
@@ -150,9 +167,9 @@ class LiveModel:
         ]
         return {"current": self.published.version, "oldest": oldest, "snapshots": kept}
 
-    def certificate(self) -> Future[dict[str, Any]]:
+    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of the version that is newest when its turn comes."""
-        return self._writer.submit(self._certificate)
+        return self._writer.submit(lambda: self._certificate(self._begun(solve)))
 
     def copy(self) -> Future[ModelCopy]:
         """Copy the version that is newest when its turn comes, for a job; no queue is too full for that."""
@@ -163,8 +180,14 @@ class LiveModel:
         return self._writer.submit(self._checkpoint)
 
     def delete(self) -> Future[None]:
-        """Remove the model from the store; every later command is refused."""
-        return self._writer.submit(self._delete)
+        """Remove the model from the store; what is under way or waits is given up, every later command is refused."""
+        self.give_up(UnknownModel(f"model {self.id} was deleted"))
+        return self._writer.submit(self._delete, always=True)
+
+    def give_up(self, reason: ServiceError) -> None:
+        """End the solve that is under way, and refuse what waits, as nobody needs this model here any more."""
+        self._leaving = reason
+        self._under_way.end(Withdrawn(str(reason)))
 
     def stop(self) -> None:
         """Let the queue run empty, end the writer, write a snapshot if anything changed, and let go of the model."""
@@ -178,6 +201,14 @@ class LiveModel:
 
     # The writer.
 
+    def _begun(self, solve: Solve | None) -> Solve:
+        """The solve that is under way now: within the service's own limit, whatever was asked."""
+        self._under_way = solve = solve or Solve()
+        solve.seconds = min(solve.seconds, self._around.settings.solve_seconds)
+        if self._leaving is not None:
+            raise self._leaving
+        return solve
+
     def _counted(self, call: Callable[[], Reply]) -> Reply:
         count, task = self._metrics.updates, self.spec.task
         start = time.perf_counter()
@@ -186,6 +217,9 @@ class LiveModel:
         except (SolverError, IdempotencyConflict):
             count.labels(task, "refused").inc()
             raise
+        except NotSolved as error:
+            count.labels(task, "timed-out" if isinstance(error, OutOfTime | TurnMissed) else "withdrawn").inc()
+            raise self._leaving or error from error
         except Exception:
             count.labels(task, "failed").inc()
             raise
@@ -194,32 +228,34 @@ class LiveModel:
         crash.point("before-answer")
         return reply
 
-    def _apply(self, update: Update, request: str | None) -> Reply:
+    def _apply(self, update: Update, request: str | None, solve: Solve) -> Reply:
         self._check_open()
         digest = update.digest() if request is not None else b""
         if request is not None and (earlier := self._journal.recall(request, digest)) is not None:
             return Reply(earlier, replayed=True)
         check_update(self.spec, update)
-        return self._execute(self._state.window.plan(update, self._limits, time.time(), request), digest)
+        return self._execute(self._state.window.plan(update, self._limits, time.time(), request), digest, solve)
 
-    def _restore(self, version: int, request: str | None) -> Reply:
+    def _restore(self, version: int, request: str | None, solve: Solve) -> Reply:
         self._check_open()
         digest = digest_of_restore(version)
         if request is not None and (earlier := self._journal.recall(request, digest)) is not None:
             return Reply(earlier, replayed=True)
         source, cache_mb = self._around.source, self._around.settings.cache_mb
-        with self._around.solves, source.health.store_call("load"):
+        with self._around.turns.turn(solve), source.health.store_call("load"):
             found = state_at(source.store, self.spec, cache_mb, self.id, version)
-        return self._execute(Restoration(version, found.encode(), request, time.time()), digest)
+        return self._execute(Restoration(version, found.encode(), request, time.time()), digest, solve)
 
-    def _execute(self, entry: Entry, digest: bytes) -> Reply:
+    def _execute(self, entry: Entry, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish; all or nothing."""
         request = entry.request
+        self._around.turns.check_open()
+        solve.check()
         crash.point("before-log")
         record = entry.encode()
         durability = self._append(record, None if request is None else Idempotency(request, digest))
         crash.point("after-log")
-        outcome = self._solve(entry)
+        outcome = self._solve(entry, solve)
         crash.point("before-publish")
         self.published = Published.of(self._state)
         self._checkpoints.note_change(outcome.seconds, len(record))
@@ -228,7 +264,7 @@ class LiveModel:
             self._journal.owe(lambda: self._journal.remember(request, answer))
             with suppress(StoreError):  # it is in the log; the store is told before the next command
                 self._journal.settle()
-        self._checkpoints.keep_solution(self._state, record)
+        self._checkpoints.keep_solution(self._state, record, outcome.seconds)
         return Reply(answer)
 
     def _append(self, data: bytes, idempotency: Idempotency | None) -> Durability:
@@ -245,13 +281,13 @@ class LiveModel:
             self._journal.abort(self._state.sequence + 1)
             self._state.skip()
 
-    def _solve(self, entry: Entry) -> Outcome:
+    def _solve(self, entry: Entry, solve: Solve) -> Outcome:
         """Follow the path; on failure take the record back, with the model as it was."""
         sequence = self._state.sequence + 1
         try:
-            with self._around.solves:
+            with self._around.turns.turn(solve):
                 outcome = entry.apply(self._state) if isinstance(entry, Restoration) else self._state.apply(entry)
-        except SolverError:
+        except (SolverError, NotSolved):
             self._state.skip()
             self._journal.owe(lambda: self._journal.abort(sequence))
             self._journal.settle()
@@ -271,14 +307,15 @@ class LiveModel:
         return outcome
 
     def _rebuild(self) -> None:
-        self._recover()
+        self._under_way = Solve()
+        self._recover(Patience.short(self._under_way))
         self._is_broken = False
 
     def _prepare(self) -> None:
-        with self._around.solves:
+        with suppress(ServiceError), self._around.turns.turn(self._begun(Solve())):
             self._state.prepare()
 
-    def _certificate(self) -> dict[str, Any]:
+    def _certificate(self, solve: Solve) -> dict[str, Any]:
         try:
             self._check_open()
         except StoreError:  # what is in memory can be judged without the store
@@ -286,7 +323,7 @@ class LiveModel:
                 raise
         if self._state.sizes.n_examples == 0:
             raise EmptyModel(f"model {self.id} knows no example yet")
-        with self._around.solves:
+        with self._around.turns.turn(solve):
             found = self._state.estimator.certificate()
             robust = self._state.robustness_proof()
         names = ("relative_gap", "duality_gap", "max_violation", "primal", "dual")
@@ -308,8 +345,12 @@ class LiveModel:
         return {"version": self._state.version, "seconds": time.perf_counter() - start}
 
     def _delete(self) -> None:
-        self._check_open()
-        self._journal.delete()
+        try:
+            self._check_open()
+            self._journal.delete()
+        except BaseException:
+            self._leaving = None
+            raise
         self._deleted = True
         self._checkpoints.forget()
 
@@ -328,8 +369,10 @@ class LiveModel:
         if not self._deleted and self._checkpoints.is_due(self._state.version):
             self._checkpoints.save_quietly(self._state)
 
-    def _recover(self) -> Recovered:
-        found = recover(self._around.source, self._journal.lease, self.spec, self._around.settings.cache_mb)
+    def _recover(self, patience: Patience) -> Recovered:
+        around = self._around
+        means = Means(around.settings.cache_mb, around.turns, patience)
+        found = recover(around.source, self._journal.lease, self.spec, means)
         self._state = found.state
         self._journal.known = found.state.sequence
         return found

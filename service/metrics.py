@@ -31,6 +31,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _SECONDS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _JOB_SECONDS = (0.01, 0.1, 1.0, 10.0, 60.0, 300.0, 1800.0, 7200.0, 36_000.0)
+_OUTCOMES = ("applied", "replayed", "refused", "timed-out", "withdrawn", "failed")
 _EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
 
@@ -80,7 +81,7 @@ class _Models(Collector):
         for state in get_args(ServingState):
             states.add_metric([state], sum(sample.state == state for sample in samples))
         yield states
-        shown = [sample for sample in samples if sample.state not in ("failed", "held")][: self._limit]
+        shown = [sample for sample in samples if sample.state not in ("restoring", "failed", "held")][: self._limit]
         for name, help_, value_of in _PER_MODEL:
             family = GaugeMetricFamily(f"livesvm_model_{name}", help_, labels=["model"])
             for sample in shown:
@@ -128,7 +129,7 @@ class Metrics:
             "livesvm_update_events", "Events on the path of one update", ["task"], buckets=_EVENTS, registry=r
         )
         self.updates = Counter("livesvm_updates", "Updates by outcome", ["task", "outcome"], registry=r)
-        for task, outcome in product(SUPPORTED_TASKS, ("applied", "replayed", "refused", "failed")):
+        for task, outcome in product(SUPPORTED_TASKS, _OUTCOMES):
             self.updates.labels(task, outcome)
         self.job_seconds = Histogram(
             "livesvm_job_seconds",

@@ -30,6 +30,7 @@ from service.store.base import Store, StoreError
 from service.store.lock import DirectoryLock
 from service.store.sqlite import DATABASE, SqliteStore
 from service.streams import Streams
+from service.turns import Turns
 from solvers import warm_up
 from solvers.cores import wait_for_rest
 from solvers.kernels import Kernel
@@ -82,8 +83,9 @@ class Service:
             raise
         self.metrics = Metrics()
         self.health = Health(self.metrics, settings.lease_seconds)
+        self.turns = Turns(settings.solves)
         source = Source(self.store, self.health, self.metrics)
-        self.registry = Registry(Surroundings(settings, source, threading.BoundedSemaphore(settings.solves)))
+        self.registry = Registry(Surroundings(settings, source, self.turns))
         self.metrics.watch(self.registry.samples, settings.metrics_models)
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
         self.jobs = Jobs(JobFiles(settings.data_dir / "jobs"), limits, self.metrics)
@@ -160,14 +162,20 @@ class Service:
         except Exception:
             log.exception("no model was taken over; it is tried again")
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether threads of the start are still at work, which nothing can hurry."""
+        return self._begun is not None and not all(part.done() for part in self._begun)
+
     def leave(self) -> None:
         """Take no more work, and end the answers that would never end by themselves."""
         self.health.stopping()
         self.streams.close()
 
     def close(self) -> None:
-        """Drain the writers, write snapshots, let go of everything; blocks."""
+        """Drain the writers, write snapshots, let go of everything; blocks. Solves that nobody waits for are ended."""
         self.health.stopping()
+        self.turns.close()
         for pool in self._pools():
             pool.close()
         self.jobs.stop()

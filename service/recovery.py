@@ -5,17 +5,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
 from service.journal import Source
 from service.model import ModelState
-from service.replay import FORESEEN, Replay, owes
+from service.replay import FORESEEN, Patience, Replay, owes
 from service.schemas import ModelSpec
 from service.solutions import solved
 from service.store import codec
 from service.store.base import Lease, LogRecord, SnapshotInfo, Solution, StoreDamaged, StoreError, StoreTooNew
+from service.turns import Turns
 from service.versions import decode_entry
 from solvers.cores import at_work
 from solvers.errors import MemoryLimit
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Recovered:
     """A model that came back, and how: from which version, with how many commands, past how many damaged snapshots.
+
+    ``set_aside`` updates, which nobody was told of, could not be solved again in the time for it.
 
     ``replay_seconds`` is what it took to solve those commands again; the snapshot and the records since have so many
     bytes.
@@ -38,43 +41,53 @@ class Recovered:
     replay_seconds: float = 0.0
     snapshot_bytes: int = 0
     log_bytes: int = 0
+    set_aside: int = 0
 
 
-def recover(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Recovered:
-    """The model as it was after its last acknowledged update; raises StoreError if that cannot be had.
+@dataclass(frozen=True)
+class Means:
+    """What a recovery may use: kernel rows of ``cache_mb``, its turns among other solves, and so much time."""
+
+    cache_mb: int
+    turns: Turns
+    patience: Patience
+
+
+def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Recovered:
+    """The model as it was after its last acknowledged update; raises StoreError if that cannot be had, or NotSolved.
 
     A model whose updates did fit into ``cache_mb`` may need a little more when it is put together anew, as its arrays
     have other spare room then. It may take twice as much: what was acknowledged comes before the limit.
     """
     try:
-        return _recovered(source, lease, spec, cache_mb)
+        return _recovered(source, lease, spec, means)
     except MemoryLimit as error:
         log.warning("model %s: %s; it is restored with twice as much", lease.model, error)
     try:
-        return _recovered(source, lease, spec, 2 * cache_mb)
+        return _recovered(source, lease, spec, replace(means, cache_mb=2 * means.cache_mb))
     except MemoryLimit as error:
-        raise StoreError(f"{error}; LIVESVM_CACHE_MB is {cache_mb} and must be more for this model") from error
+        raise StoreError(f"{error}; LIVESVM_CACHE_MB is {means.cache_mb} and must be more for this model") from error
 
 
-def _recovered(source: Source, lease: Lease, spec: ModelSpec, cache_mb: int) -> Recovered:
+def _recovered(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Recovered:
     """The model, if need be from records that are replayed one by one, so that one that fails is found."""
     try:
-        return _Recovery(source, lease, spec, cache_mb).run()
+        return _Recovery(source, lease, spec, means).run()
     except FORESEEN:
         raise
     except Exception:
         log.exception("model %s: its replay failed in an unforeseen way; each record is taken alone", lease.model)
-    return _Recovery(source, lease, spec, cache_mb, alone=True).run()
+    return _Recovery(source, lease, spec, means, alone=True).run()
 
 
 @dataclass
 class _Recovery:
-    """One attempt, with kernel rows of at most ``cache_mb``; raises MemoryLimit if they do not suffice."""
+    """One attempt; raises MemoryLimit if the kernel rows that it may have do not suffice."""
 
     source: Source
     lease: Lease
     spec: ModelSpec
-    cache_mb: int
+    means: Means
     alone: bool = False
     log_bytes: int = 0
     damaged: int = 0
@@ -94,7 +107,8 @@ class _Recovery:
                 state = self._newest_good(snapshots)
                 if state.sequence < self.newest:
                     state.prepare()
-            replay = Replay(self.source, self.lease, state, self.newest, self.alone)
+            turns, patience = self.means.turns, self.means.patience
+            replay = Replay(self.source, self.lease, state, self.newest, turns, patience, self.alone)
             began = time.perf_counter()
             for record in self._records(state.sequence):
                 replay.take(record)
@@ -110,6 +124,7 @@ class _Recovery:
             time.perf_counter() - began if replay.replayed else 0.0,
             0 if self.snapshot is None else self.snapshot.size,
             self.log_bytes,
+            replay.set_aside,
         )
 
     def _newest_good(self, snapshots: Sequence[SnapshotInfo]) -> ModelState:
@@ -117,7 +132,7 @@ class _Recovery:
         for snapshot in snapshots:
             try:
                 base = codec.decode(self.source.store.load_snapshot(self.lease.model, snapshot.sequence))
-                state = self._solved(base, snapshot.sequence) or ModelState.of(self.spec, self.cache_mb, base)
+                state = self._solved(base, snapshot.sequence) or ModelState.of(self.spec, self.means.cache_mb, base)
             except StoreDamaged as error:
                 self.damaged += 1
                 self.source.metrics.snapshots.labels("damaged").inc()
@@ -126,7 +141,7 @@ class _Recovery:
                 continue
             self.snapshot, self.snapshot_version = snapshot, base["version"]
             return state
-        return self._solved(None, 0) or ModelState.empty(self.spec, self.cache_mb)
+        return self._solved(None, 0) or ModelState.empty(self.spec, self.means.cache_mb)
 
     def _solved(self, base: dict[str, Any] | None, after: int) -> ModelState | None:
         """The model of the solution, if that is newer than its base, good, and leaves out no answer that is owed."""
@@ -135,7 +150,7 @@ class _Recovery:
             return None
         records = takewhile(lambda record: record.sequence <= solution.sequence, self._records(after))
         try:
-            return solved(self.spec, self.cache_mb, base, self._answered(records, after), solution)
+            return solved(self.spec, self.means.cache_mb, base, self._answered(records, after), solution)
         except _Owed:
             reason = "an update before it has no answer"
         except (StoreDamaged, StoreTooNew) as error:

@@ -6,33 +6,58 @@ import logging
 import os
 import secrets
 import threading
+import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from service.answer_schemas import ServingState
-from service.errors import ModelUnavailable, TooManyModels, UnknownModel
+from service.errors import (
+    CutOff,
+    ModelUnavailable,
+    NotSolved,
+    OutOfTime,
+    Restoring,
+    TooManyModels,
+    UnknownModel,
+    Withdrawn,
+)
 from service.live import LiveModel, Surroundings
 from service.metrics import ModelSample
+from service.replay import Patience
 from service.schemas import ModelSpec
 from service.store import codec
 from service.store.base import Lease, LeaseHeld, ModelExists, StoredModel, StoreError, StoreUnavailable
+from service.turns import Solve
 from solvers.cores import threads
 from solvers.errors import InvalidInput
+
+RESTORE_SECONDS = 1.0
+"""Time of solving that models may take, together, to come back before the others are served; then they go on alone."""
+LEAST_RESTORE_SECONDS = 0.1
+"""Of it, what each may take at least."""
+RETRY_SECONDS = 1.0
+"""Between two tries while the store is away."""
+RESTORED_ALONE = 8
+"""Such models that are restored at once, in turns."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class FailedModel:
-    """A stored model that is not served here, and why; ``held`` is one that another service serves."""
+    """A stored model that is not served here, and why; ``held`` is one that another service serves.
+
+    One that is ``restoring`` is on its way, as long as its ``patience`` lasts.
+    """
 
     id: str
     spec: ModelSpec
     lease: Lease | None
     reason: str
     state: ServingState = "failed"
+    patience: Patience | None = field(default=None, compare=False)
 
 
 class Registry:
@@ -43,12 +68,15 @@ class Registry:
         self._models: dict[str, LiveModel | FailedModel] = {}
         self._making: set[str] = set()
         self._lock = threading.Lock()
+        self._alone = ThreadPoolExecutor(RESTORED_ALONE, "restore-alone")
+        self._restore_seconds = RESTORE_SECONDS
 
     def get(self, model: str) -> LiveModel:
         """The live model of that id; raises UnknownModel or ModelUnavailable."""
         found = self.find(model)
         if isinstance(found, FailedModel):
-            raise ModelUnavailable(f"model {model} is not served here: {found.reason}")
+            kind = Restoring if found.state == "restoring" else ModelUnavailable
+            raise kind(f"model {model} is not served here: {found.reason}")
         return found
 
     def find(self, model: str) -> LiveModel | FailedModel:
@@ -84,23 +112,34 @@ class Registry:
                 raise
         return live
 
-    def delete(self, model: str) -> None:
-        """Remove a model and all that is stored of it; raises UnknownModel or StoreError."""
+    def delete(self, model: str) -> Future[None]:
+        """Remove a model and all that is stored of it; raises UnknownModel, ModelUnavailable or StoreError at once.
+
+        What its writer finds out later is in the future; whoever asked calls :meth:`forget` when that is done.
+        """
         found = self.find(model)
         if isinstance(found, LiveModel):
-            found.delete().result()
-            found.stop()
-        elif found.lease is None:
+            return found.delete()
+        if found.lease is None:
             raise ModelUnavailable(f"model {model} is not served here: {found.reason}")
-        else:
-            with self._around.source.health.store_call("delete"):
-                self._around.source.store.delete(found.lease)
-        self._models.pop(model, None)
+        if found.patience is not None:
+            found.patience.end(Withdrawn(f"model {model} was deleted"))
+        done: Future[None] = Future()
+        with self._around.source.health.store_call("delete"):
+            self._around.source.store.delete(found.lease)
+        done.set_result(None)
+        return done
+
+    def forget(self, model: str) -> None:
+        """Let go of a model that was deleted."""
+        found = self._models.pop(model, None)
+        if isinstance(found, LiveModel):
+            found.stop()
 
     def restore(self) -> None:
         """Bring back every stored model, several at a time; one that cannot be is kept as failed.
 
-        Nobody is served yet, so all cores are used.
+        Nobody is served yet, so all cores are used. Those that take long to solve again go on while others are served.
         """
         with self._around.source.health.store_call("load"):
             stored = self._around.source.store.models()
@@ -110,6 +149,37 @@ class Registry:
             for model in pool.map(self._restore, stored):
                 self._models[model.id] = model
         self._show_standby()
+        self._restore_alone()
+
+    def _restore_alone(self) -> None:
+        """Go on with those that took too long."""
+        for model in self.all():
+            if isinstance(model, FailedModel) and model.patience is not None:
+                self._alone.submit(self._restore_one, model)
+
+    def _restore_one(self, waiting: FailedModel) -> None:
+        """Bring one model back, however long it takes, unless it is deleted meanwhile."""
+        now = self._opened_at_last(waiting)
+        with self._lock:
+            is_wanted = self._models.get(waiting.id) is waiting
+            if is_wanted:
+                self._models[waiting.id] = now
+        if isinstance(now, LiveModel):
+            if is_wanted:
+                log.info("model %s is back, at version %d", now.id, now.published.version)
+                now.prepare()
+            else:
+                now.stop()
+
+    def _opened_at_last(self, waiting: FailedModel) -> LiveModel | FailedModel:
+        """The model once the store is there."""
+        assert waiting.lease is not None
+        assert waiting.patience is not None
+        while True:
+            try:
+                return self._opened(waiting.id, waiting.spec, waiting.lease, waiting.patience)
+            except StoreUnavailable:
+                time.sleep(RETRY_SECONDS)
 
     def prepare(self) -> None:
         """Have every model do what its first update would do besides, while nobody waits for it."""
@@ -155,7 +225,10 @@ class Registry:
         if isinstance(now, LiveModel):
             now.prepare()
         if isinstance(before, LiveModel):
+            before.give_up(ModelUnavailable(f"model {stored.id} was taken over and has come back; ask again"))
             before.stop()
+        if isinstance(now, FailedModel) and now.patience is not None:
+            self._alone.submit(self._restore_one, now)
 
     def _show_standby(self) -> None:
         models = self.all()
@@ -164,7 +237,7 @@ class Registry:
 
     def _restore(self, stored: StoredModel) -> LiveModel | FailedModel:
         """The model, or why it is not served here: that of one must not keep the others from being served."""
-        spec, lease, fault = ModelSpec(id=stored.id), None, None
+        spec, fault = ModelSpec(id=stored.id), None
         try:
             spec = ModelSpec.model_validate_json(codec.decode(stored.spec)["spec"])
         except StoreError as error:
@@ -172,22 +245,49 @@ class Registry:
         try:
             with self._around.source.health.store_call("load"):
                 lease = self._around.source.store.acquire(stored.id)
-            if fault is not None:
-                raise fault
-            return LiveModel(spec, lease, self._around)
         except LeaseHeld as error:
             return FailedModel(stored.id, spec, None, str(error), "held")
         except StoreUnavailable:
             raise
         except StoreError as error:
-            log.error("model %s could not be restored: %s", stored.id, error)
-            return FailedModel(stored.id, spec, lease, str(error))
+            return self._failed(stored.id, spec, None, error)
+        if fault is not None:
+            return self._failed(stored.id, spec, lease, fault)
+        quick = Solve(max(LEAST_RESTORE_SECONDS, self._restore_seconds))
+        found = self._opened(stored.id, spec, lease, Patience.short(quick))
+        if isinstance(found, FailedModel) and found.state == "restoring":
+            self._restore_seconds -= quick.used
+        return found
+
+    def _opened(self, id: str, spec: ModelSpec, lease: Lease, patience: Patience) -> LiveModel | FailedModel:
+        """The live model; or the failed one, or one that is still restoring when its ``patience`` is over."""
+        try:
+            return LiveModel(spec, lease, self._around, patience)
+        except OutOfTime:
+            log.warning("model %s takes long to solve again; it is restored while others are served", id)
+            longer = Patience.at_last(self._around.settings.solve_seconds)
+            return FailedModel(id, spec, lease, "it is being restored", "restoring", longer)
+        except NotSolved as error:  # it is not wanted any more
+            return FailedModel(id, spec, lease, str(error))
+        except StoreUnavailable:
+            raise
         except Exception as error:
-            log.exception("model %s could not be restored, in an unforeseen way", stored.id)
-            return FailedModel(stored.id, spec, lease, f"{type(error).__name__}: {error}")
+            return self._failed(id, spec, lease, error)
+
+    @staticmethod
+    def _failed(id: str, spec: ModelSpec, lease: Lease | None, error: Exception) -> FailedModel:
+        if isinstance(error, StoreError):
+            log.error("model %s could not be restored: %s", id, error)
+            return FailedModel(id, spec, lease, str(error))
+        log.error("model %s could not be restored, in an unforeseen way", id, exc_info=error)
+        return FailedModel(id, spec, lease, f"{type(error).__name__}: {error}")
 
     def stop(self) -> None:
-        """Drain every writer; each writes a snapshot."""
+        """Drain every writer; each writes a snapshot. What is still being restored is given up."""
+        for model in self.all():
+            if isinstance(model, FailedModel) and model.patience is not None:
+                model.patience.end(CutOff("the service stops"))
+        self._alone.shutdown(cancel_futures=True)
         for model in self.all():
             if isinstance(model, LiveModel):
                 model.stop()

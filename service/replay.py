@@ -17,20 +17,56 @@ import numpy as np
 
 from service.arrays import Key
 from service.commands import RULES, Batch, Command
+from service.errors import NotSolved, OutOfTime
 from service.journal import Source
 from service.model import ModelState, Outcome
 from service.store.base import Lease, LogRecord, StoreDamaged, StoreError
+from service.turns import Solve, Turns
 from service.versions import Entry, answer_to, decode_entry, reapply, reapply_cold
 from solvers import warm_up
 from solvers.errors import MemoryLimit, SolverError
 
 log = logging.getLogger(__name__)
 
+LEAST_SECONDS = 10.0
+"""Time of solving below which no update is set aside: many times what one may have taken that is not known to have been
+answered (``service.checkpoints.CERTAIN_SECONDS``)."""
+
 TOGETHER = 1000
 """Examples that come or go in updates that are replayed together; more of them in memory would gain little."""
 
-FORESEEN = (SolverError, StoreError, MemoryError, OSError)
+FORESEEN = (SolverError, StoreError, NotSolved, MemoryError, OSError)
 """What says nothing against the update that was being applied, or is its refusal."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a replay may solve: the ``whole`` of it, the last updates ``together``, and the ``newest`` alone.
+
+    If it ``sets_aside``, the newest update is, when its time is over and nobody was told of it; otherwise OutOfTime ends
+    the replay.
+    """
+
+    whole: Solve
+    together: Solve
+    newest: Solve
+    sets_aside: bool
+
+    @classmethod
+    def short(cls, solve: Solve) -> Patience:
+        """No longer than ``solve``, and nothing is decided then."""
+        return cls(solve, solve, solve, False)
+
+    @classmethod
+    def at_last(cls, seconds: float) -> Patience:
+        """As long as it takes, but for the newest update, which no answer within ``seconds`` came of before."""
+        seconds = max(seconds, LEAST_SECONDS)
+        return cls(Solve(), Solve(seconds), Solve(seconds), True)
+
+    def end(self, error: NotSolved) -> None:
+        """Have the replay end soon, with this error."""
+        for solve in (self.whole, self.together, self.newest):
+            solve.end(error)
 
 
 class Inapplicable(SolverError):
@@ -49,8 +85,11 @@ class Replay:
     lease: Lease
     state: ModelState
     newest: int
+    turns: Turns
+    patience: Patience
     alone: bool = False
     replayed: int = 0
+    set_aside: int = 0
     _waiting: list[Command] = field(default_factory=list)
 
     def take(self, record: LogRecord) -> None:
@@ -76,11 +115,16 @@ class Replay:
         waiting, self._waiting = self._waiting, []
         try:
             if len(waiting) > 1:
-                self.state.apply_together(waiting, together(waiting))
+                is_last = self.state.sequence + len(waiting) == self.newest
+                with self.turns.turn(self.patience.together if is_last else self.patience.whole):
+                    self.state.apply_together(waiting, together(waiting))
                 self.replayed += len(waiting)
                 return
         except SolverError:
             pass  # they went well one after the other
+        except OutOfTime:
+            if not self.patience.sets_aside:
+                raise
         for command in waiting:
             self._apply(command)
 
@@ -96,22 +140,36 @@ class Replay:
     def _apply(self, entry: Entry) -> None:
         """Apply one entry, and keep its answer if that is owed."""
         sequence = self.state.sequence + 1
+        is_unanswered = sequence == self.newest and not self._may_be_acknowledged(entry)
+        solve = self.patience.newest if is_unanswered else self.patience.whole
         try:
-            outcome = self._reapply(entry)
+            with self.turns.turn(solve):
+                outcome = self._reapply(entry)
         except MemoryLimit:
             raise  # it may have fitted before: that is no reason to take it back
+        except OutOfTime:
+            if not (is_unanswered and self.patience.sets_aside):
+                raise
+            model, seconds = self.lease.model, solve.seconds
+            log.error("model %s: record %d, unanswered, is set aside after %g s of solving", model, sequence, seconds)
+            self._take_back(sequence)
+            self.set_aside += 1
+            return
         except SolverError as error:
-            if sequence < self.newest or self._may_be_acknowledged(entry):
+            if not is_unanswered:
                 reason = f"record {sequence} of model {self.lease.model} can no longer be applied: {error}"
                 raise StoreDamaged(f"{reason}; {self._advice()}") from error
-            # The process died before it could say that this command cannot be applied: nobody was told that it was.
-            self.source.store.abort(self.lease, sequence)
-            self.state.skip()
+            self._take_back(sequence)
             return
         if entry.request is not None and self._owes(entry.request):
             answer = answer_to(entry, self.state.version, outcome, self.source.store.durability())
             self.source.store.remember(self.lease, entry.request, answer)
         self.replayed += 1
+
+    def _take_back(self, sequence: int) -> None:
+        """Mark a record as one without effect: the process died before anybody was told that it had one."""
+        self.source.store.abort(self.lease, sequence)
+        self.state.skip()
 
     def _reapply(self, entry: Entry) -> Outcome:
         """Apply an entry that went well before; raises SolverError with the state as it was.

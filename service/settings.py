@@ -60,7 +60,17 @@ class Settings(BaseSettings):
         default="info", pattern="^(debug|info|warning|error)$", description="Lowest level that is logged."
     )
     solves: int = Field(
-        default_factory=_default_solves, ge=1, le=256, description="Solves that run at once; default: cores - 1."
+        default_factory=_default_solves,
+        ge=1,
+        le=256,
+        description="Hard solves that run at once, and one more while it is short; default: cores - 1.",
+    )
+    solve_seconds: float = Field(
+        default=30.0,
+        gt=0,
+        le=86_400,
+        description="Time that one update may be solved for, or a certificate computed, waiting not included; past it "
+        "the model is as it was. The query `max_seconds` of a call can only shorten it.",
     )
     predict_threads: int = Field(default=4, ge=1, le=256, description="Threads that answer predictions.")
     max_calls: int = Field(
@@ -106,7 +116,7 @@ class Settings(BaseSettings):
     shutdown_seconds: int = Field(
         default=30,
         ge=1,
-        description="Time that requests under way have to end after SIGTERM; then 503. A solve is not cut off.",
+        description="Time that requests under way have to end after SIGTERM; then 503, and their solves are cut off.",
     )
     jobs: int = Field(default=1, ge=1, le=64, description="Jobs that run at once.")
     jobs_waiting: int = Field(default=16, ge=1, description="Jobs that may wait; more are answered 429.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import sys
@@ -25,6 +26,7 @@ ALIVE_SECONDS = 1.0
 def start(settings: Settings) -> int:
     """Start and serve; 0 after an orderly end, 1 when the service could not start."""
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("numba").setLevel(logging.WARNING)  # at the level debug it tells every step of its compiler
     sys.setswitchinterval(SWITCH_SECONDS)
     threadpool_limits(1)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -36,7 +38,15 @@ def start(settings: Settings) -> int:
         print(f"livesvm: {error}", file=sys.stderr)
         return 1
     service.begin()
-    return _serve(service, listening)
+    try:
+        status = _serve(service, listening)
+    except SystemExit as end:
+        status = int(end.code or 0)
+    if service.is_starting:  # an ordinary end would wait for compilers and solvers; what counts is stored
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    return status
 
 
 def _serve(service: Service, listening: socket.socket) -> int:

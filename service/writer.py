@@ -32,6 +32,7 @@ class Writer:
         self._lock = threading.Lock()
         self._stopped = False
         self._size = size
+        self._waiting = 0
         self._queue: queue.Queue[Callable[[], bool] | None] = queue.Queue()
         self._thread = threading.Thread(target=self._run, name=f"writer-{name}", daemon=True)
 
@@ -40,8 +41,8 @@ class Writer:
         self._thread.start()
 
     def depth(self) -> int:
-        """Calls that wait."""
-        return self._queue.qsize()
+        """Calls that wait, without those that were cancelled."""
+        return self._waiting
 
     def submit(self, call: Callable[[], T], *, rests: bool = True, always: bool = False) -> Future[T]:
         """Hand in a call; the future gets its result or its error. Raises QueueFull or ModelUnavailable.
@@ -53,6 +54,7 @@ class Writer:
         def run() -> bool:
             """Call, unless nobody waits any more, and give the future its result; whether the rest follows."""
             if future.set_running_or_notify_cancel():
+                self._count(-1)
                 try:
                     future.set_result(call())
                 except Exception as error:
@@ -64,7 +66,9 @@ class Writer:
                 raise ModelUnavailable(f"model {self._name} is being stopped")
             if not always and self.depth() >= self._size:
                 raise QueueFull(f"{self._size} commands wait for model {self._name} already")
+            self._waiting += 1
             self._queue.put(run)
+        future.add_done_callback(self._forget_cancelled)
         return future
 
     def stop(self) -> None:
@@ -73,6 +77,14 @@ class Writer:
             self._stopped = True
         self._queue.put(None)
         self._thread.join()
+
+    def _forget_cancelled(self, future: Future[T]) -> None:
+        if future.cancelled():
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._waiting += change
 
     def _run(self) -> None:
         while True:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Path, Request, Security
+from fastapi import Depends, Path, Query, Request, Security
 from fastapi.params import Depends as Dependency
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from service.auth import allows, scope_of
-from service.errors import MEDIA_TYPE, Forbidden, Unauthorized
+from service.errors import MEDIA_TYPE, Forbidden, TurnMissed, Unauthorized, Withdrawn
 from service.fields import MODEL_ID
 from service.live import Reply
 from service.parts import Service
 from service.plots import MEDIA
 from service.streams import MEDIA_TYPE as EVENT_STREAM
+from service.turns import Solve
+
+SOON_SECONDS = 0.05
+"""After so long it is watched whether the caller still waits."""
+T = TypeVar("T")
 
 _bearer = HTTPBearer(auto_error=False, description="An API key; asked for when the service has any configured.")
 
@@ -31,6 +39,21 @@ async def the_service(request: Request) -> Service:
 
 Parts = Annotated[Service, Depends(the_service)]
 ModelId = Annotated[str, Path(json_schema_extra={"pattern": MODEL_ID, "maxLength": 64})]
+
+
+MaxSeconds = Annotated[
+    float | None,
+    Query(
+        gt=0,
+        le=86_400,
+        description="Time until the answer has to be there, waiting included; past it nothing is changed.",
+    ),
+]
+
+
+def within(seconds: float | None) -> Solve:
+    """A solve that has to be done within so many seconds from now; None: the service's own limit is all."""
+    return Solve() if seconds is None else Solve(until=time.monotonic() + seconds)
 
 
 def scope(needed: str) -> Dependency:
@@ -55,6 +78,37 @@ async def in_control(service: Service, call: Callable[[], Response]) -> Response
     """The response of a call that may wait for a disk or a lock, made by one of the control threads."""
     with service.control.place():
         return await service.control.run(call)
+
+
+async def awaited(request: Request, future: Future[T], solve: Solve, *, changes: bool = True) -> T:
+    """The result of what a model's writer was asked, however long that takes, as long as the caller waits for it.
+
+    When the caller leaves, what waits is taken out of the queue, and what only reads (``changes`` nothing) is ended.
+    Raises Withdrawn then, and TurnMissed if its turn does not come in the time that the caller gave.
+    """
+    answer = asyncio.wrap_future(future)
+    left = None
+    try:
+        await asyncio.wait([answer], timeout=SOON_SECONDS)
+        if not answer.done():
+            left = asyncio.ensure_future(_left(request))
+            await asyncio.wait([answer, left], timeout=solve.rest(), return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done() and future.cancel():
+                reason = "the model was busy for as long as the caller could wait; nothing was changed"
+                raise Withdrawn("the caller left before its turn came") if left.done() else TurnMissed(reason)
+            if left.done() and not changes:
+                solve.end(Withdrawn("the caller left"))
+        return await answer
+    finally:
+        future.cancel()
+        if left is not None:
+            left.cancel()
+
+
+async def _left(request: Request) -> None:
+    """Return when the caller has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def told(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
@@ -21,9 +20,11 @@ from service.parts import Service
 from service.path_jobs import asked_of
 from service.plots import MEDIA, Extension
 from service.routes.access import (
+    MaxSeconds,
     ModelId,
     Parts,
     answers,
+    awaited,
     image_answers,
     in_control,
     moment,
@@ -31,6 +32,7 @@ from service.routes.access import (
     scope,
     stream_answers,
     told,
+    within,
 )
 from service.routes.learn import IdempotencyKey
 from service.schemas import ApplyRequest, AssessmentRequest, OutlierPathRequest, PathRequest
@@ -178,13 +180,20 @@ async def cancel(job: JobId, service: Parts) -> Response:
     responses=answers(200, UpdateAnswer, "The live model has taken the result over."),
     openapi_extra=schema_content("ApplyRequest"),
 )
-async def apply(job: JobId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+async def apply(
+    job: JobId,
+    request: Request,
+    service: Parts,
+    idempotency_key: IdempotencyKey = None,
+    max_seconds: MaxSeconds = None,
+) -> Response:
     """Bring what a job found into its live model, as one logged update; 409 for kinds of which that makes no sense."""
+    solve = within(max_seconds)
     with service.control.place():
         chosen = parse_json(await read_body(request, service.settings), ApplyRequest)
         model, update = await service.control.run(service.jobs.update_of, job, chosen.choice)
-    reply = await asyncio.wrap_future(service.models().get(model).update(update, idempotency_key))
-    return replied(reply)
+    asked = service.models().get(model).update(update, idempotency_key, solve)
+    return replied(await awaited(request, asked, solve))
 
 
 async def _submitted(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
@@ -11,7 +10,8 @@ from starlette.responses import Response
 
 from service.answer_schemas import Certificate, Checkpoint, UpdateAnswer
 from service.bodies import NPZ, parse_update, read_body, schema_content
-from service.routes.access import ModelId, Parts, answers, replied, scope
+from service.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, replied, scope, within
+from service.turns import Solve
 
 router = APIRouter(tags=["learning"])
 
@@ -33,18 +33,23 @@ IdempotencyKey = Annotated[
     responses=answers(200, UpdateAnswer, "The update is applied, published, and as durable as it says."),
     openapi_extra=schema_content("UpdateRequest", NPZ),
 )
-async def update(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+async def update(
+    id: ModelId,
+    request: Request,
+    service: Parts,
+    idempotency_key: IdempotencyKey = None,
+    max_seconds: MaxSeconds = None,
+) -> Response:
     """Add, remove, correct and reweight examples and change C, along one path, whole or not at all.
 
     Besides JSON this reads an npz file with members `X`, `y`, `keys`, `weights`, `remove_keys`, `remove_oldest`,
     `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`, `decay`, `C`, each where it is needed.
     """
-    live = service.models().get(id)
+    solve, live = within(max_seconds), service.models().get(id)
     with service.workers.place():
         body = await read_body(request, service.settings)
         wanted = await service.workers.run(parse_update, body)
-    reply = await asyncio.wrap_future(live.update(wanted, idempotency_key))
-    return replied(reply)
+    return replied(await awaited(request, live.update(wanted, idempotency_key, solve), solve))
 
 
 @router.get(
@@ -53,9 +58,10 @@ async def update(id: ModelId, request: Request, service: Parts, idempotency_key:
     dependencies=[scope("read")],
     responses=answers(200, Certificate, "Recomputed from the data of the window."),
 )
-async def certificate(id: ModelId, service: Parts) -> Response:
+async def certificate(id: ModelId, request: Request, service: Parts, max_seconds: MaxSeconds = None) -> Response:
     """Recompute the duality gap and the violations from the window's data; waits for its turn behind updates."""
-    found = await asyncio.wrap_future(service.models().get(id).certificate())
+    solve = within(max_seconds)
+    found = await awaited(request, service.models().get(id).certificate(solve), solve, changes=False)
     return Response(to_json(found), media_type="application/json")
 
 
@@ -65,7 +71,7 @@ async def certificate(id: ModelId, service: Parts) -> Response:
     dependencies=[scope("learn")],
     responses=answers(200, Checkpoint, "The version is in a snapshot."),
 )
-async def checkpoint(id: ModelId, service: Parts) -> Response:
+async def checkpoint(id: ModelId, request: Request, service: Parts) -> Response:
     """Write a snapshot now; nothing acknowledged needs it, but a restart is quicker after it."""
-    found = await asyncio.wrap_future(service.models().get(id).checkpoint())
+    found = await awaited(request, service.models().get(id).checkpoint(), Solve())
     return Response(to_json(found), media_type="application/json")

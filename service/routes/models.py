@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
 
 from fastapi import APIRouter, Request
@@ -75,7 +76,10 @@ async def delete(id: ModelId, service: Parts) -> Response:
     """Delete a model and everything that is stored of it, its jobs too."""
     registry = service.models()
     with service.control.place():
-        await service.control.run(registry.delete, id)
+        deleted = await service.control.run(registry.delete, id)
+    await asyncio.wrap_future(deleted)
+    with service.control.place():
+        await service.control.run(registry.forget, id)
         await service.control.run(service.jobs.forget, id)
     return Response(status_code=204)
 

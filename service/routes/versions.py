@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import APIRouter, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
 from service.answer_schemas import RestoreAnswer, Versions
 from service.bodies import parse_json, read_body, schema_content
-from service.routes.access import ModelId, Parts, answers, replied, scope
+from service.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, replied, scope, within
 from service.routes.learn import IdempotencyKey
 from service.schemas import RestoreRequest
 
@@ -37,10 +35,15 @@ async def versions(id: ModelId, service: Parts) -> Response:
     responses=answers(200, RestoreAnswer, "A new version holds what the restored one held, as durable as it says."),
     openapi_extra=schema_content("RestoreRequest"),
 )
-async def restore(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+async def restore(
+    id: ModelId,
+    request: Request,
+    service: Parts,
+    idempotency_key: IdempotencyKey = None,
+    max_seconds: MaxSeconds = None,
+) -> Response:
     """Go back to a kept version, as a new version: examples, targets, weights and C are what they were then."""
-    live = service.models().get(id)
+    solve, live = within(max_seconds), service.models().get(id)
     with service.workers.place():
         wanted = parse_json(await read_body(request, service.settings), RestoreRequest)
-    reply = await asyncio.wrap_future(live.restore(wanted.version, idempotency_key))
-    return replied(reply)
+    return replied(await awaited(request, live.restore(wanted.version, idempotency_key, solve), solve))

@@ -30,6 +30,7 @@ from service.store import codec
 from service.store.base import Store
 from service.store.redis import RedisStore
 from service.store.sqlite import SqliteStore
+from service.turns import Turns
 from solvers import IncrementalSVC
 from solvers.errors import InvalidInput, SolverError
 from tests.contract.redis_server import RedisServer
@@ -73,7 +74,7 @@ class Machine(RuleBasedStateMachine):
     def alive(self, lease: Any) -> LiveModel:
         metrics = Metrics()
         source = Source(self.store, Health(metrics), metrics)
-        return LiveModel(SPEC, lease, Surroundings(self.settings, source, threading.BoundedSemaphore(1)))
+        return LiveModel(SPEC, lease, Surroundings(self.settings, source, Turns(1)))
 
     def reopen(self) -> None:
         """Another process starts on what is stored."""

@@ -23,6 +23,7 @@ from service.schemas import ModelSpec
 from service.settings import Settings
 from service.store.base import Lease, Store, StoreDamaged, StoreUnavailable
 from service.store.sqlite import SqliteStore
+from service.turns import Turns
 from solvers.errors import NotOptimal, NotPositiveSemidefinite
 
 SPEC = ModelSpec(id="m", C=10.0)
@@ -79,7 +80,7 @@ def alive(store: Store, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
     chosen = Settings(**{"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9} | settings)
-    return LiveModel(spec, lease, Surroundings(chosen, source, threading.BoundedSemaphore(1)))
+    return LiveModel(spec, lease, Surroundings(chosen, source, Turns(1)))
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ def test_updates_are_counted_until_they_took_long(store: FailingStore) -> None:
     for seconds, kept in ((4.0, None), (4.0, None), (4.0, 3), (4.0, 3), (11.0, 5)):
         live.update(batch(live.sample().version), None).result()
         live._checkpoints.note_change(seconds, 0)
-        live._checkpoints.keep_solution(live._state, newest(store))
+        live._checkpoints.keep_solution(live._state, newest(store), 0.0)
         found = store.solution("m")
         assert (found and found.sequence) == kept
     live.stop()

@@ -1,0 +1,220 @@
+"""Whose solve runs now: so many at once, the cheap before the hard, none for longer than it may.
+
+A solve that turns out long takes turns with others like it, and goes on each time from where it was; between two events
+it can also be ended, with its model as it was. So no update waits for the end of another model's hard one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+
+from solvers.interrupt import Interrupt, interruptible
+
+from service.errors import CutOff, NotSolved, OutOfTime, TurnMissed
+
+SHORT_SECONDS = 0.05
+"""A solve that has used less is short, and there is one place more for such."""
+SLICE_SECONDS = 0.2
+"""How long one that is not runs at least before another one like it takes its place."""
+TICK_SECONDS = 0.02
+"""Between two looks at what runs."""
+LINGER_SECONDS = 1.0
+"""For how long it is still looked when nothing runs, so that a stream of small updates need not begin it anew."""
+
+
+@dataclass(eq=False)
+class Solve:
+    """One solve: how long it may take, what it has taken, and whether it is still wanted.
+
+    Parameters
+    ----------
+    seconds : of solving, waiting not included, that it may take
+    until : the monotonic time by which it has to have ended, waiting included
+    """
+
+    seconds: float = inf
+    until: float = inf
+    used: float = 0.0
+    _since: float | None = field(default=None, init=False)
+    _came: float = field(default=0.0, init=False)
+    _ended: NotSolved | None = field(default=None, init=False)
+    _must_yield: bool = field(default=False, init=False)
+    _go: threading.Event | None = field(default=None, init=False)
+    _interrupt: Interrupt | None = field(default=None, init=False)
+
+    def end(self, error: NotSolved) -> None:
+        """Have it end soon, from any thread, with this error; the first one counts."""
+        self._ended = self._ended or error
+
+    def check(self) -> None:
+        """Raise NotSolved if it is not wanted any more, or has had its time."""
+        if (error := self.objection()) is not None:
+            raise error
+
+    def objection(self) -> NotSolved | None:
+        """What stands against going on; None if nothing does."""
+        now = time.monotonic()
+        if self._ended is not None:
+            return self._ended
+        if self.used_by(now) > self.seconds:
+            return OutOfTime(f"no optimum was reached within {self.seconds:g} s of solving; nothing was changed")
+        if now > self.until and self.used == 0.0 and self._since is None:
+            return TurnMissed("other solves took the time that was given; nothing was changed")
+        if now > self.until:
+            return OutOfTime("no optimum was reached by the time that was asked for; nothing was changed")
+        return None
+
+    def rest(self) -> float | None:
+        """Seconds until it has to have ended; None where no time was given."""
+        return None if self.until == inf else max(0.0, self.until - time.monotonic())
+
+    def used_by(self, now: float) -> float:
+        """Seconds that it has run until ``now``, a monotonic time."""
+        return self.used + (0.0 if self._since is None else now - self._since)
+
+
+class Turns:
+    """The places of solves; each runs in the thread that asks for its turn.
+
+    Parameters
+    ----------
+    at_once : hard solves that run at once; one more may, while it is short
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._lock = threading.Lock()
+        self._running: list[Solve] = []
+        self._waiting: list[Solve] = []
+        self._closed = False
+        self._wake = threading.Event()
+        self._ticker: threading.Thread | None = None
+
+    @contextmanager
+    def turn(self, solve: Solve) -> Iterator[None]:
+        """Solve inside, when there is a place; raises NotSolved inside when the solve is to end."""
+        self._take(solve)
+        try:
+            with interruptible(partial(self._heed, solve)) as solve._interrupt:
+                yield
+        finally:
+            with self._lock:
+                self._leave(solve)
+                self._admit()
+
+    def check_open(self) -> None:
+        """Raise CutOff once no solve is begun any more."""
+        if self._closed:
+            raise CutOff("the service stops; nothing was changed")
+
+    def close(self) -> None:
+        """End every solve that runs, waits or comes."""
+        self._closed = True
+        with self._lock:
+            for solve in [*self._running, *self._waiting]:
+                solve.end(CutOff("the service stopped while it solved this; nothing was changed"))
+
+    # In a solve's thread.
+
+    def _take(self, solve: Solve) -> None:
+        """Wait for a place; raises NotSolved."""
+        self.check_open()
+        solve.check()
+        with self._lock:
+            self._start_ticking()
+            solve._came = time.monotonic()
+            self._waiting.append(solve)
+            self._admit()
+            if solve._since is not None:
+                return
+            solve._go = threading.Event()
+        solve._go.wait()
+        if solve._since is None:  # it was woken because it is not to go on
+            solve.check()
+
+    def _heed(self, solve: Solve) -> None:
+        """What a solve does when it was asked to: end, or let others go first."""
+        solve.check()
+        with self._lock:
+            if not solve._must_yield:
+                return
+            self._leave(solve)
+        self._take(solve)
+
+    # Under the lock.
+
+    def _leave(self, solve: Solve) -> None:
+        if solve._since is not None:
+            solve.used = solve.used_by(time.monotonic())
+            solve._since, solve._must_yield = None, False
+            self._running.remove(solve)
+
+    def _admit(self) -> None:
+        """Let those who wait run as far as there are places: the short ones first, then who came first."""
+        if not self._waiting:
+            return
+        now = time.monotonic()
+        for solve in sorted(self._waiting, key=lambda waiting: (_is_long(waiting, now), waiting._came)):
+            long = sum(_is_long(running, now) for running in self._running)
+            if len(self._running) > self._at_once or (_is_long(solve, now) and long >= self._at_once):
+                return
+            self._waiting.remove(solve)
+            self._running.append(solve)
+            solve._since = now
+            if solve._go is not None:
+                solve._go.set()
+                solve._go = None
+
+    def _start_ticking(self) -> None:
+        if self._ticker is None:
+            self._ticker = threading.Thread(target=self._tick, name="turns", daemon=True)
+            self._ticker.start()
+        if not self._wake.is_set():
+            self._wake.set()
+
+    # In the ticker's thread.
+
+    def _tick(self) -> None:
+        idle_since = time.monotonic()
+        while True:
+            self._wake.wait()
+            time.sleep(TICK_SECONDS)
+            with self._lock:
+                self._look()
+                now = time.monotonic()
+                if self._running or self._waiting:
+                    idle_since = now
+                elif now - idle_since > LINGER_SECONDS:
+                    self._wake.clear()
+
+    def _look(self) -> None:
+        """Ask those who are to end, or to let others go first, to do so."""
+        for solve in self._to_yield():
+            solve._must_yield = True
+        for solve in self._running:
+            if (solve._must_yield or solve.objection() is not None) and solve._interrupt is not None:
+                solve._interrupt.ask()
+        for solve in [solve for solve in self._waiting if solve.objection() is not None]:
+            self._waiting.remove(solve)
+            if solve._go is not None:
+                solve._go.set()
+                solve._go = None
+
+    def _to_yield(self) -> list[Solve]:
+        """The newest of the long ones that are too many, or the oldest when another like it waits."""
+        now = time.monotonic()
+        long = sorted((solve for solve in self._running if _is_long(solve, now)), key=lambda solve: solve._since or now)
+        if len(long) > self._at_once:
+            return long[self._at_once :]
+        has_run = bool(long) and now - (long[0]._since or now) >= SLICE_SECONDS
+        return long[:1] if has_run and any(_is_long(solve, now) for solve in self._waiting) else []
+
+
+def _is_long(solve: Solve, now: float) -> bool:
+    return solve.used_by(now) >= SHORT_SECONDS
