@@ -84,6 +84,7 @@ class Client:
         decay: float | None = None,
         C: float | None = None,
         idempotency_key: str | None = None,
+        max_seconds: float | None = None,
     ) -> dict[str, Any]:
         """Change a model's window along one path, whole or not at all.
 
@@ -95,6 +96,7 @@ class Client:
         relabel, reweight : target and weight by key, for examples that stay
         decay : multiplies the weights of all other examples that stay
         C : from now on the model's C
+        max_seconds : until the answer has to be there; past it nothing is changed, and ServiceProblem says so
         """
         body: dict[str, Any] = {name: value for name, value in (("decay", decay), ("C", C)) if value is not None}
         if X is not None:
@@ -107,7 +109,8 @@ class Client:
         if reweight is not None:
             body["reweight"] = {"keys": list(reweight), "weights": _listed(list(reweight.values()))}
         headers = {"idempotency-key": idempotency_key or uuid.uuid4().hex}
-        return self._json("POST", f"/models/{id}/update", body=body, headers=headers)
+        params = {} if max_seconds is None else {"max_seconds": max_seconds}
+        return self._json("POST", f"/models/{id}/update", body=body, headers=headers, params=params)
 
     def predict(self, id: str, X: ArrayLike) -> dict[str, Any]:
         """Predict rows X (m, d): ``version``, ``decision`` (m), ``prediction`` (m)."""

@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from solvers.interrupt import Interrupt, interruptible
-
 from service.commands import Update
 from service.errors import (
     INTERNAL,
@@ -38,6 +36,7 @@ from service.model import ModelCopy
 from service.plots import Extension
 from service.store.base import StoreError
 from solvers.errors import Cancelled
+from solvers.interrupt import Interrupt, interruptible
 
 log = logging.getLogger(__name__)
 

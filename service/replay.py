@@ -43,8 +43,8 @@ FORESEEN = (SolverError, StoreError, NotSolved, MemoryError, OSError)
 class Patience:
     """How long a replay may solve: the ``whole`` of it, the last updates ``together``, and the ``newest`` alone.
 
-    If it ``sets_aside``, the newest update is, when its time is over and nobody was told of it; otherwise OutOfTime ends
-    the replay.
+    If it ``sets_aside``, the newest update is, when its time is over and nobody was told of it; otherwise OutOfTime
+    ends the replay.
     """
 
     whole: Solve

@@ -36,6 +36,8 @@ UNREADY_SECONDS = 2.0
 """From the moment that Redis is away until readiness must be false."""
 WORKING_SECONDS = 5.0
 """From the moment that it is back until an update must be acknowledged."""
+IMPATIENT = 0.4
+"""How often an update is sent with too little time first."""
 _WINDOW_UPDATES = 6
 
 
@@ -46,6 +48,7 @@ class Tally:
     name: str
     cycles: int = 0
     acknowledged: int = 0
+    given_up: int = 0
     lost: int = 0
     duplicated: int = 0
     different: int = 0
@@ -60,14 +63,14 @@ class Tally:
         """One row of the report."""
         times = np.array(self.recovery or [0.0])
         return (
-            f"{self.name:<24}{self.cycles:>8}{self.acknowledged:>14}{self.lost:>7}{self.duplicated:>12}"
+            f"{self.name:<24}{self.cycles:>8}{self.acknowledged:>14}{self.given_up:>10}{self.lost:>7}{self.duplicated:>12}"
             f"{self.different:>11}"
             f"{np.median(times):>10.2f} s{times.max():>8.2f} s"
         )
 
 
 HEADER = (
-    f"{'fault':<24}{'cycles':>8}{'acknowledged':>14}{'lost':>7}{'duplicated':>12}{'different':>11}"
+    f"{'fault':<24}{'cycles':>8}{'acknowledged':>14}{'given up':>10}{'lost':>7}{'duplicated':>12}{'different':>11}"
     f"{'recovery':>12}{'worst':>10}"
 )
 
@@ -91,8 +94,25 @@ def compare_whole(http: httpx.Client, tally: Tally) -> None:
     tally.different += not (same and gap <= 1e-8)
 
 
-def acknowledge(http: httpx.Client, tally: Tally) -> None:
-    """Send the next update until it is answered."""
+def be_impatient(http: httpx.Client, tally: Tally, rng: random.Random) -> None:
+    """Send the next update with too little time, or leave before its answer comes; it is sent again."""
+    seconds = rng.uniform(0.001, 0.06)
+    try:
+        if rng.random() < 0.5:
+            answer = send(http, tally.acknowledged, params={"max_seconds": seconds})
+            if answer.status_code not in (200, 422, 429, 503):
+                raise RuntimeError(f"update {tally.acknowledged} was answered {answer.status_code}: {answer.text}")
+            tally.given_up += answer.status_code != 200
+        else:
+            send(http, tally.acknowledged, timeout=seconds)
+    except httpx.TimeoutException:
+        tally.given_up += 1
+
+
+def acknowledge(http: httpx.Client, tally: Tally, rng: random.Random | None = None) -> None:
+    """Send the next update until it is answered; with ``rng`` it is given up on some times first."""
+    while rng is not None and rng.random() < IMPATIENT:
+        be_impatient(http, tally, rng)
     end = time.monotonic() + PATIENCE
     while (answer := send(http, tally.acknowledged)).status_code != 200:
         if answer.status_code not in (429, 503) or time.monotonic() > end:
@@ -112,7 +132,10 @@ def crash_at(rng: random.Random, cycle: int, snapshot_updates: int) -> str:
 
 
 def kill_service(directory: Path, cycles: int, seed: int, **settings: object) -> Tally:
-    """Kill -9 the service at each of its named points in turn; measured from its start until it is ready."""
+    """Kill -9 the service at each of its named points in turn; measured from its start until it is ready.
+
+    Some updates are given too little time at first, or their client leaves.
+    """
     tally = Tally("service, " + ("Redis" if "redis_url" in settings else "SQLite"))
     rng = random.Random(f"{tally.name} {seed}")
     for cycle in range(cycles + 1):
@@ -121,6 +144,7 @@ def kill_service(directory: Path, cycles: int, seed: int, **settings: object) ->
         solution_seconds = 1e-9 if point.startswith(SOLUTION_POINTS) else rng.choice([1e-9, 0.05])
         chosen = settings | {"snapshot_updates": snapshot_updates, "solution_seconds": solution_seconds}
         service = ServiceProcess(directory, None, crash_at=point, **chosen)
+        service.module = "tests.faults.slow_updates"
         start = time.monotonic()
         with service, service.http() as http:
             if cycle == 0:
@@ -129,7 +153,7 @@ def kill_service(directory: Path, cycles: int, seed: int, **settings: object) ->
                 tally.recovery.append(time.monotonic() - start)
                 compare(http, tally)
             if cycle < cycles:
-                _send_until_it_dies(http, tally)
+                _send_until_it_dies(http, tally, rng)
                 tally.cycles += 1
             else:
                 acknowledge(http, tally)
@@ -138,13 +162,13 @@ def kill_service(directory: Path, cycles: int, seed: int, **settings: object) ->
     return tally
 
 
-def _send_until_it_dies(http: httpx.Client, tally: Tally) -> None:
+def _send_until_it_dies(http: httpx.Client, tally: Tally, rng: random.Random) -> None:
     """Compare the whole model once the update under way at the crash is answered; go on until the service is gone."""
     try:
-        acknowledge(http, tally)
+        acknowledge(http, tally, rng)
         compare_whole(http, tally)
         for _ in range(20):
-            acknowledge(http, tally)
+            acknowledge(http, tally, rng)
     except httpx.TransportError:
         return
     raise RuntimeError("the service did not die")

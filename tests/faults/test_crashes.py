@@ -25,8 +25,9 @@ def batch(number: int) -> dict[str, Any]:
     return {"add": {"X": X, "y": y, "keys": [f"{number}-{row}" for row in range(10)]}}
 
 
-def send(http: httpx.Client, number: int) -> httpx.Response:
-    return http.post("/models/m/update", json=batch(number), headers={"Idempotency-Key": f"update-{number}"})
+def send(http: httpx.Client, number: int, **options: Any) -> httpx.Response:
+    headers = {"Idempotency-Key": f"update-{number}"}
+    return http.post("/models/m/update", json=batch(number), headers=headers, **options)
 
 
 def trained_from_nothing(numbers: list[int]) -> Any:

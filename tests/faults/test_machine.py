@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path

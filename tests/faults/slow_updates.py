@@ -1,0 +1,33 @@
+"""The service with solves that take a few hundredths of a second more, in which they can be ended."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from typing import Any
+
+from service.cli import main
+from solvers.interrupt import check
+from solvers.live_estimator import LiveEstimator
+
+MOST_SECONDS = 0.04
+_update = LiveEstimator.update
+
+
+def update(model: LiveEstimator, *arguments: Any, **options: Any) -> Any:
+    """Take some time first."""
+    _wait()
+    return _update(model, *arguments, **options)
+
+
+def _wait() -> None:
+    end = time.monotonic() + random.uniform(0.0, MOST_SECONDS)
+    while time.monotonic() < end:
+        check()
+        time.sleep(0.001)
+
+
+if __name__ == "__main__":
+    LiveEstimator.update = update  # type: ignore[assignment, method-assign]
+    sys.exit(main(["serve"]))
