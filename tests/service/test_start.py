@@ -97,6 +97,19 @@ def test_a_start_says_what_it_waits_for(tmp_path: Path) -> None:
         assert "the solvers are loaded, after" in process.errors
 
 
+def test_a_stop_does_not_wait_for_the_compiler(tmp_path: Path) -> None:
+    """No solver is ever compiled here."""
+    process = ServiceProcess(tmp_path)
+    process.module = "tests.service.held_warm_up"
+    process.launch()
+    end = time.monotonic() + START_SECONDS
+    while "loading the solvers" not in process.errors:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert process.stop() == 0
+    assert "Traceback" not in process.errors
+
+
 def said(url: str) -> tuple[int, str]:
     """The status of an answer, and its detail."""
     try:
