@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
-from service import arrays, commands
+from service import arrays, commands, npz
 from service.arrays import Key, Matrix
 from service.errors import BodyTimeout, BodyTooLarge, MalformedBody, UnsupportedMedia
 from service.fields import check_weights
@@ -87,9 +87,9 @@ def parse_json(body: Body, schema: type[M]) -> M:
 def parse_predict(body: Body) -> Matrix:
     """Rows to predict: JSON ``{"X": ...}``, an npy array, or an npz file with ``X``."""
     if body.media == NPY:
-        return arrays.check_matrix(arrays.npy_array(body.data, "X"))
+        return arrays.check_matrix(npz.npy_array(body.data, "X"))
     if body.media == NPZ:
-        return arrays.check_matrix(_member(arrays.npz_arrays(body.data, frozenset({"X"}), body.limit), "X"))
+        return arrays.check_matrix(_member(npz.npz_arrays(body.data, frozenset({"X"}), body.limit), "X"))
     X: Matrix = parse_json(body, PredictRequest).X
     return X
 
@@ -99,7 +99,7 @@ def parse_update(body: Body) -> commands.Update:
     if body.media == NPY:
         raise UnsupportedMedia(f"one npy array cannot hold an update; send {NPZ} with X and y")
     if body.media == NPZ:
-        return _update_from(arrays.npz_arrays(body.data, UPDATE_MEMBERS, body.limit))
+        return _update_from(npz.npz_arrays(body.data, UPDATE_MEMBERS, body.limit))
     return parse_json(body, UpdateRequest).command()
 
 
