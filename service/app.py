@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
 from service import problems
+from service.body_memory import BodyMemory
 from service.observe import HttpMetrics
 from service.openapi import describe
 from service.parts import Service
@@ -51,7 +52,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         """Restore and watch while the application runs; close the service after it."""
-        watches = (parts.watch_store(), parts.take_models_over())
+        watches = (parts.watch_store(), parts.take_models_over(), parts.give_memory_back())
         tasks = [asyncio.create_task(restore()), *map(asyncio.create_task, watches)]
         yield
         for task in tasks[1:]:
@@ -72,5 +73,6 @@ def create_app(
     problems.install(app)
     describe(app, secured=bool(parts.keys))
     app.add_middleware(problems.CutOffs, stopping=lambda: parts.health.is_stopping)
+    app.add_middleware(BodyMemory, budget=parts.budget)
     app.add_middleware(HttpMetrics, metrics=parts.metrics)
     return app

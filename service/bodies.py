@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,10 +13,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
-from service import arrays, commands, npz
+from service import arrays, commands, json_bounds, npz
 from service.arrays import Key, Matrix
 from service.errors import BodyTimeout, BodyTooLarge, MalformedBody, UnsupportedMedia
 from service.fields import check_weights
+from service.memory import Budget
 from service.schemas import PredictRequest, UpdateRequest
 from service.settings import Settings
 from solvers.errors import InvalidInput
@@ -33,11 +36,20 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Body:
-    """The bytes of a request, what they are, and how large they may become when unpacked."""
+    """The bytes of a request, what they are, and what bounds what becomes of them.
+
+    Parameters
+    ----------
+    limit : bytes that arrays may have when unpacked
+    most_rows : rows or keys that any list in it may have
+    budget : what the memory for parsing it is taken from
+    """
 
     data: bytes
     media: str
     limit: int
+    most_rows: int
+    budget: Budget
 
 
 async def read_body(request: Request, settings: Settings) -> Body:
@@ -59,7 +71,8 @@ async def read_body(request: Request, settings: Settings) -> Body:
         raise BodyTimeout(f"the body did not arrive within {settings.body_seconds:g} s") from None
     except ClientDisconnect:
         raise MalformedBody("the client left before the body was whole") from None
-    return Body(b"".join(chunks), MEDIA[media], limit)
+    most_rows = max(settings.max_examples, settings.max_predict_rows)
+    return Body(b"".join(chunks), MEDIA[media], limit, most_rows, request.app.state.service.budget)
 
 
 async def _gather(request: Request, chunks: list[bytes], limit: int) -> None:
@@ -75,8 +88,10 @@ def parse_json(body: Body, schema: type[M]) -> M:
     """The body as ``schema``; raises MalformedBody, UnsupportedMedia or ValidationError."""
     if body.media != JSON:
         raise UnsupportedMedia(f"this call reads {JSON}")
+    shape = json_bounds.check(body.data, body.most_rows)
     try:
-        return schema.model_validate_json(body.data)
+        with body.budget.holding("bodies", shape.parsed_bytes(len(body.data))):
+            return schema.model_validate_json(body.data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["type"] == "json_invalid":
@@ -87,9 +102,11 @@ def parse_json(body: Body, schema: type[M]) -> M:
 def parse_predict(body: Body) -> Matrix:
     """Rows to predict: JSON ``{"X": ...}``, an npy array, or an npz file with ``X``."""
     if body.media == NPY:
-        return arrays.check_matrix(npz.npy_array(body.data, "X"))
+        with body.budget.holding("bodies", npz.READING * len(body.data)):
+            return arrays.check_matrix(npz.npy_array(body.data, "X"))
     if body.media == NPZ:
-        return arrays.check_matrix(_member(npz.npz_arrays(body.data, frozenset({"X"}), body.limit), "X"))
+        with _unpacked(body, frozenset({"X"})) as found:
+            return arrays.check_matrix(_member(found, "X"))
     X: Matrix = parse_json(body, PredictRequest).X
     return X
 
@@ -99,8 +116,17 @@ def parse_update(body: Body) -> commands.Update:
     if body.media == NPY:
         raise UnsupportedMedia(f"one npy array cannot hold an update; send {NPZ} with X and y")
     if body.media == NPZ:
-        return _update_from(npz.npz_arrays(body.data, UPDATE_MEMBERS, body.limit))
+        with _unpacked(body, UPDATE_MEMBERS) as found:
+            return _update_from(found)
     return parse_json(body, UpdateRequest).command()
+
+
+@contextmanager
+def _unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[Any]]]:
+    """The arrays of an npz file, with memory for them and for what is made of them inside."""
+    needed = npz.READING * min(body.limit, npz.declared_bytes(body.data))
+    with body.budget.holding("bodies", needed):
+        yield npz.npz_arrays(body.data, allowed, body.limit)
 
 
 def _update_from(found: dict[str, NDArray[Any]]) -> commands.Update:

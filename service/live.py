@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,10 +22,19 @@ from service.answer_schemas import ServingState
 from service.arrays import Matrix
 from service.checkpoints import Checkpoints, Due
 from service.commands import Update
-from service.errors import EmptyModel, IdempotencyConflict, ModelUnavailable, QueueFull, UnknownModel
+from service.errors import (
+    EmptyModel,
+    IdempotencyConflict,
+    ModelUnavailable,
+    OutOfMemory,
+    QueueFull,
+    UnknownModel,
+)
 from service.journal import Journal, Source
+from service.memory import Budget
 from service.metrics import ModelSample
 from service.model import ModelCopy, Outcome
+from service.model_memory import ModelMemory
 from service.published import Prediction, Published
 from service.recovery import Recovered, recover
 from service.schemas import ModelSpec
@@ -55,6 +64,7 @@ class Surroundings:
     settings: Settings
     source: Source
     solves: threading.BoundedSemaphore
+    budget: Budget = field(default_factory=Budget)
 
 
 class LiveModel:
@@ -70,6 +80,7 @@ class LiveModel:
         window = spec.window
         self._limits = Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
         self._journal = Journal(around.source, lease, settings.idempotency_keep)
+        self._memory = ModelMemory(around.budget, self.id, settings.cache_mb)
         self._deleted = False
         self._is_broken = False
         self.recovered = self._recover()
@@ -83,7 +94,8 @@ class LiveModel:
     def predict(self, X: Matrix) -> Prediction:
         """Decide rows X (m, d) by the newest version; raises EmptyModel or InvalidInput."""
         seen = self.published
-        decision, prediction = seen.decide(self.spec, X, self._around.settings.max_predict_rows)
+        seen.check(self.spec, X, self._around.settings.max_predict_rows)
+        decision, prediction = seen.decide(self.spec, X)
         self._metrics.predictions.labels(self.spec.task).inc(len(decision))
         return Prediction(seen.version, decision, prediction, self.stale)
 
@@ -96,6 +108,15 @@ class LiveModel:
     def state(self) -> ServingState:
         """``live``, or ``fenced`` or ``behind`` when it is read-only."""
         return "fenced" if self._journal.fenced else "behind" if self._journal.behind else "live"
+
+    @property
+    def cache_mb(self) -> int:
+        """Megabytes that kernel rows may take."""
+        return self._around.settings.cache_mb
+
+    def memory(self) -> int:
+        """Bytes of the memory budget that the model holds."""
+        return self._memory.size
 
     @property
     def known(self) -> int:
@@ -169,6 +190,7 @@ class LiveModel:
     def stop(self) -> None:
         """Let the queue run empty, end the writer, write a snapshot if anything changed, and let go of the model."""
         self._writer.stop()
+        self._memory.release()
         if self._deleted or self.state != "live" or not self._around.source.health.store_up:
             return
         if self._checkpoints.has_changes:
@@ -183,7 +205,7 @@ class LiveModel:
         start = time.perf_counter()
         try:
             reply = call()
-        except (SolverError, IdempotencyConflict):
+        except (SolverError, IdempotencyConflict, OutOfMemory):
             count.labels(task, "refused").inc()
             raise
         except Exception:
@@ -200,7 +222,9 @@ class LiveModel:
         if request is not None and (earlier := self._journal.recall(request, digest)) is not None:
             return Reply(earlier, replayed=True)
         check_update(self.spec, update)
-        return self._execute(self._state.window.plan(update, self._limits, time.time(), request), digest)
+        command = self._state.window.plan(update, self._limits, time.time(), request)
+        with self._memory.growing(self._state, command):
+            return self._execute(command, digest)
 
     def _restore(self, version: int, request: str | None) -> Reply:
         self._check_open()
@@ -210,7 +234,8 @@ class LiveModel:
         source, cache_mb = self._around.source, self._around.settings.cache_mb
         with self._around.solves, source.health.store_call("load"):
             found = state_at(source.store, self.spec, cache_mb, self.id, version)
-        return self._execute(Restoration(version, found.encode(), request, time.time()), digest)
+        with self._memory.growing(self._state, found):
+            return self._execute(Restoration(version, found.encode(), request, time.time()), digest)
 
     def _execute(self, entry: Entry, digest: bytes) -> Reply:
         """Log, then apply, then publish; all or nothing."""
@@ -311,6 +336,7 @@ class LiveModel:
         self._check_open()
         self._journal.delete()
         self._deleted = True
+        self._memory.release()
         self._checkpoints.forget()
 
     def _check_open(self) -> None:
@@ -331,5 +357,6 @@ class LiveModel:
     def _recover(self) -> Recovered:
         found = recover(self._around.source, self._journal.lease, self.spec, self._around.settings.cache_mb)
         self._state = found.state
+        self._memory.restored(found.state)
         self._journal.known = found.state.sequence
         return found

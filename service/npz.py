@@ -25,6 +25,8 @@ MOST_HEADER = 4096
 """Bytes of an npy file that hold its header; numpy writes 128."""
 MOST_DIRECTORY = 8192
 """Bytes of the directory of an npz file; twelve members need about 800."""
+READING = 10
+"""Memory that reading takes, in bytes of what is read: one of it, one of the array, and eight for each as float64."""
 END = struct.Struct("<4s4H2LH")
 """The end of a zip file: signature, four numbers of disks and members, size and place of the directory, comment."""
 

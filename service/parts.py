@@ -22,6 +22,8 @@ from service.job_files import JobFiles
 from service.jobs import JobLimits, Jobs
 from service.journal import Source
 from service.live import Surroundings
+from service.machine import give_back, resident_bytes
+from service.memory import MEGABYTE, Budget
 from service.metrics import Metrics
 from service.pools import Pool
 from service.registry import Registry
@@ -38,6 +40,10 @@ PING_SECONDS = 0.5
 """Between two questions to the store whether it is there."""
 
 
+TRIM_SECONDS = 1.0
+"""Between two looks whether large requests have left memory behind."""
+LARGE = 4 * MEGABYTE
+"""What one of them takes at least."""
 TAKE_OVERS = 5
 """Looks for models to take over while one lease lasts."""
 ASIDE = 19
@@ -83,10 +89,13 @@ class Service:
         self.metrics = Metrics()
         self.health = Health(self.metrics, settings.lease_seconds)
         source = Source(self.store, self.health, self.metrics)
-        self.registry = Registry(Surroundings(settings, source, threading.BoundedSemaphore(settings.solves)))
+        self.budget = Budget(settings.memory_mb * MEGABYTE)
+        self.metrics.watch_memory(self.budget)
+        solves = threading.BoundedSemaphore(settings.solves)
+        self.registry = Registry(Surroundings(settings, source, solves, self.budget))
         self.metrics.watch(self.registry.samples, settings.metrics_models)
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
-        self.jobs = Jobs(JobFiles(settings.data_dir / "jobs"), limits, self.metrics)
+        self.jobs = Jobs(JobFiles(settings.data_dir / "jobs"), limits, self.metrics, budget=self.budget)
         self.metrics.watch_jobs(self.jobs.counts)
         self.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
@@ -130,6 +139,7 @@ class Service:
         for pool in self._pools():
             pool.start()
         self.health.ask_store(self.store)
+        self.budget.rest_on(resident_bytes())
         gc.freeze()  # what lives from here to the end need not be walked by every collection
         gc.enable()
         self.health.restored()
@@ -140,6 +150,13 @@ class Service:
         while True:
             await asyncio.sleep(PING_SECONDS)
             await asyncio.to_thread(self._ask_store)
+
+    async def give_memory_back(self) -> None:
+        """Keep giving back to the system what large requests have left behind."""
+        while True:
+            await asyncio.sleep(TRIM_SECONDS)
+            if self.budget.largest_given() >= LARGE:
+                await asyncio.to_thread(give_back)
 
     def _ask_store(self) -> None:
         with suppress(StoreError):  # health knows

@@ -270,6 +270,10 @@ class Examples(Request):
     y: Targets | None = None
     weights: Weights | None = None
 
+    def memory(self) -> int:
+        """Bytes that they take."""
+        return int(sum(array.nbytes for array in (self.X, self.y, self.weights) if array is not None))
+
 
 class PathRequest(Request):
     """The regularization path of a model's window, or of other data with the model's kernel."""

@@ -43,7 +43,8 @@ async def update(id: ModelId, request: Request, service: Parts, idempotency_key:
     with service.workers.place():
         body = await read_body(request, service.settings)
         wanted = await service.workers.run(parse_update, body)
-    reply = await asyncio.wrap_future(live.update(wanted, idempotency_key))
+    with service.budget.holding("updates", wanted.memory()):
+        reply = await asyncio.wrap_future(live.update(wanted, idempotency_key))
     return replied(reply)
 
 
