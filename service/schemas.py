@@ -8,7 +8,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validato
 
 from service import commands
 from service.commands import NOTHING
-from service.fields import MODEL_ID, Cost, Decay, Gamma, Keys, Matrix, Targets, Weights
+from service.fields import MODEL_ID, Cost, Decay, Gamma, Keys, Matrix, Name, Number, Targets, Weights
 from solvers.errors import InvalidInput
 
 TASK_PARAMETERS: dict[str, dict[str, Any]] = {
@@ -327,7 +327,7 @@ class OutlierPathRequest(Request):
 class ApplyRequest(Request):
     """What to apply of a job's result, as its kind says."""
 
-    choice: dict[str, Any] = Field(default_factory=dict)
+    choice: dict[Name, Number] = Field(default_factory=dict, max_length=8)
 
 
 class RestoreRequest(Request):

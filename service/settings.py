@@ -25,7 +25,7 @@ def _default_memory_mb() -> int:
     return max(LEAST_MEMORY_MB, memory_bytes() * 3 // 4 // 2**20)
 
 
-LEAST_MEMORY_MB = 256
+LEAST_MEMORY_MB = 512
 """Less does not hold the service itself with a small model and one request."""
 _DEFAULTS = {"solves": "cores - 1", "memory_mb": "3/4 of memory"}
 """How defaults are told that depend on the machine."""
