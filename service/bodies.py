@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,10 +15,11 @@ from starlette.requests import ClientDisconnect
 
 from service import arrays, commands, json_bounds, npz
 from service.arrays import Key, Matrix
+from service.body_memory import COPIES
 from service.errors import BodyTimeout, BodyTooLarge, MalformedBody, UnsupportedMedia
 from service.fields import check_weights
 from service.memory import Budget
-from service.schemas import PredictRequest, UpdateRequest
+from service.schemas import MOST_OLDEST, PredictRequest, UpdateRequest
 from service.settings import Settings
 from solvers.errors import InvalidInput
 
@@ -50,6 +51,10 @@ class Body:
     limit: int
     most_rows: int
     budget: Budget
+
+    def memory(self, size: int) -> AbstractContextManager[None]:
+        """Hold what parsing takes, beside the bytes themselves; raises BodyTooLarge or MemoryBusy."""
+        return self.budget.holding("bodies", size, COPIES * len(self.data))
 
 
 async def read_body(request: Request, settings: Settings) -> Body:
@@ -90,7 +95,7 @@ def parse_json(body: Body, schema: type[M]) -> M:
         raise UnsupportedMedia(f"this call reads {JSON}")
     shape = json_bounds.check(body.data, body.most_rows)
     try:
-        with body.budget.holding("bodies", shape.parsed_bytes(len(body.data))):
+        with body.memory(shape.parsed_bytes(len(body.data))):
             return schema.model_validate_json(body.data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -102,7 +107,7 @@ def parse_json(body: Body, schema: type[M]) -> M:
 def parse_predict(body: Body) -> Matrix:
     """Rows to predict: JSON ``{"X": ...}``, an npy array, or an npz file with ``X``."""
     if body.media == NPY:
-        with body.budget.holding("bodies", npz.READING * len(body.data)):
+        with body.memory(npz.READING * len(body.data)):
             return arrays.check_matrix(npz.npy_array(body.data, "X"))
     if body.media == NPZ:
         with _unpacked(body, frozenset({"X"})) as found:
@@ -124,8 +129,7 @@ def parse_update(body: Body) -> commands.Update:
 @contextmanager
 def _unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[Any]]]:
     """The arrays of an npz file, with memory for them and for what is made of them inside."""
-    needed = npz.READING * min(body.limit, npz.declared_bytes(body.data))
-    with body.budget.holding("bodies", needed):
+    with body.memory(npz.READING * min(body.limit, npz.declared_bytes(body.data))):
         yield npz.npz_arrays(body.data, allowed, body.limit)
 
 
@@ -157,8 +161,8 @@ def _removal_from(found: dict[str, NDArray[Any]]) -> commands.Removal | None:
     if "remove_oldest" not in found:
         return None
     count = found["remove_oldest"]
-    if count.size != 1 or count.dtype.kind not in "iu" or int(count.reshape(())) < 1:
-        raise InvalidInput("must be one integer that is at least 1", field="remove_oldest")
+    if count.size != 1 or count.dtype.kind not in "iu" or not 1 <= int(count.reshape(())) <= MOST_OLDEST:
+        raise InvalidInput(f"must be one integer from 1 to {MOST_OLDEST}", field="remove_oldest")
     return commands.Removal(oldest=int(count.reshape(())))
 
 

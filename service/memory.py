@@ -49,10 +49,13 @@ class Budget:
         with self._lock:
             self._check(kind, size)
 
-    def take(self, kind: Kind, size: int) -> None:
-        """Hold ``size`` bytes more; raises BodyTooLarge, MemoryBusy or OutOfMemory if they do not fit."""
+    def take(self, kind: Kind, size: int, beside: int = 0) -> None:
+        """Hold ``size`` bytes more; raises BodyTooLarge, MemoryBusy or OutOfMemory if they do not fit.
+
+        ``beside`` is what the same request holds already: with that it is too large, or others are in its way.
+        """
         with self._lock:
-            self._check(kind, size)
+            self._check(kind, size, beside)
             self._held[kind] += size
 
     def give(self, kind: Kind, size: int) -> None:
@@ -63,9 +66,9 @@ class Budget:
                 self._transient_peak = max(self._transient_peak, size)
 
     @contextmanager
-    def holding(self, kind: Kind, size: int) -> Iterator[None]:
+    def holding(self, kind: Kind, size: int, beside: int = 0) -> Iterator[None]:
         """Hold ``size`` bytes inside; raises as :meth:`take`."""
-        self.take(kind, size)
+        self.take(kind, size, beside)
         try:
             yield
         finally:
@@ -105,14 +108,14 @@ class Budget:
         self._held["models"] += size - self._models.get(model, 0)
         self._models[model] = size
 
-    def _check(self, kind: Kind, size: int) -> None:
+    def _check(self, kind: Kind, size: int, beside: int = 0) -> None:
         """Raise unless ``size`` bytes more fit."""
         total = sum(self._held.values())
         if kind in LASTING:
             if total + size > (1.0 - RESERVED) * self.limit:
                 raise OutOfMemory(f"{_megabytes(size)} more are needed for {kind}; {self._told(total)}; {_WHAT_TO_DO}")
-        elif size > self.limit - self._held["base"]:
-            raise BodyTooLarge(f"it needs {_megabytes(size)} of memory; {self._told(total)}")
+        elif beside + size > self.limit - self._held["base"]:
+            raise BodyTooLarge(f"it needs {_megabytes(beside + size)} of memory; {self._told(total)}")
         elif total + size > self.limit:
             raise MemoryBusy(f"it needs {_megabytes(size)} of memory; {self._told(total)}")
 

@@ -23,6 +23,8 @@ LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
     "pinball": {"quantile": 0.5},
 }
 """The parameters of each loss of regression, with their defaults."""
+MOST_OLDEST = 10**9
+"""Examples that a removal may ask for."""
 SUPPORTED_TASKS = tuple(TASK_PARAMETERS)
 
 
@@ -153,7 +155,7 @@ class RemoveSpec(Request):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     keys: Keys | None = None
-    oldest: int | None = Field(default=None, ge=1, le=10**9)
+    oldest: int | None = Field(default=None, ge=1, le=MOST_OLDEST)
     older_than: AwareDatetime | None = Field(default=None, description="ISO 8601 with a UTC offset; none may match.")
 
     @model_validator(mode="after")
