@@ -20,16 +20,24 @@ LASTING = frozenset({"models", "jobs"})
 RESERVED = 0.1
 """Share of the budget that nothing lasting takes, so that full models still predict and forget."""
 MEGABYTE = 2**20
+SMALL = MEGABYTE
+"""What a request may always take, as places bound how many do: where some fill the memory, small ones are served."""
 
 
 class Budget:
     """So many bytes for the whole process; used from any thread.
 
-    Invariant: what is held is at most the limit, but for what :meth:`insist` takes.
+    Invariant: what is held is at most the limit, but for what :meth:`insist` takes and for small pieces of work.
+
+    Parameters
+    ----------
+    limit : bytes
+    small : bytes that a request may take whatever is held
     """
 
-    def __init__(self, limit: float = math.inf) -> None:
+    def __init__(self, limit: float = math.inf, small: int = SMALL) -> None:
         self.limit = limit
+        self._small = small
         self._lock = threading.Lock()
         self._held = dict.fromkeys(KINDS, 0)
         self._models: dict[object, int] = {}
@@ -39,10 +47,13 @@ class Budget:
         """Bytes by what they are held for."""
         return dict(self._held)
 
-    def rest_on(self, resident: int) -> None:
-        """Count what the process has in memory, beside its models, as its base."""
+    def rest_on(self, resident: int, least: int = 0) -> None:
+        """Count what the process has in memory, beside its models, as its base, and ``least`` bytes at any rate.
+
+        Models that were just restored have not taken yet all that they hold.
+        """
         with self._lock:
-            self._held["base"] = max(self._held["base"], resident - self._held["models"])
+            self._held["base"] = max(least, resident - self._held["models"])
 
     def check(self, kind: Kind, size: int) -> None:
         """Raise as :meth:`take`, and hold nothing."""
@@ -114,6 +125,8 @@ class Budget:
         if kind in LASTING:
             if total + size > (1.0 - RESERVED) * self.limit:
                 raise OutOfMemory(f"{_megabytes(size)} more are needed for {kind}; {self._told(total)}; {_WHAT_TO_DO}")
+        elif beside + size <= self._small:
+            return
         elif beside + size > self.limit - self._held["base"]:
             raise BodyTooLarge(f"it needs {_megabytes(beside + size)} of memory; {self._told(total)}")
         elif total + size > self.limit:

@@ -42,6 +42,8 @@ PING_SECONDS = 0.5
 
 TRIM_SECONDS = 1.0
 """Between two looks whether large requests have left memory behind."""
+LEAST_BASE = 300 * MEGABYTE
+"""What the service takes without any model: libraries and compiled code."""
 LARGE = 4 * MEGABYTE
 """What one of them takes at least."""
 TAKE_OVERS = 5
@@ -90,6 +92,7 @@ class Service:
         self.health = Health(self.metrics, settings.lease_seconds)
         source = Source(self.store, self.health, self.metrics)
         self.budget = Budget(settings.memory_mb * MEGABYTE)
+        self.budget.rest_on(resident_bytes(), LEAST_BASE)
         self.metrics.watch_memory(self.budget)
         solves = threading.BoundedSemaphore(settings.solves)
         self.registry = Registry(Surroundings(settings, source, solves, self.budget))
@@ -139,7 +142,7 @@ class Service:
         for pool in self._pools():
             pool.start()
         self.health.ask_store(self.store)
-        self.budget.rest_on(resident_bytes())
+        self.budget.rest_on(resident_bytes(), LEAST_BASE)
         gc.freeze()  # what lives from here to the end need not be walked by every collection
         gc.enable()
         self.health.restored()

@@ -24,7 +24,7 @@ SMALL_MB = 512
 
 
 def test_what_fits_never_what_fits_later_and_what_is_kept_have_names_of_their_own() -> None:
-    budget = Budget(100)
+    budget = Budget(100, small=0)
     budget.rest_on(20)
     budget.take("predictions", 50)
     with pytest.raises(BodyTooLarge):
@@ -42,7 +42,7 @@ def test_what_fits_never_what_fits_later_and_what_is_kept_have_names_of_their_ow
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS[3:]), st.integers(0, 60)), max_size=20))
 def test_what_is_held_is_within_the_limit_and_all_of_it_comes_back(work: list[tuple[Any, int]]) -> None:
-    budget, taken = Budget(100), []
+    budget, taken = Budget(100, small=0), []
     for kind, size in work:
         try:
             budget.take(kind, size)
@@ -53,6 +53,16 @@ def test_what_is_held_is_within_the_limit_and_all_of_it_comes_back(work: list[tu
     for kind, size in taken:
         budget.give(kind, size)
     assert set(budget.held().values()) == {0}
+
+
+def test_what_is_small_is_served_whatever_is_held() -> None:
+    budget = Budget(100, small=10)
+    budget.take("predictions", 100)
+    budget.take("bodies", 10)
+    with pytest.raises(MemoryBusy):
+        budget.take("bodies", 5, beside=6)
+    with pytest.raises(OutOfMemory):
+        budget.take("jobs", 1)
 
 
 def test_a_model_that_is_restored_is_held_whether_it_fits_or_not(caplog: pytest.LogCaptureFixture) -> None:
