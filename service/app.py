@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
 from service import problems
+from service.body_memory import BodyMemory
 from service.observe import HttpMetrics
 from service.openapi import describe
 from service.parts import Service
@@ -54,7 +55,8 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         """Restore and watch while the application runs; close the service after it."""
         threading.Thread(target=restore, name="restore", daemon=True).start()  # a stop does not wait for it
-        tasks = [asyncio.create_task(watch) for watch in (parts.watch_store(), parts.take_models_over())]
+        watches = (parts.watch_store(), parts.take_models_over(), parts.give_memory_back())
+        tasks = [asyncio.create_task(watch) for watch in watches]
         yield
         for task in tasks:
             task.cancel()
@@ -74,5 +76,6 @@ def create_app(
     problems.install(app)
     describe(app, secured=bool(parts.keys))
     app.add_middleware(problems.CutOffs, stopping=lambda: parts.health.is_stopping)
+    app.add_middleware(BodyMemory, budget=parts.budget)
     app.add_middleware(HttpMetrics, metrics=parts.metrics)
     return app

@@ -1,21 +1,14 @@
-"""Arrays from outside: JSON lists, ``.npy`` and ``.npz`` bytes, checked entry by entry. Nothing is unpickled."""
+"""Arrays from outside, as lists or as numpy has read them, checked entry by entry."""
 
 from __future__ import annotations
 
-import io
 import math
-import struct
 import sys
-import tokenize
-import zipfile
-import zlib
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from service.errors import BodyTooLarge, MalformedBody
 from solvers.errors import DuplicateKey, InvalidInput
 
 Matrix = NDArray[np.float64]
@@ -29,7 +22,6 @@ MAX_MAGNITUDE = 1e150
 """Entries are at most this large, so that squares of differences stay finite."""
 
 _NUMBERS = frozenset({int, float})
-_COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 def matrix(value: Any, field: str = "X") -> Matrix:
@@ -111,9 +103,8 @@ def check_matrix(X: NDArray[Any], field: str = "X") -> Matrix:
         raise InvalidInput(f"must have 2 dimensions, not {X.ndim}", field=field)
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise InvalidInput("must have at least one row and one column", field=field)
-    good = np.abs(X) <= MAX_MAGNITUDE
-    if not good.all():
-        row, column = (int(index) for index in np.argwhere(~good)[0])
+    if (place := _first_unusable(X)) is not None:
+        row, column = divmod(place, X.shape[1])
         raise InvalidInput(_unusable(X[row, column]), field=field, row=row, column=column)
     return X
 
@@ -125,11 +116,16 @@ def check_vector(v: NDArray[Any], field: str) -> Vector:
         raise InvalidInput(f"must have 1 dimension, not {v.ndim}", field=field)
     if v.size == 0:
         raise InvalidInput("must have at least one entry", field=field)
-    good = np.abs(v) <= MAX_MAGNITUDE
-    if not good.all():
-        row = int(np.flatnonzero(~good)[0])
+    if (row := _first_unusable(v)) is not None:
         raise InvalidInput(_unusable(v[row]), field=field, row=row)
     return v
+
+
+def _first_unusable(array: NDArray[np.float64]) -> int | None:
+    """The place of the first entry, row by row, that is too large or not finite; nothing is copied to find none."""
+    if array.max() <= MAX_MAGNITUDE and array.min() >= -MAX_MAGNITUDE:  # false for NaN
+        return None
+    return int(np.argmin(np.abs(array.reshape(-1)) <= MAX_MAGNITUDE))
 
 
 def _numeric(array: NDArray[Any], field: str) -> NDArray[np.float64]:
@@ -144,65 +140,6 @@ def _unusable(entry: float) -> str:
     if math.isinf(entry):
         return "is infinite"
     return f"is larger than {MAX_MAGNITUDE:g}"
-
-
-def npy_array(data: bytes, name: str) -> NDArray[Any]:
-    """The array in the bytes of a ``.npy`` file; its size must be what its header says."""
-    stream = io.BytesIO(data)
-    try:
-        version = npy.read_magic(stream)
-        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
-        shape, fortran, dtype = read(stream)
-    except (
-        ValueError,
-        KeyError,
-        SyntaxError,
-        EOFError,
-        TypeError,
-        tokenize.TokenError,
-        MemoryError,
-        RecursionError,
-    ) as error:
-        raise MalformedBody(f"{name} is not an npy array of version 1 or 2") from error
-    if dtype.kind not in "fiuU" or dtype.itemsize == 0:
-        raise InvalidInput(f"must hold numbers or strings, not {dtype}", field=name)
-    raw = stream.read()
-    if any(side < 0 for side in shape) or len(raw) != math.prod(shape) * dtype.itemsize:
-        raise MalformedBody(f"{name} does not hold as many bytes as its shape {shape} asks for")
-    try:
-        array = np.frombuffer(raw, dtype=dtype).reshape(shape, order="F" if fortran else "C")
-    except (ValueError, TypeError) as error:
-        raise MalformedBody(f"{name} has a shape that no array has: {error}") from error
-    return array.astype(array.dtype.newbyteorder("="))
-
-
-def npz_arrays(data: bytes, allowed: frozenset[str], limit: int) -> dict[str, NDArray[Any]]:
-    """The arrays in the bytes of an ``.npz`` file; unpacked they may have ``limit`` bytes together."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = archive.infolist()
-            names = [member.filename.removesuffix(".npy") for member in members]
-            unpacked = sum(member.file_size for member in members)
-            if unpacked <= limit and {member.compress_type for member in members} <= _COMPRESSIONS:
-                contents = [archive.read(member) for member in members[: len(allowed) + 1]]
-            else:
-                contents = None
-    except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, OSError, EOFError) as error:
-        raise MalformedBody(f"the body is not an npz file: {error}") from error
-    if unpacked > limit:
-        raise BodyTooLarge(f"the arrays have more than {limit} bytes when unpacked")
-    if contents is None:
-        raise MalformedBody("the members of the npz file are neither stored nor deflated")
-    _check_members(names, allowed)
-    return {name: npy_array(content, name) for name, content in zip(names, contents, strict=True)}
-
-
-def _check_members(names: list[str], allowed: frozenset[str]) -> None:
-    for name in names:
-        if name not in allowed:
-            raise InvalidInput(f"is not one of {', '.join(sorted(allowed))}", field=name[:64])
-        if names.count(name) > 1:
-            raise InvalidInput("stands twice in the file", field=name)
 
 
 def npy_keys(array: NDArray[Any], field: str) -> list[Key]:

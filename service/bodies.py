@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,11 +13,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
-from service import arrays, commands
+from service import arrays, commands, json_bounds, npz
 from service.arrays import Key, Matrix
+from service.body_memory import COPIES
 from service.errors import BodyTimeout, BodyTooLarge, MalformedBody, UnsupportedMedia
 from service.fields import check_weights
-from service.schemas import PredictRequest, UpdateRequest
+from service.memory import Budget
+from service.schemas import MOST_OLDEST, PredictRequest, UpdateRequest
 from service.settings import Settings
 from solvers.errors import InvalidInput
 
@@ -33,11 +37,24 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Body:
-    """The bytes of a request, what they are, and how large they may become when unpacked."""
+    """The bytes of a request, what they are, and what bounds what becomes of them.
+
+    Parameters
+    ----------
+    limit : bytes that arrays may have when unpacked
+    most_rows : rows or keys that any list in it may have
+    budget : what the memory for parsing it is taken from
+    """
 
     data: bytes
     media: str
     limit: int
+    most_rows: int
+    budget: Budget
+
+    def memory(self, size: int) -> AbstractContextManager[None]:
+        """Hold what parsing takes, beside the bytes themselves; raises BodyTooLarge or MemoryBusy."""
+        return self.budget.holding("bodies", size, COPIES * len(self.data))
 
 
 async def read_body(request: Request, settings: Settings) -> Body:
@@ -59,7 +76,8 @@ async def read_body(request: Request, settings: Settings) -> Body:
         raise BodyTimeout(f"the body did not arrive within {settings.body_seconds:g} s") from None
     except ClientDisconnect:
         raise MalformedBody("the client left before the body was whole") from None
-    return Body(b"".join(chunks), MEDIA[media], limit)
+    most_rows = max(settings.max_examples, settings.max_predict_rows)
+    return Body(b"".join(chunks), MEDIA[media], limit, most_rows, request.app.state.service.budget)
 
 
 async def _gather(request: Request, chunks: list[bytes], limit: int) -> None:
@@ -75,8 +93,10 @@ def parse_json(body: Body, schema: type[M]) -> M:
     """The body as ``schema``; raises MalformedBody, UnsupportedMedia or ValidationError."""
     if body.media != JSON:
         raise UnsupportedMedia(f"this call reads {JSON}")
+    shape = json_bounds.check(body.data, body.most_rows)
     try:
-        return schema.model_validate_json(body.data)
+        with body.memory(shape.parsed_bytes(len(body.data))):
+            return schema.model_validate_json(body.data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["type"] == "json_invalid":
@@ -87,9 +107,11 @@ def parse_json(body: Body, schema: type[M]) -> M:
 def parse_predict(body: Body) -> Matrix:
     """Rows to predict: JSON ``{"X": ...}``, an npy array, or an npz file with ``X``."""
     if body.media == NPY:
-        return arrays.check_matrix(arrays.npy_array(body.data, "X"))
+        with body.memory(npz.READING * len(body.data)):
+            return arrays.check_matrix(npz.npy_array(body.data, "X"))
     if body.media == NPZ:
-        return arrays.check_matrix(_member(arrays.npz_arrays(body.data, frozenset({"X"}), body.limit), "X"))
+        with _unpacked(body, frozenset({"X"})) as found:
+            return arrays.check_matrix(_member(found, "X"))
     X: Matrix = parse_json(body, PredictRequest).X
     return X
 
@@ -99,8 +121,16 @@ def parse_update(body: Body) -> commands.Update:
     if body.media == NPY:
         raise UnsupportedMedia(f"one npy array cannot hold an update; send {NPZ} with X and y")
     if body.media == NPZ:
-        return _update_from(arrays.npz_arrays(body.data, UPDATE_MEMBERS, body.limit))
+        with _unpacked(body, UPDATE_MEMBERS) as found:
+            return _update_from(found)
     return parse_json(body, UpdateRequest).command()
+
+
+@contextmanager
+def _unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[Any]]]:
+    """The arrays of an npz file, with memory for them and for what is made of them inside."""
+    with body.memory(npz.READING * min(body.limit, npz.declared_bytes(body.data))):
+        yield npz.npz_arrays(body.data, allowed, body.limit)
 
 
 def _update_from(found: dict[str, NDArray[Any]]) -> commands.Update:
@@ -131,8 +161,8 @@ def _removal_from(found: dict[str, NDArray[Any]]) -> commands.Removal | None:
     if "remove_oldest" not in found:
         return None
     count = found["remove_oldest"]
-    if count.size != 1 or count.dtype.kind not in "iu" or int(count.reshape(())) < 1:
-        raise InvalidInput("must be one integer that is at least 1", field="remove_oldest")
+    if count.size != 1 or count.dtype.kind not in "iu" or not 1 <= int(count.reshape(())) <= MOST_OLDEST:
+        raise InvalidInput(f"must be one integer from 1 to {MOST_OLDEST}", field="remove_oldest")
     return commands.Removal(oldest=int(count.reshape(())))
 
 

@@ -13,6 +13,10 @@ from solvers.errors import InvalidInput
 
 RULES = 1
 """By which it is judged whether an update can be applied; raised whenever what used to be accepted may be refused."""
+COPIES = 4
+"""Of an update's features while it waits and is logged: as they came, as bytes, as a record, as the store has it."""
+BYTES_A_KEY = 1000
+"""Of a key with what belongs to it, at most, in as many copies."""
 NOTHING = "an update adds, removes or changes something; this one does nothing"
 
 
@@ -100,6 +104,14 @@ class Update:
     add: Batch | None = None
     remove: Removal | None = None
     edits: Edits | None = None
+
+    def memory(self) -> int:
+        """Bytes that the update takes from when it was read to its answer: its arrays, their copies for the log."""
+        edits = self.edits or NO_EDITS
+        n_keys = len(edits.relabel) + len(edits.reweight) + len((self.remove and self.remove.keys) or [])
+        add = self.add
+        n_rows, size = (0, 0) if add is None else (len(add.X), add.X.nbytes)
+        return COPIES * size + BYTES_A_KEY * (n_rows + n_keys)
 
     def digest(self) -> bytes:
         """SHA-256 of what was asked, the same in whichever format it came."""

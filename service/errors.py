@@ -24,6 +24,10 @@ NO_PART_OF_FIELDS = (["add"], ["header"], ["path"], ["query"])
 """How the place of a fault may begin without its field saying so."""
 MOST_FAULTS = 20
 """Faults that one problem document lists."""
+LONGEST_NAME = 64
+"""Characters of a caller's field name that are told back."""
+LONGEST_TEXT = 1000
+"""Characters of any other text in a problem document."""
 
 
 class ServiceError(Exception):
@@ -106,8 +110,20 @@ class BodyTooLarge(ServiceError):
     """The request body is larger than the limit."""
 
 
+class MemoryBusy(ServiceError):
+    """The memory that the call needs is held by others now."""
+
+
+class OutOfMemory(ServiceError):
+    """What is to be kept does not fit into the memory budget."""
+
+
 class BodyTimeout(ServiceError):
     """The request body did not arrive in time."""
+
+
+class ClientLeft(ServiceError):
+    """Nobody waits for the answer any more."""
 
 
 class MalformedBody(ServiceError):
@@ -174,8 +190,11 @@ KINDS: dict[type[Exception], Kind] = {
     BodyTimeout: Kind(408, "body-timeout", "The body did not arrive in time"),
     BodyTooLarge: Kind(413, "body-too-large", "The body is too large"),
     UnsupportedMedia: Kind(415, "unsupported-media-type", "The media type is not read here"),
+    ClientLeft: Kind(499, "client-left", "The client left before there was an answer"),
     MalformedBody: Kind(400, "malformed-body", "The body cannot be read"),
     QueueFull: Kind(429, "too-busy", "Too many calls wait", retry_after=1),
+    MemoryBusy: Kind(429, "memory-busy", "The memory that this needs is in use", retry_after=1),
+    OutOfMemory: Kind(507, "out-of-memory", "It does not fit into LIVESVM_MEMORY_MB; nothing was changed"),
     Unauthorized: Kind(401, "unauthorized", "A valid API key is needed"),
     Forbidden: Kind(403, "forbidden", "The API key may not do this"),
     NotReady: Kind(503, "not-ready", "The service is not ready", retry_after=1),
@@ -210,7 +229,12 @@ def problem(error: Exception) -> dict[str, Any]:
     document = _head(kind)
     if kind is INTERNAL:
         return document | {"detail": "The service failed; its log says more."}
-    return document | {"detail": str(error)} | _position(error)
+    return document | {"detail": cut(str(error))} | _position(error)
+
+
+def cut(text: str, longest: int = LONGEST_TEXT) -> str:
+    """The text, or its beginning and that there was more: no answer grows with what a caller names or sends."""
+    return text if len(text) <= longest else text[:longest] + "..."
 
 
 def _head(kind: Kind) -> dict[str, Any]:
@@ -226,7 +250,8 @@ def _told_of(entries: Sequence[Any]) -> dict[str, Any]:
 def _position(error: object) -> dict[str, Any]:
     if not isinstance(error, InvalidInput):
         return {}
-    found = {"field": error.field, "row": error.row, "column": error.column, "reason": error.reason}
+    field = None if error.field is None else cut(error.field, 2 * LONGEST_NAME)
+    found = {"field": field, "row": error.row, "column": error.column, "reason": cut(error.reason)}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -243,12 +268,12 @@ def _fault(entry: Any) -> dict[str, Any]:
 
     The field is the way to it, with dots; of the examples to add its name alone, as elsewhere.
     """
-    place = list(entry["loc"])
+    place = [cut(part, LONGEST_NAME) if isinstance(part, str) else part for part in entry["loc"]]
     cause = entry.get("ctx", {}).get("error")
-    fault: dict[str, Any] = {"reason": str(cause) if type(cause) is ValueError else entry["msg"]}
+    fault: dict[str, Any] = {"reason": cut(str(cause) if type(cause) is ValueError else entry["msg"])}
     if isinstance(cause, InvalidInput):
-        fault |= _position(cause)
-        place += [cause.field] if cause.field is not None and cause.field not in place[-1:] else []
+        fault |= (position := _position(cause))
+        place += [position["field"]] if cause.field is not None and position["field"] not in place[-1:] else []
     names = [part for part in place if isinstance(part, str)]
     fault["field"] = ".".join(names[1:] if names[0:1] in NO_PART_OF_FIELDS and len(names) > 1 else names) or "body"
     if isinstance(cause, InvalidInput):

@@ -13,6 +13,9 @@ from solvers.errors import InvalidInput
 MODEL_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 JOB_ID = r"^j-[0-9a-f]{12}$"
 
+LEAST_WEIGHT = 1e-100
+"""The least weight that is not 0: of less, times a C, nothing may be left."""
+
 _NUMBER = {"type": "number", "minimum": -arrays.MAX_MAGNITUDE, "maximum": arrays.MAX_MAGNITUDE}
 _NUMBERS = {"type": "array", "minItems": 1, "items": _NUMBER}
 KEY_SCHEMA = {
@@ -39,7 +42,7 @@ Weights = Annotated[
         {
             "type": "array",
             "minItems": 1,
-            "items": {"type": "number", "minimum": 0, "maximum": 1e8},
+            "items": {"anyOf": [{"const": 0}, {"type": "number", "minimum": LEAST_WEIGHT, "maximum": 1e8}]},
             "description": "(n,), each multiplies C for its example",
         }
     ),
@@ -60,6 +63,8 @@ Gamma = Annotated[
     ),
 ]
 Cost = Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)]
+Name = Annotated[str, Field(max_length=64)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
 Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
@@ -76,9 +81,11 @@ def _weights(value: Any) -> arrays.Vector:
 
 
 def check_weights(weights: arrays.Vector, field: str = "weights") -> arrays.Vector:
-    """The weights (n,) if each is between 0 and 1e8; raises InvalidInput otherwise."""
-    wrong = np.flatnonzero((weights < 0) | (weights > 1e8))
+    """The weights (n,) if each is 0, or from 1e-100 to 1e8; raises InvalidInput otherwise."""
+    wrong = np.flatnonzero((weights != 0) & ((weights < LEAST_WEIGHT) | (weights > 1e8)))
     if wrong.size:
         row = int(wrong[0])
-        raise InvalidInput(f"a weight is between 0 and 1e8, not {weights[row]:g}", field=field, row=row)
+        raise InvalidInput(
+            f"a weight is 0, or from {LEAST_WEIGHT:g} to 1e8, not {weights[row]:g}", field=field, row=row
+        )
     return weights

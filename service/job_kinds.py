@@ -26,11 +26,13 @@ class JobKind:
     apply : from a result and what was chosen of it, the update that brings it into the live model; None if the results
         of this kind cannot be applied
     plot : from a result a picture of it; None if there is none
+    copies : of the model, with kernel rows and factor, that it works on at once
     """
 
     run: Callable[[Document, ModelCopy, Progress], Document]
     apply: Callable[[Document, Document], Update] | None = None
     plot: Callable[[Document, Extension], bytes] | None = None
+    copies: int = 2
 
 
 def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
@@ -53,5 +55,5 @@ def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
 KINDS: Mapping[str, JobKind] = {
     "assessment": JobKind(assess),
     "regularization-path": JobKind(path_jobs.walk, path_jobs.move_to, path_jobs.plot),
-    "outlier-path": JobKind(outlier_jobs.walk, outlier_jobs.make_robust, outlier_jobs.plot),
+    "outlier-path": JobKind(outlier_jobs.walk, outlier_jobs.make_robust, outlier_jobs.plot, copies=3),
 }

@@ -31,9 +31,12 @@ from service.errors import (
 from service.job_files import STATES, Document, JobFiles, JobRecord, State
 from service.job_kinds import KINDS, JobKind
 from service.live import LiveModel
+from service.memory import Budget
 from service.metrics import Metrics
 from service.model import ModelCopy
+from service.model_memory import model_bytes
 from service.plots import Extension
+from service.schemas import Examples
 from service.store.base import StoreError
 from solvers.errors import Cancelled
 from solvers.interrupt import Interrupt, interruptible
@@ -86,13 +89,19 @@ class Jobs:
     """
 
     def __init__(
-        self, files: JobFiles, limits: JobLimits, metrics: Metrics, kinds: Mapping[str, JobKind] = KINDS
+        self,
+        files: JobFiles,
+        limits: JobLimits,
+        metrics: Metrics,
+        kinds: Mapping[str, JobKind] = KINDS,
+        budget: Budget | None = None,
     ) -> None:
         """Know the jobs of before; those that were cut off have failed."""
         self._files = files
         self._limits = limits
         self._metrics = metrics
         self._kinds = kinds
+        self._budget = budget or Budget()
         self._lock = threading.RLock()
         self._stopping = False
         self._wanted: dict[str, Wanted] = {}
@@ -125,21 +134,40 @@ class Jobs:
         return self._files.result(id)
 
     def submit(self, kind: str, live: LiveModel, asked: Document, given: Document | None = None) -> JobRecord:
-        """Queue a job; raises QueueFull or StoreUnavailable.
+        """Queue a job; raises QueueFull, OutOfMemory or StoreUnavailable.
 
         ``given`` is data that it works with beside what was asked; it is kept in memory, and as long as it is needed.
         """
+        given = given or {}
+        self._budget.check("jobs", self._needed(kind, live, given))
+        size = sum(examples.memory() for examples in given.values())
+        self._budget.take("jobs", size)
+        try:
+            record = self._kept(JobRecord(f"j-{secrets.token_hex(6)}", kind, live.id, asked, time.time()))
+        except BaseException:
+            self._budget.give("jobs", size)
+            raise
+        ended = self._threads.submit(self._run, record.id, live, given)
+        ended.add_done_callback(lambda _: self._budget.give("jobs", size))
+        return record
+
+    def _kept(self, record: JobRecord) -> JobRecord:
+        """A new job, which waits from now on, and is on the disk; raises QueueFull or StoreUnavailable."""
         with self._lock:
             waiting = sum(record.state == "queued" for record in self._records.values())
             if self._stopping or waiting >= self._limits.waiting:
                 raise QueueFull(f"{waiting} jobs wait already")
-            record = JobRecord(f"j-{secrets.token_hex(6)}", kind, live.id, asked, time.time())
             self._files.save(record)
             self._records[record.id] = record
             self._wanted[record.id] = Wanted()
             self._forget_oldest()
-            self._threads.submit(self._run, record.id, live, given or {})
         return record
+
+    def _needed(self, kind: str, live: LiveModel, given: Document) -> int:
+        """Memory of a job while it runs: of its copies of the model, or of models of the data that it was given."""
+        data = given.get("data")
+        one = live.memory() if data is None else _of_data(data, live)
+        return self._kinds[kind].copies * one
 
     def cancel(self, id: str) -> JobRecord:
         """Have a job stop; one that waits never starts, one that runs stops at its next step."""
@@ -213,7 +241,8 @@ class Jobs:
         self._files.save(record)
         model = _copied(live, wanted)
         self._change(id, version=model.version)
-        result = self._kinds[record.kind].run({**record.asked, **given}, model, progress)
+        with self._budget.holding("jobs", self._needed(record.kind, live, given)):
+            result = self._kinds[record.kind].run({**record.asked, **given}, model, progress)
         with self._lock:
             if id in self._records:
                 self._files.save_result(id, result)
@@ -262,3 +291,9 @@ def _copied(live: LiveModel, wanted: Wanted) -> ModelCopy:
             copy.cancel()
         wanted.check()
     return copy.result()
+
+
+def _of_data(data: Examples, live: LiveModel) -> int:
+    """Memory of a model of these examples, any of which may be free."""
+    n, width = data.X.shape
+    return model_bytes(n, width, n, live.cache_mb)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,6 +26,7 @@ from service.errors import (
     IdempotencyConflict,
     ModelUnavailable,
     NotSolved,
+    OutOfMemory,
     OutOfTime,
     QueueFull,
     ServiceError,
@@ -34,8 +35,10 @@ from service.errors import (
     Withdrawn,
 )
 from service.journal import Journal, Source
+from service.memory import Budget
 from service.metrics import ModelSample
 from service.model import ModelCopy, Outcome
+from service.model_memory import ModelMemory
 from service.published import Prediction, Published
 from service.recovery import Means, Recovered, recover
 from service.replay import Patience
@@ -67,6 +70,7 @@ class Surroundings:
     settings: Settings
     source: Source
     turns: Turns
+    budget: Budget = field(default_factory=Budget)
 
 
 class LiveModel:
@@ -85,6 +89,7 @@ class LiveModel:
         window = spec.window
         self._limits = Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
         self._journal = Journal(around.source, lease, settings.idempotency_keep)
+        self._memory = ModelMemory(around.budget, self.id, settings.cache_mb)
         self._deleted = False
         self._leaving: ServiceError | None = None
         self._is_broken = False
@@ -100,7 +105,8 @@ class LiveModel:
     def predict(self, X: Matrix) -> Prediction:
         """Decide rows X (m, d) by the newest version; raises EmptyModel or InvalidInput."""
         seen = self.published
-        decision, prediction = seen.decide(self.spec, X, self._around.settings.max_predict_rows)
+        seen.check(self.spec, X, self._around.settings.max_predict_rows)
+        decision, prediction = seen.decide(self.spec, X)
         self._metrics.predictions.labels(self.spec.task).inc(len(decision))
         return Prediction(seen.version, decision, prediction, self.stale)
 
@@ -113,6 +119,15 @@ class LiveModel:
     def state(self) -> ServingState:
         """``live``, or ``fenced`` or ``behind`` when it is read-only."""
         return "fenced" if self._journal.fenced else "behind" if self._journal.behind else "live"
+
+    @property
+    def cache_mb(self) -> int:
+        """Megabytes that kernel rows may take."""
+        return self._around.settings.cache_mb
+
+    def memory(self) -> int:
+        """Bytes of the memory budget that the model holds."""
+        return self._memory.size
 
     @property
     def known(self) -> int:
@@ -192,6 +207,7 @@ class LiveModel:
     def stop(self) -> None:
         """Let the queue run empty, end the writer, write a snapshot if anything changed, and let go of the model."""
         self._writer.stop()
+        self._memory.release()
         if self._deleted or self.state != "live" or not self._around.source.health.store_up:
             return
         if self._checkpoints.has_changes:
@@ -214,7 +230,7 @@ class LiveModel:
         start = time.perf_counter()
         try:
             reply = call()
-        except (SolverError, IdempotencyConflict):
+        except (SolverError, IdempotencyConflict, OutOfMemory):
             count.labels(task, "refused").inc()
             raise
         except NotSolved as error:
@@ -234,7 +250,9 @@ class LiveModel:
         if request is not None and (earlier := self._journal.recall(request, digest)) is not None:
             return Reply(earlier, replayed=True)
         check_update(self.spec, update)
-        return self._execute(self._state.window.plan(update, self._limits, time.time(), request), digest, solve)
+        command = self._state.window.plan(update, self._limits, time.time(), request)
+        with self._memory.growing(self._state, command):
+            return self._execute(command, digest, solve)
 
     def _restore(self, version: int, request: str | None, solve: Solve) -> Reply:
         self._check_open()
@@ -244,7 +262,8 @@ class LiveModel:
         source, cache_mb = self._around.source, self._around.settings.cache_mb
         with self._around.turns.turn(solve), source.health.store_call("load"):
             found = state_at(source.store, self.spec, cache_mb, self.id, version)
-        return self._execute(Restoration(version, found.encode(), request, time.time()), digest, solve)
+        with self._memory.growing(self._state, found):
+            return self._execute(Restoration(version, found.encode(), request, time.time()), digest, solve)
 
     def _execute(self, entry: Entry, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish; all or nothing."""
@@ -352,6 +371,7 @@ class LiveModel:
             self._leaving = None
             raise
         self._deleted = True
+        self._memory.release()
         self._checkpoints.forget()
 
     def _check_open(self) -> None:
@@ -374,5 +394,6 @@ class LiveModel:
         means = Means(around.settings.cache_mb, around.turns, patience)
         found = recover(around.source, self._journal.lease, self.spec, means)
         self._state = found.state
+        self._memory.restored(found.state)
         self._journal.known = found.state.sequence
         return found

@@ -24,6 +24,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from service.answer_schemas import ServingState
+from service.memory import Budget
 from service.schemas import SUPPORTED_TASKS
 from service.store.base import LeaseHeld
 
@@ -108,6 +109,27 @@ class _Jobs(Collector):
         yield family
 
 
+class _Memory(Collector):
+    """The memory budget, and what is held of it."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing before it is asked for."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """The limit, and one number for each kind of what holds it."""
+        yield GaugeMetricFamily(
+            "livesvm_memory_budget_bytes", "Memory that the process may take", value=self._budget.limit
+        )
+        family = GaugeMetricFamily("livesvm_memory_held_bytes", "Memory that is accounted for", labels=["kind"])
+        for kind, size in self._budget.held().items():
+            family.add_metric([kind], size)
+        yield family
+
+
 class Metrics:
     """The metrics of one service, in a registry of their own."""
 
@@ -170,6 +192,10 @@ class Metrics:
     def watch_jobs(self, counts: Callable[[], Mapping[str, int]]) -> None:
         """Show how many jobs there are by state, as ``counts`` returns them."""
         self.registry.register(_Jobs(counts))
+
+    def watch_memory(self, budget: Budget) -> None:
+        """Show the memory budget."""
+        self.registry.register(_Memory(budget))
 
     @contextmanager
     def store_call(self, operation: str) -> Iterator[None]:

@@ -33,11 +33,19 @@ def asked_of(request: OutlierPathRequest, spec: ModelSpec, published: Published)
         raise EmptyModel(f"model {spec.id} knows no example yet")
     new_estimator(spec, 1)._walling(request.s)  # refuses an s that cannot be, and models without robust losses
     asked = request.model_dump(exclude={"validation"}, exclude_none=True)
+    if request.hold_out is not None:
+        _check_share(request.hold_out, published.sizes.n_examples)
     if request.validation is None:
         return asked, {}
     task_of(spec).check_targets(request.validation.y, "validation.y")
     check_shape(request.validation, "validation", published.n_features)
     return asked | {"validation_rows": len(request.validation.X)}, {"validation": request.validation}
+
+
+def _check_share(share: float, n: int) -> None:
+    """Raise InvalidInput unless a share of ``n`` examples is at least one, and one is left."""
+    if n < 2 or share * n < 1.0:
+        raise InvalidInput(f"is less than one of the window's {n} examples, or none would be left", field="hold_out")
 
 
 def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:

@@ -22,6 +22,8 @@ from service.job_files import JobFiles
 from service.jobs import JobLimits, Jobs
 from service.journal import Source
 from service.live import Surroundings
+from service.machine import give_back, resident_bytes
+from service.memory import MEGABYTE, Budget
 from service.metrics import Metrics
 from service.pools import Pool
 from service.registry import Registry
@@ -39,6 +41,12 @@ PING_SECONDS = 0.5
 """Between two questions to the store whether it is there."""
 
 
+TRIM_SECONDS = 1.0
+"""Between two looks whether large requests have left memory behind."""
+LEAST_BASE = 300 * MEGABYTE
+"""What the service takes without any model: libraries and compiled code."""
+LARGE = 4 * MEGABYTE
+"""What one of them takes at least."""
 TAKE_OVERS = 5
 """Looks for models to take over while one lease lasts."""
 ASIDE = 19
@@ -85,10 +93,13 @@ class Service:
         self.health = Health(self.metrics, settings.lease_seconds)
         self.turns = Turns(settings.solves)
         source = Source(self.store, self.health, self.metrics)
-        self.registry = Registry(Surroundings(settings, source, self.turns))
+        self.budget = Budget(settings.memory_mb * MEGABYTE)
+        self.budget.rest_on(resident_bytes(), LEAST_BASE)
+        self.metrics.watch_memory(self.budget)
+        self.registry = Registry(Surroundings(settings, source, self.turns, self.budget))
         self.metrics.watch(self.registry.samples, settings.metrics_models)
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
-        self.jobs = Jobs(JobFiles(settings.data_dir / "jobs"), limits, self.metrics)
+        self.jobs = Jobs(JobFiles(settings.data_dir / "jobs"), limits, self.metrics, budget=self.budget)
         self.metrics.watch_jobs(self.jobs.counts)
         self.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
@@ -132,6 +143,7 @@ class Service:
         for pool in self._pools():
             pool.start()
         self.health.ask_store(self.store)
+        self.budget.rest_on(resident_bytes(), LEAST_BASE)
         gc.freeze()  # what lives from here to the end need not be walked by every collection
         gc.enable()
         self.health.restored()
@@ -142,6 +154,13 @@ class Service:
         while True:
             await asyncio.sleep(PING_SECONDS)
             await asyncio.to_thread(self._ask_store)
+
+    async def give_memory_back(self) -> None:
+        """Keep giving back to the system what large requests have left behind."""
+        while True:
+            await asyncio.sleep(TRIM_SECONDS)
+            if self.budget.largest_given() >= LARGE:
+                await asyncio.to_thread(give_back)
 
     def _ask_store(self) -> None:
         with suppress(StoreError):  # health knows

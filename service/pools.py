@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from service.errors import QueueFull
+from fastapi import Request
+
+from service.errors import ClientLeft, QueueFull
+from service.shares import SharedThreads, Steps
 
 T = TypeVar("T")
+
+LOOK_SECONDS = 0.5
+"""Between two looks whether whoever asked for work is still there."""
 
 
 class Pool:
@@ -28,14 +32,11 @@ class Pool:
         self._name = name
         self._limit = limit
         self._busy = 0
-        self._size = threads
-        self._threads = ThreadPoolExecutor(threads, name)
+        self._threads = SharedThreads(name, threads)
 
     def start(self) -> None:
-        """Start the threads now, so that no call waits for its own; blocks until they run."""
-        together = threading.Barrier(self._size)
-        for started in [self._threads.submit(together.wait) for _ in range(self._size)]:
-            started.result()
+        """Start the threads now, so that no call waits for its own."""
+        self._threads.start()
 
     @contextmanager
     def place(self) -> Iterator[None]:
@@ -50,8 +51,23 @@ class Pool:
 
     async def run(self, call: Callable[..., T], *arguments: object) -> T:
         """The result of ``call(*arguments)``, for a caller that holds a place."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+        return await asyncio.wrap_future(self._threads.submit(_in_one(call, *arguments)))
+
+    async def run_steps(self, steps: Steps[T], request: Request) -> T:
+        """The result of work in steps, between which others have their turn; raises ClientLeft if nobody waits."""
+        result = asyncio.wrap_future(self._threads.submit(steps))
+        while not (await asyncio.wait({result}, timeout=LOOK_SECONDS))[0]:
+            if await request.is_disconnected():
+                result.cancel()
+                raise ClientLeft("the client left before its answer was there")
+        return result.result()
 
     def close(self) -> None:
         """End the threads once their work is done."""
-        self._threads.shutdown()
+        self._threads.close()
+
+
+def _in_one(call: Callable[..., T], *arguments: object) -> Steps[T]:
+    """A call as work in one step."""
+    return call(*arguments)
+    yield

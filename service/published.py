@@ -46,11 +46,8 @@ class Published:
         n_features = state.window.n_features
         return cls(state.version, predictor, state.sizes, n_features, n_support, state.C, state.updated_at)
 
-    def decide(self, spec: ModelSpec, X: Matrix, limit: int) -> tuple[Vector, NDArray[Any]]:
-        """Decision values (m,) and predictions (m,) of rows X (m, d), at most ``limit`` of them.
-
-        Raises EmptyModel, or InvalidInput for rows that are too many, of another width, or too large for the kernel.
-        """
+    def check(self, spec: ModelSpec, X: Matrix, limit: int) -> None:
+        """Raise EmptyModel, or InvalidInput for rows X (m, d) that are more than ``limit`` or of another width."""
         if self.predictor is None:
             raise EmptyModel(f"model {spec.id} knows no example yet")
         if X.shape[0] > limit:
@@ -58,6 +55,12 @@ class Published:
         if X.shape[1] != self.n_features:
             reason = f"has {X.shape[1]} columns, this model has {self.n_features} features"
             raise InvalidInput(reason, field="X", row=0)
+
+    def decide(self, spec: ModelSpec, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+        """Decision values (m,) and predictions (m,) of checked rows X (m, d).
+
+        Raises InvalidInput for rows that are too large for the kernel.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             decision, prediction = task_of(spec).decide(self.predictor, X)
         finite = np.isfinite(decision)

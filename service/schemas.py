@@ -8,7 +8,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validato
 
 from service import commands
 from service.commands import NOTHING
-from service.fields import MODEL_ID, Cost, Decay, Gamma, Keys, Matrix, Targets, Weights
+from service.fields import MODEL_ID, Cost, Decay, Gamma, Keys, Matrix, Name, Number, Targets, Weights
 from solvers.errors import InvalidInput
 
 TASK_PARAMETERS: dict[str, dict[str, Any]] = {
@@ -23,6 +23,8 @@ LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
     "pinball": {"quantile": 0.5},
 }
 """The parameters of each loss of regression, with their defaults."""
+MOST_OLDEST = 10**9
+"""Examples that a removal may ask for."""
 SUPPORTED_TASKS = tuple(TASK_PARAMETERS)
 
 
@@ -153,7 +155,7 @@ class RemoveSpec(Request):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     keys: Keys | None = None
-    oldest: int | None = Field(default=None, ge=1, le=10**9)
+    oldest: int | None = Field(default=None, ge=1, le=MOST_OLDEST)
     older_than: AwareDatetime | None = Field(default=None, description="ISO 8601 with a UTC offset; none may match.")
 
     @model_validator(mode="after")
@@ -270,6 +272,10 @@ class Examples(Request):
     y: Targets | None = None
     weights: Weights | None = None
 
+    def memory(self) -> int:
+        """Bytes that they take."""
+        return int(sum(array.nbytes for array in (self.X, self.y, self.weights) if array is not None))
+
 
 class PathRequest(Request):
     """The regularization path of a model's window, or of other data with the model's kernel."""
@@ -323,7 +329,7 @@ class OutlierPathRequest(Request):
 class ApplyRequest(Request):
     """What to apply of a job's result, as its kind says."""
 
-    choice: dict[str, Any] = Field(default_factory=dict)
+    choice: dict[Name, Number] = Field(default_factory=dict, max_length=8)
 
 
 class RestoreRequest(Request):

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.auth import parse_keys
+from service.machine import memory_bytes
 from service.store.connect import check_url
 
 PREFIX = "LIVESVM_"
@@ -18,6 +19,16 @@ PREFIX = "LIVESVM_"
 
 def _default_solves() -> int:
     return max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+def _default_memory_mb() -> int:
+    return max(LEAST_MEMORY_MB, memory_bytes() * 3 // 4 // 2**20)
+
+
+LEAST_MEMORY_MB = 512
+"""Less does not hold the service itself with a small model and one request."""
+_DEFAULTS = {"solves": "cores - 1", "memory_mb": "3/4 of memory"}
+"""How defaults are told that depend on the machine."""
 
 
 class Settings(BaseSettings):
@@ -93,6 +104,13 @@ class Settings(BaseSettings):
         description="Kernel rows that one model may keep, in megabytes; those of its free examples have to fit, 10 "
         "bytes each for an example of the window.",
     )
+    memory_mb: int = Field(
+        default_factory=_default_memory_mb,
+        ge=LEAST_MEMORY_MB,
+        description="Memory for the whole process, in megabytes. What a body, a prediction, a model or a job will need "
+        "is asked for before the work begins, and what does not fit is refused: 413, 429 or 507. Default: three "
+        "quarters of what the machine, or its control group, gives.",
+    )
     snapshot_updates: int = Field(default=200, ge=1, description="A model is snapshot after this many updates.")
     snapshot_seconds: float = Field(
         default=300.0, gt=0, description="A changed model is snapshot after this many seconds."
@@ -164,6 +182,6 @@ def table() -> list[tuple[str, str, str]]:
     """(variable, default, meaning) of every setting, in order."""
     rows = []
     for name, field in Settings.model_fields.items():
-        default = "cores - 1" if field.default_factory is not None else str(field.default)
+        default = _DEFAULTS.get(name, str(field.default))
         rows.append((PREFIX + name.upper(), default, field.description or ""))
     return rows

@@ -11,6 +11,7 @@ from types import FrameType
 
 from threadpoolctl import threadpool_limits
 
+from service.machine import give_back_large_blocks
 from service.parts import Service
 from service.settings import Settings
 from service.store.base import StoreError
@@ -29,6 +30,7 @@ def start(settings: Settings) -> int:
     logging.getLogger("numba").setLevel(logging.WARNING)  # at the level debug it tells every step of its compiler
     sys.setswitchinterval(SWITCH_SECONDS)
     threadpool_limits(1)
+    give_back_large_blocks()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)  # uvicorn raises the signal again when it has shut down
     try:

@@ -49,7 +49,9 @@ async def update(
     with service.workers.place():
         body = await read_body(request, service.settings)
         wanted = await service.workers.run(parse_update, body)
-    return replied(await awaited(request, live.update(wanted, idempotency_key, solve), solve))
+    with service.budget.holding("updates", wanted.memory()):
+        reply = await awaited(request, live.update(wanted, idempotency_key, solve), solve)
+    return replied(reply)
 
 
 @router.get(

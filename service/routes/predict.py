@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from time import perf_counter
-
 from fastapi import APIRouter, Request
-from pydantic_core import to_json
 from starlette.responses import Response
 
 from service.answer_schemas import PredictAnswer
-from service.bodies import NPY, NPZ, Body, parse_predict, read_body, schema_content
-from service.live import LiveModel
+from service.bodies import NPY, NPZ, read_body, schema_content
+from service.predictions import answering
 from service.routes.access import ModelId, Parts, answers, scope
 
 router = APIRouter(tags=["predictions"])
@@ -26,22 +23,8 @@ router = APIRouter(tags=["predictions"])
 async def predict(id: ModelId, request: Request, service: Parts) -> Response:
     """Decide rows by the newest version; never waits for an update."""
     live = service.models().get(id)
+    most_rows = service.settings.max_predict_rows
     with service.readers.place():
-        body = await read_body(request, service.settings)
-        answer = await service.readers.run(_answer, live, body, service)
+        steps = answering(live, await read_body(request, service.settings), most_rows, service.budget, service.metrics)
+        answer = await service.readers.run_steps(steps, request)
     return Response(answer, media_type="application/json")
-
-
-def _answer(live: LiveModel, body: Body, service: Parts) -> bytes:
-    start = perf_counter()
-    found = live.predict(parse_predict(body))
-    answer = to_json(
-        {
-            "version": found.version,
-            "decision": found.decision.tolist(),
-            "prediction": found.prediction.tolist(),
-            "stale": found.stale,
-        }
-    )
-    service.metrics.predict_seconds.labels(live.spec.task).observe(perf_counter() - start)
-    return answer

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from service import arrays
 from service.errors import BodyTooLarge, MalformedBody
+from service.npz import npy_array, npz_arrays
 from solvers.errors import DuplicateKey, InvalidInput
 
 REFUSALS = (InvalidInput, MalformedBody, BodyTooLarge)
@@ -51,7 +52,7 @@ def damaged(data: bytes, changes: list[tuple[int, int]]) -> bytes:
 @pytest.mark.filterwarnings("ignore")
 def test_a_damaged_npy_is_an_array_or_refused(changes: list[tuple[int, int]]) -> None:
     try:
-        X = arrays.check_matrix(arrays.npy_array(damaged(GOOD_NPY, changes), "X"))
+        X = arrays.check_matrix(npy_array(damaged(GOOD_NPY, changes), "X"))
     except REFUSALS:
         return
     assert X.dtype == np.float64
@@ -63,7 +64,7 @@ def test_a_damaged_npy_is_an_array_or_refused(changes: list[tuple[int, int]]) ->
 @pytest.mark.filterwarnings("ignore")
 def test_a_damaged_npz_is_arrays_or_refused(changes: list[tuple[int, int]]) -> None:
     try:
-        found = arrays.npz_arrays(damaged(GOOD_NPZ, changes), MEMBERS, 10**6)
+        found = npz_arrays(damaged(GOOD_NPZ, changes), MEMBERS, 10**6)
     except REFUSALS:
         return
     assert found.keys() <= MEMBERS
@@ -76,21 +77,21 @@ def test_any_header_is_read_or_refused(text: str) -> None:
     header = text.encode() + b"\n"
     data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
     with pytest.raises(REFUSALS):
-        arrays.check_matrix(arrays.npy_array(data, "X"))
+        arrays.check_matrix(npy_array(data, "X"))
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_other_compressions_are_refused(compression: int) -> None:
     with pytest.raises(MalformedBody, match="neither stored nor deflated"):
-        arrays.npz_arrays(npz(compression, X=np.ones((2, 2))), MEMBERS, 10**6)
+        npz_arrays(npz(compression, X=np.ones((2, 2))), MEMBERS, 10**6)
 
 
 def test_good_arrays_come_out_as_they_went_in() -> None:
-    found = arrays.npz_arrays(GOOD_NPZ, MEMBERS, 10**6)
+    found = npz_arrays(GOOD_NPZ, MEMBERS, 10**6)
     np.testing.assert_array_equal(found["X"], np.arange(6.0).reshape(2, 3))
     for dtype in (">f8", "<f4", "<i2", "|u1"):
         array = np.arange(6).reshape(3, 2).astype(dtype)
-        np.testing.assert_array_equal(arrays.check_matrix(arrays.npy_array(npy(array), "X")), array)
+        np.testing.assert_array_equal(arrays.check_matrix(npy_array(npy(array), "X")), array)
 
 
 Rows = st.integers(1, 4).flatmap(
@@ -136,7 +137,7 @@ def test_keys_are_distinct_and_keep_their_types(keys: list[Any]) -> None:
 def test_keys_that_are_no_text_are_refused(code: int) -> None:
     array = np.frombuffer(code.to_bytes(4, "little"), dtype="<U1")
     with pytest.raises(InvalidInput):
-        arrays.npy_keys(arrays.npy_array(npy(array), "keys"), "keys")
+        arrays.npy_keys(npy_array(npy(array), "keys"), "keys")
 
 
 @pytest.mark.parametrize(
@@ -147,4 +148,4 @@ def test_shapes_that_no_array_has_are_refused(shape: tuple[int, ...], size: int)
     header = f"{{'descr':'<f8','fortran_order':False,'shape':{shape}}}".ljust(501).encode() + b"\n"
     data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(size)
     with pytest.raises(MalformedBody):
-        arrays.npy_array(data, "X")
+        npy_array(data, "X")

@@ -1,0 +1,78 @@
+"""How much a JSON body makes: counted in its bytes before it is parsed, and bounded by what a request can need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.errors import MalformedBody
+from solvers.errors import InvalidInput
+
+MOST_DEPTH = 8
+"""Arrays and objects within each other; requests need four."""
+MOST_FIELDS = 256
+"""Fields of all objects together; requests need thirty."""
+MOST_OBJECTS = 64
+
+BYTES_A_NUMBER = 72
+"""What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
+BYTES_AN_ITEM = 256
+"""The same for an array or a string, beside what it holds."""
+
+_OUTSIDE = b'{}[]:,"'
+_DELETED = bytes(set(range(256)) - set(_OUTSIDE))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a JSON text is made of; of one that is malformed, at least what stands before its fault."""
+
+    objects: int
+    arrays: int
+    fields: int
+    strings: int
+    values: int
+
+    def parsed_bytes(self, size: int) -> int:
+        """Memory that parsing takes at most, of a text of ``size`` bytes."""
+        return 2 * size + BYTES_A_NUMBER * self.values + BYTES_AN_ITEM * (self.arrays + self.strings)
+
+
+def check(data: bytes, most_rows: int) -> Shape:
+    """The shape of a JSON text that may be parsed.
+
+    A request has at most so many rows, and keys, in each of its four lists of either.
+
+    Raises InvalidInput, or MalformedBody for a text that is too deep.
+    """
+    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
+    most_strings = 4 * most_rows + 2 * MOST_FIELDS
+    _refuse_above(most_strings, plain.count(b'"') // 2, "strings")
+    outside = b"".join(plain.translate(None, _DELETED).split(b'"')[::2])
+    shape = _shape(outside, plain.count(b'"') // 2)
+    _refuse_above(MOST_FIELDS, shape.fields, "fields")
+    _refuse_above(MOST_OBJECTS, shape.objects, "objects")
+    _refuse_above(4 * most_rows + MOST_FIELDS, shape.arrays, "arrays")
+    if (depth := _depth(outside)) > MOST_DEPTH:
+        raise MalformedBody(f"the body has arrays and objects {depth} deep, the limit is {MOST_DEPTH}")
+    return shape
+
+
+def _shape(outside: bytes, strings: int) -> Shape:
+    """The shape of a text of which only brackets, colons and commas outside of strings are left."""
+    objects, arrays, commas = outside.count(b"{"), outside.count(b"["), outside.count(b",")
+    return Shape(objects, arrays, outside.count(b":"), strings, commas + arrays + objects)
+
+
+def _depth(outside: bytes) -> int:
+    """How deep brackets stand within each other."""
+    steps = np.zeros(256, np.int8)
+    steps[list(b"{[")], steps[list(b"}]")] = 1, -1
+    brackets = np.frombuffer(outside.translate(None, b":,"), np.uint8)
+    return int(np.cumsum(steps[brackets], dtype=np.int32).max(initial=0))
+
+
+def _refuse_above(most: int, count: int, what: str) -> None:
+    if count > most:
+        raise InvalidInput(f"holds {count} {what}, more than the {most} that any request needs", field="body")

@@ -1,0 +1,148 @@
+"""The memory budget of the process: what work will need is asked for before it begins, and given back after it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Literal, get_args
+
+from service.errors import BodyTooLarge, MemoryBusy, OutOfMemory
+
+log = logging.getLogger(__name__)
+
+Kind = Literal["base", "models", "jobs", "bodies", "updates", "predictions"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+LASTING = frozenset({"models", "jobs"})
+"""What is held for longer than a request; more of it has to wait for somebody to delete something."""
+RESERVED = 0.1
+"""Share of the budget that nothing lasting takes, so that full models still predict and forget."""
+MEGABYTE = 2**20
+SMALL = MEGABYTE
+"""What a request may always take, as places bound how many do: where some fill the memory, small ones are served."""
+
+
+class Budget:
+    """So many bytes for the whole process; used from any thread.
+
+    Invariant: what is held is at most the limit, but for what :meth:`insist` takes and for small pieces of work.
+
+    Parameters
+    ----------
+    limit : bytes
+    small : bytes that a request may take whatever is held
+    """
+
+    def __init__(self, limit: float = math.inf, small: int = SMALL) -> None:
+        self.limit = limit
+        self._small = small
+        self._lock = threading.Lock()
+        self._held = dict.fromkeys(KINDS, 0)
+        self._models: dict[object, int] = {}
+        self._transient_peak = 0
+
+    def held(self) -> Mapping[Kind, int]:
+        """Bytes by what they are held for."""
+        return dict(self._held)
+
+    def rest_on(self, resident: int, least: int = 0) -> None:
+        """Count what the process has in memory, beside its models, as its base, and ``least`` bytes at any rate.
+
+        Models that were just restored have not taken yet all that they hold.
+        """
+        with self._lock:
+            self._held["base"] = max(least, resident - self._held["models"])
+
+    def check(self, kind: Kind, size: int) -> None:
+        """Raise as :meth:`take`, and hold nothing."""
+        with self._lock:
+            self._check(kind, size)
+
+    def take(self, kind: Kind, size: int, beside: int = 0) -> None:
+        """Hold ``size`` bytes more; raises BodyTooLarge, MemoryBusy or OutOfMemory if they do not fit.
+
+        ``beside`` is what the same request holds already: with that it is too large, or others are in its way.
+        """
+        with self._lock:
+            self._check(kind, size, beside)
+            self._held[kind] += size
+
+    def give(self, kind: Kind, size: int) -> None:
+        """Hold ``size`` bytes less."""
+        with self._lock:
+            self._held[kind] -= size
+            if kind not in LASTING:
+                self._transient_peak = max(self._transient_peak, size)
+
+    @contextmanager
+    def holding(self, kind: Kind, size: int, beside: int = 0) -> Iterator[None]:
+        """Hold ``size`` bytes inside; raises as :meth:`take`."""
+        self.take(kind, size, beside)
+        try:
+            yield
+        finally:
+            self.give(kind, size)
+
+    def largest_given(self) -> int:
+        """The most that was given back at once, by requests, since this was asked last."""
+        with self._lock:
+            size, self._transient_peak = self._transient_peak, 0
+        return size
+
+    # Models: each, whatever object stands for it, holds what it needs as it is now.
+
+    def resize(self, model: object, size: int) -> None:
+        """Let a model hold ``size`` bytes from now on; raises OutOfMemory if that is more and does not fit."""
+        with self._lock:
+            more = size - self._models.get(model, 0)
+            if more > 0:
+                self._check("models", more)
+            self._hold(model, size)
+
+    def insist(self, model: object, size: int) -> None:
+        """Let a model hold ``size`` bytes whether they fit or not: it is what was acknowledged, and is restored."""
+        with self._lock:
+            self._hold(model, size)
+            total = sum(self._held.values())
+        if total > self.limit:
+            log.warning("%s: with it %s; LIVESVM_MEMORY_MB had better be more", model, self._told(total))
+
+    def release(self, model: object) -> None:
+        """A model is gone."""
+        with self._lock:
+            self._hold(model, 0)
+            self._models.pop(model, None)
+
+    def _hold(self, model: object, size: int) -> None:
+        self._held["models"] += size - self._models.get(model, 0)
+        self._models[model] = size
+
+    def _check(self, kind: Kind, size: int, beside: int = 0) -> None:
+        """Raise unless ``size`` bytes more fit."""
+        total = sum(self._held.values())
+        if kind in LASTING:
+            if total + size > (1.0 - RESERVED) * self.limit:
+                raise OutOfMemory(f"{_megabytes(size)} more are needed for {kind}; {self._told(total)}; {_WHAT_TO_DO}")
+        elif beside + size <= self._small:
+            return
+        elif beside + size > self.limit - self._held["base"]:
+            raise BodyTooLarge(f"it needs {_megabytes(beside + size)} of memory; {self._told(total)}")
+        elif total + size > self.limit:
+            raise MemoryBusy(f"it needs {_megabytes(size)} of memory; {self._told(total)}")
+
+    def _told(self, total: int) -> str:
+        held = ", ".join(f"{_megabytes(size)} by {self._name(kind)}" for kind, size in self._held.items() if size)
+        return f"{_megabytes(total)} of {_megabytes(self.limit)} are held: {held or 'nothing'}"
+
+    def _name(self, kind: Kind) -> str:
+        names: dict[Kind, str] = {"base": "the service itself", "models": f"{len(self._models)} models"}
+        return names.get(kind, kind)
+
+
+_WHAT_TO_DO = "delete or bound models, cancel jobs, or raise LIVESVM_MEMORY_MB"
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / MEGABYTE:.0f} MB"

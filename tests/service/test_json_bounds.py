@@ -1,0 +1,114 @@
+"""JSON is counted before it is parsed: exactly, whatever stands in its strings; what no request needs is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.errors import MalformedBody
+from service.json_bounds import MOST_FIELDS, check
+from solvers.errors import InvalidInput
+from tests.service.conftest import Make
+
+ROWS = 1000
+HOSTILE = st.text(alphabet='\\"{}[]:,a\u00e9\U0001f600\x00 ', max_size=6)
+Values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | HOSTILE,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(HOSTILE, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def counts(value: Any) -> tuple[int, int, int, int, int]:
+    """Objects, arrays, fields, strings, and how deep they stand."""
+    if isinstance(value, str):
+        return 0, 0, 0, 1, 0
+    if not isinstance(value, list | dict):
+        return 0, 0, 0, 0, 0
+    inner = list(value) if isinstance(value, list) else [*value, *value.values()]
+    found = [counts(part) for part in inner]
+    sums = [sum(column) for column in list(zip(*found, strict=True))[:4]] or [0, 0, 0, 0]
+    is_object = isinstance(value, dict)
+    depth = 1 + max((part[4] for part in found), default=0)
+    return sums[0] + is_object, sums[1] + (not is_object), sums[2] + is_object * len(value), sums[3], depth
+
+
+@given(Values, st.booleans(), st.sampled_from([None, 2]))
+def test_every_json_text_is_counted_exactly(value: Any, ascii: bool, indent: int | None) -> None:
+    objects, arrays, fields, strings, depth = counts(value)
+    data = json.dumps(value, ensure_ascii=ascii, indent=indent).encode()
+    if depth > 8:
+        with pytest.raises(MalformedBody):
+            check(data, ROWS)
+        return
+    shape = check(data, ROWS)
+    assert (shape.objects, shape.arrays, shape.fields, shape.strings) == (objects, arrays, fields, strings)
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_counted_or_refused(data: bytes) -> None:
+    try:
+        check(data, ROWS)
+    except (InvalidInput, MalformedBody):
+        return
+
+
+@pytest.mark.parametrize("name", ["[", "{", '"', "\\", "\\\\", '\\"', "[[[[", ":", "\u2028", "\U0001f600"])
+def test_keys_may_be_any_text(name: str) -> None:
+    keys = [name * 10 + str(number) for number in range(ROWS)]
+    lists = {"add": {"X": [[1.0, 2.0]] * ROWS, "keys": keys}, "remove": {"keys": keys}}
+    rest = {"relabel": {"keys": keys, "y": [1] * ROWS}, "reweight": {"keys": keys, "weights": [1] * ROWS}}
+    check(json.dumps(lists | rest).encode(), ROWS)
+
+
+BLOW_UPS: dict[str, bytes] = {
+    "empty arrays": b'{"X":[' + b"[]," * 300_000 + b"[]]}",
+    "empty objects": b'{"X":[' + b"{}," * 300_000 + b"{}]}",
+    "strings": b'{"X":[' + b'"a",' * 240_000 + b'"a"]}',
+    "unknown fields": b"{" + b",".join(b'"%x":1' % number for number in range(90_000)) + b"}",
+    "one field again and again": b"{" + b'"X":[[1]],' * 100_000 + b'"X":[[1]]}',
+    "a long name": b'{"' + b"n" * 1_000_000 + b'":1}',
+    "a long name of escapes": b'{"' + b"\\u0001" * 170_000 + b'":1}',
+    "long names": b"{" + b",".join(b'"%s%d":1' % (b"n" * 9000, number) for number in range(100)) + b"}",
+    "a long string": b'{"X":"' + b"s" * 1_000_000 + b'"}',
+    "deep arrays": b'{"X":' + b"[" * 150 + b"]" * 150 + b"}",
+    "deep objects": b'{"a":' * 60 + b"1" + b"}" * 60,
+    "unclosed arrays": b"[" * 1_000_000,
+    "a long integer": b'{"X":[[' + b"1" * 1_000_000 + b"]]}",
+    "a long choice": b'{"choice":{"C":"' + b"c" * 1_000_000 + b'"}}',
+    "a choice of arrays": b'{"choice":{"C":[' + b"1," * 400_000 + b"1]}}",
+    "a choice by a long name": b'{"choice":{"' + b"c" * 1_000_000 + b'":1}}',
+}
+ROUTES = ("predict", "update", "regularization-path", "outlier-path", "assessment", "restore")
+
+
+@pytest.mark.parametrize("case", BLOW_UPS)
+def test_no_body_makes_a_large_answer(case: str, http: httpx.Client, make: Make) -> None:
+    model = make()
+    added = {"X": [[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], "y": [1, -1, 1]}
+    assert http.post(f"/models/{model}/update", json={"add": added}).status_code == 200
+    job = http.post(f"/models/{model}/assessment", json={"method": "leave-one-out"}).json()["id"]
+    places = ["/models", f"/jobs/{job}/apply", *(f"/models/{model}/{route}" for route in ROUTES)]
+    for place in places:
+        answer = http.post(place, content=BLOW_UPS[case], headers={"content-type": "application/json"})
+        assert answer.status_code in (400, 409, 413, 422), (place, answer.text[:300])
+        assert len(answer.content) < 8192, place
+
+
+def test_long_headers_paths_and_queries_are_not_told_back(http: httpx.Client) -> None:
+    for path in ("/models/" + "m" * 5000, "/jobs/" + "j" * 5000, "/" + "p" * 5000, "/models?" + "q" * 5000):
+        assert len(http.get(path).content) < 8192
+    long = {"content-type": "application/" + "x" * 5000, "Idempotency-Key": "k" * 5000}
+    for headers in (long, {**long, "content-type": "application/json"}):
+        assert len(http.post("/models/none/update", content=b"{}", headers=headers).content) < 8192
+
+
+def test_the_bounds_are_those_that_are_told() -> None:
+    fields = ",".join(f'"f{number}":1' for number in range(MOST_FIELDS + 1))
+    with pytest.raises(InvalidInput, match="holds 257 fields, more than the 256"):
+        check(b"{" + fields.encode() + b"}", ROWS)

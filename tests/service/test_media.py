@@ -1,0 +1,85 @@
+"""JSON and npz are two ways to say the same: whatever is said, the verdict is one, and so is the field."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from service.bodies import JSON, NPZ, Body, parse_update
+from service.errors import problem
+from service.memory import Budget
+from solvers.errors import InvalidInput
+
+NUMBERS: list[Any] = [
+    *(float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 5e-324, -5e-324, 1e-308, 1e-101, 1e-100, 1e-12, 0.5, 1.0),
+    *(1.0000001, 2.0, -1.0, -1e-9, 1e8, 1.0000001e8, 1e150, -1e150, 1.0000001e150, 1e308, -1e308),
+    *(0, 1, 2, -1, 10**8, 10**8 + 1, 10**9, 10**9 + 1, 2**53 - 1, 2**53, 2**63 - 1, 2**63, 2**64 - 1, -(2**63)),
+    *(True, False, "", "1", "k" * 128, "k" * 129, "\x7f"),
+]
+ROW = [1.0, 2.0]
+FIELDS: dict[str, Any] = {
+    "X": lambda v: ({"add": {"X": [ROW, [1, v]]}}, {"X": [ROW, [1, v]]}),
+    "y": lambda v: ({"add": {"X": [ROW, ROW], "y": [1, v]}}, {"X": [ROW, ROW], "y": [1, v]}),
+    "weights": lambda v: ({"add": {"X": [ROW, ROW], "weights": [1, v]}}, {"X": [ROW, ROW], "weights": [1, v]}),
+    "keys": lambda v: ({"add": {"X": [ROW], "keys": [v]}}, {"X": [ROW], "keys": [v]}),
+    "remove_keys": lambda v: ({"remove": {"keys": [v]}}, {"remove_keys": [v]}),
+    "remove_oldest": lambda v: ({"remove": {"oldest": v}}, {"remove_oldest": v}),
+    "relabel_keys": lambda v: ({"relabel": {"keys": [v], "y": [1]}}, {"relabel_keys": [v], "relabel_y": [1]}),
+    "relabel_y": lambda v: ({"relabel": {"keys": [3], "y": [v]}}, {"relabel_keys": [3], "relabel_y": [v]}),
+    "reweight_keys": lambda v: (
+        {"reweight": {"keys": [v], "weights": [1]}},
+        {"reweight_keys": [v], "reweight_weights": [1]},
+    ),
+    "reweight_weights": lambda v: (
+        {"reweight": {"keys": [3], "weights": [v]}},
+        {"reweight_keys": [3], "reweight_weights": [v]},
+    ),
+    "decay": lambda v: ({"decay": v}, {"decay": v}),
+    "C": lambda v: ({"C": v}, {"C": v}),
+}
+
+
+def verdict(data: bytes, media: str) -> tuple[Any, ...]:
+    """What an update says, by its digest; or by which error it is refused, for which field, row and column."""
+    try:
+        return ("accepted", parse_update(Body(data, media, 2**20, 1000, Budget())).digest())
+    except (InvalidInput, ValidationError) as error:
+        told = problem(error)
+        return (told["type"], told["field"].replace(".", "_"), told.get("row"), told.get("column"))
+
+
+def as_npz(members: dict[str, Any]) -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, **{name: np.array(value) for name, value in members.items()})
+    return stream.getvalue()
+
+
+def is_held(value: Any, column: Any) -> bool:
+    """Whether an array of what is in ``column`` holds its last entry, ``value``, as what it is.
+
+    Beside numbers a boolean becomes one, and no array holds integers of any size.
+    """
+    return type(np.array(column).reshape(-1).tolist()[-1]) in (type(value), *({float} if type(value) is int else ()))
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_hostile_values_have_one_verdict(field: str) -> None:
+    for value in NUMBERS:
+        spoken, held = FIELDS[field](value)
+        if np.array(held[field]).dtype == object or not is_held(value, held[field]):
+            continue
+        told, other = verdict(json.dumps(spoken).encode(), JSON), verdict(as_npz(held), NPZ)
+        assert told[:2] == other[:2], (value, told, other)
+        if other[2:] != (None, None):  # an array of another type is refused as a whole
+            assert told == other, (value, told, other)
+
+
+def test_what_is_too_much_for_any_array_is_refused() -> None:
+    for field, say in FIELDS.items():
+        found = verdict(json.dumps(say(10**399)[0]).encode(), JSON)
+        assert found[:2] == ("urn:livesvm:problem:invalid-input", field), found
