@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fastapi import Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect
 
 from service import arrays, commands
 from service.arrays import Key, Matrix
-from service.errors import BodyTimeout, BodyTooLarge, MalformedBody, UnsupportedMedia
+from service.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
 from service.fields import check_weights
+from service.reception import Reception
 from service.schemas import PredictRequest, UpdateRequest
-from service.settings import Settings
 from solvers.errors import InvalidInput
 
 JSON = "application/json"
@@ -40,35 +38,17 @@ class Body:
     limit: int
 
 
-async def read_body(request: Request, settings: Settings) -> Body:
-    """Read a request's body; raises BodyTooLarge, BodyTimeout, MalformedBody or UnsupportedMedia."""
+async def read_body(request: Request, reception: Reception) -> Body:
+    """Read a request's body; raises BodyTooLarge, BodyTimeout, MalformedBody, UnsupportedMedia or QueueFull."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media not in MEDIA:
         raise UnsupportedMedia(f"the body is {media[:64] or 'of no media type'}; this service reads {', '.join(MEDIA)}")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise UnsupportedMedia("the body is compressed; send it as it is")
-    limit = settings.max_body_bytes
     declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > limit:
-        raise BodyTooLarge(f"the body has {declared} bytes, the limit is {limit}")
-    chunks: list[bytes] = []
-    try:
-        async with asyncio.timeout(settings.body_seconds):
-            await _gather(request, chunks, limit)
-    except TimeoutError:
-        raise BodyTimeout(f"the body did not arrive within {settings.body_seconds:g} s") from None
-    except ClientDisconnect:
-        raise MalformedBody("the client left before the body was whole") from None
-    return Body(b"".join(chunks), MEDIA[media], limit)
-
-
-async def _gather(request: Request, chunks: list[bytes], limit: int) -> None:
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise BodyTooLarge(f"the body has more than {limit} bytes")
-        chunks.append(chunk)
+    if declared.isdigit() and int(declared) > reception.largest:
+        raise BodyTooLarge(f"the body has {declared} bytes, the limit is {reception.largest}")
+    return Body(await reception.receive(request), MEDIA[media], reception.largest)
 
 
 def parse_json(body: Body, schema: type[M]) -> M:

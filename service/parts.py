@@ -24,6 +24,7 @@ from service.journal import Source
 from service.live import Surroundings
 from service.metrics import Metrics
 from service.pools import Pool
+from service.reception import Reception
 from service.registry import Registry
 from service.settings import Settings
 from service.store.base import Store, StoreError
@@ -89,6 +90,7 @@ class Service:
         self.jobs = Jobs(JobFiles(settings.data_dir / "jobs"), limits, self.metrics)
         self.metrics.watch_jobs(self.jobs.counts)
         self.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
+        self.reception = Reception(settings)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)
         self.control = Pool("control", 2, settings.max_calls)

@@ -40,8 +40,8 @@ async def update(id: ModelId, request: Request, service: Parts, idempotency_key:
     `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`, `decay`, `C`, each where it is needed.
     """
     live = service.models().get(id)
+    body = await read_body(request, service.reception)
     with service.workers.place():
-        body = await read_body(request, service.settings)
         wanted = await service.workers.run(parse_update, body)
     reply = await asyncio.wrap_future(live.update(wanted, idempotency_key))
     return replied(reply)

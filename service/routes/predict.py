@@ -26,8 +26,8 @@ router = APIRouter(tags=["predictions"])
 async def predict(id: ModelId, request: Request, service: Parts) -> Response:
     """Decide rows by the newest version; never waits for an update."""
     live = service.models().get(id)
+    body = await read_body(request, service.reception)
     with service.readers.place():
-        body = await read_body(request, service.settings)
         answer = await service.readers.run(_answer, live, body, service)
     return Response(answer, media_type="application/json")
 

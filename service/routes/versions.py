@@ -40,7 +40,8 @@ async def versions(id: ModelId, service: Parts) -> Response:
 async def restore(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
     """Go back to a kept version, as a new version: examples, targets, weights and C are what they were then."""
     live = service.models().get(id)
+    body = await read_body(request, service.reception)
     with service.workers.place():
-        wanted = parse_json(await read_body(request, service.settings), RestoreRequest)
+        wanted = await service.workers.run(parse_json, body, RestoreRequest)
     reply = await asyncio.wrap_future(live.restore(wanted.version, idempotency_key))
     return replied(reply)

@@ -92,7 +92,7 @@ def test_open_streams_are_bounded_beat_and_end_with_the_service(tmp_path: Path) 
 def first_bytes(port: int) -> bytes:
     """Ask for a stream, read the beginning of the answer, and leave without a word."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as plain:
-        plain.sendall(b"GET /models/m/events HTTP/1.1\r\nhost: x\r\n\r\n")
+        plain.sendall(b"GET /models/m/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
         return plain.recv(12)
 
 
