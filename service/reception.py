@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fastapi import Request
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 
 from service.clients import client_of
 from service.errors import BodyTimeout, BodyTooLarge, MalformedBody, QueueFull

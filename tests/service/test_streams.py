@@ -145,6 +145,39 @@ def test_a_reader_who_takes_nothing_is_let_go() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("breaks", ["look", "send"])
+def test_a_stream_that_breaks_off_gives_its_place_back(breaks: str) -> None:
+    """Also where nobody foresaw why."""
+
+    async def scenario() -> None:
+        streams = Streams(limit=1, heartbeat_seconds=1.0, stall_seconds=10.0)
+        looks = 0
+
+        def look() -> Event:
+            nonlocal looks
+            looks += 1
+            if breaks == "look" and looks == 2:
+                raise RuntimeError("the model broke")
+            return Event("n", {"n": looks})
+
+        async def send(message: Message) -> None:
+            if breaks == "send" and looks == 2:
+                raise RuntimeError("the connection broke")
+
+        async def receive() -> Message:
+            await asyncio.sleep(3600)
+            return {"type": "http.disconnect"}
+
+        for _ in range(3):
+            looks = 0
+            with pytest.raises(RuntimeError, match="broke"):
+                await streams.of(look)({"type": "http", "asgi": {"spec_version": "2.3"}}, receive, send)
+            with streams.place():  # it is free, and so for the next one
+                pass
+
+    asyncio.run(scenario())
+
+
 def noted(http: httpx.Client, metric: str) -> float:
     """How often the route of a model's events is counted."""
     lines = [line for line in http.get("/metrics").text.splitlines() if line.startswith(metric)]
