@@ -57,7 +57,9 @@ class Admission:
 
     def _make_room(self, candidates: Collection[Held]) -> bool:
         """Close the one that has rested longest, of the client who holds most."""
-        resting = [(-len(self._held[c.client_key]), c.rests_since, id(c), c) for c in candidates if c.rests_since]
+        resting = [
+            (-len(self._held[c.client_key]), c.rests_since, id(c), c) for c in candidates if c.rests_since is not None
+        ]
         if not resting:
             return False
         *_, chosen = min(resting)

@@ -42,8 +42,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
 @pytest.fixture(scope="module")
 def tight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """With narrow bounds, and the usual deadlines."""
-    bounds = {"max_connections": 24, "max_client_connections": 12, "max_body_bytes": 2**20, "max_bodies": 2}
-    with ServiceProcess(tmp_path_factory.mktemp("tight"), **bounds) as process:
+    place = tmp_path_factory.mktemp("tight")
+    bodies = {"max_body_bytes": 2**20, "max_bodies": 2}
+    with ServiceProcess(place, None, max_connections=24, max_client_connections=12, **bodies) as process:
         create(process)
         yield process
 

@@ -69,8 +69,8 @@ def test_a_service_with_keys_lets_each_do_what_it_may(tmp_path: Path) -> None:
     ):
         assert http.get("/health/ready").status_code == 200
         for path in ("/models", "/metrics"):
-            answer = http.get(path)
-            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+            asked = http.get(path)
+            assert (asked.status_code, asked.headers["www-authenticate"]) == (401, "Bearer")
             assert http.get(path, headers={"authorization": "Bearer guess"}).status_code == 401
         with Client(service.url, secrets["admin"][0]) as client:
             client.create_model("m")
@@ -88,9 +88,9 @@ def test_a_service_with_keys_lets_each_do_what_it_may(tmp_path: Path) -> None:
         assert "livesvm_ready" in http.get("/metrics", headers=bearer).text
         for malformed in MALFORMED:
             token = malformed.replace("KEY", secrets["admin"][0])
-            refused = service.raw(f"GET /models HTTP/1.1\nhost: localhost\nauthorization: {token}\nconnection: close")
-            assert refused.startswith(b"HTTP/1.1 401"), malformed
-            assert b"urn:livesvm:problem:unauthorized" in refused
+            answer = service.raw(f"GET /models HTTP/1.1\nhost: localhost\nauthorization: {token}\nconnection: close")
+            assert answer.startswith(b"HTTP/1.1 401"), malformed
+            assert b"urn:livesvm:problem:unauthorized" in answer
         admin = {"authorization": f"bearer {secrets['admin'][0]}"}
         for page in PAGES:
             assert (http.get(page).status_code, http.get(page, headers=bearer).status_code) == (401, 200)
