@@ -13,6 +13,10 @@ from fastapi_offline import FastAPIOffline
 
 from service import problems
 from service.body_memory import BodyMemory
+from service.docs import Docs
+from service.gate import Gate
+from service.hosts import Hosts
+from service.methods import Heads
 from service.observe import HttpMetrics
 from service.openapi import describe
 from service.parts import Service
@@ -69,13 +73,17 @@ def create_app(
         summary="Live support vector machines: exact online learning",
         version=operations.VERSION,
         lifespan=lifespan,
+        redirect_slashes=False,  # a redirect would name the host that the request did
     )
     app.state.service = parts
     for resource in (models, learn, predict, versions, jobs, operations):
         app.include_router(resource.router)
     problems.install(app)
-    describe(app, secured=bool(parts.keys))
+    describe(app, settings, secured=bool(parts.keys))
     app.add_middleware(problems.CutOffs, stopping=lambda: parts.health.is_stopping)
     app.add_middleware(BodyMemory, budget=parts.budget)
+    app.add_middleware(Docs, keys=parts.keys if settings.docs_need_key else ())
+    app.add_middleware(Heads)
+    app.add_middleware(Gate, hosts=Hosts(settings.allowed_hosts, settings.host), has_keys=bool(parts.keys))
     app.add_middleware(HttpMetrics, metrics=parts.metrics)
     return app

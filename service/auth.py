@@ -11,7 +11,7 @@ from dataclasses import dataclass
 SCOPES = ("read", "learn", "admin")
 """From least to most; each includes the ones before it."""
 
-_ENTRY = re.compile(r"^(?P<label>[A-Za-z0-9_.-]{1,64}):(?P<scope>read|learn|admin):(?P<digest>[0-9a-f]{64})$")
+_ENTRY = re.compile(r"(?P<label>[A-Za-z0-9_.-]{1,64}):(?P<scope>read|learn|admin):(?P<digest>[0-9a-f]{64})")
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,32 @@ class ApiKey:
     digest: str
 
 
-def parse_keys(text: str) -> tuple[ApiKey, ...]:
-    """Read ``label:scope:sha256hex,...``; raises ValueError that names the bad entry by its position."""
-    keys = []
-    for number, entry in enumerate(filter(None, (part.strip() for part in text.split(","))), start=1):
-        match = _ENTRY.match(entry)
-        if match is None:
-            raise ValueError(f"entry {number} of the API keys is not label:scope:sha256hex")
-        keys.append(ApiKey(**match.groupdict()))
-    return tuple(keys)
-
-
 def digest(secret: str) -> str:
     """SHA-256 of a secret, in hex (secrets are random and long: no salt or stretching is needed)."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+_OF_NOTHING = frozenset(map(digest, ("", " ", "\n", "\r\n")))
+"""What a variable or a file that turned out to be empty is hashed to."""
+
+
+def parse_keys(text: str) -> tuple[ApiKey, ...]:
+    """Read ``label:scope:sha256hex,...``; nothing at all is no key, and a blank entry is an error, not one key less.
+
+    Raises ValueError that names the bad entry by its position.
+    """
+    entries = text.split(",") if text else []
+    return tuple(_parsed(number, entry.strip()) for number, entry in enumerate(entries, start=1))
+
+
+def _parsed(number: int, entry: str) -> ApiKey:
+    match = _ENTRY.fullmatch(entry)
+    if match is None:
+        what = "is not label:scope:sha256hex" if entry else "is blank"
+        raise ValueError(f"entry {number} of the API keys {what}")
+    if match["digest"] in _OF_NOTHING:
+        raise ValueError(f"entry {number} of the API keys is that of a blank secret")
+    return ApiKey(**match.groupdict())
 
 
 def new_key(label: str, scope: str) -> tuple[str, str]:

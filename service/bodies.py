@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -11,16 +10,15 @@ from typing import Any, TypeVar
 from fastapi import Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect
 
 from service import arrays, commands, json_bounds, npz
 from service.arrays import Key, Matrix
 from service.body_memory import COPIES
-from service.errors import BodyTimeout, BodyTooLarge, MalformedBody, UnsupportedMedia
+from service.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
 from service.fields import check_weights
 from service.memory import Budget
+from service.reception import Reception
 from service.schemas import MOST_OLDEST, PredictRequest, UpdateRequest
-from service.settings import Settings
 from solvers.errors import InvalidInput
 
 JSON = "application/json"
@@ -57,36 +55,18 @@ class Body:
         return self.budget.holding("bodies", size, COPIES * len(self.data))
 
 
-async def read_body(request: Request, settings: Settings) -> Body:
-    """Read a request's body; raises BodyTooLarge, BodyTimeout, MalformedBody or UnsupportedMedia."""
+async def read_body(request: Request, reception: Reception) -> Body:
+    """Read a request's body; raises BodyTooLarge, BodyTimeout, MalformedBody, UnsupportedMedia or QueueFull."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media not in MEDIA:
         raise UnsupportedMedia(f"the body is {media[:64] or 'of no media type'}; this service reads {', '.join(MEDIA)}")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise UnsupportedMedia("the body is compressed; send it as it is")
-    limit = settings.max_body_bytes
     declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > limit:
-        raise BodyTooLarge(f"the body has {declared} bytes, the limit is {limit}")
-    chunks: list[bytes] = []
-    try:
-        async with asyncio.timeout(settings.body_seconds):
-            await _gather(request, chunks, limit)
-    except TimeoutError:
-        raise BodyTimeout(f"the body did not arrive within {settings.body_seconds:g} s") from None
-    except ClientDisconnect:
-        raise MalformedBody("the client left before the body was whole") from None
-    most_rows = max(settings.max_examples, settings.max_predict_rows)
-    return Body(b"".join(chunks), MEDIA[media], limit, most_rows, request.app.state.service.budget)
-
-
-async def _gather(request: Request, chunks: list[bytes], limit: int) -> None:
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise BodyTooLarge(f"the body has more than {limit} bytes")
-        chunks.append(chunk)
+    if declared.isdigit() and int(declared) > reception.largest:
+        raise BodyTooLarge(f"the body has {declared} bytes, the limit is {reception.largest}")
+    data = await reception.receive(request)
+    return Body(data, MEDIA[media], reception.largest, reception.most_rows, request.app.state.service.budget)
 
 
 def parse_json(body: Body, schema: type[M]) -> M:

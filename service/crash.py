@@ -19,7 +19,9 @@ SNAPSHOT_POINTS = ("before-snapshot", "in-snapshot", "after-snapshot")
 SOLUTION_POINTS = ("before-solution", "after-solution")
 """Every solution passes these."""
 
-_name, _, _times = os.environ.get("LIVESVM_CRASH_AT", "").partition(":")
+VARIABLE = "LIVESVM_CRASH_AT"
+
+_name, _, _times = os.environ.get(VARIABLE, "").partition(":")
 _left = int(_times or 1)
 
 

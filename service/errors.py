@@ -106,6 +106,30 @@ class IdempotencyConflict(ServiceError):
     """An Idempotency-Key came back with another request."""
 
 
+class TooManyConnections(ServiceError):
+    """No connection rests that could be closed for another one."""
+
+
+class HeadTimeout(ServiceError):
+    """The head of the request did not arrive in time."""
+
+
+class HeadTooLarge(ServiceError):
+    """The head of the request is larger than any that is needed."""
+
+
+class MalformedRequest(ServiceError):
+    """What came is no HTTP request."""
+
+
+class WrongHost(ServiceError):
+    """The request is for another host."""
+
+
+class CrossSite(ServiceError):
+    """A page of another site asks for a change."""
+
+
 class BodyTooLarge(ServiceError):
     """The request body is larger than the limit."""
 
@@ -187,6 +211,12 @@ KINDS: dict[type[Exception], Kind] = {
     EmptyModel: Kind(409, "empty-model", "The model knows no example yet"),
     IdempotencyConflict: Kind(409, "idempotency-conflict", "The Idempotency-Key was used for another request"),
     TooManyModels: Kind(409, "too-many-models", "The quota of models is used up"),
+    HeadTimeout: Kind(408, "head-timeout", "The head of the request did not arrive in time"),
+    HeadTooLarge: Kind(431, "head-too-large", "The head of the request is too large"),
+    MalformedRequest: Kind(400, "malformed-request", "The request cannot be read"),
+    WrongHost: Kind(421, "wrong-host", "The request is for another host"),
+    CrossSite: Kind(403, "cross-site", "Another site may not do this"),
+    TooManyConnections: Kind(429, "too-many-connections", "Too many connections are open", retry_after=1),
     BodyTimeout: Kind(408, "body-timeout", "The body did not arrive in time"),
     BodyTooLarge: Kind(413, "body-too-large", "The body is too large"),
     UnsupportedMedia: Kind(415, "unsupported-media-type", "The media type is not read here"),

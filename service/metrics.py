@@ -35,6 +35,17 @@ _JOB_SECONDS = (0.01, 0.1, 1.0, 10.0, 60.0, 300.0, 1800.0, 7200.0, 36_000.0)
 _OUTCOMES = ("applied", "replayed", "refused", "timed-out", "withdrawn", "failed")
 _EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
+CUTS = (
+    "displaced",
+    "head-timeout",
+    "head-too-large",
+    "malformed-request",
+    "silent",
+    "stalled",
+    "too-many-connections",
+)
+"""Why the service ends a connection."""
+
 
 @dataclass(frozen=True)
 class ModelSample:
@@ -178,6 +189,12 @@ class Metrics:
             "livesvm_http_request_seconds", "Time of one HTTP request", ["route"], buckets=_SECONDS, registry=r
         )
         self.http_in_progress = Gauge("livesvm_http_requests_in_progress", "HTTP requests under way", registry=r)
+        self.connections = Gauge("livesvm_connections", "HTTP connections that are open", registry=r)
+        self.connections_cut = Counter(
+            "livesvm_connections_cut", "HTTP connections that the service ended, by reason", ["reason"], registry=r
+        )
+        for reason in CUTS:
+            self.connections_cut.labels(reason)
         self.durability = Gauge(
             "livesvm_durability_info", "1 for the durability level that the store gives", ["level"], registry=r
         )

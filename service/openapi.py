@@ -18,6 +18,7 @@ from service.schemas import (
     RestoreRequest,
     UpdateRequest,
 )
+from service.settings import Settings
 
 _NAMED = (
     ModelSpec,
@@ -32,7 +33,7 @@ _NAMED = (
 )
 
 
-def describe(app: FastAPI, *, secured: bool) -> None:
+def describe(app: FastAPI, settings: Settings, *, secured: bool) -> None:
     """Complete the application's OpenAPI document; ``secured`` when API keys are asked for."""
     generate = app.openapi
 
@@ -46,10 +47,18 @@ def describe(app: FastAPI, *, secured: bool) -> None:
             if not secured:
                 _forget_security(document)
             document.setdefault("components", {}).setdefault("schemas", {}).update(found["$defs"])
+            _limit_features(document["components"]["schemas"]["ModelSpec"], settings.max_features)
             app.openapi_schema = document
         return app.openapi_schema
 
     app.openapi = complete  # type: ignore[method-assign]
+
+
+def _limit_features(model: dict[str, Any], most: int) -> None:
+    """A setting is the limit."""
+    for choice in model["properties"]["n_features"]["anyOf"]:
+        if choice["type"] == "integer":
+            choice["maximum"] = most
 
 
 def _forget_security(document: dict[str, Any]) -> None:

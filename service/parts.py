@@ -26,6 +26,7 @@ from service.machine import give_back, resident_bytes
 from service.memory import MEGABYTE, Budget
 from service.metrics import Metrics
 from service.pools import Pool
+from service.reception import Reception
 from service.registry import Registry
 from service.settings import Settings
 from service.store.base import Store, StoreError
@@ -102,6 +103,7 @@ class Service:
         self.jobs = Jobs(JobFiles(settings.data_dir / "jobs"), limits, self.metrics, budget=self.budget)
         self.metrics.watch_jobs(self.jobs.counts)
         self.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
+        self.reception = Reception(settings)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)
         self.control = Pool("control", 2, settings.max_calls)

@@ -25,7 +25,7 @@ class Pool:
     ----------
     name : of the threads, for people
     threads : that run at once
-    limit : places, that is calls whose body is being read, that wait, or that run
+    limit : places, that is calls that wait or run; their bodies are whole
     """
 
     def __init__(self, name: str, threads: int, limit: int) -> None:
@@ -40,7 +40,7 @@ class Pool:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Hold one of the places, from before a body is read until it is done with; raises QueueFull at once."""
+        """Hold one of the places until the work is done; raises QueueFull at once."""
         if self._busy >= self._limit:
             raise QueueFull(f"{self._limit} calls of {self._name} are under way already")
         self._busy += 1

@@ -15,7 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import INTERNAL, MEDIA_TYPE, CutOff, InvalidRequest, ServiceError, kind_of, problem
+from service.errors import INTERNAL, MEDIA_TYPE, CutOff, InvalidRequest, Kind, ServiceError, kind_of, problem
+from service.methods import allowed
 from service.store.base import StoreError
 from solvers.errors import SolverError
 
@@ -58,21 +59,32 @@ class CutOffs:
             if has_begun or scope["type"] != "http" or not self._stopping():
                 raise
             what = "what it asked may be done yet; with the same Idempotency-Key it is done once"
-            answer = await _told(Request(scope), CutOff(f"the service stops, and this request took too long; {what}"))
-            await answer(scope, receive, send)
+            late = CutOff(f"the service stops, and this request took too long; {what}")
+            await refuse(late, scope, receive, send)
+
+
+async def refuse(error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request with an error, outside of the application."""
+    answer = await _told(Request(scope), error)
+    await answer(scope, receive, send)
 
 
 async def _told(request: Request, error: Exception) -> Response:
     kind = kind_of(error)
     if kind is INTERNAL:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    ends = kind.status in (408, 413) or kind is INTERNAL  # the body is not read to its end, or the server hangs up
+    return Response(to_json(problem(error)), kind.status, headers_of(kind), MEDIA_TYPE)
+
+
+def headers_of(kind: Kind) -> dict[str, str]:
+    """The headers that go with an error, besides those of every answer."""
+    ends = kind.status in (408, 413, 431) or kind is INTERNAL  # it is not read to its end, or the server hangs up
     headers = {"connection": "close"} if ends else {}
     if kind.retry_after is not None:
         headers["retry-after"] = str(kind.retry_after)
     if kind.status == HTTPStatus.UNAUTHORIZED:
         headers["www-authenticate"] = "Bearer"
-    return Response(to_json(problem(error)), kind.status, headers, MEDIA_TYPE)
+    return headers
 
 
 async def _told_faults(request: Request, error: Exception) -> Response:
@@ -81,10 +93,14 @@ async def _told_faults(request: Request, error: Exception) -> Response:
 
 
 async def _told_http(request: Request, error: Exception) -> Response:
-    """What the framework itself refuses: unknown paths and methods."""
+    """What the framework itself refuses: unknown paths and methods; which there are, is told instead."""
     status, headers = 500, None
     detail = "The request failed."
     if isinstance(error, HTTPException):
         status, headers, detail = error.status_code, error.headers, str(error.detail)
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers = {"allow": ", ".join(allowed(request.app, request.scope))}
+        if request.method == "OPTIONS":
+            return Response(status_code=HTTPStatus.NO_CONTENT, headers=headers)
     document = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     return Response(to_json(document), status, dict(headers or {}), MEDIA_TYPE)

@@ -98,7 +98,7 @@ class Registry:
         """Store a new model and start it; raises InvalidInput, ModelExists, TooManyModels or StoreError."""
         limit = self._around.settings.max_features
         if spec.n_features is not None and spec.n_features > limit:
-            raise InvalidInput(f"is {spec.n_features}, the limit is {limit}", field="n_features")
+            raise InvalidInput(f"is {spec.n_features}, LIVESVM_MAX_FEATURES is {limit}", field="n_features")
         model = spec.id or f"m-{secrets.token_hex(6)}"
         spec = spec.model_copy(update={"id": model})
         with self._reserved(model):

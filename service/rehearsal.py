@@ -87,7 +87,11 @@ async def _ask(app: FastAPI, method: str, path: str, body: bytes) -> int:
         """Keep the status."""
         statuses.append(message.get("status", 0))
 
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers = [
+        (b"host", b"localhost"),
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},

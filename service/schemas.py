@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from service import commands
 from service.commands import NOTHING
@@ -63,6 +63,11 @@ class WindowSpec(Request):
     max_age_seconds: float | None = Field(default=None, gt=0, le=1e10, allow_inf_nan=False)
 
 
+def _or_default(schema: type[Request]) -> BeforeValidator:
+    """Take null for what is absent, and say so in the schema."""
+    return BeforeValidator(lambda value: {} if value is None else value, json_schema_input_type=schema | None)
+
+
 class ModelSpec(Request):
     """A model, as it is created. Parameters of another task or loss are refused, absent ones get their defaults."""
 
@@ -74,7 +79,7 @@ class ModelSpec(Request):
 
     id: str | None = Field(default=None, pattern=MODEL_ID, description="Made up when absent.")
     task: str = Field(default="svc", json_schema_extra={"enum": list(SUPPORTED_TASKS)})
-    kernel: KernelSpec = Field(default_factory=lambda: KernelSpec())
+    kernel: Annotated[KernelSpec, _or_default(KernelSpec)] = Field(default_factory=lambda: KernelSpec())
     C: Cost | None = Field(default=None, description="`svc`, `svr`: weight of the losses; 1 when absent.")
     loss: Literal["epsilon_insensitive", "absolute", "pinball"] | None = Field(
         default=None, description="`svr`: of a residual; `epsilon_insensitive` when absent."
@@ -102,9 +107,9 @@ class ModelSpec(Request):
     )
     fit_intercept: bool = True
     n_features: int | None = Field(
-        default=None, ge=1, le=10**6, description="Taken from the first examples when absent."
+        default=None, ge=1, le=10**9, description="Taken from the first examples when absent."
     )
-    window: WindowSpec = Field(default_factory=lambda: WindowSpec())
+    window: Annotated[WindowSpec, _or_default(WindowSpec)] = Field(default_factory=lambda: WindowSpec())
 
     @field_validator("task")
     @classmethod
@@ -112,11 +117,6 @@ class ModelSpec(Request):
         if task not in SUPPORTED_TASKS:
             raise ValueError(f"this version learns {', '.join(SUPPORTED_TASKS)}, not {task[:32]!r}")
         return task
-
-    @field_validator("kernel", "window", mode="before")
-    @classmethod
-    def _absent(cls, value: Any) -> Any:
-        return {} if value is None else value
 
     @model_validator(mode="after")
     def _parameters_of_the_task(self) -> Self:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
+from typing import cast
 
 import uvicorn
 
+from service.admission import Admission
 from service.app import create_app
+from service.connections import Connection, Limits
+from service.headers import SecurityHeaders
 from service.parts import Service
 from service.rehearsal import rehearse
 
@@ -27,7 +33,7 @@ class _Server(uvicorn.Server):
 def serve(service: Service, listening: socket.socket) -> int:
     """Serve on a bound socket until a signal comes; 0 after an orderly end, 1 when the models could not be restored."""
     settings = service.settings
-    logging.getLogger("uvicorn.error").setLevel("WARNING")
+    logging.getLogger("uvicorn.error").setLevel("ERROR")  # of requests that cannot be read a metric tells
     failures: list[Exception] = []
 
     def failed(error: Exception) -> None:
@@ -42,7 +48,10 @@ def serve(service: Service, listening: socket.socket) -> int:
 
     app = create_app(settings, ready, failed, lambda: rehearse(settings.data_dir, create_app), service)
     config = uvicorn.Config(
-        app,
+        SecurityHeaders(app),
+        http=cast(type[asyncio.Protocol], partial(Connection, _limits_of(service))),
+        ws="none",
+        proxy_headers=False,  # who is this near may be anyone; a client is who holds the connection
         log_config=None,
         access_log=False,
         server_header=False,
@@ -55,3 +64,9 @@ def serve(service: Service, listening: socket.socket) -> int:
     except SystemExit as end:
         return 1 if failures else int(end.code or 0)
     return 1 if failures else 0
+
+
+def _limits_of(service: Service) -> Limits:
+    settings = service.settings
+    admission = Admission(settings.max_connections, settings.max_client_connections)
+    return Limits(admission, service.metrics, settings.header_seconds, settings.body_seconds)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from ipaddress import ip_address
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from service import environment
 from service.auth import parse_keys
+from service.hosts import ANY, is_loopback, parse_hosts
 from service.machine import memory_bytes
 from service.store.connect import check_url
 
@@ -34,7 +35,7 @@ _DEFAULTS = {"solves": "cores - 1", "memory_mb": "3/4 of memory"}
 class Settings(BaseSettings):
     """The settings; field ``max_models`` is the environment variable ``LIVESVM_MAX_MODELS``."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, allow_inf_nan=False)
 
     host: str = Field(
         default="127.0.0.1", description="Address to listen on; without API keys only a loopback address."
@@ -67,6 +68,15 @@ class Settings(BaseSettings):
         description="Keys that may call, as label:scope:sha256hex separated by commas; scope is read, learn or "
         "admin, each including the ones before. `livesvm key` makes one. Empty: no key is asked for.",
     )
+    allowed_hosts: str = Field(
+        default="",
+        description="Names that requests may be for, separated by commas, besides loopback and LIVESVM_HOST "
+        "(where that stands for all addresses, any of them); others are answered 421. `*`: any, with API keys only.",
+    )
+    docs_need_key: bool = Field(
+        default=False,
+        description="Whether /docs, /redoc and /openapi.json ask for an API key too, where there are any.",
+    )
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="Lowest level that is logged."
     )
@@ -87,13 +97,41 @@ class Settings(BaseSettings):
     max_calls: int = Field(
         default=64,
         ge=1,
-        description="Calls of one kind (predictions, updates being read, others) under way; more are answered 429.",
+        description="Calls of one kind (predictions, updates being read, others) under way, their bodies whole; more "
+        "are answered 429.",
     )
     queue_size: int = Field(
         default=64, ge=1, description="Commands that may wait for one model; more are answered 429."
     )
     max_body_bytes: int = Field(default=8 * 2**20, ge=1024, description="Largest request body, in bytes; more is 413.")
-    body_seconds: float = Field(default=30.0, gt=0, description="Time a client has to send a request body; then 408.")
+    header_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        description="Time a client has to send the head of a request, and then to go on with its body; then 408.",
+    )
+    body_seconds: float = Field(
+        default=30.0,
+        gt=0,
+        description="Time a client has to send a request body, then 408; and to go on with taking an answer.",
+    )
+    max_bodies: int = Field(
+        default=32,
+        ge=2,
+        description="Request bodies of the largest size that may be on their way at once, half of them from one "
+        "client; smaller ones may be more. Others are answered 429.",
+    )
+    max_connections: int = Field(
+        default=512,
+        ge=1,
+        description="Connections at once; for one more the one that has rested longest is closed, and where none rests "
+        "it is answered 429.",
+    )
+    max_client_connections: int = Field(
+        default=256,
+        ge=1,
+        description="Connections of one client, that is of an address (IPv6: of a network of 64 bits). A proxy is one "
+        "client: behind it, as many as LIVESVM_MAX_CONNECTIONS.",
+    )
     max_models: int = Field(default=256, ge=1, description="Models that may exist at once.")
     max_examples: int = Field(default=50_000, ge=1, description="Examples that one window may hold.")
     max_features: int = Field(default=10_000, ge=1, description="Features that one example may have.")
@@ -147,6 +185,13 @@ class Settings(BaseSettings):
         default=50, ge=0, description="Models, by id, that get series of their own in /metrics."
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _environment_is_known(cls, given: Any) -> Any:
+        defaults = {PREFIX + name.upper(): field.default for name, field in cls.model_fields.items()}
+        environment.check(os.environ, PREFIX, defaults)
+        return given
+
     @model_validator(mode="after")
     def _keys_are_readable(self) -> Self:
         parse_keys(self.api_keys)
@@ -160,22 +205,14 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _open_only_on_loopback(self) -> Self:
-        if not self.api_keys.strip() and not is_loopback(self.host):
-            raise ValueError(
-                f"without {PREFIX}API_KEYS the service binds to a loopback address only, not to {self.host!r}; "
-                "`livesvm key` makes a key"
-            )
+        what = None
+        if not is_loopback(self.host):
+            what = f"the service binds to a loopback address only, not to {self.host!r}"
+        if ANY in parse_hosts(self.allowed_hosts):
+            what = f"{PREFIX}ALLOWED_HOSTS lists names, and not every one"
+        if what is not None and not self.api_keys:
+            raise ValueError(f"without {PREFIX}API_KEYS {what}; `livesvm key` makes a key")
         return self
-
-
-def is_loopback(host: str) -> bool:
-    """Whether ``host`` is reached from this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def table() -> list[tuple[str, str, str]]:

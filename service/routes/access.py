@@ -15,7 +15,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from service.auth import allows, scope_of
+from service.auth import ApiKey, allows, scope_of
 from service.errors import MEDIA_TYPE, Forbidden, TurnMissed, Unauthorized, Withdrawn
 from service.fields import MODEL_ID
 from service.live import Reply
@@ -61,17 +61,21 @@ def scope(needed: str) -> Dependency:
 
     async def check(service: Parts, given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]) -> None:
         """Raise Unauthorized or Forbidden unless the caller's key is of the scope."""
-        if not service.keys:
-            return
-        held = scope_of(given.credentials, service.keys) if given is not None else None
-        if held is None:
-            raise Unauthorized("send a valid API key as a bearer token")
-        if not allows(held, needed):
-            raise Forbidden(f"this call needs a key of scope {needed}, yours has {held}")
+        if service.keys:
+            admit("" if given is None else given.credentials, service.keys, needed)
 
     checker: Callable[..., Awaitable[None]] = check
     result: Dependency = Security(checker)
     return result
+
+
+def admit(secret: str, keys: tuple[ApiKey, ...], needed: str) -> None:
+    """Raise Unauthorized or Forbidden unless the secret is a key of the scope."""
+    held = scope_of(secret, keys)
+    if held is None:
+        raise Unauthorized("send a valid API key as a bearer token")
+    if not allows(held, needed):
+        raise Forbidden(f"this call needs a key of scope {needed}, yours has {held}")
 
 
 async def in_control(service: Service, call: Callable[[], Response]) -> Response:

@@ -189,8 +189,9 @@ async def apply(
 ) -> Response:
     """Bring what a job found into its live model, as one logged update; 409 for kinds of which that makes no sense."""
     solve = within(max_seconds)
+    body = await read_body(request, service.reception)
     with service.control.place():
-        chosen = parse_json(await read_body(request, service.settings), ApplyRequest)
+        chosen = await service.control.run(parse_json, body, ApplyRequest)
         model, update = await service.control.run(service.jobs.update_of, job, chosen.choice)
     asked = service.models().get(model).update(update, idempotency_key, solve)
     return replied(await awaited(request, asked, solve))
@@ -201,8 +202,8 @@ async def _submitted(
 ) -> Response:
     """Read what is asked of a model and submit it as a job; where to look for that."""
     live = service.models().get(model)
+    body = await read_body(request, service.reception)
     with service.control.place():
-        body = await read_body(request, service.settings)
         record = await service.control.run(submit, service, live, body)
     return _told(record, status=202, headers={"location": f"/jobs/{record.id}"})
 

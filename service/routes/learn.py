@@ -46,8 +46,8 @@ async def update(
     `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`, `decay`, `C`, each where it is needed.
     """
     solve, live = within(max_seconds), service.models().get(id)
+    body = await read_body(request, service.reception)
     with service.workers.place():
-        body = await read_body(request, service.settings)
         wanted = await service.workers.run(parse_update, body)
     with service.budget.holding("updates", wanted.memory()):
         reply = await awaited(request, live.update(wanted, idempotency_key, solve), solve)

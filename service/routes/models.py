@@ -33,8 +33,8 @@ router = APIRouter(tags=["models"])
 async def create(request: Request, service: Parts) -> Response:
     """Create a live model; it can be updated at once and predicts once it knows an example."""
     registry = service.models()
+    body = await read_body(request, service.reception)
     with service.control.place():
-        body = await read_body(request, service.settings)
         live = await service.control.run(lambda: registry.create(parse_json(body, ModelSpec)))
     headers = {"location": f"/models/{live.id}"}
     return told(description(live, service), status=201, headers=headers)

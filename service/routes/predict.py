@@ -23,8 +23,8 @@ router = APIRouter(tags=["predictions"])
 async def predict(id: ModelId, request: Request, service: Parts) -> Response:
     """Decide rows by the newest version; never waits for an update."""
     live = service.models().get(id)
-    most_rows = service.settings.max_predict_rows
+    body = await read_body(request, service.reception)
     with service.readers.place():
-        steps = answering(live, await read_body(request, service.settings), most_rows, service.budget, service.metrics)
+        steps = answering(live, body, service.settings.max_predict_rows, service.budget, service.metrics)
         answer = await service.readers.run_steps(steps, request)
     return Response(answer, media_type="application/json")

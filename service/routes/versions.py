@@ -44,6 +44,7 @@ async def restore(
 ) -> Response:
     """Go back to a kept version, as a new version: examples, targets, weights and C are what they were then."""
     solve, live = within(max_seconds), service.models().get(id)
+    body = await read_body(request, service.reception)
     with service.workers.place():
-        wanted = parse_json(await read_body(request, service.settings), RestoreRequest)
+        wanted = await service.workers.run(parse_json, body, RestoreRequest)
     return replied(await awaited(request, live.restore(wanted.version, idempotency_key, solve), solve))

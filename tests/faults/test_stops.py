@@ -243,8 +243,8 @@ def test_a_client_that_leaves_while_it_sends_is_no_failure_of_the_service(path: 
         http.post("/models", json={"id": "m"}).raise_for_status()
         url = httpx.URL(service.url)
         with socket.create_connection((url.host, url.port)) as leaving:
-            head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n"
-            leaving.sendall(head.encode() + b'{"add"')
+            fields = "host: localhost\r\ncontent-type: application/json\r\ncontent-length: 50"
+            leaving.sendall(f'POST {path} HTTP/1.1\r\n{fields}\r\n\r\n{{"add"'.encode())
         template = path.replace("/m/", "/{id}/")
         while f'method="POST",route="{template}",status="400"' not in (metrics := http.get("/metrics").text):
             assert f'route="{template}",status="500"' not in metrics

@@ -6,6 +6,7 @@ import contextlib
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -96,6 +97,18 @@ class ServiceProcess:
     def http(self, timeout: float = 30.0) -> httpx.Client:
         """A client for plain requests."""
         return httpx.Client(base_url=self.url, timeout=timeout, trust_env=False)
+
+    def connect(self, source: str = "127.0.0.1") -> socket.socket:
+        """A connection of its own, from an address of this machine."""
+        url = httpx.URL(self.url)
+        return socket.create_connection((url.host, url.port or 80), timeout=30, source_address=(source, 0))
+
+    def raw(self, head: str) -> bytes:
+        """All that comes back for the lines of a head as they stand."""
+        with self.connect() as plain:
+            plain.sendall(head.replace("\n", "\r\n").encode("latin-1") + b"\r\n\r\n")
+            plain.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: plain.recv(65536), b""))
 
     def signal(self, number: int) -> None:
         """Send a signal."""

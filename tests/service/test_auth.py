@@ -11,6 +11,22 @@ from service.cli import main
 from service.client import Client, ServiceProblem
 from tests.service.process import ServiceProcess
 
+MALFORMED = (
+    "",
+    "Bearer",
+    "Bearer ",
+    "Bearer   ",
+    "KEY",
+    "Basic KEY",
+    "BearerKEY",
+    "Bearer KEY KEY",
+    "Bearer KEY,",
+    'Bearer "KEY"',
+    "Bearer KEY\tx",
+    "Bearer \xff\xfe",
+    "Bearer " + "k" * 10_000,
+)
+PAGES = ("/docs", "/redoc", "/openapi.json")
 ROWS = ([[0.0, 1.0], [1.0, 0.0]], [1, -1])
 
 
@@ -18,7 +34,7 @@ def test_a_new_key_is_admitted_by_its_entry_alone() -> None:
     secret, entry = new_key("me", "learn")
     other, other_entry = new_key("you", "read")
     assert secret not in entry
-    keys = parse_keys(f" {entry} , {other_entry},")
+    keys = parse_keys(f" {entry} , {other_entry}")
     assert (scope_of(secret, keys), scope_of(other, keys), scope_of("guess", keys)) == ("learn", "read", None)
     assert keys[0].digest == digest(secret)
 
@@ -30,7 +46,7 @@ def test_each_scope_includes_those_before_it(held: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("entry", ["x", "a:read:12", "a:write:" + "0" * 64, "a b:read:" + "0" * 64])
+@pytest.mark.parametrize("entry", ["x", "", " ", "a:read:12", "a:write:" + "0" * 64, "a b:read:" + "0" * 64])
 def test_an_unreadable_entry_is_named(entry: str) -> None:
     good = "a:read:" + "0" * 64
     with pytest.raises(ValueError, match="entry 2"):
@@ -47,11 +63,14 @@ def test_the_command_makes_a_key(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_service_with_keys_lets_each_do_what_it_may(tmp_path: Path) -> None:
     secrets = {scope: new_key(scope, scope) for scope in SCOPES}
     entries = ",".join(entry for _, entry in secrets.values())
-    with ServiceProcess(tmp_path, api_keys=entries) as service, service.http() as http:
+    with (
+        ServiceProcess(tmp_path, api_keys=entries, docs_need_key=True, allowed_hosts="svm.example") as service,
+        service.http() as http,
+    ):
         assert http.get("/health/ready").status_code == 200
         for path in ("/models", "/metrics"):
-            answer = http.get(path)
-            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+            asked = http.get(path)
+            assert (asked.status_code, asked.headers["www-authenticate"]) == (401, "Bearer")
             assert http.get(path, headers={"authorization": "Bearer guess"}).status_code == 401
         with Client(service.url, secrets["admin"][0]) as client:
             client.create_model("m")
@@ -67,3 +86,16 @@ def test_a_service_with_keys_lets_each_do_what_it_may(tmp_path: Path) -> None:
                 client.update("m", *ROWS)
         bearer = {"authorization": f"Bearer {secrets['read'][0]}"}
         assert "livesvm_ready" in http.get("/metrics", headers=bearer).text
+        for malformed in MALFORMED:
+            token = malformed.replace("KEY", secrets["admin"][0])
+            answer = service.raw(f"GET /models HTTP/1.1\nhost: localhost\nauthorization: {token}\nconnection: close")
+            assert answer.startswith(b"HTTP/1.1 401"), malformed
+            assert b"urn:livesvm:problem:unauthorized" in answer
+        admin = {"authorization": f"bearer {secrets['admin'][0]}"}
+        for page in PAGES:
+            assert (http.get(page).status_code, http.get(page, headers=bearer).status_code) == (401, 200)
+            assert (http.options(page).status_code, http.head(page).status_code) == (401, 401)
+        assert http.get("/models", headers=bearer | {"host": "svm.example"}).status_code == 200
+        assert http.get("/models", headers=bearer | {"host": "evil.example"}).status_code == 421
+        elsewhere = admin | {"origin": "http://page.example", "sec-fetch-site": "cross-site"}
+        assert http.post("/models/m/checkpoint", headers=elsewhere).status_code == 200  # a page that was given a key

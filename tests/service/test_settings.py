@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from service.auth import digest
 from service.cli import main
-from service.settings import PREFIX, Settings, is_loopback, table
+from service.hosts import is_loopback
+from service.settings import PREFIX, Settings, table
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -26,6 +28,22 @@ def test_every_setting_is_in_the_readme(name: str) -> None:
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"{PREFIX}QUEUE_SIZE", "3")
     assert Settings().queue_size == 3
+
+
+def test_settings_that_may_be_empty_are_their_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = [name for name, default, _ in table() if default == ""]
+    for name in empty:
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("LIVESVM_CRASH_AT", "never")  # read elsewhere
+    monkeypatch.setenv("livesvm_queue_size", "3")  # as the environment's names are read everywhere
+    assert (Settings().api_keys, Settings().queue_size) == ("", 3)
+    assert "LIVESVM_API_KEYS" in empty
+
+
+def test_any_host_is_for_those_with_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}API_KEYS", f"me:read:{'0' * 64}")
+    monkeypatch.setenv(f"{PREFIX}ALLOWED_HOSTS", "*")
+    assert Settings().allowed_hosts == "*"
 
 
 def test_the_defaults_are_safe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,6 +80,23 @@ def test_what_loopback_is(host: str, loopback: bool) -> None:
         ("SOLVES", "0", "LIVESVM_SOLVES: "),
         ("LOG_LEVEL", "loud", "LIVESVM_LOG_LEVEL: "),
         ("API_KEYS", "me:everything:123", "entry 1 of the API keys"),
+        ("API_KEYS", ",", "entry 1 of the API keys is blank"),
+        ("API_KEYS", " , ", "entry 1 of the API keys is blank"),
+        ("API_KEYS", " ", "LIVESVM_API_KEYS is blank"),
+        ("API_KEYS", f"me:read:{'0' * 64},", "entry 2 of the API keys is blank"),
+        ("API_KEYS", f"me:read:{digest('')}", "entry 1 of the API keys is that of a blank secret"),
+        ("API_KEYS", f"me:read:{'0' * 64}\n{'0' * 64}", "entry 1 of the API keys"),
+        ("ALLOWED_HOSTS", "*", "without LIVESVM_API_KEYS LIVESVM_ALLOWED_HOSTS lists names"),
+        ("ALLOWED_HOSTS", "a.example, *", "without LIVESVM_API_KEYS LIVESVM_ALLOWED_HOSTS lists names"),
+        ("ALLOWED_HOSTS", ",", "entry 1 of the allowed hosts is blank"),
+        ("ALLOWED_HOSTS", "a.example:80", "entry 1 of the allowed hosts is no name or address, without a port"),
+        ("ALLOWED_HOSTS", "a.example,http://b.example", "entry 2 of the allowed hosts is no name"),
+        ("HOST", "", "LIVESVM_HOST is blank; unset it"),
+        ("DATA_DIR", "", "LIVESVM_DATA_DIR is blank; unset it"),
+        ("BODY_SECONDS", "inf", "LIVESVM_BODY_SECONDS: "),
+        ("PRT", "1", "LIVESVM_PRT is no setting; did you mean LIVESVM_PORT?"),
+        ("MAX_BODY_BYTE", "1", "LIVESVM_MAX_BODY_BYTE is no setting; did you mean LIVESVM_MAX_BODY_BYTES?"),
+        ("XYZZY_PLUGH", "", "LIVESVM_XYZZY_PLUGH is no setting; `livesvm settings` lists them all"),
     ],
 )
 def test_wrong_settings_are_told_and_nothing_starts(

@@ -92,7 +92,7 @@ def test_open_streams_are_bounded_beat_and_end_with_the_service(tmp_path: Path) 
 def first_bytes(port: int) -> bytes:
     """Ask for a stream, read the beginning of the answer, and leave without a word."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as plain:
-        plain.sendall(b"GET /models/m/events HTTP/1.1\r\nhost: x\r\n\r\n")
+        plain.sendall(b"GET /models/m/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
         return plain.recv(12)
 
 
@@ -141,6 +141,39 @@ def test_a_reader_who_takes_nothing_is_let_go() -> None:
         assert len(sent) == 3
         streams.close()
         await asyncio.wait_for(open_stream(streams, accept), 10)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("breaks", ["look", "send"])
+def test_a_stream_that_breaks_off_gives_its_place_back(breaks: str) -> None:
+    """Also where nobody foresaw why."""
+
+    async def scenario() -> None:
+        streams = Streams(limit=1, heartbeat_seconds=1.0, stall_seconds=10.0)
+        looks = 0
+
+        def look() -> Event:
+            nonlocal looks
+            looks += 1
+            if breaks == "look" and looks == 2:
+                raise RuntimeError("the model broke")
+            return Event("n", {"n": looks})
+
+        async def send(message: Message) -> None:
+            if breaks == "send" and looks == 2:
+                raise RuntimeError("the connection broke")
+
+        async def receive() -> Message:
+            await asyncio.sleep(3600)
+            return {"type": "http.disconnect"}
+
+        for _ in range(3):
+            looks = 0
+            with pytest.raises(RuntimeError, match="broke"):
+                await streams.of(look)({"type": "http", "asgi": {"spec_version": "2.3"}}, receive, send)
+            with streams.place():  # it is free, and so for the next one
+                pass
 
     asyncio.run(scenario())
 

@@ -1,0 +1,77 @@
+"""Who may hold a connection, and who counts as one client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from service.admission import Admission
+from service.clients import client_of
+
+
+@dataclass(eq=False)
+class Connection:
+    client_key: str
+    rests_since: float | None = None
+    admission: Admission | None = None
+    was_closed: bool = field(default=False)
+
+    def make_room(self) -> None:
+        self.was_closed = True
+        if self.admission is not None:
+            self.admission.leave(self)  # as a closed connection does, once more
+
+
+def test_so_many_in_all_and_so_many_a_client() -> None:
+    admission = Admission(5, 3)
+    own = [Connection("a") for _ in range(3)]
+    assert all(admission.admit(connection) for connection in own)
+    assert not admission.admit(Connection("a"))
+    assert all(admission.admit(Connection(name)) for name in "bc")
+    assert not admission.admit(Connection("d"))
+    for _ in range(2):  # the second time it is not held any more
+        admission.leave(own[0])
+    assert admission.admit(Connection("d"))
+    assert not admission.admit(Connection("e"))
+
+
+def test_who_has_rested_longest_makes_room() -> None:
+    admission = Admission(10, 3)
+    own = [Connection("a", rests_since, admission) for rests_since in (None, 3.0, 2.0)]
+    assert all(admission.admit(connection) for connection in own)
+    other = Connection("b", 1.0)
+    admission.admit(other)
+    for expected in (own[2], own[1]):
+        assert not expected.was_closed
+        assert admission.admit(Connection("a"))
+        assert expected.was_closed
+    assert not admission.admit(Connection("a"))
+    assert (own[0].was_closed, other.was_closed) == (False, False)
+
+
+def test_the_client_who_holds_most_makes_room_for_others() -> None:
+    admission = Admission(4, 4)
+    hoarder = [Connection("a", 10.0 + n) for n in range(3)]
+    lone = Connection("b", 1.0)
+    for connection in (*hoarder, lone):
+        assert admission.admit(connection)
+    assert admission.admit(Connection("c"))
+    assert [connection.was_closed for connection in (*hoarder, lone)] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_one"),
+    [
+        ("10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.2", False),
+        ("::1", "127.0.0.1", False),
+        ("", "127.0.0.1", False),
+    ],
+)
+def test_who_is_one_client(one: str, other: str, are_one: bool) -> None:
+    assert (client_of(one) == client_of(other)) is are_one
