@@ -15,7 +15,7 @@ import pytest
 
 from tests.service.process import ServiceProcess
 
-HEAD_SECONDS, BODY_SECONDS = 1.5, 3.0
+HEAD_SECONDS, BODY_SECONDS = 1.5, 6.0
 SLACK = 5.0
 """Of a busy machine."""
 HEAD = "POST /models/m/predict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -194,17 +194,18 @@ def test_slow_bodies_take_no_places_of_those_who_work(service: ServiceProcess) -
     assert {(status_of(answer), type_of(answer), closes(answer)) for answer in answers} == {(408, "body-timeout", True)}
 
 
-def test_a_dripping_body_is_cut_off(service: ServiceProcess) -> None:
+def test_a_dripping_body_is_cut_off_before_its_time_is_up(service: ServiceProcess) -> None:
     begun = time.monotonic()
     with service.connect() as plain:
         plain.sendall(f"{HEAD}transfer-encoding: chunked\r\n\r\n".encode())
         plain.settimeout(0.1)
         answer = b""
         with suppress(ConnectionError):
-            while not answer and time.monotonic() - begun < BODY_SECONDS + SLACK:
+            while not answer and time.monotonic() - begun < BODY_SECONDS:
                 plain.sendall(b"1\r\n \r\n")
                 with suppress(TimeoutError):
                     answer = plain.recv(65536)
+    assert answer
     assert (status_of(answer), type_of(answer), closes(answer)) == (408, "body-timeout", True)
 
 
@@ -228,7 +229,7 @@ def test_who_takes_no_answer_is_let_go(service: ServiceProcess) -> None:
         plain.connect((url.host, url.port))
         plain.sendall(f"{HEAD}content-length: {len(body)}\r\n\r\n{body}".encode() * 4)  # sockets take some MB
         end = time.monotonic() + BODY_SECONDS + 4 * SLACK
-        while cut(service, "stalled") == before:
+        while cut(service, "stalled") == before or connections(service) > 1:  # the one that asks
             assert time.monotonic() < end
             time.sleep(0.1)
 
