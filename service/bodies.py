@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 from numpy.typing import NDArray
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from service import arrays, commands, json_bounds, npz
 from service.arrays import Key, Matrix
@@ -19,6 +19,7 @@ from service.fields import check_weights
 from service.memory import Budget
 from service.reception import Reception
 from service.schemas import MOST_OLDEST, PredictRequest, UpdateRequest
+from service.schemas import Request as RequestBody
 from solvers.errors import InvalidInput
 
 JSON = "application/json"
@@ -30,7 +31,7 @@ ADD_MEMBERS = frozenset({"X", "y", "keys", "weights", "sample_weight"})
 EDIT_MEMBERS = frozenset({"relabel_keys", "relabel_y", "reweight_keys", "reweight_weights", "decay", "C"})
 UPDATE_MEMBERS = ADD_MEMBERS | EDIT_MEMBERS | {"remove_keys", "remove_oldest"}
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", bound=RequestBody)
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ def parse_json(body: Body, schema: type[M]) -> M:
     """The body as ``schema``; raises MalformedBody, UnsupportedMedia or ValidationError."""
     if body.media != JSON:
         raise UnsupportedMedia(f"this call reads {JSON}")
+    if schema.most_bytes is not None and len(body.data) > schema.most_bytes:
+        raise BodyTooLarge(f"the body has {len(body.data)} bytes, the limit for this call is {schema.most_bytes}")
     shape = json_bounds.check(body.data, body.most_rows)
     try:
         with body.memory(shape.parsed_bytes(len(body.data))):

@@ -15,7 +15,7 @@ MOST_FIELDS = 256
 """Fields of all objects together; requests need thirty."""
 MOST_OBJECTS = 64
 
-BYTES_A_NUMBER = 72
+BYTES_A_NUMBER = 96
 """What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
 BYTES_AN_ITEM = 256
 """The same for an array or a string, beside what it holds."""

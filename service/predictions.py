@@ -5,11 +5,14 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
+from service import json_bounds, json_rows
 from service.arrays import Matrix, Vector
-from service.bodies import Body, parse_predict
+from service.bodies import JSON, Body, parse_predict
+from service.json_rows import NotRows
 from service.live import LiveModel
 from service.memory import Budget
 from service.metrics import Metrics
@@ -31,10 +34,8 @@ ANSWER_BYTES = 64
 
 def answering(live: LiveModel, body: Body, most_rows: int, budget: Budget, metrics: Metrics) -> Steps[bytes]:
     """The answer to a request for predictions, by the version that is newest when its turn comes."""
-    if (cost := PARSING * len(body.data)) > BLOCK:
-        yield cost
     start = perf_counter()
-    X = parse_predict(body)
+    X = yield from _read(body)
     del body
     seen, stale = live.published, live.stale
     seen.check(live.spec, X, most_rows)
@@ -43,6 +44,34 @@ def answering(live: LiveModel, body: Body, most_rows: int, budget: Budget, metri
     metrics.predictions.labels(live.spec.task).inc(len(X))
     metrics.predict_seconds.labels(live.spec.task).observe(perf_counter() - start)
     return answer
+
+
+def _read(body: Body) -> Steps[Matrix]:
+    """The rows; those of a long body piece by piece."""
+    if (cost := PARSING * len(body.data)) < BLOCK:
+        return parse_predict(body)
+    try:
+        return (yield from _read_in_pieces(body))
+    except NotRows:
+        yield cost
+        return parse_predict(body)
+
+
+def _read_in_pieces(body: Body) -> Steps[Matrix]:
+    """The rows; raises NotRows for what has to be read as a whole."""
+    if body.media != JSON:
+        raise NotRows
+    shape = json_bounds.check(body.data, body.most_rows)
+    if (shape.objects, shape.fields, shape.strings) != (1, 1, 1):
+        raise NotRows
+    with body.memory(json_rows.BYTES_A_NUMBER * shape.values):
+        blocks = []
+        for rows in json_rows.pieces(body.data):
+            blocks.append(rows)
+            yield PARSING * json_rows.PIECE
+        if len({rows.shape[1] for rows in blocks}) > 1:
+            raise NotRows
+        return np.concatenate(blocks)
 
 
 def _decided(live: LiveModel, seen: Published, stale: bool, X: Matrix) -> Steps[bytes]:

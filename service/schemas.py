@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -23,6 +23,8 @@ LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
     "pinball": {"quantile": 0.5},
 }
 """The parameters of each loss of regression, with their defaults."""
+SHORT = 2**16
+"""Bytes that a request without examples may have."""
 MOST_OLDEST = 10**9
 """Examples that a removal may ask for."""
 SUPPORTED_TASKS = tuple(TASK_PARAMETERS)
@@ -30,6 +32,9 @@ SUPPORTED_TASKS = tuple(TASK_PARAMETERS)
 
 class Request(BaseModel):
     """Base of request bodies."""
+
+    most_bytes: ClassVar[int | None] = None
+    """A longer body is no such request, and is not parsed; None where it holds examples."""
 
     model_config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -71,6 +76,7 @@ def _or_default(schema: type[Request]) -> BeforeValidator:
 class ModelSpec(Request):
     """A model, as it is created. Parameters of another task or loss are refused, absent ones get their defaults."""
 
+    most_bytes = SHORT
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [{"C": 10.0, "kernel": {"name": "rbf", "gamma": 0.1}, "window": {"max_examples": 365}}]
@@ -251,6 +257,7 @@ class PredictRequest(Request):
 class AssessmentRequest(Request):
     """How to assess a model: by leaving out each example, or each of so many folds of consecutive examples."""
 
+    most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"method": "leave-one-out"}]})
 
     method: Literal["leave-one-out", "k-fold"]
@@ -329,10 +336,12 @@ class OutlierPathRequest(Request):
 class ApplyRequest(Request):
     """What to apply of a job's result, as its kind says."""
 
+    most_bytes = SHORT
     choice: dict[Name, Number] = Field(default_factory=dict, max_length=8)
 
 
 class RestoreRequest(Request):
     """The version to go back to."""
 
+    most_bytes = SHORT
     version: int = Field(ge=0, le=2**53)

@@ -55,7 +55,8 @@ def verdict(data: bytes, media: str) -> tuple[Any, ...]:
 
 def as_npz(members: dict[str, Any]) -> bytes:
     stream = io.BytesIO()
-    np.savez(stream, **{name: np.array(value) for name, value in members.items()})
+    arrays: Any = {name: np.array(value) for name, value in members.items()}
+    np.savez(stream, **arrays)
     return stream.getvalue()
 
 
