@@ -146,10 +146,6 @@ class BodyTimeout(ServiceError):
     """The request body did not arrive in time."""
 
 
-class ClientLeft(ServiceError):
-    """Nobody waits for the answer any more."""
-
-
 class MalformedBody(ServiceError):
     """The request body is not what its media type says."""
 
@@ -220,7 +216,6 @@ KINDS: dict[type[Exception], Kind] = {
     BodyTimeout: Kind(408, "body-timeout", "The body did not arrive in time"),
     BodyTooLarge: Kind(413, "body-too-large", "The body is too large"),
     UnsupportedMedia: Kind(415, "unsupported-media-type", "The media type is not read here"),
-    ClientLeft: Kind(499, "client-left", "The client left before there was an answer"),
     MalformedBody: Kind(400, "malformed-body", "The body cannot be read"),
     QueueFull: Kind(429, "too-busy", "Too many calls wait", retry_after=1),
     MemoryBusy: Kind(429, "memory-busy", "The memory that this needs is in use", retry_after=1),
@@ -229,7 +224,7 @@ KINDS: dict[type[Exception], Kind] = {
     Forbidden: Kind(403, "forbidden", "The API key may not do this"),
     NotReady: Kind(503, "not-ready", "The service is not ready", retry_after=1),
     OutOfTime: Kind(422, "time-limit", "No optimum was reached in the time allowed; nothing was changed"),
-    Withdrawn: Kind(503, "withdrawn", "The caller had left before there was an answer", retry_after=1),
+    Withdrawn: Kind(499, "withdrawn", "Nobody waits for the answer any more"),
     TurnMissed: Kind(503, "turn-missed", "Its turn did not come in time; nothing was changed", retry_after=1),
     Restoring: Kind(503, "restoring", "The model is being restored", retry_after=1),
     CutOff: Kind(503, "cut-off", "The service stopped before it could answer; ask again", retry_after=1),

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from fastapi import Request
+from starlette.requests import Request
 
-from service.errors import ClientLeft, QueueFull
+from service.errors import QueueFull, Withdrawn
 from service.shares import SharedThreads, Steps
 
 T = TypeVar("T")
@@ -54,12 +54,12 @@ class Pool:
         return await asyncio.wrap_future(self._threads.submit(_in_one(call, *arguments)))
 
     async def run_steps(self, steps: Steps[T], request: Request) -> T:
-        """The result of work in steps, between which others have their turn; raises ClientLeft if nobody waits."""
+        """The result of work in steps, between which others have their turn; raises Withdrawn if nobody waits."""
         result = asyncio.wrap_future(self._threads.submit(steps))
         while not (await asyncio.wait({result}, timeout=LOOK_SECONDS))[0]:
             if await request.is_disconnected():
                 result.cancel()
-                raise ClientLeft("the client left before its answer was there")
+                raise Withdrawn("the client left before its answer was there")
         return result.result()
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ from service.settings import Settings
 from service.store import codec
 from service.store.base import Store, StoreUnavailable
 from service.turns import Solve, Turns
+from solvers import warm_up
 from solvers.interrupt import check
 from tests.service.test_live import FailingStore, alive, batch, check_restored, decisions, failing_together
 
@@ -35,6 +36,12 @@ Apply = Callable[[ModelState, Command], Outcome]
 def store(tmp_path: Path) -> Iterator[FailingStore]:
     with closing(FailingStore(tmp_path / "store")) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded() -> None:
+    """Machine code is loaded before anything has so little time."""
+    warm_up()
 
 
 class Hard:
