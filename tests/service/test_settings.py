@@ -111,6 +111,7 @@ def test_wrong_settings_are_told_and_nothing_starts(
         monkeypatch.setenv(blas, "1")
     monkeypatch.setenv(f"{PREFIX}DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv(PREFIX + name, value)
+    monkeypatch.setattr("service.start.start", lambda settings: 0)  # what is not refused would serve
     assert main(["serve"]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
