@@ -26,5 +26,5 @@ async def predict(id: ModelId, request: Request, service: Parts) -> Response:
     most_rows = service.settings.max_predict_rows
     with service.readers.place():
         steps = answering(live, await read_body(request, service.settings), most_rows, service.budget, service.metrics)
-        answer = await service.readers.run_steps(steps, request)
+        answer = await service.readers.run_steps(steps, request.is_disconnected)
     return Response(answer, media_type="application/json")
