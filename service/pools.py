@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
-
-from starlette.requests import Request
 
 from service.errors import QueueFull, Withdrawn
 from service.shares import SharedThreads, Steps
@@ -53,11 +51,14 @@ class Pool:
         """The result of ``call(*arguments)``, for a caller that holds a place."""
         return await asyncio.wrap_future(self._threads.submit(_in_one(call, *arguments)))
 
-    async def run_steps(self, steps: Steps[T], request: Request) -> T:
-        """The result of work in steps, between which others have their turn; raises Withdrawn if nobody waits."""
+    async def run_steps(self, steps: Steps[T], has_left: Callable[[], Awaitable[bool]]) -> T:
+        """The result of work in steps, between which others have their turn.
+
+        Raises Withdrawn, and ends the work, when whoever waits for it ``has_left``.
+        """
         result = asyncio.wrap_future(self._threads.submit(steps))
         while not (await asyncio.wait({result}, timeout=LOOK_SECONDS))[0]:
-            if await request.is_disconnected():
+            if await has_left():
                 result.cancel()
                 raise Withdrawn("the client left before its answer was there")
         return result.result()

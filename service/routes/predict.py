@@ -26,5 +26,5 @@ async def predict(id: ModelId, request: Request, service: Parts) -> Response:
     body = await read_body(request, service.reception)
     with service.readers.place():
         steps = answering(live, body, service.settings.max_predict_rows, service.budget, service.metrics)
-        answer = await service.readers.run_steps(steps, request)
+        answer = await service.readers.run_steps(steps, request.is_disconnected)
     return Response(answer, media_type="application/json")

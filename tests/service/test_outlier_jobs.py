@@ -124,6 +124,8 @@ def test_regression(http: httpx.Client, make: Make) -> None:
         ({"s": 0.5}, "s"),
         ({"parameter": "C"}, "parameter"),
         ({"hold_out": 0.9}, "hold_out"),
+        ({"hold_out": 5e-324}, "hold_out"),
+        ({"hold_out": 1e-3}, "hold_out"),
         ({"validation": {"X": [[0.0, 0.0]], "y": [2]}}, "validation.y"),
         ({"validation": {"X": [[0.0]], "y": [1]}}, "validation.X"),
         ({"validation": {"X": [[0.0, 0.0]], "y": [1]}, "hold_out": 0.2}, "hold_out"),

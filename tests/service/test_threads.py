@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from service.errors import ModelUnavailable, QueueFull
+from service.errors import ClientLeft, ModelUnavailable, QueueFull
 from service.pools import Pool
+from service.shares import Steps
 from service.writer import Writer
 
 
@@ -131,5 +132,26 @@ def test_the_threads_of_a_pool_can_be_started_before_its_first_call() -> None:
     pool = Pool("early", threads=3, limit=3)
     pool.start()
     assert sum(thread.name.startswith("early") for thread in threading.enumerate()) == 3
+    assert asyncio.run(pool.run(sum, (1, 2))) == 3
+    pool.close()
+
+
+def test_work_ends_when_whoever_waits_for_it_has_left() -> None:
+    pool, ended = Pool("steps", threads=1, limit=1), threading.Event()
+
+    def steps() -> Steps[int]:
+        try:
+            while True:
+                time.sleep(0.01)
+                yield 1.0
+        finally:
+            ended.set()
+
+    async def has_left() -> bool:
+        return True
+
+    with pytest.raises(ClientLeft):
+        asyncio.run(pool.run_steps(steps(), has_left))
+    assert ended.wait(10)
     assert asyncio.run(pool.run(sum, (1, 2))) == 3
     pool.close()
