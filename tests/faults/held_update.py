@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from service.cli import main
 from solvers.live_estimator import LiveEstimator
+
+from service.cli import main
 
 _update = LiveEstimator.update
 
