@@ -35,20 +35,20 @@ class Calls:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One promise, and what was seen of it, in seconds."""
+    """One promise, what was seen of it, and whether it holds."""
 
     promise: str
-    seen: float
-    limit: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether what was seen is within the limit."""
-        return self.seen <= self.limit
+    seen: str
+    holds: bool
 
     def line(self) -> list[str]:
         """One line of the table."""
-        return [self.promise, told(self.seen), told(self.limit), "yes" if self.holds else "NO"]
+        return [self.promise, self.seen, "yes" if self.holds else "NO"]
+
+
+def within(promise: str, seconds: float, limit: float) -> Verdict:
+    """The verdict on something that may take so long."""
+    return Verdict(promise, f"{told(seconds)} of {told(limit)}", seconds <= limit)
 
 
 def told(seconds: float) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from solvers.assessment import Progress
+from solvers.errors import Cancelled, NotOptimal
 
 from service.commands import Edits, Update
 from service.errors import JobNotDone, NotApplicable, QueueFull, UnknownJob
@@ -22,8 +24,6 @@ from service.metrics import Metrics
 from service.model import ModelCopy, ModelState
 from service.store.base import StoreUnavailable
 from service.store.sqlite import SqliteStore
-from solvers.assessment import Progress
-from solvers.errors import Cancelled, NotOptimal
 from tests.service.test_live import alive, batch
 
 SECONDS = 30.0

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from solvers.errors import SolverError
+from solvers.live_estimator import LiveEstimator
 
 from service.commands import Batch, Edits, Removal, Robust, Update
 from service.live import LiveModel
@@ -19,8 +21,6 @@ from service.solutions import solution_of
 from service.store import codec
 from service.store.base import Solution, StoreDamaged
 from service.store.sqlite import SqliteStore
-from solvers.errors import SolverError
-from solvers.live_estimator import LiveEstimator
 from tests.service.test_live import FailingStore, alive, batch, decisions
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})

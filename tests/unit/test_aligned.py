@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-
 from solvers import IncrementalSVC
 from solvers.aligned import LINE, Floats, aligned, padded
 
