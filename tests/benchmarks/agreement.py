@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from threadpoolctl import threadpool_limits
 
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.benchmarks.sets import DATA, OWN, read, standardised
 from tests.benchmarks.tables import machine, number, table
 from tests.judge import coefficients

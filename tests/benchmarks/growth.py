@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import make_classification
 from sklearn.svm import SVC
-from solvers import IncrementalSVC
 from threadpoolctl import threadpool_limits
 
+from solvers import IncrementalSVC
 from tests.benchmarks.tables import duration, machine, number, seconds, table
 from tests.oracle import Matrix, Vector
 

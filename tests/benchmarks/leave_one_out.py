@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.svm import SVC
-from solvers import IncrementalSVC, leave_one_out
 from threadpoolctl import threadpool_limits
 
+from solvers import IncrementalSVC, leave_one_out
 from tests.benchmarks.series import Stream, fisher
 from tests.benchmarks.sets import DATA, read, standardised
 from tests.benchmarks.tables import duration, geometric_mean, machine, number, seconds, table

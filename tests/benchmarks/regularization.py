@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
-from solvers import IncrementalSVC, RegularizationPath
 from threadpoolctl import threadpool_limits
 
+from solvers import IncrementalSVC, RegularizationPath
 from tests import oracle
 from tests.benchmarks.sets import DATA, available, read, standardised
 from tests.benchmarks.tables import duration, machine, number, seconds, table

@@ -22,9 +22,9 @@ import numpy as np
 from river import linear_model
 from river import preprocessing as river_preprocessing
 from sklearn.svm import SVC
-from solvers import IncrementalSVC
 from threadpoolctl import threadpool_limits
 
+from solvers import IncrementalSVC
 from tests.benchmarks.series import Stream, fisher
 from tests.benchmarks.tables import duration, machine, number, table
 from tests.oracle import Kernel, Matrix, Vector, gap, hinge, solve

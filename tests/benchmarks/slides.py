@@ -15,9 +15,9 @@ import sys
 import time
 
 import numpy as np
-from solvers import IncrementalSVC
 from threadpoolctl import threadpool_limits
 
+from solvers import IncrementalSVC
 from tests.benchmarks.tables import duration, machine, number, table
 
 N, FEATURES, GAMMA = 300, 5, 0.2

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 from sklearn.svm import SVC
-from solvers import IncrementalSVC
 from threadpoolctl import threadpool_limits
 
+from solvers import IncrementalSVC
 from tests.benchmarks.tables import duration, machine, seconds, table
 from tests.oracle import Matrix, Vector
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import httpx
 import numpy as np
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.benchmarks.tables import machine, table
 from tests.faults.hostile import FEATURES, Scene
 from tests.faults.promises import Verdict, peak_megabytes

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-from solvers import IncrementalSVC
 
 from service.crash import POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
+from solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
 from tests.faults.test_crashes import MODEL, PROBE, batch, send
 from tests.service.process import ServiceProcess

@@ -6,9 +6,9 @@ import sys
 from typing import Any
 
 import numpy as np
-from solvers.live_estimator import LiveEstimator
 
 from service.cli import main
+from solvers.live_estimator import LiveEstimator
 
 _update = LiveEstimator.update
 

@@ -11,9 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from solvers.live_estimator import LiveEstimator
-
 from service.cli import main
+from solvers.live_estimator import LiveEstimator
 
 _update = LiveEstimator.update
 

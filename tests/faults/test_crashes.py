@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from solvers import IncrementalSVC
 
 from service.crash import POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
+from solvers import IncrementalSVC
 from tests.service.process import ServiceProcess, blobs
 
 MODEL = {"id": "m", "C": 10.0, "kernel": {"name": "rbf", "gamma": 0.3}, "window": {"max_examples": 60}}

@@ -16,8 +16,6 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from solvers import IncrementalSVC
-from solvers.errors import InvalidInput, SolverError
 
 from service import crash
 from service.commands import Batch, Removal, Update
@@ -32,6 +30,8 @@ from service.store import codec
 from service.store.base import Store
 from service.store.redis import RedisStore
 from service.store.sqlite import SqliteStore
+from solvers import IncrementalSVC
+from solvers.errors import InvalidInput, SolverError
 from tests.contract.redis_server import RedisServer
 
 SPEC = ModelSpec.model_validate(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+
 from solvers import IncrementalSVC
 from solvers.errors import DuplicateKey, InvalidInput, NotPositiveSemidefinite, UnknownKey
-
 from tests.judge import build
 from tests.problems import Problem
 from tests.property.strategies import problems

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, incremental, passage
 from solvers.live_estimator import LiveEstimator
 from solvers.motion import WHO, Walk
 from solvers.state import PathState
-
 from tests.judge import judge
 from tests.problems import FAMILIES, problem
 from tests.property.test_optimality import allowed, follow

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.preprocessing import scale
-from solvers import IncrementalOneClassSVM, IncrementalSVR
 
+from solvers import IncrementalOneClassSVM, IncrementalSVR
 from tests.judge import coefficients
 from tests.oracle import (
     Gap,

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from solvers.regularization import RegularizationPath
-
 from tests import oracle
 from tests.oracle import Losses, Vector, gap, solve
 from tests.problems import FAMILIES, Problem, problem

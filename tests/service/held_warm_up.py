@@ -7,10 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-from solvers import warm_up
-
 from service import parts
 from service.cli import main
+from solvers import warm_up
 
 
 def held() -> None:

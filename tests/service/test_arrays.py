@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from solvers.errors import DuplicateKey, InvalidInput
 
 from service import arrays
 from service.errors import BodyTooLarge, MalformedBody
+from solvers.errors import DuplicateKey, InvalidInput
 
 REFUSALS = (InvalidInput, MalformedBody, BodyTooLarge)
 MEMBERS = frozenset({"X", "y"})

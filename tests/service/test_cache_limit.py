@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from solvers.errors import MemoryLimit
 
 from service.commands import Batch, Update
 from service.errors import kind_of
@@ -16,6 +15,7 @@ from service.live import LiveModel
 from service.schemas import ModelSpec
 from service.store.base import StoreError
 from service.store.sqlite import SqliteStore
+from solvers.errors import MemoryLimit
 from tests.service.test_live import alive
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "kernel": {"name": "rbf", "gamma": 50.0}})

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from solvers import IncrementalSVC
 
 from service.client import Client
+from solvers import IncrementalSVC
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 

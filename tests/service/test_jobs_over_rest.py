@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 
 from service.client import Client, ServiceProblem
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
 from tests.service.test_jobs import SECONDS, until

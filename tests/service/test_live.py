@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from solvers.errors import NotOptimal, NotPositiveSemidefinite
 
 from service import commands
 from service.commands import Batch, Removal, Update
@@ -24,6 +23,7 @@ from service.schemas import ModelSpec
 from service.settings import Settings
 from service.store.base import Lease, Store, StoreDamaged, StoreUnavailable
 from service.store.sqlite import SqliteStore
+from solvers.errors import NotOptimal, NotPositiveSemidefinite
 
 SPEC = ModelSpec(id="m", C=10.0)
 PROBE = np.random.default_rng(1).normal(size=(10, 2))

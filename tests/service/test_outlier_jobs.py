@@ -8,13 +8,13 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from solvers import IncrementalSVC, IncrementalSVR
-from solvers.errors import InvalidInput
-from solvers.robustness import Robustness
 
 from service.client import Client
 from service.commands import Command, Edits, Robust, Update
 from service.outlier_jobs import make_robust
+from solvers import IncrementalSVC, IncrementalSVR
+from solvers.errors import InvalidInput
+from solvers.robustness import Robustness
 from tests.oracle import Kernel
 from tests.robust import judge_labels
 from tests.service.conftest import Make

@@ -8,11 +8,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 
 from service.client import Client, ServiceProblem
 from service.job_kinds import KINDS
 from service.path_jobs import move_to
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
 from tests.service.test_jobs_over_rest import awaited

@@ -6,9 +6,9 @@ import threading
 from typing import Any
 
 import numpy as np
-from solvers import IncrementalSVC
 
 from service.client import Client
+from solvers import IncrementalSVC
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from solvers.errors import NotOptimal
-from solvers.live_estimator import LiveEstimator
 
 from service import replay
 from service.commands import Batch, Command, Edits, Removal, Update
@@ -20,6 +18,8 @@ from service.replay import together
 from service.schemas import ModelSpec
 from service.store.base import Idempotency, StoreDamaged
 from service.store.sqlite import SqliteStore
+from solvers.errors import NotOptimal
+from solvers.live_estimator import LiveEstimator
 from tests.service.test_live import alive, batch, decisions
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from solvers import IncrementalOneClassSVM, IncrementalSVR
-from solvers.live_estimator import LiveEstimator
 
 from service.client import Client
+from solvers import IncrementalOneClassSVM, IncrementalSVR
+from solvers.live_estimator import LiveEstimator
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 

@@ -9,13 +9,13 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from solvers import IncrementalSVC
 
 from service.client import Client
 from service.commands import Batch, Command, Edits, Update
 from service.model import ModelState
 from service.schemas import ModelSpec
 from service.window import Limits
+from solvers import IncrementalSVC
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 
 from service.arrays import MAX_KEY
 from service.commands import Batch, Edits, Removal, Update
 from service.window import Limits, Window
+from solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 
 OPEN = Limits(quota_examples=1000, quota_features=10)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
 from solvers import IncrementalSVC
 from solvers.aligned import LINE, Floats, aligned, padded
 

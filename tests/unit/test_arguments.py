@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
+
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out
 from solvers.errors import InvalidInput, InvalidType, NotOptimal
 from solvers.live_estimator import LiveEstimator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from solvers import IncrementalSVC
 from solvers.audit import audited
 from solvers.fresh import BLOCK, refresh_close

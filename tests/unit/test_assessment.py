@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, departures, k_fold, leave_one_out
 from solvers.audit import scales
 from solvers.errors import Cancelled, InvalidInput
 from solvers.fresh import need_rows
 from solvers.leaving import leave_by_pivots
 from solvers.pivots import FEW_FREE
-
 from tests.judge import build
 from tests.problems import FAMILIES, problem
 

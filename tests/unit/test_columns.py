@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from solvers import IncrementalSVC
 from solvers.rows import RowCache
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from solvers import IncrementalSVC, copies
 from solvers.copies import compact_copy
 from solvers.rows import RowCache
-
 from tests.unit.test_outlier_path import labelled
 
 

@@ -13,9 +13,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import scale
 from sklearn.svm import SVC
+
 from solvers import IncrementalSVC
 from solvers.errors import InvalidInput
-
 from tests.oracle import Kernel, gap, hinge
 from tests.problems import problem
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import check_estimators_data_not_an_array, estimator_checks_generator
+
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 
 ESTIMATORS = [IncrementalSVC(), IncrementalSVR(), IncrementalOneClassSVM()]

@@ -6,9 +6,9 @@ import copy
 
 import numpy as np
 import pytest
+
 from solvers import IncrementalSVC
 from solvers.errors import MemoryLimit
-
 from tests.oracle import Matrix, Vector
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
+
 from solvers import IncrementalSVC, IncrementalSVR
 from solvers.cccp import cccp
 from solvers.live_estimator import LiveEstimator
@@ -15,7 +16,6 @@ from solvers.outlier_path import OutlierPath
 from solvers.outlier_rounds import CROWD
 from solvers.outlier_steps import SEGMENTS
 from solvers.robust_losses import Parameter
-
 from tests.oracle import Kernel, Matrix, Vector
 from tests.robust import judge_labels, judge_targets
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from solvers.errors import Cancelled, InvalidInput
-
 from tests.unit.test_outlier_path import PARAMETERS, decisions, labelled
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from solvers.cores import threads
 from solvers.panels import PANEL, TILE, factor_block
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from solvers.fresh import add_multiples
 from solvers.products import TILE, add_rows, add_rows_and_multiply, add_rows_to_both
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out
 from solvers.centering import cut, envelope
 from solvers.errors import Cancelled, InvalidInput

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from solvers import resume
 from solvers.classification import LiveSVC
 from solvers.cores import PART, at_work, in_parts, threads, wait_for_rest

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from service.store import codec
 from solvers import IncrementalSVC, IncrementalSVR
 from solvers.errors import InvalidInput, UnknownKey
 from solvers.robustness import Robustness
-
-from service.store import codec
 from tests.oracle import Kernel
 from tests.robust import judge_labels, judge_targets
 from tests.unit.test_outlier_path import STRICT, decisions, labelled, measured

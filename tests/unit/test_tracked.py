@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, losses, tracked
 from solvers.errors import Cancelled, InvalidInput
 from solvers.losses import Losses
 from solvers.tracked import Track, track
-
 from tests import oracle
 from tests.oracle import Vector
 from tests.problems import FAMILIES, Problem, problem

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from solvers import IncrementalSVC, incremental
 from solvers.errors import NotPositiveSemidefinite
 from solvers.follow import follow

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, update_singly
 from solvers.errors import InvalidInput, UnknownKey
 
