@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -305,6 +307,17 @@ def test_a_job_that_never_ran_is_cancelled_on_the_disk_first(live: LiveModel, wo
     jobs.cancel(waiting.id)
     assert files.noted == [("cancelled", "queued")]
     jobs.stop()
+
+
+def test_a_record_is_on_the_disk_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[tuple[bool, bool]] = []
+
+    def note(number: int) -> None:
+        synced.append((stat.S_ISDIR(os.fstat(number).st_mode), (tmp_path / "j-00000000000a.job.json").exists()))
+
+    monkeypatch.setattr("os.fsync", note)
+    JobFiles(tmp_path).save(JobRecord("j-00000000000a", "count", "m", {}, 1.0))
+    assert synced == [(False, False), (True, True)]
 
 
 def test_a_record_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
