@@ -245,16 +245,29 @@ class Client:
                 continue
             is_busy = response.status_code == 429 or (response.status_code == 503 and may_repeat)
             if is_busy and time.monotonic() < end:
-                time.sleep(min(1.0, float(response.headers.get("retry-after", 1))))
+                time.sleep(_pause(response))
                 continue
             if response.is_success:
                 return response
             raise _problem_of(response)
 
 
+def _pause(response: httpx.Response) -> float:
+    """The seconds that an answer says to wait, at most one; one where it says none, or a date, as proxies may."""
+    try:
+        said = float(response.headers.get("retry-after", 1))
+    except ValueError:
+        return 1.0
+    return said if 0 <= said <= 1 else 1.0
+
+
 def _problem_of(response: httpx.Response) -> ServiceProblem:
-    is_json = "json" in response.headers.get("content-type", "")
-    return ServiceProblem(response.status_code, response.json() if is_json else {"detail": response.text})
+    try:
+        document = response.json()
+    except ValueError:
+        document = None
+    is_problem = isinstance(document, dict)  # what stands between may answer otherwise
+    return ServiceProblem(response.status_code, document if is_problem else {"detail": response.text})
 
 
 def _plain(value: Any) -> Any:

@@ -26,7 +26,8 @@ from prometheus_client.registry import Collector
 from service.answer_schemas import ServingState
 from service.memory import Budget
 from service.schemas import SUPPORTED_TASKS
-from service.store.base import LeaseHeld
+from service.store.base import LeaseHeld, ModelExists
+from solvers.errors import SolverError
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -220,7 +221,7 @@ class Metrics:
         start = perf_counter()
         try:
             yield
-        except LeaseHeld:  # an answer, not a failure
+        except (LeaseHeld, ModelExists, SolverError):  # answers, not failures
             raise
         except Exception:
             self.store_errors.labels(operation).inc()

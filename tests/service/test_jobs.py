@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -258,6 +260,79 @@ def test_a_disk_that_takes_nothing_takes_no_job(live: LiveModel, tmp_path: Path)
         jobs.submit("assessment", live, {"method": "leave-one-out"})
     assert jobs.all() == []
     jobs.stop()
+
+
+class NotingFiles(JobFiles):
+    """Notes, whenever a record is kept, what everybody could see of the job just before."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.jobs: Jobs | None = None
+        self.noted: list[tuple[str, str]] = []
+
+    def save(self, record: JobRecord) -> None:
+        assert self.jobs is not None
+        seen = {known.id: known.state for known in self.jobs.all()}.get(record.id, "unknown")
+        if record.state == "done":
+            assert self.result(record.id)
+        self.noted.append((record.state, seen))
+        super().save(record)
+
+
+@pytest.mark.parametrize(
+    ("kind", "last"), [("count", "done"), ("fail", "failed"), ("break", "failed"), ("wait", "cancelled")]
+)
+def test_what_is_said_of_a_job_is_on_the_disk_by_then(
+    kind: str, last: str, live: LiveModel, work: Work, tmp_path: Path
+) -> None:
+    files = NotingFiles(tmp_path / "jobs")
+    files.jobs = jobs = Jobs(files, JobLimits(1, 2, 3), Metrics(), work.kinds)
+    record = jobs.submit(kind, live, {})
+    if kind == "wait":
+        assert work.begun.wait(SECONDS)
+        jobs.cancel(record.id)
+    ended = finished(jobs, record.id)
+    assert files.noted == [("queued", "unknown"), ("running", "running"), (last, "running")]
+    assert reopened(tmp_path).get(record.id) == ended
+    jobs.stop()
+
+
+def test_a_job_that_never_ran_is_cancelled_on_the_disk_first(live: LiveModel, work: Work, tmp_path: Path) -> None:
+    files = NotingFiles(tmp_path / "jobs")
+    files.jobs = jobs = Jobs(files, JobLimits(1, 2, 3), Metrics(), work.kinds)
+    jobs.submit("wait", live, {})
+    assert work.begun.wait(SECONDS)
+    waiting = jobs.submit("count", live, {})
+    files.noted.clear()
+    jobs.cancel(waiting.id)
+    assert files.noted == [("cancelled", "queued")]
+    jobs.stop()
+
+
+def test_a_record_is_on_the_disk_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[tuple[bool, bool]] = []
+
+    def note(number: int) -> None:
+        synced.append((stat.S_ISDIR(os.fstat(number).st_mode), (tmp_path / "j-00000000000a.job.json").exists()))
+
+    monkeypatch.setattr("os.fsync", note)
+    JobFiles(tmp_path).save(JobRecord("j-00000000000a", "count", "m", {}, 1.0))
+    assert synced == [(False, False), (True, True)]
+
+
+def test_a_record_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a record is written the one before is there, and a crash in the middle leaves it."""
+    files, first = JobFiles(tmp_path), JobRecord("j-00000000000a", "count", "m", {}, 1.0)
+    files.save(first)
+
+    def crash(number: int) -> None:
+        assert files.load() == [first]
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("os.fsync", crash)
+    with pytest.raises(StoreUnavailable):
+        files.save(JobRecord("j-00000000000a", "count", "m", {}, 1.0, state="done"))
+    assert files.load() == [first]
 
 
 def test_a_result_is_applied_as_an_update_where_its_kind_allows_that(jobs: Jobs, live: LiveModel, work: Work) -> None:

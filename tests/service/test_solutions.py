@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from service.live import LiveModel
 from service.schemas import ModelSpec
 from service.solutions import solution_of
 from service.store import codec
-from service.store.base import Solution, StoreDamaged
+from service.store.base import Solution, StoreDamaged, StoreUnavailable
 from service.store.sqlite import SqliteStore
 from solvers.errors import SolverError
 from solvers.live_estimator import LiveEstimator
@@ -111,6 +112,44 @@ def test_any_history_comes_back_as_it_was(store: FailingStore, spec: ModelSpec, 
         if step % 4 == 3:
             again(store, live, 0)
             live._journal.lease = store.acquire("m")
+
+
+def taken_back(store: FailingStore, ask: Callable[[], Any]) -> None:
+    """Have a command logged and taken back: the store says that it failed when it was there already."""
+    store.failing, store.after_effect = "append", True
+    with pytest.raises(StoreUnavailable):
+        ask().result()
+    store.failing = ""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_taken_back_is_in_no_solution(store: FailingStore, seed: int) -> None:
+    """Keys come back with other features, in updates that count and in some that do not."""
+    rng = np.random.default_rng(seed)
+    spec = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 4}})
+    live = alive(store, store.create("m", b""), spec, solution_seconds=ALWAYS)
+    live.update(batch(0, 4), None).result()
+    for step in range(1, 20):
+        oldest, *kept = live._state.window.arrivals
+        if step % 3 == 0:
+            version = int(rng.integers(1, live.sample().version))
+            taken_back(store, partial(live.restore, version, None))
+        elif step % 3 == 1:
+            taken_back(store, partial(live.update, named(batch(1000 + step, 1), [oldest]), None))
+        if rng.random() < 0.5:
+            live.update(Update(edits=Edits(decay=0.9)), None).result()
+        else:
+            pool = [key for key in ("a", "b", "c", "d", "e", "f") if key not in kept]
+            keys = [str(key) for key in rng.choice(pool, 2, replace=False)]
+            live.update(named(batch(100 * seed + step, 2), keys), None).result()
+        again(store, live, 0)
+        live._journal.lease = store.acquire("m")
+
+
+def named(update: Update, keys: list[Any]) -> Update:
+    """An update under keys of one's choice."""
+    assert update.add is not None
+    return replace(update, add=replace(update.add, keys=keys))
 
 
 def test_a_robust_model_comes_back_robust(store: FailingStore) -> None:

@@ -1,0 +1,166 @@
+"""Whatever is done to a model in Redis, nothing stays there that nothing leads to."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service.store import chunks
+from service.store.base import Idempotency, Lease, RequestKnown, Solution
+from service.store.chunks import Pointer
+from service.store.redis import KEPT_SNAPSHOTS, RedisStore
+from tests.contract.redis_server import RedisServer
+
+KEEP = 3
+CHUNK = 8
+MODEL = "m"
+NAMES = st.sampled_from([f"request {n}" for n in range(12)])
+REQUESTS = st.one_of(
+    st.tuples(st.just("append"), st.one_of(st.none(), NAMES, NAMES)),
+    st.tuples(st.just("answered"), NAMES),
+    st.tuples(st.just("answered"), NAMES),
+    st.tuples(st.sampled_from(["abort", "solution"]), st.none()),
+    st.tuples(st.just("remember"), NAMES),
+)
+SIZES = st.integers(0, 3 * CHUNK)
+SNAPSHOTS = st.one_of(
+    st.tuples(st.just("append"), st.none()),
+    st.tuples(st.just("append"), st.none()),
+    st.tuples(st.just("snapshot"), SIZES),
+    st.tuples(st.just("snapshot"), SIZES),
+    st.tuples(st.sampled_from(["crash", "dropped"]), SIZES),
+)
+
+
+class Crash(Exception):
+    """The service is killed here."""
+
+
+@dataclass
+class Rubbish:
+    """A model in a store, and what is to be found of it in Redis."""
+
+    store: RedisStore
+    server: RedisServer
+    prefix: str
+    lease: Lease = field(init=False)
+    sequence: int = 0
+
+    def __post_init__(self) -> None:
+        self.lease = self.store.create(MODEL, b"spec")
+
+    def append(self, name: str | None) -> None:
+        """A record, where it is new."""
+        named = None if name is None else Idempotency(name, b"body")
+        with suppress(RequestKnown):
+            self.store.append(self.lease, self.sequence + 1, b"data", named, keep=KEEP)
+            self.sequence += 1
+
+    def answered(self, name: str) -> None:
+        """A record, and the answer to its request."""
+        self.append(name)
+        self.remember(name)
+
+    def abort(self, _: None) -> None:
+        """The newest record is taken back."""
+        self.store.abort(self.lease, self.sequence)
+
+    def remember(self, name: str) -> None:
+        """An answer, also to a request that is not known or no longer."""
+        self.store.remember(self.lease, name, b"answer")
+
+    def snapshot(self, size: int) -> None:
+        """A snapshot, of the newest record."""
+        self.store.save_snapshot(self.lease, self.sequence, bytes(size), 1)
+
+    def crash(self, size: int) -> None:
+        """A snapshot that a crash cuts off before its pointer is written."""
+        self._cut_off("service.crash.point", self._crash_in_snapshot, size)
+
+    def dropped(self, size: int) -> None:
+        """A snapshot that is cut off after its first chunk."""
+        self._cut_off("service.store.redis.split", self._first, size)
+
+    def _cut_off(self, place: str, failing: Callable[..., object], size: int) -> None:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(place, failing)
+            with pytest.raises(Crash):
+                self.snapshot(size)
+        self.lease = self.store.acquire(MODEL)
+
+    @staticmethod
+    def _crash_in_snapshot(name: str) -> None:
+        if name == "in-snapshot":
+            raise Crash
+
+    @staticmethod
+    def _first(data: bytes) -> Iterator[bytes]:
+        yield data[:CHUNK]
+        raise Crash
+
+    def solution(self, _: None) -> None:
+        """A solution."""
+        self.store.save_solution(self.lease, Solution(self.sequence, b"solution"))
+
+    def anew(self, _: None) -> None:
+        """The model is deleted, which leaves nothing, and made again."""
+        self.store.delete(self.lease)
+        assert self.keys() == set()
+        self.lease, self.sequence = self.store.create(MODEL, b"spec"), 0
+
+    def keys(self) -> set[str]:
+        """What Redis holds of the model, by the last part of its name."""
+        start = f"{{{self.prefix}}}:m:{MODEL}:"
+        found: Any = self.server.client().keys(f"*{self.prefix}*:m:*")
+        return {key.decode().removeprefix(start) for key in found}
+
+    def check(self, last: str) -> None:
+        """Every answer is of a request, every chunk of a snapshot or of one that is being written."""
+        client: Any = self.server.client()
+        start = f"{{{self.prefix}}}:m:{MODEL}:"
+        requests = set(client.hkeys(f"{start}requests"))
+        assert set(client.hkeys(f"{start}answers")) <= requests
+        assert set(client.zrange(f"{start}order", 0, -1)) == requests
+        assert len(requests) <= KEEP
+        pointers = [
+            Pointer.decode(pointer, int(sequence)) for sequence, pointer in client.hgetall(f"{start}snapshots").items()
+        ]
+        assert len(pointers) <= KEPT_SNAPSHOTS
+        whole = {f"chunk:{pointer.nonce}:{n}" for pointer in pointers for n in range(pointer.chunks)}
+        writing = client.hgetall(f"{start}writing")
+        unfinished = {f"chunk:{nonce.decode()}:{n}" for nonce, count in writing.items() for n in range(int(count))}
+        held = {key for key in self.keys() if key.startswith("chunk:")}
+        assert whole <= held <= whole | unfinished
+        if last == "snapshot":
+            assert writing == {}
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", CHUNK)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.one_of(st.lists(REQUESTS, min_size=5, max_size=30), st.lists(SNAPSHOTS, min_size=5, max_size=30)),
+    ends=st.booleans(),
+)
+def test_nothing_is_left_that_nothing_leads_to(
+    redis_server: RedisServer, steps: list[tuple[str, object]], ends: bool
+) -> None:
+    prefix = uuid.uuid4().hex
+    with closing(RedisStore(redis_server.url, "me", prefix=prefix)) as store:
+        rubbish = Rubbish(store, redis_server, prefix)
+        for name, argument in steps:
+            getattr(rubbish, name)(argument)
+            rubbish.check(name)
+        if ends:
+            rubbish.anew(None)

@@ -1,0 +1,292 @@
+"""Hostile requests sent to a real service from several connections at once, and what must hold all along and after."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+import numpy as np
+
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from tests.benchmarks.tables import machine, table
+from tests.faults.hostile import FEATURES, Scene
+from tests.faults.promises import Verdict, peak_megabytes
+from tests.faults.wire import Address, Answer, Sent, Unreadable, exchange
+from tests.service.process import ServiceProcess
+
+KERNEL = {"name": "rbf", "gamma": 0.5}
+WINDOW = 40
+SPECS: dict[str, dict[str, Any]] = {"svc": {"C": 10.0}, "svr": {"C": 10.0, "epsilon": 0.1}, "oneclass": {"nu": 0.3}}
+LANES = 8
+"""Connections at once."""
+LONGEST_REFUSAL = 2**16
+"""Bytes of a problem document."""
+CLOSE = 1e-6
+"""How near decisions are to those of a model trained from nothing."""
+
+_CHANGES = re.compile(rb"POST (?:/models/([a-z0-9_-]+)/(?:update|restore)|/jobs/(j-[0-9a-f]{12})/apply)[ ?#]")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A request that was not answered as it should be."""
+
+    sent: Sent
+    why: str
+
+
+@dataclass
+class Seen:
+    """What came back; ``made`` is how many models more there are."""
+
+    kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    changes: Counter[str] = field(default_factory=Counter)
+    made: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, sent: Sent, answer: Answer, why: str) -> None:
+        """Count one answer, and what it says was changed."""
+        with self.lock:
+            self.kinds[sent.kind, _family(answer.status)] += 1
+            self.made += (answer.status == 201) - (answer.status == 204)
+            changes = _CHANGES.match(sent.data)
+            if changes and answer.status == 200 and not answer.header("idempotent-replayed"):
+                self.changes[(changes[1] or changes[2]).decode()] += 1
+            if why:
+                self.failures.append(Failure(sent, why))
+
+
+def _family(status: int) -> str:
+    return "closed" if status == 0 else str(status) if status >= 500 else f"{status // 100}xx"
+
+
+def fault(answer: Answer) -> str:
+    """What is wrong with an answer to a request that may be anything; empty where nothing is."""
+    document = answer.document() if "json" in answer.header("content-type") else None
+    has_reason = isinstance(document, dict) and bool(document.get("detail"))
+    if answer.status >= 500 and not (answer.status == 503 and has_reason):
+        return f"{answer.status}: {answer.body[:200]!r}"
+    if answer.status >= 400 and isinstance(document, dict) and document.get("status") != answer.status:
+        return f"{answer.status}, and the document says {document.get('status')}"
+    if answer.status >= 400 and len(answer.body) > LONGEST_REFUSAL:
+        return f"{answer.status} with {len(answer.body)} bytes"
+    return ""
+
+
+def judged(address: Address, sent: Sent, seconds: float) -> tuple[Answer, str]:
+    """The answer to a request, and what is wrong with it."""
+    try:
+        answer = exchange(address, sent, seconds)
+    except (Unreadable, OSError, ValueError) as error:
+        return Answer(), f"{type(error).__name__}: {error}"
+    return answer, fault(answer)
+
+
+def attack(address: Address, requests: Iterable[Sent], seconds: float) -> Seen:
+    """Send all of them, several at a time; each is answered, or its connection closed, within ``seconds``."""
+    seen, lock, rest = Seen(), threading.Lock(), iter(requests)
+
+    def lane() -> None:
+        """One request after the other."""
+        while True:
+            with lock:
+                sent = next(rest, None)
+            if sent is None:
+                return
+            seen.note(sent, *judged(address, sent, seconds))
+
+    with ThreadPoolExecutor(LANES) as pool:
+        for done in [pool.submit(lane) for _ in range(LANES)]:
+            done.result()
+    return seen
+
+
+# Before and after.
+
+
+def draw(rng: np.random.Generator, task: str, n: int) -> dict[str, Any]:
+    """Examples that are easy to learn."""
+    y = rng.choice([-1.0, 1.0], n)
+    X = rng.normal(size=(n, FEATURES)) + y[:, None]
+    target = {"svc": y, "svr": X.sum(1)}.get(task)
+    return {"X": X.tolist()} if target is None else {"X": X.tolist(), "y": target.tolist()}
+
+
+def set_scene(http: httpx.Client, prefix: str = "") -> Scene:
+    """A model of every task, and a job that is done."""
+    for task, more in SPECS.items():
+        spec = {"id": prefix + task, "task": task, "kernel": KERNEL, "n_features": FEATURES, **more}
+        http.post("/models", json=spec | {"window": {"max_examples": WINDOW}}).raise_for_status()
+        examples = draw(np.random.default_rng(0), task, 12)
+        http.post(f"/models/{prefix}{task}/update", json={"add": examples}).raise_for_status()
+    job = http.post(f"/models/{prefix}svc/regularization-path", json={"minimum": 0.1, "maximum": 10}).json()["id"]
+    while http.get(f"/jobs/{job}").json()["state"] in ("queued", "running"):
+        time.sleep(0.02)
+    return Scene(http.base_url.netloc.decode(), {task: prefix + task for task in SPECS}, job)
+
+
+def versions(http: httpx.Client) -> dict[str, int]:
+    """The version of every model."""
+    return {model["id"]: model["version"] for model in http.get("/models").raise_for_status().json()["models"]}
+
+
+def trained(task: str, examples: dict[str, Any]) -> Any:
+    """A model of the library, trained from nothing."""
+    kernel = {"kernel": "rbf", "gamma": KERNEL["gamma"]}
+    made = {"svc": IncrementalSVC, "svr": IncrementalSVR, "oneclass": IncrementalOneClassSVM}[task]
+    return made(**kernel, **SPECS[task]).fit(np.array(examples["X"]), *([examples["y"]] if "y" in examples else []))
+
+
+def distance(http: httpx.Client, task: str, model: str) -> float:
+    """How far a model, all it knew replaced, is from one trained from nothing; inf where it refuses."""
+    rng = np.random.default_rng(7)
+    examples, probe = draw(rng, task, WINDOW), rng.normal(size=(20, FEATURES))
+    update: dict[str, Any] = {"add": examples} | ({} if task == "oneclass" else {"C": SPECS[task]["C"]})
+    answer = http.post(f"/models/{model}/update", json=update)
+    predicted = http.post(f"/models/{model}/predict", json={"X": probe.tolist()})
+    proved = http.get(f"/models/{model}/certificate")
+    if {answer.status_code, predicted.status_code, proved.status_code} != {200} or proved.json()[
+        "relative_gap"
+    ] > CLOSE:
+        return np.inf
+    return float(np.abs(predicted.json()["decision"] - decided(trained(task, examples), probe)).max())
+
+
+def decided(model: Any, X: Any) -> Any:
+    """The decision values of rows."""
+    return model.predict(X) if isinstance(model, IncrementalSVR) else model.decision_function(X)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What is sent, in how many seconds each is to be answered, and how much memory the service may take for it."""
+
+    requests: Callable[[Scene], Iterable[Sent]]
+    seconds: float
+    megabytes: float
+
+    def run(self, service: ServiceProcess, prefix: str = "") -> tuple[Seen, Scene, list[Verdict]]:
+        """Send it all; what came back, and what held."""
+        with service.http() as http:
+            scene, base = set_scene(http, prefix), peak_megabytes(service.pid)
+            before = versions(http)
+            host, port = scene.host.rsplit(":", 1)
+            seen = attack((host, int(port)), self.requests(scene), self.seconds)
+            grown, after = peak_megabytes(service.pid) - base, versions(http)
+            return seen, scene, [*self._verdicts(seen, scene, before, after, grown), _served(http, scene)]
+
+    def _verdicts(
+        self, seen: Seen, scene: Scene, before: dict[str, int], after: dict[str, int], grown: float
+    ) -> list[Verdict]:
+        changed = {model: after.get(model, -1) - before[model] for model in scene.models.values()}
+        told = {model: seen.changes[model] for model in changed}
+        told[scene.models["svc"]] += seen.changes[scene.job]
+        made = len(after) - len(before)
+        return [
+            Verdict("each answered or closed in time, no 5xx but 503 with a reason", _first(seen), not seen.failures),
+            Verdict(
+                "models changed by what was answered 200, and by nothing else",
+                f"{changed}, told {told}",
+                changed == told,
+            ),
+            Verdict("models made by what was answered 201", f"{made}, told {seen.made}", made == seen.made),
+            Verdict(f"memory grew by less than {self.megabytes:g} MB", f"{grown:.0f} MB", grown < self.megabytes),
+        ]
+
+
+def _first(seen: Seen) -> str:
+    if not seen.failures:
+        return f"{seen.kinds.total()} requests"
+    return f"{len(seen.failures)} failed, first: {seen.failures[0].why[:60]}"
+
+
+def _served(http: httpx.Client, scene: Scene) -> Verdict:
+    worst = max(distance(http, task, model) for task, model in scene.models.items())
+    return Verdict("an update and a prediction after it are right", f"off by {worst:.1e}", worst < CLOSE)
+
+
+# The commands.
+
+
+def options(parser: argparse.ArgumentParser, requests: int) -> argparse.ArgumentParser:
+    """The options that attacks share."""
+    parser.add_argument("--requests", type=int, default=requests)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=20.0, help="that one answer may take")
+    parser.add_argument("--megabytes", type=float, default=500.0, help="by which the service may grow")
+    parser.add_argument(
+        "--failures", type=Path, default=Path("attack-failures.jsonl"), help="where failing requests go"
+    )
+    parser.add_argument("--replay", type=Path, help="send the requests of such a file, one after the other")
+    return parser
+
+
+@contextmanager
+def started(**settings: object) -> Iterator[ServiceProcess]:
+    """A service of its own, that does not wait long for bodies."""
+    with (
+        TemporaryDirectory() as directory,
+        ServiceProcess(Path(directory), None, body_seconds=5, **settings) as service,
+    ):
+        yield service
+
+
+def report(seen: Seen, scene: Scene, verdicts: Sequence[Verdict], kept: Path) -> int:
+    """Print what came back and what held; write failing requests down; the exit status."""
+    families = sorted({family for _, family in seen.kinds})
+    kinds = sorted({kind for kind, _ in seen.kinds})
+    print(machine())
+    print(table(["request", *families], [[k, *(str(seen.kinds[k, f]) for f in families)] for k in kinds]))
+    print("\n" + table(["promise", "seen", "holds"], [verdict.line() for verdict in verdicts]))
+    if seen.failures:
+        lines = (failure.sent.line(why=failure.why, host=scene.host, job=scene.job) for failure in seen.failures)
+        kept.write_text("".join(f"{line}\n" for line in lines))
+        print(f"\nfailing requests are in {kept}; send them again with --replay {kept}")
+    return int(not all(verdict.holds for verdict in verdicts))
+
+
+def replay(kept: Path, seconds: float) -> int:
+    """Send the requests of a file to a new service, one after the other, and say how each was answered."""
+    failed = 0
+    with started() as service, service.http() as http:
+        scene = set_scene(http)
+        host, port = scene.host.rsplit(":", 1)
+        for line in kept.read_text().splitlines():
+            sent = addressed(line, scene)
+            answer, why = judged((host, int(port)), sent, seconds)
+            failed += bool(why)
+            print(f"{sent.kind:8} {answer.status or 'closed':6} {why or 'as it should be'}   {sent.start}")
+    return int(failed > 0)
+
+
+def addressed(line: str, scene: Scene) -> Sent:
+    """A request that was kept, addressed to this service and its job."""
+    sent, told = Sent.of(line), json.loads(line)
+    here = {told["host"]: scene.host, told["job"]: scene.job}
+    data = sent.data
+    for before, now in here.items():
+        data = data.replace(before.encode(), now.encode())
+    return replace(sent, data=data)
+
+
+def numbered(draw_one: Callable[[int], Sent], count: int, label: str) -> Iterator[Sent]:
+    """So many requests, with a line a minute that says how far it is."""
+    said = time.monotonic()
+    for number in range(count):
+        if time.monotonic() - said > 60:
+            said = time.monotonic()
+            print(f"{label}: {number} of {count}", flush=True)
+        yield draw_one(number)

@@ -1,0 +1,236 @@
+"""What the client tries again, how often, with which waits, and what never."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import httpx
+import pytest
+
+from service.client import Client, ServiceProblem
+
+ROWS = [[1.0], [2.0]]
+PATIENCE = 3.0
+DROP = 0
+"""In place of a status: the connection is closed without an answer."""
+
+Call = Callable[[Client], Any]
+
+REPEATABLE: dict[str, Call] = {
+    "models": lambda client: client.models(),
+    "model": lambda client: client.model("m"),
+    "update": lambda client: client.update("m", ROWS, [1, -1]),
+    "predict": lambda client: client.predict("m", ROWS),
+    "certificate": lambda client: client.certificate("m"),
+    "checkpoint": lambda client: client.checkpoint("m"),
+    "versions": lambda client: client.versions("m"),
+    "restore": lambda client: client.restore("m", 1),
+    "apply": lambda client: client.apply("j", C=1.0),
+    "plot": lambda client: client.plot("j", "svg"),
+    "job": lambda client: client.job("j"),
+}
+"""Calls that have one effect however often they are sent, so that it does not matter whether one was heard."""
+ONCE: dict[str, Call] = {
+    "create_model": lambda client: client.create_model("m"),
+    "delete_model": lambda client: client.delete_model("m"),
+    "assess": lambda client: client.assess("m"),
+    "regularization_path": lambda client: client.regularization_path("m"),
+    "outlier_path": lambda client: client.outlier_path("m"),
+    "cancel": lambda client: client.cancel("j"),
+}
+"""Calls that are sent again only where the service says that it did nothing."""
+NO_CALLS = {"wait", "is_ready", "close"}
+CALLS = REPEATABLE | ONCE
+
+
+@dataclass
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    now: float = 100.0
+    slept: list[float] = field(default_factory=list)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds >= 0
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@dataclass
+class Script:
+    """What a server answers, one after the other, (status, headers); the last of them for ever. What it was sent."""
+
+    url: str
+    answers: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+    seen: list[tuple[str, str, str | None, bytes]] = field(default_factory=list)
+
+    def next(self) -> tuple[int, dict[str, str]]:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Notes what comes and answers by the script."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    script: ClassVar[Script]
+
+    def answer(self) -> None:
+        """Answer as it is written, or hang up."""
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.script.seen.append((self.command, self.path, self.headers.get("idempotency-key"), body))
+        status, headers = self.script.next()
+        if status == DROP:
+            self.close_connection = True
+            return
+        document = json.dumps({"models": [], "status": status, "title": "so", "detail": "why"}).encode()
+        self.send_response(status)
+        for name, value in {
+            "content-type": "application/json",
+            "content-length": str(len(document)),
+            **headers,
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(document)
+
+    do_GET = do_POST = do_DELETE = answer  # noqa: N815
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{listening.server_port}"
+        listening.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def script(server: str) -> Script:
+    Handler.script = Script(server)
+    return Handler.script
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("service.client.time", made)
+    return made
+
+
+@pytest.fixture
+def client(script: Script) -> Iterator[Client]:
+    with Client(script.url, patience=PATIENCE) as made:
+        yield made
+
+
+def test_every_call_is_here() -> None:
+    calls = {name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")}
+    assert calls == CALLS.keys() | NO_CALLS
+
+
+def check_repeated(name: str, client: Client, script: Script, times: int) -> None:
+    """The call is sent so many times, to the byte the same."""
+    CALLS[name](client)
+    assert len(script.seen) == times
+    assert len(set(script.seen)) == 1
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_was_too_busy_is_sent_again_whatever_it_is(
+    name: str, client: Client, script: Script, clock: Clock
+) -> None:
+    script.answers = [(429, {"retry-after": "0.25"}), (429, {}), (429, {"retry-after": "60"}), (200, {})]
+    check_repeated(name, client, script, 4)
+    assert clock.slept == [0.25, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", REPEATABLE)
+def test_what_has_one_effect_is_sent_again_after_an_outage(
+    name: str, client: Client, script: Script, clock: Clock
+) -> None:
+    script.answers = [(503, {"retry-after": "0.5"}), (DROP, {}), (503, {}), (DROP, {}), (200, {})]
+    check_repeated(name, client, script, 5)
+    assert clock.slept == [0.5, 0.2, 1.0, 0.2]
+
+
+@pytest.mark.parametrize("answer", [DROP, 503])
+@pytest.mark.parametrize("name", ONCE)
+def test_what_might_have_two_effects_is_not_sent_again(
+    name: str, answer: int, client: Client, script: Script, clock: Clock
+) -> None:
+    script.answers = [(answer, {}), (200, {})]
+    with pytest.raises(httpx.TransportError if answer == DROP else ServiceProblem):
+        CALLS[name](client)
+    assert (len(script.seen), clock.slept) == (1, [])
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 409, 413, 415, 422, 500, 502, 504, 507])
+def test_what_was_refused_is_refused(status: int, script: Script, client: Client, clock: Clock) -> None:
+    script.answers = [(status, {"retry-after": "0.1"})]
+    for call in CALLS.values():
+        script.seen.clear()
+        with pytest.raises(ServiceProblem) as caught:
+            call(client)
+        assert (caught.value.status, len(script.seen), clock.slept) == (status, 1, [])
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(("status", "waits"), [(429, 0.5), (503, 0.5), (DROP, 0.2)])
+def test_patience_has_an_end(
+    name: str, status: int, waits: float, client: Client, script: Script, clock: Clock
+) -> None:
+    if name in ONCE and status != 429:
+        return
+    script.answers = [(status, {"retry-after": "0.5"})]
+    began = clock.now
+    with pytest.raises(httpx.TransportError if status == DROP else ServiceProblem):
+        CALLS[name](client)
+    assert PATIENCE <= clock.now - began <= PATIENCE + waits
+    assert set(clock.slept) == {waits}
+    assert len(script.seen) == len(clock.slept) + 1
+
+
+@pytest.mark.parametrize("said", ["soon", "", "-3", "nan", "Wed, 21 Oct 2015 07:28:00 GMT"])
+def test_a_wait_that_is_none_is_a_second(said: str, client: Client, script: Script, clock: Clock) -> None:
+    script.answers = [(429, {"retry-after": said}), (200, {})]
+    client.models()
+    assert clock.slept == [1.0]
+
+
+def test_each_call_has_a_name_of_its_own(client: Client, script: Script) -> None:
+    script.answers = [(200, {})]
+    for name in ("update", "update", "restore", "restore", "apply", "apply"):
+        CALLS[name](client)
+    names = [name for _, _, name, _ in script.seen]
+    assert None not in names
+    assert len(set(names)) == len(names)
+    client.update("m", ROWS, [1, -1], idempotency_key="mine")
+    assert script.seen[-1][2] == "mine"
+    assert all(before != after for before, after in pairwise(names))
+
+
+@pytest.mark.parametrize("body", ['["a list"]', "{", '"text"', ""])
+def test_a_refusal_that_is_no_problem_document_is_told_all_the_same(body: str) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(502, headers={"content-type": "application/json"}, text=body)
+
+    with Client("http://unused") as client:
+        client._http = httpx.Client(base_url="http://unused", transport=httpx.MockTransport(answer))
+        with pytest.raises(ServiceProblem, match="502"):
+            client.models()
