@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from service.errors import ClientLeft, ModelUnavailable, QueueFull
+from service.errors import ModelUnavailable, QueueFull, Withdrawn
 from service.pools import Pool
 from service.shares import Steps
 from service.writer import Writer
@@ -150,7 +150,7 @@ def test_work_ends_when_whoever_waits_for_it_has_left() -> None:
     async def has_left() -> bool:
         return True
 
-    with pytest.raises(ClientLeft):
+    with pytest.raises(Withdrawn):
         asyncio.run(pool.run_steps(steps(), has_left))
     assert ended.wait(10)
     assert asyncio.run(pool.run(sum, (1, 2))) == 3
