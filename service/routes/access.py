@@ -96,7 +96,8 @@ async def awaited(request: Request, future: Future[T], solve: Solve, *, changes:
         await asyncio.wait([answer], timeout=SOON_SECONDS)
         if not answer.done():
             left = asyncio.ensure_future(_left(request))
-            await asyncio.wait([answer, left], timeout=solve.rest(), return_when=asyncio.FIRST_COMPLETED)
+            either: list[asyncio.Future[Any]] = [answer, left]
+            await asyncio.wait(either, timeout=solve.rest(), return_when=asyncio.FIRST_COMPLETED)
             if not answer.done() and future.cancel():
                 reason = "the model was busy for as long as the caller could wait; nothing was changed"
                 raise Withdrawn("the caller left before its turn came") if left.done() else TurnMissed(reason)

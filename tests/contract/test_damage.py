@@ -18,11 +18,13 @@ from service.health import Health
 from service.journal import Source
 from service.metrics import Metrics
 from service.model import ModelState
-from service.recovery import recover
+from service.recovery import Means, recover
+from service.replay import Patience
 from service.schemas import ModelSpec
 from service.store.base import Lease, Store, StoreDamaged
 from service.store.redis import RedisStore
 from service.store.sqlite import SqliteStore
+from service.turns import Turns
 from service.window import Limits
 from tests.contract.redis_server import RedisServer
 
@@ -55,7 +57,7 @@ def fill(store: Store, rows: int, d: int) -> Lease:
     """Keep a model of five updates, snapshot after the second and the fourth."""
     rng = np.random.default_rng(0)
     lease = store.create("m", b"")
-    state = ModelState.empty(SPEC, 16)
+    state = ModelState.empty(SPEC, Means(16, Turns(1), Patience.at_last(60)))
     for sequence in range(1, RECORDS + 1):
         added = Batch(rng.normal(size=(rows, d)), rng.choice([-1.0, 1.0], rows))
         command = state.window.plan(Update(added), Limits(10_000, 1000), 0.0, None)
@@ -118,7 +120,9 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keep]:
 def check_fall_back(found: Stored) -> None:
     """The damage is told, and every update is there."""
     metrics = Metrics()
-    back = recover(Source(found.store, Health(metrics), metrics), found.lease, SPEC, 16)
+    back = recover(
+        Source(found.store, Health(metrics), metrics), found.lease, SPEC, Means(16, Turns(1), Patience.at_last(60))
+    )
     assert (back.damaged_snapshots, back.snapshot_version, back.replayed) == (1, SNAPSHOTS[0], RECORDS - SNAPSHOTS[0])
     assert back.state.version == back.state.sequence == RECORDS
     with pytest.raises(StoreDamaged):
@@ -132,7 +136,9 @@ def test_every_single_byte(stored: Keep) -> None:
                 with found.damaged(part, place):
                     check_fall_back(found)
         metrics = Metrics()
-        whole = recover(Source(found.store, Health(metrics), metrics), found.lease, SPEC, 16)
+        whole = recover(
+            Source(found.store, Health(metrics), metrics), found.lease, SPEC, Means(16, Turns(1), Patience.at_last(60))
+        )
         assert (whole.damaged_snapshots, whole.snapshot_version, whole.replayed) == (0, SNAPSHOTS[1], 1)
 
 

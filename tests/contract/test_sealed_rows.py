@@ -13,9 +13,11 @@ import pytest
 from service.health import Health
 from service.journal import Source
 from service.metrics import Metrics
-from service.recovery import Recovered, recover
+from service.recovery import Means, Recovered, recover
+from service.replay import Patience
 from service.store.base import StoreDamaged
 from service.store.sqlite import SqliteStore
+from service.turns import Turns
 from tests.contract.test_damage import RECORDS, SNAPSHOTS, SPEC, fill
 
 BEFORE_DATA = {"snapshots": 14, "log": 12}
@@ -34,7 +36,9 @@ def back(path: Path) -> Recovered:
     """The model of another process; raises StoreDamaged."""
     with closing(SqliteStore(path)) as store:
         metrics = Metrics()
-        return recover(Source(store, Health(metrics), metrics), store.acquire("m"), SPEC, 16)
+        return recover(
+            Source(store, Health(metrics), metrics), store.acquire("m"), SPEC, Means(16, Turns(1), Patience.at_last(60))
+        )
 
 
 def is_noticed(path: Path) -> bool:
