@@ -30,6 +30,7 @@ from tests.contract.redis_server import RedisServer
 
 Keep = Callable[[int, int], AbstractContextManager["Stored"]]
 SPEC = ModelSpec(id="m", kernel={"name": "rbf", "gamma": 0.5})  # type: ignore[arg-type]
+MEANS = Means(16, Turns(1), Patience.at_last(60))
 SNAPSHOTS = (2, 4)
 RECORDS = 5
 
@@ -57,7 +58,7 @@ def fill(store: Store, rows: int, d: int) -> Lease:
     """Keep a model of five updates, snapshot after the second and the fourth."""
     rng = np.random.default_rng(0)
     lease = store.create("m", b"")
-    state = ModelState.empty(SPEC, Means(16, Turns(1), Patience.at_last(60)))
+    state = ModelState.empty(SPEC, 16)
     for sequence in range(1, RECORDS + 1):
         added = Batch(rng.normal(size=(rows, d)), rng.choice([-1.0, 1.0], rows))
         command = state.window.plan(Update(added), Limits(10_000, 1000), 0.0, None)
