@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from solvers.assessment import Assessment, k_fold, leave_one_out
 from solvers.certificate import Certificate
+from solvers.errors import TimeLimit
+from solvers.interrupt import time_limit
 from solvers.path_errors import Best, ErrorCurve
 from solvers.predictor import Predictor
 from solvers.regularization import RegularizationPath
@@ -25,9 +27,11 @@ __all__ = [
     "IncrementalSVR",
     "Predictor",
     "RegularizationPath",
+    "TimeLimit",
     "UpdateReport",
     "k_fold",
     "leave_one_out",
+    "time_limit",
     "update_singly",
     "warm_up",
 ]

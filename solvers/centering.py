@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.fresh import combine
+from solvers.interrupt import check
 from solvers.segments import Changes, Segments, places
 from solvers.state import PathState
 
@@ -118,6 +119,7 @@ def envelope(lines: Floats) -> tuple[Floats, Floats] | None:
     ts, values = [0.0], [float(lines[:, 0].max())]
     top = int(np.lexsort((slopes, lines[:, 0]))[-1])
     while t < 1.0:
+        check()
         steeper = slopes > slopes[top]
         gaps = np.where(steeper, lines[top, 0] - lines[:, 0], np.inf)
         meet = gaps / np.where(steeper, slopes - slopes[top], 1.0)

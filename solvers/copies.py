@@ -25,7 +25,7 @@ def compact_copy(state: PathState, slots: Ints) -> PathState:
         copy.XT = state.XT[:, :m].copy()
         copy.examples = Examples(*(array[:m].copy() for array in state.examples))  # type: ignore[arg-type]
     else:
-        copy.XT = np.ascontiguousarray(state.XT[:, slots])
+        copy.XT = state.columns(slots)
         copy.examples = Examples(*(array[slots] for array in state.examples))  # type: ignore[arg-type]
     copy.n_slots = slots.size
     copy.b, copy.kappa = state.b, state.kappa

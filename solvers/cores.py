@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
@@ -12,10 +12,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.interrupt import check
+
 T = TypeVar("T")
 Ints = NDArray[np.int64]
 
 PART = 64  #: examples whose kernel rows one thread computes at once
+LOOK_EVERY = 0.02  #: seconds between two looks at whether to stop, of who waits for the others
 
 _threads = 1
 _lock = threading.Lock()
@@ -68,10 +71,26 @@ def together(works: Sequence[Callable[[], T]]) -> list[T]:
     """Return what each of ``works`` returns, in their order, in which they are begun by as many threads as may be."""
     count = min(_threads, len(works))
     if count <= 1:
-        return [work() for work in works]
+        return [work() for work in _looking(works)]
     with ThreadPoolExecutor(count, "together") as pool:
-        return list(pool.map(_call, works))
+        begun = [pool.submit(work) for work in works]
+        try:
+            return [_result(one) for one in begun]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
-def _call(work: Callable[[], T]) -> T:
-    return work()
+def _looking(works: Sequence[Callable[[], T]]) -> Iterator[Callable[[], T]]:
+    """Yield one after the other, with a look at whether to stop before each."""
+    for work in works:
+        check()
+        yield work
+
+
+def _result(work: Future[T]) -> T:
+    """Wait for work of another thread; interrupts are for the one that waits, and stop what has not begun."""
+    while not wait([work], LOOK_EVERY).done:
+        check()
+    check()
+    return work.result()

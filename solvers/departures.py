@@ -18,10 +18,12 @@ from solvers.factor import delete
 from solvers.follow import follow
 from solvers.fresh import BLOCK, need_rows
 from solvers.incremental import UndoneOnError, depart
+from solvers.interrupt import raise_what_stopped
 from solvers.kernels import times
 from solvers.leaving import leave_by_pivots
 from solvers.motion import (
     BUDGET,
+    CANCELLED,
     DONE,
     EVENTS,
     LAPS,
@@ -117,6 +119,7 @@ def leave_each_out(
         part = blocked[first : first + PORTION]
         w = walk_of(state, motion, units)
         decisions[part], count = _leave_portion(w, kept, who[part], totals[part], DEFAULT.goal, units.level)
+        raise_what_stopped()
         events += count
     for i in np.flatnonzero(np.isnan(decisions)):
         report(who.size - 1, who.size)
@@ -165,6 +168,8 @@ def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float, 
         counters[STARTED] = counters[LAPS] = 0
         counters[WHOLE] = FEW if w.n <= SMALL else 0
         outcome = follow_path(w)
+        if outcome == CANCELLED:
+            break
         events += counters[EVENTS]
         gap, primal, resolution = gap_of(e, w.n, clock[B])
         if outcome == DONE and gap <= max(goal * abs(primal), 4.0 * resolution):

@@ -70,5 +70,13 @@ class MemoryLimit(SolverError):
         )
 
 
+class TimeLimit(SolverError):
+    """The time that a solve was given is over; the model is as it was before."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"not solved within the limit of {seconds:g} s; the model is as it was before")
+
+
 class Cancelled(SolverError):
     """The caller asked the solver to stop; the model is as it was before."""

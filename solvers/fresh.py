@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from solvers.compile import compiled, compiled_allocating
 from solvers.errors import MemoryLimit
+from solvers.interrupt import check, parts
 from solvers.kernels import times
 from solvers.losses import Losses
 from solvers.products import add_rows
-from solvers.settle import rebuild
+from solvers.settle import clear, extend
 from solvers.state import PathState
 
 Floats = NDArray[np.float64]
@@ -60,7 +61,8 @@ def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
     if slots.size == 0:
         return total
     missing = state.rows.missing(slots)
-    add_multiples(total, state.rows.values, state.rows.row_of, slots, coefficients)
+    for part in parts(slots.size, n):
+        add_multiples(total, state.rows.values, state.rows.row_of, slots[part], coefficients[part])
     if missing.size:
         by_slot = np.zeros(n)
         by_slot[slots] = coefficients
@@ -68,9 +70,10 @@ def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
             held, missing = cache_what_fits(state, missing, state.free_slots())
             add_multiples(total, state.rows.values, state.rows.row_of, held, by_slot[held])
         for start in range(0, missing.size, BLOCK):
-            part = missing[start : start + BLOCK]
-            everyone = np.arange(part.size)
-            add_multiples(total, state.kernel_rows(part), everyone, everyone, by_slot[part])
+            check()
+            those = missing[start : start + BLOCK]
+            everyone = np.arange(those.size)
+            add_multiples(total, state.kernel_rows(those), everyone, everyone, by_slot[those])
     return total
 
 
@@ -100,7 +103,8 @@ def refresh_free(state: PathState) -> float:
     """Compute the f of the free examples afresh; returns how far they were off."""
     e, n, free = state.examples, state.n_slots, state.free_slots()
     tracked = e.f[free]
-    compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, free, state.b)
+    for part in parts(free.size, n):
+        compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, free[part], state.b)
     return float(np.abs(e.f[free] - tracked).max(initial=0.0))
 
 
@@ -155,8 +159,11 @@ def refactor(state: PathState, free: Ints | None = None, dependent: float = 0.0)
     free = state.free_slots().copy() if free is None else free
     need_rows(state, free)
     state.make_room_for_free(free.size + SPARE - int(state.factor.size[0]))
+    fac, rows, diagonal = state.factor, state.rows, state.examples.diagonal
     kappa = state.kappa if state.intercept else 0.0
-    rebuild(state.factor, state.rows.values, state.rows.row_of, free, state.examples.diagonal, kappa, dependent)
+    clear(fac)
+    for part in parts(free.size, free.size**2):
+        extend(fac, rows.values, rows.row_of, free[part], diagonal, kappa, dependent)
 
 
 def settle_at_nothing(state: PathState) -> None:
@@ -193,6 +200,9 @@ class Standing(NamedTuple):
     kappa: float
     total: float
     free: Ints
+    events_since_refresh: int
+    heaviest: float
+    drift: float
 
 
 def stand(state: PathState, who: Ints | None = None) -> Standing:
@@ -200,18 +210,27 @@ def stand(state: PathState, who: Ints | None = None) -> Standing:
     e, n = state.examples, state.n_slots
     who = np.arange(n) if who is None else who
     places = e.seg[:n].copy(), e.f[:n].copy(), e.beta[:n].copy()
-    return Standing(*places, who, state.losses(who), state.b, state.kappa, state.total, state.free_slots())
+    losses, free = state.losses(who), state.free_slots()
+    since = state.events_since_refresh, state.heaviest, state.drift
+    return Standing(*places, who, losses, state.b, state.kappa, state.total, free, *since)
 
 
 def restore(state: PathState, standing: Standing) -> None:
     """Bring everyone back to where they stood, with a fresh factor."""
+    reinstate(state, standing)
+    refactor(state, standing.free)
+
+
+def reinstate(state: PathState, standing: Standing) -> None:
+    """Bring everyone back to where they stood, but for the factor."""
     e, n = state.examples, standing.seg.size
     e.seg[:n], e.f[:n], e.beta[:n] = standing.seg, standing.f, standing.beta
     state.set_losses(standing.who, standing.losses)
     e.dkinks[:] = 0.0
     e.dlevels[:] = 0.0
     state.b, state.kappa, state.total = standing.b, standing.kappa, standing.total
-    refactor(state, standing.free)
+    state.events_since_refresh = standing.events_since_refresh
+    state.heaviest, state.drift = standing.heaviest, standing.drift
 
 
 def mean_diagonal(state: PathState) -> float:

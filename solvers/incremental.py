@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled, compiled_allocating
-from solvers.factor import empty_factor
 from solvers.follow import DEFAULT, Settings, Trace, follow
-from solvers.fresh import BLOCK, cache_what_fits, compute_f, restore, stand
+from solvers.fresh import BLOCK, cache_what_fits, compute_f, reinstate, stand
+from solvers.interrupt import check, undisturbed
 from solvers.kernels import times
 from solvers.laps import LARGE
 from solvers.losses import Losses
+from solvers.refill import refill
 from solvers.rows import transpose_into
 from solvers.state import Examples, PathState, release_free
 
@@ -74,8 +75,9 @@ def meet(state: PathState, slots: Ints) -> None:
     if slots.size == 0:
         return
     columns = columns_that_count(state)
-    XT = np.take(state.XT, columns, axis=1)  # with its rows side by side, as an index would not leave them
+    XT = state.columns(columns)
     for start in range(0, slots.size, BLOCK):
+        check()
         part = slots[start : start + BLOCK]
         block = state.kernel.matrix(state.features(part), XT)
         e.f[part] = times(block, e.beta[columns]) + state.b
@@ -177,15 +179,20 @@ class UndoneOnError:
             self.undo()
 
     def undo(self) -> None:
-        """Bring the state back now; who has come since is gone."""
+        """Bring the state back now; who has come since is gone.
+
+        That takes little time and cannot fail: the factor, which may take long, is put off.
+        """
         state = self.state
-        state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(self.n, self.vacant))))
-        state.n_slots, state.vacant = self.n, self.vacant
-        if state.capacity > self.capacity:  # longer rows would leave room for fewer
-            state.factor = empty_factor(state.factor.R.shape[0], state.capacity)
-            state.resize(self.capacity)
-        restore(state, self.standing)
-        state.drop_losses(np.array(self.vacant, np.int64))
+        with undisturbed():
+            state.empty_factor()
+            state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(self.n, self.vacant))))
+            state.n_slots, state.vacant = self.n, self.vacant
+            if state.capacity > self.capacity:  # longer rows would leave room for fewer
+                state.resize(self.capacity)
+            reinstate(state, self.standing)
+            state.drop_losses(np.array(self.vacant, np.int64))
+            state.put_off(self.standing.free, refill)
 
 
 def _in_use(n: int, vacant: list[int]) -> NDArray[np.bool_]:

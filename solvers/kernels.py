@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from solvers.compile import compiled, compiled_allocating
 from solvers.errors import InvalidInput
+from solvers.interrupt import AT_ONCE, COPY, check, parts
 from solvers.validation import number_or_none, positive
 
 Floats = NDArray[np.float64]
@@ -22,6 +23,7 @@ Ints = NDArray[np.int64]
 KernelName = Literal["linear", "rbf", "poly", "sigmoid", "precomputed"]
 
 _TILE = 32  # examples whose kernel values with each other are computed for those with themselves
+_OWN_WORK = 16  # what a kernel value takes besides its products, in products
 _BLOCK = 512  # examples per block of the inner loops: five arrays of them stay in the first-level cache
 
 
@@ -49,16 +51,18 @@ class Gram:
                 field="X",
             )
         own = rows[:, w:]
-        off = np.abs(own - own.T)
-        if off.max() > 1e-10 * np.abs(own).max():
-            row, column = np.unravel_index(int(off.argmax()), off.shape)
-            raise InvalidInput("kernel values are not symmetric", field="X", row=int(row), column=w + int(column))
+        _check_symmetric(own, w)
         if len(self.vacant) < m:
             self._enlarge(m)
         numbers = np.array([self.vacant.pop() for _ in range(m)], np.int64)
-        self.values[np.ix_(numbers, known)] = rows[:, :w]
-        self.values[np.ix_(known, numbers)] = rows[:, :w].T
-        self.values[np.ix_(numbers, numbers)] = 0.5 * (own + own.T)
+        try:
+            for part in parts(m, COPY * (w + m)):
+                self.values[np.ix_(numbers[part], known)] = rows[part, :w]
+                self.values[np.ix_(known, numbers[part])] = rows[part, :w].T
+                self.values[np.ix_(numbers[part], numbers)] = 0.5 * (own[part] + own[:, part].T)
+        except BaseException:
+            self.release(numbers)
+            raise
         return numbers
 
     def release(self, numbers: Ints) -> None:
@@ -71,6 +75,19 @@ class Gram:
         values[:have, :have] = self.values
         self.values = values
         self.vacant = [*self.vacant, *range(values.shape[0] - 1, have - 1, -1)]
+
+
+def _check_symmetric(values: Floats, before: int) -> None:
+    """Raise InvalidInput unless ``values`` (m, m), which stand ``before`` columns further right in X, are symmetric."""
+    most, place, size = 0.0, (0, 0), 0.0
+    for part in parts(len(values), COPY * len(values)):
+        off = np.abs(values[part] - values[:, part].T)
+        size = max(size, float(np.abs(values[part]).max()))
+        if off.max() > most:
+            row, column = np.unravel_index(int(off.argmax()), off.shape)
+            most, place = float(off.max()), ((part.start or 0) + int(row), before + int(column))
+    if most > 1e-10 * size:
+        raise InvalidInput("kernel values are not symmetric", field="X", row=place[0], column=place[1])
 
 
 @dataclass(frozen=True)
@@ -113,15 +130,27 @@ class Kernel:
 
     def write(self, A: Floats, XT: Floats, n: int, out: Floats, rows: Ints) -> None:
         """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns; ``rows`` (m,) ascend."""
+        if A.shape[0] * n * (A.shape[1] + _OWN_WORK) <= AT_ONCE:
+            self._write(A, XT, 0, n, out, rows)
+            return
+        height, width = _tiles(n, A.shape[1] + _OWN_WORK)
+        for top in range(0, A.shape[0], height):
+            for first in range(0, n, width):
+                check()
+                part = slice(top, top + height)
+                self._write(A[part], XT, first, min(n, first + width), out, rows[part])
+
+    def _write(self, A: Floats, XT: Floats, first: int, n: int, out: Floats, rows: Ints) -> None:
+        """Do the same for the columns from ``first`` up to ``n``."""
         if self.gram is not None:
-            out[rows, :n] = self.gram.values[np.ix_(A[:, 0].astype(np.int64), XT[0, :n].astype(np.int64))]
+            out[rows, first:n] = self.gram.values[np.ix_(A[:, 0].astype(np.int64), XT[0, first:n].astype(np.int64))]
         elif self.name == "rbf":
-            _squared_distances(A, XT, n, -self.gamma, out, rows)
+            _squared_distances(A, XT, first, n, -self.gamma, out, rows)
         else:
-            _inner_products(A, XT, n, out, rows)
+            _inner_products(A, XT, first, n, out, rows)
         if self.gram is not None or self.name == "linear":
             return
-        for values in _runs(out, rows, n):
+        for values in _runs(out, rows, first, n):
             if self.name == "rbf":
                 np.exp(values, out=values)
                 continue
@@ -138,27 +167,37 @@ class Kernel:
             return np.ones(X.shape[0])
         out = np.empty(X.shape[0])
         for start in range(0, X.shape[0], _TILE):
+            check()
             tile = X[start : start + _TILE]
             out[start : start + _TILE] = self.matrix(tile, np.ascontiguousarray(tile.T)).diagonal()
         return out
 
 
-def _runs(out: Floats, rows: Ints, n: int) -> list[Floats]:
-    """Return views of the first ``n`` columns of ``rows`` of ``out``, which ascend: neighbours in one."""
+def _tiles(n: int, products: int) -> tuple[int, int]:
+    """Return how many rows and columns of kernel values, ``products`` each, are little work, of rows with ``n``.
+
+    Rows are computed two by two, columns in blocks: in such parts every value is computed as in the whole.
+    """
+    width = min(n, _BLOCK * max(1, AT_ONCE // (2 * _BLOCK * products)))
+    return 2 * max(1, AT_ONCE // (2 * width * products)), width
+
+
+def _runs(out: Floats, rows: Ints, first: int, n: int) -> list[Floats]:
+    """Return views of columns ``first`` up to ``n`` of ``rows`` of ``out``, which ascend: neighbours in one."""
     runs: list[list[int]] = []
     for row in rows.tolist():
         if runs and row == runs[-1][1]:
             runs[-1][1] = row + 1
         else:
             runs.append([row, row + 1])
-    return [out[start:end, :n] for start, end in runs]
+    return [out[start:end, first:n] for start, end in runs]
 
 
 @compiled_allocating
-def _squared_distances(A: Floats, XT: Floats, n: int, factor: float, out: Floats, rows: Ints) -> None:
+def _squared_distances(A: Floats, XT: Floats, first: int, n: int, factor: float, out: Floats, rows: Ints) -> None:
     m, d = A.shape
     spare = np.empty(_BLOCK)
-    for start in range(0, n, _BLOCK):
+    for start in range(first, n, _BLOCK):
         stop = min(n, start + _BLOCK)
         for i in range(0, m, 2):  # two rows at once, four features a pass: what is read serves them all
             p = min(i + 1, m - 1)
@@ -190,9 +229,9 @@ def _squared_distances(A: Floats, XT: Floats, n: int, factor: float, out: Floats
 
 
 @compiled
-def _inner_products(A: Floats, XT: Floats, n: int, out: Floats, rows: Ints) -> None:
+def _inner_products(A: Floats, XT: Floats, first: int, n: int, out: Floats, rows: Ints) -> None:
     m, d = A.shape
-    for start in range(0, n, _BLOCK):
+    for start in range(first, n, _BLOCK):
         stop = min(n, start + _BLOCK)
         for i in range(m):
             row = out[rows[i], start:stop]

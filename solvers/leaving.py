@@ -19,16 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.audit import Scales
+from solvers.interrupt import check, raise_what_stopped, watch
+from solvers.panels import factor_block
 from solvers.pivots import MOST_CHANGED, Leaving, add_changed, judge_all, walk_all
 from solvers.state import Examples, PathState
-from solvers.tableau import Columns, Tableau
+from solvers.tableau import CANCEL, Columns, Tableau
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FIRST = 16  # examples that are tried at first; if few of them can leave so, the others are not
 LEAST_SHARE = 0.3
-TOGETHER = 256  # examples that are tried at once after that
+TOGETHER = 256  # examples that are tried at once after that ...
+BLAS_AT_ONCE = 500_000_000  # ... or fewer, where that takes more products than these
 PRECISE = 1e-11  # of the largest kink: how far f may be off in the end
 EXACT = 1e-12  # of the largest level: how far beta may
 MOST_COLUMNS = 1024  # of those who change sides, kept for the next who leave
@@ -50,20 +53,24 @@ def leave_by_pivots(state: PathState, who: Ints, units: Scales, progress: Callab
         np.full(n, -1, np.int64),
         np.empty((min(MOST_COLUMNS, n), n)),
         np.empty(min(MOST_COLUMNS, n)),
-        np.zeros(1, np.int64),
+        np.zeros(2, np.int64),
         np.empty(tableau.free.size),
         np.empty(tableau.free.size),
     )
     e = Examples(*(a[:n] for a in state.examples))  # type: ignore[arg-type]
     tol_f, tol_beta = PRECISE * units.kink, EXACT * units.level
+    watch(columns.size, CANCEL)
+    together = min(TOGETHER, max(FIRST, BLAS_AT_ONCE // (n * tableau.free.size)))
     start = 0
     while start < who.size:
+        check()
         progress(start)
-        part = who[start : start + (TOGETHER if start else FIRST)]
+        part = who[start : start + (together if start else FIRST)]
         with np.errstate(divide="ignore", invalid="ignore"):  # nobody can take the beta up: no number, no decision
             leaving = _straight(state, tableau, part)
             _refine(state, tableau, part, leaving, tol_f)
         walk_all(e, tableau, columns, part, leaving, tol_f, tol_beta)
+        raise_what_stopped()
         if (leaving.events > 0).any():
             _compute_f(state, tableau, part, leaving)
         good = np.empty(part.size, np.bool_)
@@ -78,16 +85,13 @@ def leave_by_pivots(state: PathState, who: Ints, units: Scales, progress: Callab
 
 def _tableau(state: PathState) -> Tableau | None:
     """Return the inverse for the free examples; None where there is none."""
-    from scipy.linalg import cho_factor, cho_solve  # only loaded where it is used: a start must not wait for it
-
     free, n = state.free_slots(), state.n_slots
     if free.size < 2:
         return None
     rows = state.rows.values[state.rows.row_of[free], :n]
     kappa = state.kappa if state.intercept else 0.0
-    try:
-        P = cho_solve(cho_factor(rows[:, free] + kappa), np.eye(free.size))
-    except np.linalg.LinAlgError:
+    P = _inverse(rows[:, free] + kappa)
+    if P is None:
         return None
     place = np.full(n, -1)
     place[free] = np.arange(free.size)
@@ -97,6 +101,22 @@ def _tableau(state: PathState) -> Tableau | None:
         v = u / u.sum()
         A, corner = P - np.outer(u, v), float(kappa - 1.0 / u.sum())
     return Tableau(free, place, rows, A, v, corner, state.rows.values, state.rows.row_of[:n], state.intercept)
+
+
+def _inverse(K: Floats) -> Floats | None:
+    """Return the inverse of a symmetric matrix; None where it is not positive definite."""
+    from scipy.linalg import cho_solve  # only loaded where it is used: a start must not wait for it
+
+    m = K.shape[0]
+    R, inverse, width = np.zeros((m, m)), np.empty((m, m)), max(FIRST, BLAS_AT_ONCE // m**2)
+    if not factor_block(R, m, lambda rows, columns: K[rows, columns].copy()):
+        return None
+    for start in range(0, m, width):
+        check()
+        part = slice(start, start + width)
+        unit = np.eye(m, min(width, m - start), -start)
+        inverse[part] = cho_solve((R.T, True), unit, check_finite=False).T  # which is symmetric
+    return inverse
 
 
 def _straight(state: PathState, tableau: Tableau, part: Ints) -> Leaving:

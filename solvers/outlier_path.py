@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers import validation
 from solvers.errors import InvalidInput
+from solvers.interrupt import parts
 from solvers.live_estimator import LiveEstimator
-from solvers.outlier_legs import Leg, Solution
+from solvers.outlier_legs import Leg, Nodes, Solution
 from solvers.outlier_steps import Walked
 from solvers.robust_losses import WITHIN, Parameter, Sides
 from solvers.robustness import Robustness
@@ -44,6 +45,14 @@ def arrays_at(arrays: Mapping[str, Any], found: Solution, sides: Sides, robust: 
     """Return the arrays of a model (see ``to_arrays``) with another solution of the same window."""
     place = {"beta": found.beta, "segments": found.seg, "intercept": found.b, "sides": sides}
     return {**arrays, **place, "robust": np.array([robust.theta, robust.s])}
+
+
+def _decisions(kernel: Floats, nodes: Nodes) -> Floats:
+    """Return f of examples whose ``kernel`` values (m, n) these are, at each of k nodes, (k, m)."""
+    f = np.empty((nodes.b.size, kernel.shape[0]))
+    for part in parts(kernel.shape[0], nodes.beta.size):
+        f[:, part] = (kernel[part] @ nodes.beta.T + nodes.b).T
+    return f
 
 
 @dataclass(frozen=True)
@@ -157,7 +166,7 @@ class OutlierPath:
                 continue  # two D-steps at one value: only the models after the second count
             for nodes in leg.nodes(last):
                 values.append(nodes.values)
-                errors += [model._error(f, targets) for f in (kernel @ nodes.beta.T + nodes.b).T]
+                errors += [model._error(f, targets) for f in _decisions(kernel, nodes)]
         return np.concatenate(values), np.array(errors)
 
     def best(self, X: ArrayLike, y: ArrayLike) -> Best:

@@ -16,6 +16,7 @@ from solvers.audit import gap_of
 from solvers.compile import compiled, inlined
 from solvers.motion import (
     BUDGET,
+    CANCEL,
     DONE,
     EVENTS,
     LAPS,
@@ -221,7 +222,8 @@ def set_clock(w: Walk, p: Split, rho: float) -> None:
     clock[RHO], clock[SUM_V] = rho, sum_v
     clock[SUM_RATE] = numbers[TOTAL] - sum_beta if w.intercept else 0.0
     for k in range(N_COUNTERS):
-        w.counters[k] = 0
+        if k != CANCEL:
+            w.counters[k] = 0
     w.counters[WHO] = -1
     w.counters[WHOLE] = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
     p.counts[SPREADS] = 0

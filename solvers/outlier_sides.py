@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from solvers.compile import compiled, inlined
 from solvers.factor import schur
+from solvers.interrupt import is_stopped
 from solvers.losses import Losses
-from solvers.motion import B, Walk
+from solvers.motion import CANCEL, B, Walk
 from solvers.robust_losses import BELOW, BEYOND, WITHIN, Sides, Walls
 from solvers.tracking import Walls as Stops
 
@@ -169,6 +170,8 @@ def choose_loose(w: Walk, p: Split) -> bool:
     for j in range(w.n if p.counts[AT_WALLS] > 0 else 0):
         if not p.at_wall[j] or p.tried[j] or e.seg[j] & 1:
             continue
+        if is_stopped(w.counters, CANCEL):
+            return False
         p.tried[j] = True
         for k in range(fac.size[0]):
             fac.column[k] = w.rows[w.row_of[fac.slot[k]], j] + kappa if fac.slot[k] >= 0 else 0.0

@@ -24,8 +24,10 @@ from solvers import outlier_sides as split
 from solvers.audit import audited, scales
 from solvers.copies import LITTLE
 from solvers.errors import NotOptimal
+from solvers.factor import Factor, solve_forward
 from solvers.follow import follow
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
+from solvers.interrupt import check, raise_what_stopped
 from solvers.losses import Losses, leaving
 from solvers.outlier_sides import ROWS_OF_TABLES, Split, fill_tables
 from solvers.passage import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, walk_of
@@ -152,7 +154,9 @@ class Rounds:
         NotPositiveSemidefinite, MemoryLimit : see ``solvers.follow.follow``
         """
         while True:
+            check()
             exit_ = steps(self.w, self.p, *notes)
+            raise_what_stopped()
             self.state.b = float(self.w.clock[loop.B])
             if exit_ == loop.DONE or exit_ in until:
                 return exit_
@@ -177,12 +181,10 @@ class Rounds:
         who = np.flatnonzero(p.at_wall & (state.examples.seg[: state.n_slots] & 1 == 0))
         if who.size == 0:
             return
-        free = state.free_slots()
         shift = state.kappa if state.intercept else 0.0
         block = state.kernel_rows(who) + shift
-        own, cross = block[:, who], block[:, free]
-        K = state.kernel_rows(free)[:, free] + shift
-        rates = own - cross @ np.linalg.lstsq(K, cross.T, rcond=1e-12)[0]
+        own, cross = block[:, who], forward_solved(state.factor, block)
+        rates = own - cross @ cross.T
         least = split.HELD * (float(np.diag(own).mean()) or 1.0)
         push = np.zeros(who.size)
         levels = outermost(p.base.of(who), p.proper[who])
@@ -295,6 +297,18 @@ class Rounds:
         need_rows(state, state.free_slots())
         state.make_room_for_free()
         self.w = walk_of(state, self._motion, scales(state, self._motion.v))
+
+
+def forward_solved(fac: Factor, block: Floats) -> Floats:
+    """Return the columns of examples in the factor, one a row: of ``block`` (m, n_slots), what its free slots say."""
+    size = int(fac.size[0])
+    live = np.flatnonzero(fac.slot[:size] >= 0)
+    columns = np.zeros((block.shape[0], size))
+    columns[:, live] = block[:, fac.slot[live]]
+    for column in columns:
+        check()
+        solve_forward(fac.R, size, column)
+    return columns
 
 
 def settle(partition: Partition) -> int:

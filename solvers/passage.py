@@ -12,8 +12,9 @@ from solvers import motion as loop
 from solvers import settle
 from solvers.arrival import arrive
 from solvers.audit import Audit, Scales, scaled
-from solvers.errors import Cancelled, NotOptimal, NotPositiveSemidefinite
+from solvers.errors import NotOptimal, NotPositiveSemidefinite
 from solvers.fresh import mean_diagonal, need_rows, refactor
+from solvers.interrupt import check, raise_what_stopped, watch
 from solvers.offsets import set_out
 from solvers.state import Motion, PathState
 from solvers.step import frequencies
@@ -87,7 +88,7 @@ def walk_once(
 
     Raises
     ------
-    NotOptimal, NotPositiveSemidefinite, MemoryLimit, Cancelled : see ``solvers.follow.follow``
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``solvers.follow.follow``
     """
     found = set_out(state, motion)
     state.make_room_for_free()
@@ -114,6 +115,7 @@ def walk_of(
     clock[loop.SUM_V] = units.sum_speed
     clock[loop.SUM_RATE] = state.total - units.sum_beta if state.intercept else 0.0
     counters = np.zeros(loop.N_COUNTERS, np.int64)
+    watch(counters, loop.CANCEL)
     counters[loop.WHO] = -1
     counters[loop.BUDGET] = 50 * n + 10_000
     rows = state.rows
@@ -161,7 +163,9 @@ def _walk_to_the_end(
     events = -1
     w.counters[loop.ASKING] = 1
     while True:
+        check()
         exit_ = follow_path(w)
+        raise_what_stopped()
         if exit_ in (loop.NEED_ROW, loop.WANT_ROWS):
             fetch_rows(state, w)
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
@@ -228,7 +232,5 @@ def raise_for(exit_: int) -> None:
     """Raise the error that the loop's last exit stands for, if it stands for one."""
     if exit_ == loop.INDEFINITE:
         raise NotPositiveSemidefinite("the kernel matrix of the window has a negative eigenvalue", field="kernel")
-    if exit_ == loop.CANCELLED:
-        raise Cancelled("cancelled while following the path")
     if exit_ == loop.UNBALANCED:
         raise NotOptimal("the examples that are left cannot balance the sum of the coefficients")

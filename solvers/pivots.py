@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled, compiled_allocating
+from solvers.interrupt import is_stopped
 from solvers.state import Examples
-from solvers.tableau import Columns, Tableau, add_row, make_column
+from solvers.tableau import CANCEL, Columns, Tableau, add_row, make_column
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -75,6 +76,8 @@ def walk_all(
         np.empty(MOST_CHANGED + 1, np.int64),
     )
     for i in range(who.size):
+        if is_stopped(columns.size, CANCEL):
+            return
         clear, solved = True, True
         for j in range(n):
             place = tableau.place[j]
@@ -134,7 +137,7 @@ def walk(
             leaving.db[i] = b
             return events if note(e, tableau, w, leaver, i, leaving) else -1
         events += 1
-        if events > MOST_EVENTS:
+        if events > MOST_EVENTS or is_stopped(columns.size, CANCEL):
             return -1
         if count == 0 and place[leaver] >= 0:
             if not make_column(e, tableau, columns, leaver):

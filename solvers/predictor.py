@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers import validation
+from solvers.interrupt import check
 from solvers.kernels import Kernel, times
 
 Floats = NDArray[np.float64]
@@ -54,6 +55,7 @@ class Predictor:
         out = np.full(rows.shape[0], self.intercept)
         if self.n_support:
             for start in range(0, rows.shape[0], _BLOCK):
+                check()
                 part = rows[start : start + _BLOCK]
                 out[start : start + _BLOCK] += times(self._values(part), self.coefficients)
         if self.boundary:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers import path_errors, validation
 from solvers.errors import InvalidInput
+from solvers.interrupt import raise_what_stopped, watch
 from solvers.legs import Leg, PathReport, Progress, Walker, losses_at
 from solvers.path_errors import Best, ErrorCurve
 from solvers.segments import Position, position
@@ -126,10 +127,12 @@ class RegularizationPath:
             part = targets[first : first + BLOCK]
             K = self._kernel_columns(rows[first : first + BLOCK])
             for mine, pieces in zip(found, starts, strict=True):
+                watch(pieces.stop, 0)
                 if prices is None:
                     mine.append(sign_changes(pieces, K, part > 0, boundary))
                 else:
                     mine.append(residual_sums(pieces, K, part, *prices))
+                raise_what_stopped()
         curve = _count_curve if prices is None else _residual_curve
         return path_errors.joined([curve(leg, mine, targets.size) for leg, mine in zip(self._legs, found, strict=True)])
 
@@ -173,7 +176,7 @@ class RegularizationPath:
         s, c = leg.segments, leg.changes
         return Pieces(
             s.start_rho, s.end_rho, s.start_b, s.end_b, s.first, s.changes_before, s.slot, s.start_beta, s.end_beta,
-            c.slot, c.before, c.after, rates, at_start, bound,
+            c.slot, c.before, c.after, rates, at_start, bound, np.zeros(1, np.int64),
         )  # fmt: skip
 
     def _all_breakpoints(self) -> Breakpoints:

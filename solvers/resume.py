@@ -12,15 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.audit import audited
-from solvers.compile import compiled
 from solvers.cores import in_parts
 from solvers.errors import MemoryLimit, NotOptimal
-from solvers.factor import solve_forward
 from solvers.follow import DEFAULT, Settings, follow
-from solvers.fresh import SPARE, add_multiples, mean_diagonal, refactor
+from solvers.fresh import add_multiples, mean_diagonal
 from solvers.kernels import times
 from solvers.losses import Losses
-from solvers.panels import factor_block
+from solvers.refill import refill
 from solvers.state import PathState
 
 Floats = NDArray[np.float64]
@@ -59,7 +57,7 @@ def resume(
     if free.size > state.rows.max_rows:
         raise MemoryLimit(8 * state.capacity * free.size, state.rows.limit)
     _compute_f(state)
-    state.put_off(free, _factor)
+    state.put_off(free, refill)
     audit = audited(state)
     if not (audit.balanced and audit.good(settings.goal)):
         follow(state, settings=settings)
@@ -85,7 +83,7 @@ def _compute_f(state: PathState) -> None:
     e, n = state.examples, state.n_slots
     is_support = e.beta[:n] != 0.0
     order = np.argsort(is_support, kind="stable")
-    XT, beta = np.ascontiguousarray(state.XT[:, order]), e.beta[order]
+    XT, beta = state.columns(order), e.beta[order]
 
     def contribute(part: Ints) -> tuple[Floats, Floats]:
         """What a part contributes to those before it, and what it gets from them and from itself."""
@@ -106,60 +104,6 @@ def _weighted(block: Floats, columns: int, coefficients: Floats) -> Floats:
     everyone = np.arange(coefficients.size)
     add_multiples(total, block, everyone, everyone, coefficients)
     return total
-
-
-def _factor(state: PathState, free: Ints) -> None:
-    """Fill an empty factor, and the cache with the kernel rows that it and a path need."""
-    _compute_rows(state, free)
-    if not _factored(state, free):
-        refactor(state, free)
-
-
-def _compute_rows(state: PathState, free: Ints) -> None:
-    """See to it that the kernel rows of ``free`` are cached."""
-    n, missing = state.n_slots, state.rows.missing(free)
-    rows = state.rows.vacate(missing.size, free)
-    values = state.rows.values
-
-    def write(part: Ints) -> None:
-        state.kernel.write(state.features(missing[part]), state.XT, n, values, rows[part])
-
-    in_parts(write, np.arange(missing.size))
-    state.rows.hold(missing, rows)
-
-
-def _factored(state: PathState, free: Ints) -> bool:
-    """Factor the free block all at once; False where a pivot is lost in rounding, with a factor that is still empty."""
-    m = free.size
-    if m == 0:
-        return True
-    state.make_room_for_free(m + SPARE)
-    fac, kappa = state.factor, state.kappa if state.intercept else 0.0
-    values, row_of = state.rows.values, state.rows.row_of
-
-    def block(rows: slice, columns: slice) -> Floats:
-        out = np.empty((rows.stop - rows.start, columns.stop - columns.start))
-        _gather(values, row_of[free[rows]], free[columns], kappa, out)
-        return out
-
-    done = factor_block(fac.R, m, block)
-    if not done or (fac.R.diagonal()[:m] ** 2 <= DEFAULT.dependent * (state.examples.diagonal[free] + kappa)).any():
-        fac.R[:] = 0.0
-        return False
-    fac.y[0, :m], fac.y[1, :m] = 0.0, 1.0
-    solve_forward(fac.R, m, fac.y[1])
-    fac.slot[:m] = free
-    fac.position[free] = np.arange(m)
-    fac.size[:] = m
-    return True
-
-
-@compiled
-def _gather(values: Floats, rows: Ints, columns: Ints, plus: float, out: Floats) -> None:
-    for i in range(rows.size):
-        row = values[rows[i]]
-        for j in range(columns.size):
-            out[i, j] = row[columns[j]] + plus
 
 
 def _keep_intercept(state: PathState, b: float) -> None:

@@ -108,17 +108,24 @@ def send_dependent(w: Walk, free: Ints) -> None:
 
 
 @compiled
-def rebuild(
-    fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float, dependent: float
-) -> None:
-    """Factor the free block from nothing, without those whose squared pivot is no more than ``dependent`` times the
-    diagonal; with 0 nobody is left out, and who has no pivot but for rounding gets the least usable one.
-    """
+def clear(fac: Factor) -> None:
+    """Let nobody stand in a factor."""
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:
             fac.position[fac.slot[k]] = -1
     fac.size[0] = 0
     fac.size[1] = 0
+
+
+@compiled
+def extend(
+    fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float, dependent: float
+) -> None:
+    """Append examples to a factor, without those whose squared pivot is no more than ``dependent`` times the diagonal.
+
+    With 0 nobody is left out, and who has no pivot but for rounding gets the least usable one. Only the factor itself
+    is made, not what is solved along with it.
+    """
     for slot in free:
         n = fac.size[0]
         for k in range(n):

@@ -8,7 +8,10 @@ from numpy.typing import NDArray
 from solvers.compile import compiled, inlined
 from solvers.direction import add_free_rows, along_row, resolve
 from solvers.factor import append, compact, delete, schur, solve_backward, solve_forward
+from solvers.interrupt import is_stopped
 from solvers.motion import (
+    CANCEL,
+    CANCELLED,
     DONE,
     EXCHANGES,
     INDEFINITE,
@@ -133,6 +136,8 @@ def enter(w: Walk, slot: int, side: int) -> int:
                 complete_row(w, fac.slot[k])
         if exchange(w, slot, side):
             return DONE
+        if is_stopped(w.counters, CANCEL):
+            return CANCELLED
     return INDEFINITE
 
 

@@ -25,6 +25,7 @@ from solvers.aligned import aligned, padded
 from solvers.compile import compiled
 from solvers.errors import MemoryLimit
 from solvers.factor import Factor, delete, empty_factor, grown, with_room
+from solvers.interrupt import COPY, WHOLE, parts
 from solvers.kernels import Kernel
 from solvers.losses import MAX_KINKS, Losses
 from solvers.rows import RowCache
@@ -180,6 +181,11 @@ class PathState:
             self._put_off = put_off
             raise
 
+    def empty_factor(self) -> None:
+        """Let nobody stand in the factor, and nothing be put off: whoever is free has yet to be put there."""
+        self._put_off = None
+        self._factor = empty_factor(self._factor.R.shape[0], self.capacity)
+
     def free_slots(self) -> Ints:
         """Return the slots of the free examples, in the factor's order."""
         factor = self.factor
@@ -201,8 +207,18 @@ class PathState:
         del self.vacant[staying:]
         slots = np.array([*reused, *range(self.n_slots, self.n_slots + fresh)], np.int64)
         self.n_slots += fresh
-        _set_out(self.examples, self.XT, slots, X, self.kernel.diagonal(X), *losses)
+        self._fill(slots, X, self.kernel.diagonal(X), losses)
         return slots
+
+    def _fill(self, slots: Ints, X: Floats, diagonal: Floats, losses: Losses) -> None:
+        """Put new examples into their slots."""
+        pieces = parts(slots.size, COPY * X.shape[1])
+        if pieces is WHOLE:
+            _set_out(self.examples, self.XT, slots, X, diagonal, *losses)
+            return
+        for part in pieces:
+            mine = losses.kinks[part], losses.levels[part], losses.n_kinks[part]
+            _set_out(self.examples, self.XT, slots[part], X[part], diagonal[part], *mine)
 
     def set_losses(self, slots: Ints, losses: Losses) -> None:
         """Give examples new losses, at rest."""
@@ -273,7 +289,20 @@ class PathState:
 
     def features(self, slots: Ints) -> Floats:
         """Return the features of examples, (m, d)."""
-        return np.ascontiguousarray(self.XT[:, slots].T)
+        pieces = parts(slots.size, COPY * self.n_features)
+        if pieces is WHOLE:
+            return np.ascontiguousarray(self.XT[:, slots].T)
+        out = np.empty((slots.size, self.n_features))
+        for part in pieces:
+            out[part] = self.XT[:, slots[part]].T
+        return out
+
+    def columns(self, slots: Ints) -> Floats:
+        """Return the features of examples, transposed, (d, m), as kernels are computed with them."""
+        out = np.empty((self.n_features, slots.size))
+        for part in parts(self.n_features, COPY * slots.size):
+            np.take(self.XT[part], slots, axis=1, out=out[part], mode="clip")  # the other modes copy twice
+        return out
 
     def kernel_rows(self, slots: Ints) -> Floats:
         """Compute ``k(x_i, x_j)`` for ``i`` in ``slots`` and every slot ``j`` in use, (m, n_slots)."""

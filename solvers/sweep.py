@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled, compiled_allocating
+from solvers.interrupt import is_stopped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -32,6 +33,7 @@ class Pieces(NamedTuple):
     level_rates: Floats  #: (n, 3) change of the levels along the leg
     start: Floats  #: (n,) betas at the start of the leg
     rate: Floats  #: (n,) rates of the betas that are bound there, along the leg
+    stop: Ints  #: (1,) 1: the solve has been asked to stop, see ``solvers.interrupt``
 
 
 @compiled_allocating
@@ -51,6 +53,8 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
     rho, delta = np.empty(256), np.empty(256, np.int64)
     count, first_wrong = 0, 0
     for s in range(p.start_rho.size):
+        if is_stopped(p.stop, 0):
+            break
         advance_rows(p, K, s, g, drive, g_end)
         if count + 2 * m > rho.size:
             more = 2 * (count + 2 * m)
@@ -89,6 +93,8 @@ def residual_sums(p: Pieces, K: Floats, y: Floats, above: float, below: float) -
     bends = np.empty((256, 3))
     count = 0
     for s in range(p.start_rho.size):
+        if is_stopped(p.stop, 0):
+            break
         advance_rows(p, K, s, g, drive, g_end)
         if count + m > bends.shape[0]:
             bends = np.concatenate((bends[:count], np.empty((2 * (count + m), 3))))

@@ -18,6 +18,8 @@ from solvers.state import Examples
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+MADE, CANCEL = range(2)  # entries of the size of columns
+
 ROUNDING = 1e-13  # how far off the f of the free examples a column may put them
 DEPENDENT = 1e-10  # an example whose own f hardly follows its beta, of k(x, x), is a combination of the free ones
 
@@ -42,7 +44,7 @@ class Columns(NamedTuple):
     column_of: Ints  #: (slots,) the column of a slot, -1: not made
     values: Floats  #: (columns, slots) what a unit makes of everyone: of beta of the free, of f of the others
     db: Floats  #: (columns,) and of b
-    size: Ints  #: (1,)
+    size: Ints  #: (2,) how many; 1: the solve has been asked to stop, see ``solvers.interrupt``
     betas: Floats  #: (F,) work
     rest: Floats  #: (F,) work
 
@@ -52,7 +54,7 @@ def make_column(e: Examples, tableau: Tableau, columns: Columns, slot: int) -> b
     """See to it that there is a column of ``slot``; False: there cannot be."""
     if columns.column_of[slot] >= 0:
         return True
-    size, place = columns.size[0], tableau.place[slot]
+    size, place = columns.size[MADE], tableau.place[slot]
     if size == columns.db.size or (place < 0 and tableau.row_of[slot] < 0):
         return False
     out, betas, rest = columns.values[size], columns.betas, columns.rest
@@ -84,7 +86,7 @@ def make_column(e: Examples, tableau: Tableau, columns: Columns, slot: int) -> b
     if place < 0 and out[slot] <= DEPENDENT * e.diagonal[slot]:
         return False
     columns.column_of[slot] = size
-    columns.size[0] = size + 1
+    columns.size[MADE] = size + 1
     return True
 
 

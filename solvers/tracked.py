@@ -20,6 +20,7 @@ from solvers.audit import Scales, audited, scales
 from solvers.errors import Cancelled, InvalidInput, NotOptimal
 from solvers.follow import follow
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
+from solvers.interrupt import check, raise_what_stopped
 from solvers.losses import Losses
 from solvers.passage import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, walk_of
 from solvers.segments import Changes, Position, Segments, joined, position
@@ -149,7 +150,9 @@ def _walk(
     chunks = [_fresh_log(state, w)]
     w.counters[loop.STRIDE_END] = PORTION
     while True:
+        check()
         exit_ = track_path(w, chunks[-1], nowhere)
+        raise_what_stopped()
         if exit_ == loop.NEED_ROW:
             fetch_rows(state, w)
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from solvers.compile import compiled, inlined
 from solvers.direction import find_direction, refine_if_needed
+from solvers.interrupt import is_stopped
 from solvers.motion import (
     BUDGET,
     CANCEL,
@@ -70,6 +71,6 @@ def take_turn(w: Walk) -> int:
         if counters[ZERO_STEPS] > w.tol.stall:
             counters[ZERO_STEPS] = 0
             return STALLED
-    if counters[CANCEL] != 0:
+    if is_stopped(counters, CANCEL):
         return CANCELLED
     return EXHAUSTED if counters[EVENTS] >= counters[BUDGET] else DONE

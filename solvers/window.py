@@ -281,7 +281,7 @@ class Window:
         """Return k(x, x_j) for ``X`` (m, d) and the window's examples, oldest first, (m, n)."""
         if self.state.kernel.gram is not None:
             return X
-        return self.state.kernel.matrix(X, np.ascontiguousarray(self.state.XT[:, self.slots]))
+        return self.state.kernel.matrix(X, self.state.columns(self.slots))
 
     def predictor(self) -> Predictor:
         """Return the decision function as it is now, frozen."""
@@ -290,9 +290,7 @@ class Window:
         support = slots[at]
         return Predictor(
             self.state.kernel,
-            np.ascontiguousarray(
-                self.state.XT[:, support] if self.state.kernel.gram is None else at[None, :], np.float64
-            ),
+            self.state.columns(support) if self.state.kernel.gram is None else at[None, :].astype(np.float64),
             self.state.examples.beta[support],
             self.state.b,
             self.width,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers import resume
+from solvers import refill, resume
 from solvers.classification import LiveSVC
 from solvers.cores import PART, at_work, in_parts, threads, wait_for_rest
 from solvers.errors import MemoryLimit
@@ -91,13 +91,13 @@ def test_f_is_that_of_the_data() -> None:
 def test_kernel_rows_and_factor_wait_for_the_first_update(monkeypatch: pytest.MonkeyPatch) -> None:
     model = trained()
     built: list[int] = []
-    build = resume._factor
+    build = refill.refill
 
     def noted(state: PathState, free: NDArray[np.int64]) -> None:
         built.append(free.size)
         build(state, free)
 
-    monkeypatch.setattr(resume, "_factor", noted)
+    monkeypatch.setattr(resume, "refill", noted)
     back = again(again(model))
     assert back.certificate().relative_gap <= 1e-10
     X = model.window_X[:5]
@@ -120,17 +120,17 @@ def test_kernel_rows_and_factor_wait_for_the_first_update(monkeypatch: pytest.Mo
 
 def test_what_waits_goes_on_waiting_when_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     back = again(trained())
-    build = resume._factored
+    build = refill._factored
 
     def failing(state: PathState, free: NDArray[np.int64]) -> bool:
         raise MemoryError
 
     n_free = state_of(back).n_free
     with monkeypatch.context() as patched:
-        patched.setattr(resume, "_factored", failing)
+        patched.setattr(refill, "_factored", failing)
         with pytest.raises(MemoryError):
             back.prepare()
-    assert resume._factored is build
+    assert refill._factored is build
     back.prepare()
     state = state_of(back)
     assert (state.n_free, state.free_slots().size) == (n_free, n_free)
