@@ -150,4 +150,5 @@ def _recovery(live: LiveModel) -> Recovery:
         snapshot_version=found.snapshot_version,
         replayed=found.replayed,
         damaged_snapshots=found.damaged_snapshots,
+        set_aside=found.set_aside,
     )

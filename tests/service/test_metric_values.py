@@ -50,13 +50,13 @@ def series(text: str) -> Series:
 
 
 def changes(before: Series, after: Series) -> Series:
-    """What has changed, without what depends on time."""
+    """What has changed, without what depends on time and on sizes."""
     found = {name: value - before.get(name, 0.0) for name, value in after.items()}
     found |= {name: -value for name, value in before.items() if name not in after}
     beside = tuple(f"livesvm_store_seconds_count{{operation={name}}}" for name in BESIDES)
-    timed = ("_seconds_sum{", "livesvm_model_")
+    sized = ("_seconds_sum{", "livesvm_model_", "livesvm_memory_held_bytes{kind=models}")
     return {
-        n: value for n, value in found.items() if value and n not in beside and not any(part in n for part in timed)
+        n: value for n, value in found.items() if value and n not in beside and not any(part in n for part in sized)
     }
 
 

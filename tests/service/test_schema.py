@@ -48,7 +48,8 @@ def exercise(operation: Any, url: str, known: dict[str, str]) -> set[int]:
             keep_one_row(case.body)
         response = case.call(base_url=url)
         statuses.add(response.status_code)
-        assert response.status_code < 500, response.text
+        is_late = response.status_code == 503 and response.json()["type"] == "urn:livesvm:problem:turn-missed"
+        assert response.status_code < 500 or is_late, response.text
         if response.status_code >= 400:
             assert response.headers["content-type"] == ["application/problem+json"]
 
