@@ -56,7 +56,7 @@ def test_a_damaged_snapshot_is_passed_over_and_told(stored: tuple[Path, Any]) ->
     damage(path, "snapshots", 4)
     with ServiceProcess(path) as service, service.http() as http:
         described = http.get("/models/m").json()
-        assert described["recovery"] == {"snapshot_version": 2, "replayed": 3, "damaged_snapshots": 1}
+        assert described["recovery"] == {"snapshot_version": 2, "replayed": 3, "damaged_snapshots": 1, "set_aside": 0}
         assert described["version"] == 5
         np.testing.assert_allclose(predict(http), decision, rtol=0, atol=1e-9)
         assert 'livesvm_snapshots_total{outcome="damaged"} 1.0' in http.get("/metrics").text
