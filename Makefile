@@ -5,6 +5,7 @@
 #   make serve      start the service with the settings in the environment
 #   make test       run every test (ARGS="-k name" is handed to pytest)
 #   make faults     the fault tests in their long form: 1,000 kills of the service, with a report (KILLS=100 for fewer)
+#   make watched    what a real Prometheus sees of services that die and disks that fill (needs prometheus, and root)
 #   make check      ruff, mypy --strict, hadolint
 #   make bench      the benchmarks, in their short form
 #   make keys       write docker/.env and docker/secrets/: API keys for `make up`
@@ -23,7 +24,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	if $$p -c '$(usable)' >/dev/null 2>&1; then echo $$p; break; fi; done)
 
 .NOTPARALLEL:
-.PHONY: install demo serve test faults check bench keys up down clean
+.PHONY: install demo serve test faults watched check bench keys up down clean
 
 $(VENV)/.created:
 	@if ! "$(PYTHON)" -c '$(usable)' >/dev/null 2>&1; then \
@@ -77,6 +78,9 @@ KILLS ?= 1000
 faults: $(VENV)/.installed-test $(VENV)/.compiled
 	@$(PY) -m tests.faults.campaign --service-kills $(KILLS) --redis-kills $$(($(KILLS) / 5)) --stops $$(($(KILLS) / 50)) --outages $$(($(KILLS) / 50))
 	@MACHINE_EXAMPLES=$$(($(KILLS) / 2)) $(PY) -m pytest --timeout=7200 tests/faults/test_machine.py
+
+watched: $(VENV)/.installed-test $(VENV)/.compiled
+	@$(PY) -m tests.faults.watched
 
 check: $(VENV)/.installed-dev
 	@$(PY) -m ruff check .
