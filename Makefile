@@ -6,6 +6,7 @@
 #   make test       run every test (ARGS="-k name" is handed to pytest)
 #   make faults     the fault tests in their long form: 1,000 kills of the service, with a report (KILLS=100 for fewer)
 #   make attack     hostile requests by the thousand, and what others see of a hard update (REQUESTS=10000 for fewer)
+#   make watched    what a real Prometheus sees of services that die and disks that fill (needs prometheus, and root)
 #   make check      ruff, mypy --strict, hadolint
 #   make bench      the benchmarks, in their short form
 #   make keys       write docker/.env and docker/secrets/: API keys for `make up`
@@ -24,7 +25,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	if $$p -c '$(usable)' >/dev/null 2>&1; then echo $$p; break; fi; done)
 
 .NOTPARALLEL:
-.PHONY: install demo serve test faults attack check bench keys up down clean
+.PHONY: install demo serve test faults attack watched check bench keys up down clean
 
 $(VENV)/.created:
 	@if ! "$(PYTHON)" -c '$(usable)' >/dev/null 2>&1; then \
@@ -85,6 +86,9 @@ REQUESTS ?= 100000
 attack: $(VENV)/.installed-test $(VENV)/.compiled
 	@failed=0; for command in "malformed --requests $(REQUESTS)" "schema_driven --requests $$(($(REQUESTS) / 5))" besides; do \
 		echo; echo "== $$command"; $(PY) -m tests.faults.$$command || failed=1; done; exit $$failed
+
+watched: $(VENV)/.installed-test $(VENV)/.compiled
+	@$(PY) -m tests.faults.watched
 
 check: $(VENV)/.installed-dev
 	@$(PY) -m ruff check .

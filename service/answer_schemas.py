@@ -69,6 +69,14 @@ class Checkpoint(BaseModel):
     seconds: float
 
 
+class Writeback(BaseModel):
+    """The version that the store has again."""
+
+    version: int
+    written: bool = Field(description="False when the store had lost nothing, and nothing was done.")
+    seconds: float
+
+
 class SnapshotDescription(BaseModel):
     """A kept snapshot."""
 
@@ -177,6 +185,9 @@ class Health(BaseModel):
     """The service's state."""
 
     status: Literal["alive", "ready"]
+    degraded: list[str] | None = Field(
+        default=None, description="Why a ready service does not serve all of its models, or some only for reading."
+    )
 
 
 class Fault(BaseModel):
@@ -201,4 +212,5 @@ class Problem(BaseModel):
     row: int | None = None
     column: int | None = None
     reason: str | None = None
+    reasons: list[str] | None = Field(default=None, description="Every one why the service is not ready.")
     errors: list[Fault] | None = None

@@ -130,7 +130,11 @@ class Checkpoints:
         data = state.encode()
         self._journal.save_snapshot(state.sequence, data, state.version)
         crash.point("after-snapshot")
-        self._snapshot_bytes = len(data)
+        self.saved(state, len(data))
+
+    def saved(self, state: ModelState, size: int) -> None:
+        """Know that the store has a snapshot of so many bytes."""
+        self._snapshot_bytes = size
         self._start_anew(state, None)
 
     def save_quietly(self, state: ModelState) -> None:

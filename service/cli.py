@@ -36,10 +36,13 @@ def _parser() -> argparse.ArgumentParser:
     key.add_argument("--label", default="key", help="who it is for, as the entry will say")
     store = commands.add_parser("store", help="move what is stored").add_subparsers(dest="action", required=True)
     copy = store.add_parser("copy", help="copy every model from one store to another, and check the copy")
-    for name in ("source", "target"):
-        copy.add_argument(name, help="a data directory, or a Redis URL")
-    copy.add_argument("--prefix", default="livesvm", help="first part of every key in Redis")
-    copy.add_argument("--patience", type=float, default=10.0, help="seconds to wait for a service that has died")
+    copy.add_argument("source", help="a data directory, or a Redis URL")
+    put = store.add_parser("put", help="bring back a model that a stopping service has kept as a file")
+    put.add_argument("file", help="as the service's log named it")
+    for action in (copy, put):
+        action.add_argument("target", help="a data directory, or a Redis URL")
+        action.add_argument("--prefix", default="livesvm", help="first part of every key in Redis")
+        action.add_argument("--patience", type=float, default=10.0, help="seconds to wait for a service that has died")
     return parser
 
 
@@ -85,10 +88,21 @@ def _key(options: argparse.Namespace) -> int:
 
 
 def _store(options: argparse.Namespace) -> int:
+    from service.errors import WritebackRefused
+    from service.store.base import StoreError
+
+    try:
+        {"copy": _copy, "put": _put}[options.action](options)
+    except (StoreError, WritebackRefused, OSError, ValueError) as error:
+        print(f"livesvm: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _copy(options: argparse.Namespace) -> None:
     from contextlib import ExitStack
     from pathlib import Path
 
-    from service.store.base import StoreError
     from service.store.copy import Copied, copy_models
     from service.store.places import open_place
     from service.store.sqlite import DATABASE
@@ -99,16 +113,21 @@ def _store(options: argparse.Namespace) -> int:
         print(f"{copied.model}: up to record {copied.sequence}; {counts}")
 
     if "://" not in options.source and not (Path(options.source) / DATABASE).is_file():
-        print(f"livesvm: there is no store in {options.source}", file=sys.stderr)
-        return 1
+        raise ValueError(f"there is no store in {options.source}")
     with ExitStack() as opened:
-        try:
-            source, target = (open_place(place, options.prefix, opened) for place in (options.source, options.target))
-            copy_models(source, target, options.patience, say)
-        except (StoreError, ValueError) as error:
-            print(f"livesvm: {error}", file=sys.stderr)
-            return 1
-    return 0
+        source, target = (open_place(place, options.prefix, opened) for place in (options.source, options.target))
+        copy_models(source, target, options.patience, say)
+
+
+def _put(options: argparse.Namespace) -> None:
+    from contextlib import ExitStack
+    from pathlib import Path
+
+    from service.rescue import bring_back
+    from service.store.places import open_place
+
+    with ExitStack() as opened:
+        print(bring_back(Path(options.file), open_place(options.target, options.prefix, opened), options.patience))
 
 
 if __name__ == "__main__":

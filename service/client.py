@@ -24,6 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Key = int | str | np.integer[Any]
 
+_REPEATABLE = ("/update", "/predict", "/checkpoint", "/writeback", "/restore", "/apply")
+"""Ends of calls that have one effect however often they are made."""
+
 
 class ServiceProblem(Exception):
     """The service refused: ``status``, ``type``, and the whole problem document in ``document``."""
@@ -126,6 +129,10 @@ class Client:
     def checkpoint(self, id: str) -> dict[str, Any]:
         """Write a snapshot."""
         return self._json("POST", f"/models/{id}/checkpoint")
+
+    def write_back(self, id: str) -> dict[str, Any]:
+        """Have the store hold a model again that it has lost, as memory has it: ``version``, ``written``."""
+        return self._json("POST", f"/models/{id}/writeback")
 
     def versions(self, id: str) -> dict[str, Any]:
         """Which versions can be restored: ``current``, ``oldest``, ``snapshots``."""
@@ -234,7 +241,9 @@ class Client:
     def _call(self, method: str, path: str, **request: Any) -> httpx.Response:
         """One call, tried again while the service is busy and patience lasts; raises ServiceProblem."""
         end = time.monotonic() + self._patience
-        may_repeat = method == "GET" or path.endswith(("/update", "/predict", "/checkpoint", "/restore", "/apply"))
+        may_repeat = method == "GET" or path.endswith(
+            ("/update", "/predict", "/checkpoint", "/writeback", "/restore", "/apply")
+        )
         while True:
             try:
                 response = self._http.request(method, path, **request)

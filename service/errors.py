@@ -51,7 +51,15 @@ class ModelUnavailable(ServiceError):
 
 
 class NotReady(ServiceError):
-    """The service is starting or stopping."""
+    """The service cannot do its work now, for one or more reasons."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
+
+
+class WritebackRefused(ServiceError):
+    """What the store has of the model is not for this service to replace."""
 
 
 class NotSolved(ServiceError):
@@ -206,6 +214,7 @@ KINDS: dict[type[Exception], Kind] = {
     ModelExists: Kind(409, "model-exists", "A model of that id exists"),
     EmptyModel: Kind(409, "empty-model", "The model knows no example yet"),
     IdempotencyConflict: Kind(409, "idempotency-conflict", "The Idempotency-Key was used for another request"),
+    WritebackRefused: Kind(409, "writeback-refused", "The store's model is not replaced"),
     TooManyModels: Kind(409, "too-many-models", "The quota of models is used up"),
     HeadTimeout: Kind(408, "head-timeout", "The head of the request did not arrive in time"),
     HeadTooLarge: Kind(431, "head-too-large", "The head of the request is too large"),
@@ -254,7 +263,8 @@ def problem(error: Exception) -> dict[str, Any]:
     document = _head(kind)
     if kind is INTERNAL:
         return document | {"detail": "The service failed; its log says more."}
-    return document | {"detail": cut(str(error))} | _position(error)
+    reasons = {"reasons": list(error.reasons)} if isinstance(error, NotReady) else {}
+    return document | {"detail": cut(str(error))} | reasons | _position(error)
 
 
 def cut(text: str, longest: int = LONGEST_TEXT) -> str:

@@ -1,14 +1,29 @@
-"""Whether the service can do its work now: restored, warm, its store reachable, not stopping."""
+"""Whether the service can do its work now: restored, warm, its store writable, its models served, not stopping."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from service.answer_schemas import ServingState
 from service.metrics import Metrics
 from service.store.base import Durability, Store, StoreError, StoreUnavailable
+
+SILENCE_SECONDS = 4.5
+"""After which a store that neither answers nor refuses counts as away: a disk that hangs says nothing."""
+_UNSERVED: dict[ServingState, str] = {
+    "restoring": "are still being restored",
+    "failed": "cannot be restored",
+    "held": "are held by another service",
+    "fenced": "were taken over by another service",
+    "behind": "know more than the store, which has lost it",
+}
+
+log = logging.getLogger(__name__)
 
 
 class Health:
@@ -18,19 +33,26 @@ class Health:
         self._metrics = metrics
         self._lease_seconds = lease_seconds
         self._answered_at = time.monotonic()
-        self._on_standby = False
+        self._states: Callable[[], Iterable[ServingState]] = tuple
         self._level: Durability | None = None
         self._lock = threading.Lock()
         self._store_up = True
+        self._down_since = 0.0
+        self._asked_in_vain = False
         self._came_back = False
         self._warm = False
         self._restored = False
         self._stopping = False
-        self._show()
+        metrics.store_up.set_function(lambda: self._store_up and not self._is_silent)
+        metrics.ready.set_function(lambda: not self.reasons())
+
+    def watch_models(self, states: Callable[[], Iterable[ServingState]]) -> None:
+        """Judge by the models too, whose states are asked for whenever readiness is."""
+        self._states = states
 
     @property
     def store_up(self) -> bool:
-        """Whether the store answered last time."""
+        """Whether the store could be written last time."""
         return self._store_up
 
     @property
@@ -56,14 +78,24 @@ class Health:
     def reasons(self) -> list[str]:
         """Why the service is not ready; empty when it is."""
         found = {
-            "the store is not available": not self._store_up,
+            "the store is not available": not self._store_up or (self._restored and self._is_silent),
             "models are being restored": not (self._restored or self._came_back),
             "the solvers are being loaded or compiled": not (self._restored or self._warm),
             "requests are being rehearsed": not self._restored and self._came_back and self._warm,
             "the service is stopping": self._stopping,
-            "another service holds the models": self._on_standby,
         }
-        return [reason for reason, holds in found.items() if holds]
+        states = list(self._states())
+        unserved = [] if "live" in states else _told(states)
+        return [reason for reason, holds in found.items() if holds] + unserved
+
+    def degraded(self) -> list[str]:
+        """What a ready service does not do: models that it does not serve, or only for reading."""
+        return _told(self._states())
+
+    @property
+    def _is_silent(self) -> bool:
+        """Whether the store has not answered for too long."""
+        return time.monotonic() - self._answered_at >= SILENCE_SECONDS
 
     def came_back(self) -> None:
         """Models are there."""
@@ -76,51 +108,59 @@ class Health:
     def restored(self) -> None:
         """Models are there, compiled code is warm, and requests have been rehearsed."""
         self._restored = True
-        self._show()
 
     def stopping(self) -> None:
         """No more work is taken."""
         self._stopping = True
-        self._show()
-
-    def standby(self, *, on: bool) -> None:
-        """Every model is held by another service."""
-        if on != self._on_standby:
-            self._on_standby = on
-            self._show()
 
     @contextmanager
     def store_call(self, operation: str) -> Iterator[None]:
-        """Time one call of the store and remember whether the store answered."""
+        """Time one call of the store, and remember if the store did not do it.
+
+        One that was done says that the store is there. That it can be written, only an append says, and not while
+        :meth:`ask_store` finds otherwise: there may be room for a small update, and for no other.
+        """
         try:
             with self._metrics.store_call(operation):
                 yield
-        except StoreUnavailable:
-            self._set_store(up=False)
+        except StoreUnavailable as error:
+            self._set_store(str(error))
             raise
-        self._set_store(up=True)
+        self._answered_at = time.monotonic()
+        if operation == "append" and not self._asked_in_vain:
+            self._set_store(None)
 
     def ask_store(self, store: Store) -> None:
         """Ask the store whether it could write."""
         try:
             with self.store_call("ping"):
                 store.ping()
-        except StoreError:
-            self._set_store(up=False)
+                self._level = level = store.durability()
+        except StoreError as error:
+            self._asked_in_vain = True
+            self._set_store(str(error))
             return
-        with self.store_call("ping"):
-            self._level = level = store.durability()
+        self._asked_in_vain = False
+        self._set_store(None)
         for each in type(level):
             self._metrics.durability.labels(each.value).set(each is level)
 
-    def _set_store(self, *, up: bool) -> None:
+    def _set_store(self, fault: str | None) -> None:
+        """Know that the store can be written, or why not; the first and the last of it are logged."""
         with self._lock:
-            if up:
-                self._answered_at = time.monotonic()
-            if up != self._store_up:
-                self._store_up = up
-                self._show()
+            if self._store_up == (fault is None):
+                return
+            self._store_up = fault is None
+            if fault is not None:
+                self._down_since = time.monotonic()
+                log.error("the store is not available, and updates are refused: %s", fault)
+            else:
+                log.warning("the store is available again, after %.1f s", time.monotonic() - self._down_since)
 
-    def _show(self) -> None:
-        self._metrics.store_up.set(self._store_up)
-        self._metrics.ready.set(not self.reasons())
+
+def _told(states: Iterable[ServingState]) -> list[str]:
+    """How many models are not served, by why."""
+    states = list(states)
+    counts = Counter(state for state in states if state != "live")
+    told = {state: _UNSERVED.get(state, f"are {state}") for state in sorted(counts)}
+    return [f"{counts[state]} of {len(states)} models {why}" for state, why in told.items()]

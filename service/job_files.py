@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from service.store.base import StoreUnavailable
+from service.store.files import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -91,27 +92,14 @@ class JobFiles:
     def delete(self, id: str) -> None:
         """Forget a job and its result."""
         for part in ("job", "result"):
-            self._path(id, part).unlink(missing_ok=True)
+            with suppress(OSError):  # a read-only disk keeps it, and a restart knows it again
+                self._path(id, part).unlink(missing_ok=True)
 
     def _path(self, id: str, part: str) -> Path:
         return self._directory / f"{id}.{part}.json"
 
     def _write(self, path: Path, document: Document) -> None:
-        fresh = path.with_suffix(".new")
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            with fresh.open("w", encoding="utf-8") as file:
-                json.dump(document, file, allow_nan=False)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(path)
-            self._sync_directory()
+            write_whole(path, json.dumps(document, allow_nan=False).encode())
         except OSError as error:
             raise StoreUnavailable(f"a job cannot be kept: {error}") from error
-
-    def _sync_directory(self) -> None:
-        number = os.open(self._directory, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)

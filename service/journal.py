@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -120,8 +121,14 @@ class Journal:
         self._call("solution", lambda store: store.save_solution(self.lease, solution))
 
     def delete(self) -> None:
-        """Remove the model from the store."""
-        self._call("delete", lambda store: store.delete(self.lease))
+        """Remove the model from the store, or what is left of it there if the store has lost it or some of it."""
+        with suppress(StoreBehind):
+            self.check_writable()
+            self._call("delete", lambda store: store.delete(self.lease))
+            return
+        with self.source.health.store_call("delete"), suppress(ModelGone):
+            store = self.source.store
+            store.delete(store.acquire(self.lease.model))
 
     def release(self) -> None:
         """Let another service take the model over at once."""
@@ -134,12 +141,29 @@ class Journal:
         if self.behind:
             raise StoreBehind(f"the store no longer has record {self.known} of model {self.lease.model}")
 
+    def look(self) -> None:
+        """Ask the store where it stands; raises StoreError."""
+        known = self.known
+        self.observe(known, self.source.store.heads([self.lease.model]).get(self.lease.model))
+
+    def begin_again(self, sequence: int) -> None:
+        """Go on from a store that has been given everything up to ``sequence`` under this lease; nothing is owed it."""
+        self._debts.clear()
+        self._is_unsure = self.behind = False
+        self._attempt = 0
+        self.known = sequence
+
     def observe(self, known: int, head: Head | None) -> None:
-        """Learn from any thread where the store stands; ``known`` was read before the store was asked."""
-        if head is not None and head.lease.writer != self.lease.writer:
+        """Learn from any thread where the store stands; ``known`` was read before the store was asked.
+
+        A store that has less than it had acknowledged has lost it, whoever it says is the writer: an older backup names
+        an older one.
+        """
+        is_behind = head is None or head.sequence < known
+        if head is not None and not is_behind and head.lease.writer != self.lease.writer:
             self.fenced = True
-        elif self.behind != (head is None or head.sequence < known):
-            self.behind = not self.behind
+        elif self.behind != is_behind:
+            self.behind = is_behind
             say = log.error if self.behind else log.warning
             say("model %s: the store %s what it had acknowledged", self.lease.model, "lacks" if self.behind else "has")
 
@@ -162,9 +186,14 @@ class Journal:
         except StoreUnavailable:
             self._is_unsure = True
             raise
-        except ModelGone as error:
-            self.behind = True
-            raise StoreBehind(str(error)) from error
-        except Fenced:
-            self.fenced = True
+        except Fenced as error:
+            self._learn_why(error)
             raise
+
+    def _learn_why(self, error: Fenced) -> None:
+        """A lease does not hold: another writer has the model, or the store has lost it; raises StoreBehind then."""
+        with self.source.health.store_call("watch"):
+            self.look()
+        if self.behind:
+            raise StoreBehind(str(error)) from error
+        self.fenced = True

@@ -42,13 +42,15 @@ from service.model_memory import ModelMemory
 from service.published import Prediction, Published
 from service.recovery import Means, Recovered, recover
 from service.replay import Patience
+from service.rescue import rescue
 from service.schemas import ModelSpec
 from service.settings import Settings
-from service.store.base import Durability, Head, Idempotency, Lease, StoreError
+from service.store.base import Durability, Head, Idempotency, Lease, StoreBehind, StoreError
 from service.tasks import check_update
 from service.turns import Solve, Turns
 from service.versions import Entry, Restoration, answer_to, digest_of_restore, oldest_kept, state_at
 from service.window import Limits
+from service.writeback import Snapshot, encoded, write_back
 from service.writer import Writer
 from solvers.errors import SolverError
 
@@ -194,6 +196,10 @@ class LiveModel:
         """Write a snapshot."""
         return self._writer.submit(self._checkpoint)
 
+    def write_back(self) -> Future[dict[str, Any]]:
+        """Have the store hold this model again, should it have lost it; as :func:`service.writeback.write_back`."""
+        return self._writer.submit(self._write_back, always=True)
+
     def delete(self) -> Future[None]:
         """Remove the model from the store; what is under way or waits is given up, every later command is refused."""
         self.give_up(UnknownModel(f"model {self.id} was deleted"))
@@ -208,12 +214,15 @@ class LiveModel:
         """Let the queue run empty, end the writer, write a snapshot if anything changed, and let go of the model."""
         self._writer.stop()
         self._memory.release()
-        if self._deleted or self.state != "live" or not self._around.source.health.store_up:
+        if self._deleted:
             return
-        if self._checkpoints.has_changes:
-            self._checkpoints.save_quietly(self._state)
-        with suppress(StoreError):  # another service then waits until the lease has run out
-            self._journal.release()
+        if self.state == "live" and self._around.source.health.store_up:
+            if self._checkpoints.has_changes:
+                self._checkpoints.save_quietly(self._state)
+            with suppress(StoreError):  # another service then waits until the lease has run out
+                self._journal.release()
+        if self.state == "behind" and not self._is_broken:
+            rescue(self._around.settings.data_dir, self.id, encoded(self.spec), self._snapshot())
 
     # The writer.
 
@@ -363,9 +372,24 @@ class LiveModel:
         self._checkpoints.save(self._state)
         return {"version": self._state.version, "seconds": time.perf_counter() - start}
 
+    def _snapshot(self) -> Snapshot:
+        return self._state.sequence, self._state.encode(), self._state.version
+
+    def _write_back(self) -> dict[str, Any]:
+        self._check_exists()
+        if self._is_broken:
+            raise ModelUnavailable(f"model {self.id} cannot be written back: its newest update has left it broken")
+        start, snapshot = time.perf_counter(), self._snapshot()
+        written = write_back(self._journal, self.spec, snapshot)
+        if written:
+            self._checkpoints.saved(self._state, len(snapshot[1]))
+        return {"version": self._state.version, "written": written, "seconds": time.perf_counter() - start}
+
     def _delete(self) -> None:
         try:
-            self._check_open()
+            self._check_exists()
+            with suppress(StoreBehind):  # then nothing is owed
+                self._check_open()
             self._journal.delete()
         except BaseException:
             self._leaving = None

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 
@@ -28,8 +29,9 @@ from service.metrics import Metrics
 from service.pools import Pool
 from service.reception import Reception
 from service.registry import Registry
+from service.rescue import tell_of
 from service.settings import Settings
-from service.store.base import Store, StoreError
+from service.store.base import Store, StoreDamaged, StoreError
 from service.store.lock import DirectoryLock
 from service.store.sqlite import DATABASE, SqliteStore
 from service.streams import Streams
@@ -38,6 +40,8 @@ from solvers import warm_up
 from solvers.cores import wait_for_rest
 from solvers.kernels import Kernel
 
+JOBS = "jobs"
+"""Below the data directory."""
 PING_SECONDS = 0.5
 """Between two questions to the store whether it is there."""
 
@@ -61,6 +65,7 @@ log = logging.getLogger(__name__)
 def open_store(settings: Settings, holder: str) -> Store:
     """The store that the settings ask for, as the service ``holder``; raises StoreError."""
     if not settings.redis_url:
+        _check_leftovers(settings.data_dir)
         return SqliteStore(settings.data_dir / DATABASE)
     from service.store.redis import RedisStore  # its library is only loaded where it is used
 
@@ -71,6 +76,16 @@ def open_store(settings: Settings, holder: str) -> Store:
         timeout=settings.redis_seconds,
         lease_seconds=settings.lease_seconds,
     )
+
+
+def _check_leftovers(data_dir: Path) -> None:
+    """Raise StoreDamaged where jobs are kept of models, and the models are gone: that is no new service."""
+    jobs = data_dir / JOBS
+    if any(jobs.glob("*.json")) and not (data_dir / DATABASE).exists():
+        raise StoreDamaged(
+            f"{jobs} holds jobs, but {data_dir} has no {DATABASE}: restore a backup, set LIVESVM_REDIS_URL if Redis "
+            f"keeps the models, or remove {jobs} to start anew"
+        )
 
 
 class Service:
@@ -90,6 +105,7 @@ class Service:
         except StoreError:
             self._lock.release()
             raise
+        tell_of(settings.data_dir)
         self.metrics = Metrics()
         self.health = Health(self.metrics, settings.lease_seconds)
         self.turns = Turns(settings.solves)
@@ -98,9 +114,10 @@ class Service:
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         self.metrics.watch_memory(self.budget)
         self.registry = Registry(Surroundings(settings, source, self.turns, self.budget))
+        self.health.watch_models(self.registry.states)
         self.metrics.watch(self.registry.samples, settings.metrics_models)
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
-        self.jobs = Jobs(JobFiles(settings.data_dir / "jobs"), limits, self.metrics, budget=self.budget)
+        self.jobs = Jobs(JobFiles(settings.data_dir / JOBS), limits, self.metrics, budget=self.budget)
         self.metrics.watch_jobs(self.jobs.counts)
         self.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
         self.reception = Reception(settings)
@@ -115,7 +132,7 @@ class Service:
     def models(self) -> Registry:
         """The models, once they are restored; raises NotReady before."""
         if not self.health.is_restored:
-            raise NotReady("; ".join(self.health.reasons()))
+            raise NotReady(self.health.reasons())
         return self.registry
 
     def begin(self) -> tuple[Future[None], Future[None]]:
@@ -165,10 +182,14 @@ class Service:
                 await asyncio.to_thread(give_back)
 
     def _ask_store(self) -> None:
-        with suppress(StoreError):  # health knows
+        try:
             self.health.ask_store(self.store)
             if self.health.store_up and self.health.is_restored:
                 self.registry.watch()
+        except StoreError:
+            pass  # health knows
+        except Exception:
+            log.exception("the store could not be asked; it is tried again")
 
     async def take_models_over(self) -> None:
         """Keep restoring what other services let go of."""
@@ -200,6 +221,8 @@ class Service:
         for pool in self._pools():
             pool.close()
         self.jobs.stop()
+        with suppress(StoreError):
+            self.registry.watch()  # what the store has lost is kept elsewhere
         self.registry.stop()
         self.store.close()
         self._lock.release()

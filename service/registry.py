@@ -28,8 +28,9 @@ from service.metrics import ModelSample
 from service.replay import Patience
 from service.schemas import ModelSpec
 from service.store import codec
-from service.store.base import Lease, LeaseHeld, ModelExists, StoredModel, StoreError, StoreUnavailable
+from service.store.base import Lease, LeaseHeld, ModelExists, ModelGone, StoredModel, StoreError, StoreUnavailable
 from service.turns import Solve
+from service.writeback import encoded
 from solvers.cores import threads
 from solvers.errors import InvalidInput
 
@@ -90,6 +91,10 @@ class Registry:
         """Every model, by id."""
         return [model for _, model in sorted(self._models.items())]
 
+    def states(self) -> list[ServingState]:
+        """The state of every model."""
+        return [model.state for model in self.all()]
+
     def samples(self) -> list[ModelSample]:
         """What the metrics show of every model."""
         return [m.sample() if isinstance(m, LiveModel) else ModelSample(m.id, m.state) for m in self.all()]
@@ -104,7 +109,7 @@ class Registry:
         with self._reserved(model):
             store, health = self._around.source.store, self._around.source.health
             with health.store_call("create"):
-                lease = store.create(model, codec.encode({"spec": spec.model_dump_json()}))
+                lease = store.create(model, encoded(spec))
             try:
                 self._models[model] = live = LiveModel(spec, lease, self._around)
             except StoreError as error:
@@ -125,7 +130,7 @@ class Registry:
         if found.patience is not None:
             found.patience.end(Withdrawn(f"model {model} was deleted"))
         done: Future[None] = Future()
-        with self._around.source.health.store_call("delete"):
+        with self._around.source.health.store_call("delete"), suppress(ModelGone):
             self._around.source.store.delete(found.lease)
         done.set_result(None)
         return done
@@ -148,7 +153,6 @@ class Registry:
         with threads(share), ThreadPoolExecutor(at_once, "restore") as pool:
             for model in pool.map(self._restore, stored):
                 self._models[model.id] = model
-        self._show_standby()
         self._restore_alone()
 
     def _restore_alone(self) -> None:
@@ -197,8 +201,11 @@ class Registry:
             model.observe(known[id_], heads.get(id_))
 
     def take_over(self) -> None:
-        """Where other services use the same store: restore the models that they let go of, forget the deleted ones."""
-        if not self._around.source.store.shared:
+        """Restore the models that other services let go of, forget the deleted ones.
+
+        Where no other service uses the store, a model is fenced if it was read from a disk that could not be written.
+        """
+        if not self._around.source.store.shared and "fenced" not in self.states():
             return
         with self._around.source.health.store_call("load"):
             stored = {model.id: model for model in self._around.source.store.models()}
@@ -210,7 +217,6 @@ class Registry:
             m.id for m in self.all() if isinstance(m, FailedModel) and m.state == "held" and m.id not in stored
         ]:
             self._models.pop(gone, None)
-        self._show_standby()
 
     @staticmethod
     def _may_be_taken(model: LiveModel | FailedModel | None) -> bool:
@@ -229,11 +235,6 @@ class Registry:
             before.stop()
         if isinstance(now, FailedModel) and now.patience is not None:
             self._alone.submit(self._restore_one, now)
-
-    def _show_standby(self) -> None:
-        models = self.all()
-        held = sum(model.state == "held" for model in models)
-        self._around.source.health.standby(on=0 < held == len(models))
 
     def _restore(self, stored: StoredModel) -> LiveModel | FailedModel:
         """The model, or why it is not served here: that of one must not keep the others from being served."""

@@ -18,6 +18,7 @@ from fastapi import FastAPI
 
 from service import crash
 from service.settings import Settings
+from service.store.base import StoreError
 
 DIRECTORY = "rehearsal"
 """Below the data directory."""
@@ -48,6 +49,8 @@ def rehearse(data_dir: Path, create: Callable[[Settings], FastAPI]) -> None:
         shutil.rmtree(place, ignore_errors=True)  # of a start that was cut off
         with crash.paused():
             play(place, create)
+    except StoreError as error:  # of a disk that takes nothing, say
+        log.warning("there was no rehearsal, and first requests may be slow: %s", error)
     except Exception:
         log.exception("the rehearsal failed; first requests may be slow")
     finally:

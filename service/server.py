@@ -42,9 +42,11 @@ def serve(service: Service, listening: socket.socket) -> int:
         server.should_exit = True
 
     def ready() -> None:
-        """Tell whoever started the process where it listens."""
+        """Tell whoever started the process where it listens, and what keeps it from being ready after all."""
         host, port = listening.getsockname()[:2]
-        print(f"LiveSVM is ready at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+        reasons = "".join(f"; not ready: {reason}" for reason in service.health.reasons())
+        what = "up" if reasons else "ready"
+        print(f"LiveSVM is {what} at http://{f'[{host}]' if ':' in host else host}:{port}{reasons}", flush=True)
 
     app = create_app(settings, ready, failed, lambda: rehearse(settings.data_dir, create_app), service)
     config = uvicorn.Config(

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from service.answer_schemas import Certificate, Checkpoint, UpdateAnswer
+from service.answer_schemas import Certificate, Checkpoint, UpdateAnswer, Writeback
 from service.bodies import NPZ, parse_update, read_body, schema_content
 from service.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, replied, scope, within
 from service.turns import Solve
@@ -76,4 +76,20 @@ async def certificate(id: ModelId, request: Request, service: Parts, max_seconds
 async def checkpoint(id: ModelId, request: Request, service: Parts) -> Response:
     """Write a snapshot now; nothing acknowledged needs it, but a restart is quicker after it."""
     found = await awaited(request, service.models().get(id).checkpoint(), Solve())
+    return Response(to_json(found), media_type="application/json")
+
+
+@router.post(
+    "/models/{id}/writeback",
+    summary="Write a model back that the store has lost",
+    dependencies=[scope("admin")],
+    responses=answers(200, Writeback, "The store holds the version that is served."),
+)
+async def write_back(id: ModelId, service: Parts) -> Response:
+    """Have the store hold what memory does, where it has lost the model or some of its updates; else nothing is done.
+
+    Earlier versions and the requests since are not kept: one that is sent again is a new request. Refused where the
+    store has more, or another service has the model.
+    """
+    found = await asyncio.wrap_future(service.models().get(id).write_back())
     return Response(to_json(found), media_type="application/json")

@@ -17,18 +17,31 @@ VERSION = version("livesvm")
 router = APIRouter(tags=["operations"])
 
 
-@router.get("/health/live", summary="Is the process alive?", responses=answers(200, Health, "It is."))
+@router.get(
+    "/health/live",
+    summary="Is the process alive?",
+    responses=answers(200, Health, "It is."),
+    response_model_exclude_none=True,
+)
 async def live() -> Health:
     """True as long as the process can answer at all."""
     return Health(status="alive")
 
 
-@router.get("/health/ready", summary="Can it do its work?", responses=answers(200, Health, "It can."))
+@router.get(
+    "/health/ready",
+    summary="Can it do its work?",
+    responses=answers(200, Health, "It can."),
+    response_model_exclude_none=True,
+)
 async def ready(service: Parts) -> Health:
-    """True once models are back and compiled code is warm, while the store is there, until the service stops."""
+    """True once models are back and compiled code is warm, while the store can be written and a model is served.
+
+    What keeps it from being ready is listed in `reasons`, what a ready service does not do in `degraded`.
+    """
     if reasons := service.health.reasons():
-        raise NotReady("; ".join(reasons))
-    return Health(status="ready")
+        raise NotReady(reasons)
+    return Health(status="ready", degraded=service.health.degraded() or None)
 
 
 @router.get(

@@ -158,7 +158,10 @@ class Store(Protocol):
         """The level that an append reaches now, as the store itself says."""
 
     def ping(self) -> None:
-        """Write that this service is alive; raise StoreUnavailable if the store cannot write now."""
+        """Write that this service is alive; raise StoreUnavailable if the store could not take an update now.
+
+        What can be told without wearing the disk is looked at each time; what takes a write, every few seconds.
+        """
 
     def create(self, model: str, spec: bytes, sequence: int = 0) -> Lease:
         """Store a new model whose log begins after ``sequence``, and take its lease; raises ModelExists."""
@@ -220,6 +223,13 @@ class Store(Protocol):
 
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
         """Store a snapshot that holds every record up to ``sequence``; keep two; trim the log below the older."""
+
+    def supersede(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
+        """Let one snapshot stand for every record up to ``sequence``, in one step, whatever was stored of them.
+
+        Older records, snapshots and solutions go; remembered requests stay, and the log goes on after ``sequence``.
+        Raises OutOfSequence if it has gone on already.
+        """
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
         """The kept snapshots, newest first."""

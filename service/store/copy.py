@@ -41,14 +41,15 @@ def copy_models(source: Store, target: Store, patience: float, say: Callable[[Co
     LeaseHeld if a living service holds a model, ModelExists if the target has one of that id, StoreError
     """
     for stored in source.models():
-        lease = _acquire(source, stored.id, patience)
+        lease = acquire_patiently(source, stored.id, patience)
         try:
             say(_copy(source, target, stored, lease))
         finally:
             source.release(lease)
 
 
-def _acquire(source: Store, model: str, patience: float) -> Lease:
+def acquire_patiently(source: Store, model: str, patience: float) -> Lease:
+    """Take a model over once nobody alive holds it; raises LeaseHeld after ``patience`` seconds."""
     end = time.monotonic() + patience
     while True:
         try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from service.store.base import StoreInUse, StoreUnavailable
+from service.store.files import write_whole
 
 
 class DirectoryLock:
@@ -18,7 +21,7 @@ class DirectoryLock:
         self._directory = directory
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file = _opened(directory / "lock")
         except OSError as error:
             raise StoreUnavailable(f"the data directory {directory} cannot be used: {error.strerror}") from error
         try:
@@ -27,18 +30,30 @@ class DirectoryLock:
             holder = os.read(self._file, 32).decode(errors="replace").strip()
             os.close(self._file)
             raise StoreInUse(f"the data directory {directory} is in use by process {holder}") from None
-        os.ftruncate(self._file, 0)
-        os.write(self._file, str(os.getpid()).encode())
+        with suppress(OSError):  # a disk that takes nothing does not take whom to blame either
+            os.ftruncate(self._file, 0)
+            os.write(self._file, str(os.getpid()).encode())
 
     def holder(self) -> str:
-        """A name for whoever holds this directory, the same after a restart."""
+        """A name for whoever holds this directory, the same after a restart; raises StoreUnavailable."""
         path = self._directory / "holder"
-        if not path.exists():
-            fresh = path.with_suffix(".new")
-            fresh.write_text(uuid.uuid4().hex)
-            fresh.rename(path)
-        return path.read_text()
+        try:
+            if not path.exists():
+                write_whole(path, uuid.uuid4().hex.encode())
+            return path.read_text()
+        except OSError as error:
+            raise StoreUnavailable(f"the data directory {self._directory} cannot be used: {error.strerror}") from error
 
     def release(self) -> None:
         """Let go of the directory."""
         os.close(self._file)
+
+
+def _opened(path: Path) -> int:
+    """The lock's file, made if it is absent; on a read-only disk one that is there can be locked all the same."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)

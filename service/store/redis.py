@@ -344,16 +344,26 @@ class RedisStore:
 
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
         """Write the chunks, then the pointer with the trimming of the log, in one last script."""
+        pointer = self._write_chunks(lease, data, version)
+        crash.point("in-snapshot")
+        self._publish(scripts.PUBLISH_SNAPSHOT, lease, sequence, pointer, KEPT_SNAPSHOTS)
+
+    def supersede(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
+        """Write the chunks, then put the pointer in place of all else, in one last script."""
+        self._publish(scripts.SUPERSEDE, lease, sequence, self._write_chunks(lease, data, version))
+
+    def _write_chunks(self, lease: Lease, data: bytes, version: int) -> Pointer:
         pointer = Pointer.of(data, version)
         self._write(scripts.BEGIN_SNAPSHOT, lease, pointer.nonce, pointer.chunks)
         for number, chunk in enumerate(split(data)):
             self._write(scripts.WRITE_CHUNK, lease, pointer.nonce, number, chunk, patient=True)
-        crash.point("in-snapshot")
-        self._publish(lease, sequence, pointer)
+        return pointer
 
-    def _publish(self, lease: Lease, sequence: int, pointer: Pointer) -> None:
-        arguments = (pointer.nonce, sequence, pointer.encode(sequence), KEPT_SNAPSHOTS)
-        answer = self._write(scripts.PUBLISH_SNAPSHOT, lease, *arguments, patient=True)
+    def _publish(self, script: str, lease: Lease, sequence: int, pointer: Pointer, *more: int) -> None:
+        arguments = (pointer.nonce, sequence, pointer.encode(sequence), *more)
+        answer = self._write(script, lease, *arguments, patient=True)
+        if answer[0] == b"sequence":
+            raise OutOfSequence(f"the log of model {lease.model} goes on to record {int(answer[1])}")
         if answer[0] != b"ok":
             raise StoreUnavailable(f"snapshot {sequence} of model {lease.model} was lost while it was written")
 

@@ -206,6 +206,29 @@ return {'ok'}
 """
 )
 
+# ARGV: nonce, sequence, pointer. As the script above, but nothing else is kept, and the log goes on after this record.
+SUPERSEDE = (
+    _HELD
+    + _UNLINK
+    + """
+local newest = tonumber(redis.call('HGET', KEYS[1], 'sequence'))
+if newest > tonumber(ARGV[3]) then return {'sequence', newest} end
+local count = redis.call('HGET', KEYS[8], ARGV[2])
+if not count then return {'lost'} end
+for i = 0, tonumber(count) - 1 do
+  if redis.call('EXISTS', KEYS[9] .. ':' .. ARGV[2] .. ':' .. i) == 0 then return {'lost'} end
+end
+redis.call('HSET', KEYS[1], 'sequence', ARGV[3])
+local replaced = redis.call('HVALS', KEYS[7])
+redis.call('DEL', KEYS[7])
+redis.call('HSET', KEYS[7], ARGV[3], ARGV[4])
+for _, pointer in ipairs(replaced) do unlink_behind(pointer) end
+unlink_unfinished(ARGV[2])
+for _, key in ipairs({KEYS[2], KEYS[3], KEYS[10]}) do redis.call('UNLINK', key) end
+return {'ok'}
+"""
+)
+
 # KEYS: the model's, then the index. ARGV: id.
 DELETE = (
     _HELD

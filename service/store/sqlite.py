@@ -29,40 +29,46 @@ from service.store.base import (
     Solution,
     StoreDamaged,
     StoredModel,
+    StoreError,
     StoreUnavailable,
 )
 from service.store.seals import answer_seal, request_seal, seal, sha256, solution_seal
-from service.store.sqlite_schema import mend_requests, prepare
+from service.store.sqlite_file import (
+    check_room,
+    is_elsewhere,
+    open_database,
+    open_for_reading,
+    sqlite_errors,
+    transaction,
+    write_probe,
+)
 
 KEPT_SNAPSHOTS = 2
 DATABASE = "livesvm.sqlite3"
 """Name of the file in a data directory."""
-_BUSY_SECONDS = 1.0
 _ROW_OF = "rowid IN (SELECT rowid FROM {0} WHERE model = ?"
 """Finds rows by the index and reads them from the table, so that both have to be as they were."""
 _REQUEST = "model, key, sequence, body, seal, answer, answer_seal"
 _REQUESTS = f"SELECT {_REQUEST} FROM requests"
+_INSERT_SNAPSHOT = """INSERT OR REPLACE INTO snapshots (model, sequence, version, saved, sha256, data, seal)
+    VALUES (?, ?, ?, ?, ?, ?, ?)"""
+_HEAD = "SELECT epoch, sequence FROM models WHERE id = ?"
 _KNOWN = "SELECT 1 FROM requests WHERE model = ? AND key = ?"
 """Asks the index alone."""
-_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+PROBE_SECONDS = 3.0
+"""Silence after which a ping writes; what is committed in between says as much, and an idle disk wears little."""
 
 log = logging.getLogger(__name__)
 
 
-@contextmanager
-def _sqlite_errors() -> Iterator[None]:
-    """Turn SQLite's errors into the store's."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGE:
-            raise StoreDamaged(f"the database is damaged: {error}") from error
-        raise StoreUnavailable(f"the database cannot be used: {error}") from error
-
-
-def _text(data: bytes) -> str:
-    """Text as it is stored; what damage has made of it is still some text, which no seal fits."""
-    return data.decode(errors="backslashreplace")
+def _checked(lease: Lease, rows: list[tuple[Any, ...]]) -> int:
+    """The newest sequence number of what :data:`_HEAD` found, if the lease still holds; raises Fenced."""
+    if not rows:
+        raise ModelGone(f"model {lease.model} is no longer stored")
+    epoch, sequence = rows[0]
+    if epoch != lease.epoch:
+        raise Fenced(f"model {lease.model} was taken over by another writer (epoch {epoch})")
+    return int(sequence)
 
 
 def _is_sealed(model: str, row: list[Any]) -> bool:
@@ -94,54 +100,67 @@ class SqliteStore:
     One connection, one lock: SQLite has a single writer anyway, and every call is short.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, probe_seconds: float = PROBE_SECONDS) -> None:
+        """Open the database, or make it; where it cannot be written, open it to be read until it can.
+
+        Raises StoreDamaged, StoreTooNew, or StoreUnavailable if it cannot even be read.
+        """
+        self._path = path
+        self._probe_seconds = probe_seconds
         self._lock = threading.Lock()
         self._writer = uuid.uuid4().hex
-        with _sqlite_errors():
-            self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            self._db.text_factory = _text
-            self._db.execute("PRAGMA journal_mode = WAL")
-        with self._transaction() as db:
-            prepare(db)
-        self._mend()
-
-    def _mend(self) -> None:
+        self._refused = 0
+        self._only_read = ""
         try:
-            with self._transaction() as db:
-                mended = mend_requests(db)
-        except StoreDamaged as error:  # who asks for what is damaged is told
-            log.warning("%s", error)
-            return
-        if mended:
-            log.warning("the index of requests was damaged; it was built anew from the table")
+            self._open()
+        except StoreUnavailable as error:
+            try:
+                self._db, self._opened = open_for_reading(path), path.stat()
+            except StoreError as another:
+                raise error from another
+            self._only_read = str(error)
+
+    def _open(self) -> None:
+        self._db = open_database(self._path)
+        self._opened = self._path.stat()
+        self._written_at = time.monotonic()
+
+    def _reopen(self) -> None:
+        """Try to write again what could only be read; who has a lease from then takes a new one."""
+        with self._lock:
+            self._db.close()
+            try:
+                self._open()
+            except StoreError:
+                self._db = open_for_reading(self._path)
+                raise
+            self._only_read = ""
+        with self._transaction() as db:
+            db.execute("UPDATE models SET epoch = ?, writer = ?", (self._new_epoch(db), self._writer))
 
     @contextmanager
     def _transaction(self, *, synced: bool = True) -> Iterator[sqlite3.Connection]:
         """Run the block whole or not at all, alone; not ``synced``, it is on the disk with the next one that is."""
-        with self._lock, _sqlite_errors():
+        with self._lock, sqlite_errors():
+            if self._only_read:
+                raise StoreUnavailable(self._only_read)
+            if is_elsewhere(self._path, self._opened):
+                raise StoreUnavailable(f"the database in use is no longer at {self._path}")
+            before = self._db.total_changes
             self._db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
+            with transaction(self._db):
                 yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:  # a full disk has rolled back already
-                    self._db.execute("ROLLBACK")
-                raise
+            if synced and self._db.total_changes != before:
+                self._written_at = time.monotonic()
 
     def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        with self._lock, _sqlite_errors():
+        with self._lock, sqlite_errors():
             return self._db.execute(query, values).fetchall()
 
     @staticmethod
     def _held(db: sqlite3.Connection, lease: Lease) -> int:
         """The model's newest sequence number, if the lease still holds; raises Fenced."""
-        row = db.execute("SELECT epoch, sequence FROM models WHERE id = ?", (lease.model,)).fetchone()
-        if row is None:
-            raise ModelGone(f"model {lease.model} is no longer stored")
-        if row[0] != lease.epoch:
-            raise Fenced(f"model {lease.model} was taken over by another writer (epoch {row[0]})")
-        return int(row[1])
+        return _checked(lease, db.execute(_HEAD, (lease.model,)).fetchall())
 
     @staticmethod
     def _new_epoch(db: sqlite3.Connection) -> int:
@@ -158,9 +177,14 @@ class SqliteStore:
         return Durability.FSYNCED
 
     def ping(self) -> None:
-        """Take the write lock and let it go."""
-        with self._transaction():
-            pass  # taking the write lock is the question
+        """Look at the disk, take the write lock, and commit as much as was refused last, or a byte now and then."""
+        if self._only_read:
+            self._reopen()
+        check_room(self._path.parent)
+        with self._transaction() as db:
+            if self._refused or time.monotonic() - self._written_at >= self._probe_seconds:
+                write_probe(db, self._refused or 1)
+        self._refused = 0
 
     def create(self, model: str, spec: bytes, sequence: int = 0) -> Lease:
         """Insert the model with its first epoch."""
@@ -181,12 +205,21 @@ class SqliteStore:
 
     def acquire(self, model: str) -> Lease:
         """Take a new epoch; there is no other service to wait for."""
+        if self._only_read:
+            return self._stored_lease(model)
         with self._transaction() as db:
             epoch = self._new_epoch(db)
             query = "UPDATE models SET epoch = ?, writer = ?, attempt = 0 WHERE id = ?"
             if not db.execute(query, (epoch, self._writer, model)).rowcount:
                 raise ModelGone(f"model {model} is not stored")
         return Lease(model, epoch, self._writer)
+
+    def _stored_lease(self, model: str) -> Lease:
+        """The lease of whoever wrote last, good for reading until the database can be written."""
+        head = self.heads([model]).get(model)
+        if head is None:
+            raise ModelGone(f"model {model} is not stored")
+        return head.lease
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
         """A new epoch, unless another writer has the model or a later attempt came first."""
@@ -204,7 +237,9 @@ class SqliteStore:
         self.last_sequence(lease)
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
-        """Read where each stands."""
+        """Read where each stands; nowhere, once another file or none is in the place of this one."""
+        if is_elsewhere(self._path, self._opened):
+            return {}
         wanted = set(models)
         rows = self._read("SELECT id, epoch, writer, sequence FROM models")
         return {id_: Head(Lease(id_, epoch, writer), n) for id_, epoch, writer, n in rows if id_ in wanted}
@@ -221,6 +256,14 @@ class SqliteStore:
         self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, *, keep: int
     ) -> Durability:
         """Insert the record and its request in one transaction, fsynced."""
+        try:
+            self._append(lease, sequence, data, idempotency, keep)
+        except StoreUnavailable:
+            self._refused = max(1, len(data))
+            raise
+        return Durability.FSYNCED
+
+    def _append(self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, keep: int) -> None:
         with self._transaction() as db:
             newest = self._held(db, lease)
             if sequence != newest + 1:
@@ -235,14 +278,15 @@ class SqliteStore:
             if idempotency is not None:
                 asked = Remembered(idempotency.body, sequence, None)
                 self._put_requests(db, lease.model, {idempotency.key: asked}, "INSERT")
-        return Durability.FSYNCED
 
     @staticmethod
     def _knows(db: sqlite3.Connection, model: str, key: str) -> bool:
         return db.execute(_KNOWN, (model, key)).fetchone() is not None
 
     def abort(self, lease: Lease, sequence: int) -> None:
-        """Mark the record and forget its request."""
+        """Mark the record and forget its request; while there is only reading, that waits for the next recovery."""
+        if self._only_read:
+            return
         with self._transaction() as db:
             self._held(db, lease)
             where = "WHERE model = ? AND sequence = ?"
@@ -252,8 +296,7 @@ class SqliteStore:
 
     def last_sequence(self, lease: Lease) -> int:
         """Read under the lease, so that a fenced writer is told."""
-        with self._transaction() as db:
-            return self._held(db, lease)
+        return _checked(lease, self._read(_HEAD, lease.model))
 
     def recall(self, model: str, key: str) -> Remembered | None:
         """Find one request by the index and read it from the table; one whose answer is damaged has none."""
@@ -270,7 +313,9 @@ class SqliteStore:
         return found
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
-        """Write without an fsync of its own."""
+        """Write without an fsync of its own; while there is only reading, that waits for the next recovery."""
+        if self._only_read:
+            return
         with self._transaction(synced=False) as db:
             self._held(db, lease)
             query = "UPDATE requests SET answer = ?, answer_seal = ? WHERE model = ? AND key = ?"
@@ -306,9 +351,7 @@ class SqliteStore:
         checked = (lease.model, sequence, version, time.time(), sha256(data))
         with self._transaction() as db:
             self._held(db, lease)
-            columns = "(model, sequence, version, saved, sha256, data, seal)"
-            row = (*checked, data, seal(*checked))
-            db.execute(f"INSERT OR REPLACE INTO snapshots {columns} VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            db.execute(_INSERT_SNAPSHOT, (*checked, data, seal(*checked)))
             query = "SELECT sequence FROM snapshots WHERE model = ? ORDER BY sequence DESC LIMIT ?"
             kept = [row[0] for row in db.execute(query, (lease.model, KEPT_SNAPSHOTS))]
             db.execute("DELETE FROM snapshots WHERE model = ? AND sequence < ?", (lease.model, kept[-1]))
@@ -343,6 +386,17 @@ class SqliteStore:
         if not _is_sealed(model, row) or row[-2] != sha256(data):
             raise StoreDamaged(f"snapshot {sequence} of model {model} does not match its checksum")
         return bytes(data)
+
+    def supersede(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
+        """Remove log, snapshots and solution and insert the snapshot, in one transaction."""
+        checked = (lease.model, sequence, version, time.time(), sha256(data))
+        with self._transaction() as db:
+            if self._held(db, lease) > sequence:
+                raise OutOfSequence(f"the log of model {lease.model} goes on after record {sequence}")
+            for table in ("log", "snapshots", "solutions"):
+                db.execute(f"DELETE FROM {table} WHERE model = ?", (lease.model,))
+            db.execute(_INSERT_SNAPSHOT, (*checked, data, seal(*checked)))
+            db.execute("UPDATE models SET sequence = ?, kept = ? WHERE id = ?", (sequence, str(sequence), lease.model))
 
     def save_solution(self, lease: Lease, solution: Solution) -> None:
         """Replace the row."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from service.store.base import StoreTooNew
 from service.store.seals import answer_seal, request_seal, seal, sha256
 
-SCHEMA = 5
+SCHEMA = 6
 """2: writers and epochs, checksums of snapshots. 3: seals of rows, the list of kept snapshots. 4: seals of requests.
-5: solutions."""
+5: solutions. 6: what is written to see whether it can be."""
 _TABLES = """
 CREATE TABLE models (
     id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
@@ -60,8 +61,20 @@ UPDATE requests SET answer_seal = answer_seal(model, key, CAST(answer AS BLOB)) 
 _FROM_4 = """
 CREATE TABLE solutions (model TEXT PRIMARY KEY, sequence INTEGER NOT NULL, data BLOB NOT NULL, seal BLOB NOT NULL);
 """
-STEPS = {0: (_TABLES, 4), 1: (_FROM_1, 2), 2: (_FROM_2, 3), 3: (_FROM_3, 4), 4: (_FROM_4, SCHEMA)}
+_FROM_5 = """
+CREATE TABLE probe (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+"""
+STEPS = {
+    0: (_TABLES, 4),
+    1: (_FROM_1, 2),
+    2: (_FROM_2, 3),
+    3: (_FROM_3, 4),
+    4: (_FROM_4, 5),
+    5: (_FROM_5, SCHEMA),
+}
 """From each schema, what leads to a newer one, and which."""
+_SINCE = {"models": 0, "log": 0, "snapshots": 0, "requests": 0, "epochs": 2, "solutions": 5, "probe": 6}
+"""The schema from which on each table is there."""
 _FUNCTIONS: dict[str, Callable[..., bytes]] = {
     "sha256": sha256,
     "seal": seal,
@@ -70,16 +83,41 @@ _FUNCTIONS: dict[str, Callable[..., bytes]] = {
 }
 
 
-def prepare(db: sqlite3.Connection) -> None:
-    """Make the tables, or bring older ones up to date, inside a transaction; raises StoreTooNew.
+@dataclass(frozen=True)
+class Tables:
+    """What a database holds: whether it is of an older schema, and which of its tables are missing."""
 
-    From then on SQL knows the seals as functions on this connection.
-    """
+    is_old: bool
+    missing: list[str]
+
+
+def add_functions(db: sqlite3.Connection) -> None:
+    """Have SQL know the seals as functions on this connection."""
     for name, function in _FUNCTIONS.items():
         db.create_function(name, -1, function, deterministic=True)
+
+
+def check_tables(db: sqlite3.Connection) -> Tables:
+    """Look which tables are there; raises StoreTooNew."""
+    schema = _schema(db)
+    there = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    missing = [name for name, since in _SINCE.items() if since <= schema and name not in there]
+    return Tables(schema < SCHEMA, missing)
+
+
+def _schema(db: sqlite3.Connection) -> int:
     found: int = db.execute("PRAGMA user_version").fetchone()[0]
     if found > SCHEMA:
         raise StoreTooNew(f"the database has schema {found}; this version reads up to {SCHEMA}")
+    return found
+
+
+def prepare(db: sqlite3.Connection) -> None:
+    """Make the tables, or bring older ones up to date, inside a transaction; raises StoreTooNew.
+
+    The connection has to know the seals as functions.
+    """
+    found = _schema(db)
     while found < SCHEMA:
         statements, found = STEPS[found]
         for statement in filter(str.strip, statements.split(";")):

@@ -21,6 +21,7 @@ from service.store.base import (
     Lease,
     LeaseHeld,
     OutOfSequence,
+    Solution,
     StoreDamaged,
     StoreTooNew,
     StoreUnavailable,
@@ -283,3 +284,30 @@ def test_a_server_that_forgot_its_scripts_is_sent_them(redis_server: RedisServer
     store.append(lease, 2, b"", None, keep=1)
     with pytest.raises(OutOfSequence):
         store.append(lease, 2, b"", None, keep=1)
+
+
+def test_a_ping_fails_where_an_update_would(own_server: RedisServer, prefix: str) -> None:
+    with closing(RedisStore(own_server.url, "me", prefix=prefix)) as store, own_server.client() as client:
+        store.ping()
+        client.config_set("maxmemory", "1")
+        with pytest.raises(StoreUnavailable, match="maxmemory"):
+            store.ping()
+        client.config_set("maxmemory", "0")
+        client.replicaof("127.0.0.1", "1")
+        with pytest.raises(StoreUnavailable, match="read only"):
+            store.ping()
+        client.replicaof("NO", "ONE")
+        store.ping()
+
+
+def test_nothing_of_what_was_superseded_is_left(store: RedisStore, redis_server: RedisServer, prefix: str) -> None:
+    lease = store.create("m", b"")
+    for sequence in (1, 2):
+        store.append(lease, sequence, b"record", None, keep=1)
+        store.save_snapshot(lease, sequence, b"snapshot", sequence)
+    store.abort(lease, 2)
+    store.save_solution(lease, Solution(2, b"solution"))
+    store.supersede(lease, 2, b"instead", 2)
+    found = {name.rpartition(":m:m:")[2].partition(":")[0] for name in keys(redis_server, prefix) if ":m:m:" in name}
+    assert found == {"meta", "snapshots", "chunk"}
+    assert sum(":chunk:" in name for name in keys(redis_server, prefix)) == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from service.store import sqlite_file
 from service.store.base import StoreDamaged, StoreInUse, StoreTooNew, StoreUnavailable
 from service.store.lock import DirectoryLock
 from service.store.sqlite import SqliteStore
@@ -34,6 +35,75 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes(b"not a database, " * 1000)
     with pytest.raises(StoreDamaged):
         SqliteStore(tmp_path / "s")
+
+
+def test_a_database_that_is_empty_or_has_lost_its_tables_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    with pytest.raises(StoreDamaged, match="is empty, 0 bytes: restore a backup, or remove the file to start anew"):
+        SqliteStore(tmp_path / "empty")
+    assert (tmp_path / "empty").stat().st_size == 0
+    SqliteStore(tmp_path / "lost").close()
+    with closing(sqlite3.connect(tmp_path / "lost")) as db:
+        db.executescript("DROP TABLE log; DROP TABLE requests;")
+    with pytest.raises(StoreDamaged, match=r"lost its tables \(log, requests\): restore a backup"):
+        SqliteStore(tmp_path / "lost")
+    with closing(sqlite3.connect(tmp_path / "other")) as db:
+        db.execute("CREATE TABLE other (x)")
+    with pytest.raises(StoreDamaged, match=r"lost its tables \(models, "):
+        SqliteStore(tmp_path / "other")
+
+
+def test_a_log_without_its_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s-wal").write_bytes(b"frames")
+    with pytest.raises(StoreDamaged, match="s-wal is there, but not its database s: restore a backup"):
+        SqliteStore(tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_making_that_was_cut_off_is_begun_again(tmp_path: Path) -> None:
+    (tmp_path / "s.new").write_bytes(b"half a database")
+    (tmp_path / "s.new-wal").write_bytes(b"half a log")
+    SqliteStore(tmp_path / "s").close()
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
+def test_a_ping_commits_unless_that_was_done_lately(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "s", probe_seconds=0)) as store:
+        before = store._read("SELECT data FROM probe")
+        store.ping()
+        assert store._read("SELECT data FROM probe") != before
+    with closing(SqliteStore(tmp_path / "s", probe_seconds=60)) as store:
+        before = store._read("SELECT data FROM probe")
+        store.ping()
+        assert store._read("SELECT data FROM probe") == before
+
+
+def test_a_ping_fails_until_what_was_refused_would_fit(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "s", probe_seconds=60)) as store:
+        lease = store.create("m", b"")
+        pages = store._read("PRAGMA page_count")[0][0]
+        store._read(f"PRAGMA max_page_count = {pages + 3}")
+        store.append(lease, 1, b"small", None, keep=1)
+        with pytest.raises(StoreUnavailable, match="full"):
+            store.append(lease, 2, bytes(100_000), None, keep=1)
+        with pytest.raises(StoreUnavailable, match="full"):
+            store.ping()
+        store._read("PRAGMA max_page_count = 100000")
+        store.ping()
+        assert store._read("SELECT length(data) FROM probe") == [(100_000,)]
+        store.append(lease, 2, bytes(100_000), None, keep=1)
+
+
+def test_a_ping_notices_that_the_file_was_removed_or_replaced(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "s")) as store:
+        (tmp_path / "s").rename(tmp_path / "away")
+        with pytest.raises(StoreUnavailable):
+            store.ping()
+        (tmp_path / "s").write_bytes((tmp_path / "away").read_bytes())
+        with pytest.raises(StoreUnavailable, match="no longer at"):
+            store.ping()
+        (tmp_path / "away").rename(tmp_path / "s")
+        store.ping()
 
 
 def test_a_full_disk_leaves_nothing_half_written_and_passes(tmp_path: Path) -> None:
@@ -71,3 +141,11 @@ def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreUnavailable, match="cannot be used"):
         DirectoryLock(tmp_path / "file" / "data")
+
+
+def test_a_ping_looks_how_much_room_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(SqliteStore(tmp_path / "s", probe_seconds=60)) as store:
+        store.ping()
+        monkeypatch.setattr(sqlite_file, "ROOM", 2**60)
+        with pytest.raises(StoreUnavailable, match=r"is full: [0-9]+ bytes are left"):
+            store.ping()

@@ -211,6 +211,30 @@ def test_the_newest_solution_is_kept_and_goes_with_its_model(open_store: Open) -
     assert store.solution("m") is None
 
 
+def test_one_snapshot_can_stand_for_all_that_was_stored(open_store: Open) -> None:
+    store = open_store()
+    lease = store.create("m", b"")
+    for sequence in (1, 2, 3):
+        append(store, lease, sequence, Idempotency(str(sequence), b"body"))
+        store.save_snapshot(lease, sequence, b"old", sequence)
+    store.abort(lease, 3)
+    store.save_solution(lease, Solution(3, b"solution"))
+    store.supersede(lease, 7, b"seven", 6)
+    other = open_store()
+    assert (kept(other), records(other), other.load_snapshot("m", 7)) == ([7], [], b"seven")
+    assert (other.solution("m"), other.last_sequence(lease)) == (None, 7)
+    assert other.recall("m", "2") == Remembered(b"body", 2, None)
+    append(store, lease, 8)
+    assert (records(other), [r.aborted for r in other.log("m", 0)]) == ([8], [False])
+    with pytest.raises(OutOfSequence):
+        store.supersede(lease, 7, b"older", 6)
+    newer = other.acquire("m")
+    with pytest.raises(Fenced):
+        store.supersede(lease, 9, b"stale", 8)
+    store.supersede(newer, 8, b"eight", 7)
+    assert (kept(other), records(other)) == ([8], [])
+
+
 def test_models_do_not_see_each_other(store: Store) -> None:
     first, second = store.create("m", b""), store.create("m2", b"")
     append(store, first, 1)

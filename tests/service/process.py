@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -36,6 +37,7 @@ class ServiceProcess:
         self.prepare = prepare
         self.settings = settings
         self.module = "service"
+        self.said = ""
         self.url = ""
         self.errors = ""
         self._lines: queue.Queue[str] = queue.Queue()
@@ -48,16 +50,17 @@ class ServiceProcess:
         return self._process.pid
 
     def start(self) -> Self:
-        """Start and wait until the service says that it is ready."""
+        """Start and wait until the service says that it is ready, or what keeps it from that."""
         self.launch()
         try:
             line = self._lines.get(timeout=START_SECONDS)
         except queue.Empty:
             self.kill()
             raise RuntimeError(f"the service was not ready after {START_SECONDS:g} s: {self.errors}") from None
-        if "ready at " not in line:
+        found = re.search(r"^LiveSVM is (?:ready|up) at (http://[^;\s]+)", line)
+        if found is None:
             raise RuntimeError(f"the service ended with status {self.wait()}: {self.errors}")
-        self.url = line.split("ready at ")[1].strip()
+        self.said, self.url = line.strip(), found[1]
         return self
 
     def launch(self) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from service.health import Health
+from service.answer_schemas import ServingState
+from service.health import SILENCE_SECONDS, Health
 from service.metrics import Metrics, ModelSample
 from service.store.base import OutOfSequence, StoreUnavailable
 from service.store.sqlite import SqliteStore
@@ -78,6 +80,58 @@ def test_readiness_needs_models_and_a_store(metrics: Metrics, store: SqliteStore
     assert 'livesvm_durability_info{level="fsynced"} 1.0' in metrics.render().decode()
     health.stopping()
     assert health.reasons() == ["the service is stopping"]
+
+
+def test_readiness_needs_a_model_that_is_served(metrics: Metrics) -> None:
+    health = Health(metrics)
+    health.restored()
+    states: list[ServingState] = []
+    health.watch_models(lambda: states)
+    assert (health.reasons(), health.degraded()) == ([], [])
+    states += ["fenced", "behind", "fenced"]
+    lost, taken = "models know more than the store, which has lost it", "models were taken over by another service"
+    assert health.reasons() == [f"1 of 3 {lost}", f"2 of 3 {taken}"]
+    assert "livesvm_ready 0.0" in metrics.render().decode()
+    states[0] = "live"
+    assert health.reasons() == []
+    assert health.degraded() == [f"1 of 3 {lost}", f"1 of 3 {taken}"]
+    assert "livesvm_ready 1.0" in metrics.render().decode()
+
+
+def test_a_store_that_says_nothing_is_away(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    health = Health(metrics)
+    health.restored()
+    later = time.monotonic() + SILENCE_SECONDS
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert health.reasons() == ["the store is not available"]
+    assert "livesvm_store_up 0.0" in metrics.render().decode()
+
+
+def test_only_what_was_written_says_that_the_store_can_be(
+    metrics: Metrics, store: SqliteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    health = Health(metrics)
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable), health.store_call("append"):
+            raise StoreUnavailable("no room")
+        with health.store_call("recall"):
+            pass
+        assert not health.store_up
+    with health.store_call("append"):
+        pass
+    assert health.store_up
+    store.close()
+    health.ask_store(store)
+    with health.store_call("append"):
+        pass
+    assert not health.store_up
+    told = [record.getMessage() for record in caplog.records]
+    assert [text.split(":")[0].split(",")[0] for text in told] == [
+        "the store is not available",
+        "the store is available again",
+        "the store is not available",
+    ]
+    assert told[0].endswith("updates are refused: no room")
 
 
 def test_a_refusal_by_the_store_does_not_make_it_unavailable(metrics: Metrics) -> None:

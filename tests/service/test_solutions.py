@@ -325,10 +325,10 @@ def test_what_an_update_needs_is_made_behind_readiness_and_nothing_is_written_fo
     assert [snapshot.version for snapshot in store.snapshots("m")] == [6]
 
 
-def test_a_solution_is_much_smaller_than_a_snapshot() -> None:
+def test_a_solution_is_much_smaller_than_a_snapshot(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     spec = ModelSpec.model_validate({"id": "m", "C": 1.0})
-    with closing(FailingStore(Path(":memory:"))) as store:
+    with closing(FailingStore(tmp_path / "store")) as store:
         live = alive(store, store.create("m", b""), spec)
         live.update(Update(Batch(rng.normal(size=(400, 80)), rng.choice([-1.0, 1.0], 400))), None).result()
         assert len(solution_of(live._state, newest(store)).data) < len(live._state.encode()) / 12

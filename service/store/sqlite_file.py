@@ -1,0 +1,214 @@
+"""The file of the embedded store: made whole, never taken for a new one, and read where it cannot be written."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from service.store.base import StoreDamaged, StoreUnavailable
+from service.store.files import put_in_place
+from service.store.sqlite_schema import add_functions, check_tables, mend_requests, prepare
+
+ROOM = 2**20
+"""Bytes that have to be left on the disk: with less, an update of common size may not fit beside its log."""
+_BUSY_SECONDS = 1.0
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_WHAT_TO_DO = "restore a backup, or remove {} to start anew without what it held"
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def sqlite_errors() -> Iterator[None]:
+    """Turn SQLite's errors, and those of the disk, into the store's."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGE:
+            raise StoreDamaged(f"the database is damaged: {error}") from error
+        raise StoreUnavailable(f"the database cannot be used: {error}") from error
+    except OSError as error:
+        raise StoreUnavailable(f"the database cannot be used: {error}") from error
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """The database, brought up to date; a new one only where there is no trace of an older.
+
+    Raises StoreDamaged if it has lost its tables, StoreTooNew, or StoreUnavailable if it cannot be written.
+    """
+    with sqlite_errors():
+        _check_file(path)
+        if not path.exists():
+            _make(path)
+        db = _connect(path)
+    try:
+        with sqlite_errors():
+            db.execute("PRAGMA journal_mode = WAL")
+            _bring_up_to_date(db, path)
+            write_probe(db, 1)
+            _mend(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """The database where it cannot be written, with all that its write-ahead log holds; raises StoreUnavailable.
+
+    Alone, SQLite needs no file beside the log, which a full disk would not take; a read-only disk may hold one already,
+    or no log.
+    """
+    ways: list[Callable[[Path], sqlite3.Connection]] = [_alone, _read_only]
+    if not _size(_beside(path, "-wal")):
+        ways.append(_unchanging)
+    failure: StoreUnavailable | None = None
+    for way in ways:
+        try:
+            with sqlite_errors():
+                return _checked(way(path), path)
+        except StoreUnavailable as error:
+            failure = error
+    raise failure or StoreUnavailable("the database cannot be read")
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Run the block whole or not at all."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # a full disk has rolled back already
+            db.execute("ROLLBACK")
+        raise
+
+
+def write_probe(db: sqlite3.Connection, size: int) -> None:
+    """Write so many bytes that nobody needs."""
+    db.execute("INSERT OR REPLACE INTO probe VALUES (1, randomblob(?))", (size,))
+
+
+def is_elsewhere(path: Path, opened: os.stat_result) -> bool:
+    """Whether the file that was ``opened`` is no longer the one at ``path``; raises StoreUnavailable."""
+    with sqlite_errors():
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return True
+    return (found.st_dev, found.st_ino) != (opened.st_dev, opened.st_ino)
+
+
+def check_room(path: Path) -> None:
+    """Raise StoreUnavailable if the disk of a file is full or read-only."""
+    with sqlite_errors():
+        disk = os.statvfs(path)
+    if disk.f_flag & os.ST_RDONLY:
+        raise StoreUnavailable(f"the disk of {path} is read-only")
+    left = (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail) * disk.f_frsize
+    if disk.f_blocks and left < ROOM:
+        raise StoreUnavailable(f"the disk of {path} is full: {left} bytes are left, less than {ROOM}")
+
+
+def _connect(path: Path, options: str = "mode=rw") -> sqlite3.Connection:
+    db = sqlite3.connect(
+        f"file:{quote(str(path.absolute()))}?{options}",
+        uri=True,
+        timeout=_BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    db.text_factory = _text
+    add_functions(db)
+    return db
+
+
+def _text(data: bytes) -> str:
+    """Text as it is stored; what damage has made of it is still some text, which no seal fits."""
+    return data.decode(errors="backslashreplace")
+
+
+def _alone(path: Path) -> sqlite3.Connection:
+    db = _connect(path)
+    db.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return db
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    return _connect(path, "mode=ro")
+
+
+def _unchanging(path: Path) -> sqlite3.Connection:
+    return _connect(path, "mode=ro&immutable=1")
+
+
+def _checked(db: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    try:
+        found = check_tables(db)
+    except BaseException:
+        db.close()
+        raise
+    if found.is_old:
+        db.close()
+        raise StoreUnavailable("the database is of an older version, and cannot be brought up to date")
+    _tell_missing(path, found.missing)
+    return db
+
+
+def _check_file(path: Path) -> None:
+    """Raise StoreDamaged if there is only a trace of a database."""
+    if path.exists() and not path.stat().st_size:
+        raise StoreDamaged(f"{path} is empty, 0 bytes: {_WHAT_TO_DO.format('the file')}")
+    wal = _beside(path, "-wal")
+    if not path.exists() and _size(wal):
+        raise StoreDamaged(f"{wal} is there, but not its database {path.name}: {_WHAT_TO_DO.format('it')}")
+
+
+def _tell_missing(path: Path, missing: list[str]) -> None:
+    if missing:
+        lost = ", ".join(missing)
+        raise StoreDamaged(f"{path} has lost its tables ({lost}): {_WHAT_TO_DO.format('the file')}")
+
+
+def _bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
+    with transaction(db):
+        _tell_missing(path, check_tables(db).missing)
+        prepare(db)
+
+
+def _mend(db: sqlite3.Connection) -> None:
+    try:
+        with sqlite_errors(), transaction(db):
+            mended = mend_requests(db)
+    except StoreDamaged as error:  # who asks for what is damaged is told
+        log.warning("%s", error)
+        return
+    if mended:
+        log.warning("the index of requests was damaged; it was built anew from the table")
+
+
+def _make(path: Path) -> None:
+    """Make an empty database under another name first, so that one which is there has all of its tables."""
+    fresh = path.with_name(path.name + ".new")
+    for ending in ("", "-wal", "-shm", "-journal"):
+        with suppress(FileNotFoundError):
+            _beside(fresh, ending).unlink()
+    with closing(_connect(fresh, "mode=rwc")) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        with transaction(db):
+            prepare(db)
+    put_in_place(fresh, path)
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

@@ -1,0 +1,226 @@
+"""What a real Prometheus sees of two services, one of whose disks is filled, taken away and read-only; one is killed.
+
+    python -m tests.faults.watched
+
+It needs prometheus and promtool on PATH and the right to mount (root), installs nothing, and takes two minutes. It
+prints how long everything took to be seen, and ends with status 1 at the first thing that is not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import yaml
+
+from tests.contract.redis_server import free_port
+from tests.faults.disks import Disk, disk
+from tests.faults.test_crashes import MODEL, PROBE, check_whole, send
+from tests.service.process import ServiceProcess
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+SECONDS = 5.0
+"""By when the metrics have to say what a user finds."""
+SCRAPED = 2.0
+"""What a scrape and an evaluation every second add to that, and a busy machine."""
+MAY_BE_EMPTY = {"Time of a job", "Jobs by state", "Store errors and bad snapshots a second"}
+
+
+class Prometheus:
+    """Answers queries."""
+
+    def __init__(self, url: str) -> None:
+        self._http = httpx.Client(base_url=url, trust_env=False)
+
+    def query(self, expression: str) -> dict[str, float]:
+        """The values of an expression by instance; raises HTTPStatusError if it cannot be answered."""
+        answer = self._http.get("/api/v1/query", params={"query": expression}).raise_for_status().json()
+        return {one["metric"].get("instance", ""): float(one["value"][1]) for one in answer["data"]["result"]}
+
+    def firing(self, alert: str) -> set[str]:
+        """The instances for which an alert fires."""
+        return set(self.query(f'ALERTS{{alertname="{alert}", alertstate="firing"}}'))
+
+    def is_ready(self) -> bool:
+        """Whether it answers."""
+        try:
+            return self._http.get("/-/ready").is_success
+        except httpx.TransportError:
+            return False
+
+
+@contextmanager
+def prometheus(directory: Path, targets: list[str]) -> Iterator[Prometheus]:
+    """A Prometheus with the rules as they are deployed, that looks every second."""
+    config = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text())
+    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s", "scrape_timeout": "1s"}
+    config["rule_files"] = [str(DEPLOY / "prometheus/alerts.yml")]
+    (job,) = config["scrape_configs"]
+    del job["authorization"]
+    job["static_configs"] = [{"targets": targets}]
+    (directory / "prometheus.yml").write_text(yaml.safe_dump(config))
+    address = f"127.0.0.1:{free_port()}"
+    words = ["prometheus", f"--config.file={directory}/prometheus.yml", f"--storage.tsdb.path={directory}/tsdb"]
+    with (directory / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen([*words, f"--web.listen-address={address}"], stdout=log, stderr=log)
+    try:
+        found = Prometheus(f"http://{address}")
+        until("Prometheus answers", found.is_ready, 30)
+        yield found
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def until(what: str, holds: Callable[[], bool], limit: float) -> None:
+    """Wait until something holds, and print when it did; ends the process where it does not in time."""
+    begin = time.monotonic()
+    while not holds():
+        if time.monotonic() - begin > limit:
+            sys.exit(f"FAILED after {limit:g} s: {what}")
+        time.sleep(0.05)
+    print(f"{time.monotonic() - begin:6.1f} s  {what}", flush=True)
+
+
+def panels() -> dict[str, list[str]]:
+    """The queries of each panel of the dashboard, for every instance and model."""
+    found = {}
+    for panel in json.loads((DEPLOY / "grafana/dashboards/livesvm.json").read_text())["panels"]:
+        queries = [target["expr"] for target in panel.get("targets", [])]
+        for name, value in (("$instance", ".*"), ("$model", ".*"), ("$__rate_interval", "10s")):
+            queries = [query.replace(name, value) for query in queries]
+        found[panel["title"]] = queries
+    return found
+
+
+def check_panels(watch: Prometheus) -> None:
+    """Every query of every panel is answered, and has something to show."""
+    asked = panels()
+    for title, queries in asked.items():
+        for query in queries:
+            if not watch.query(query) and title not in MAY_BE_EMPTY:
+                sys.exit(f"FAILED: panel {title!r} has nothing to show: {query}")
+    print(f"          {sum(map(len, asked.values()))} queries of the dashboard are answered")
+
+
+def readiness(http: httpx.Client) -> int:
+    return http.get("/health/ready").status_code
+
+
+def instance(service: ServiceProcess) -> str:
+    return service.url.removeprefix("http://")
+
+
+def use(http: httpx.Client) -> None:
+    """Learn and predict something."""
+    http.post("/models", json=MODEL).raise_for_status()
+    for number in range(3):
+        send(http, number).raise_for_status()
+        http.post("/models/m/predict", json={"X": PROBE}).raise_for_status()
+
+
+def watch_a_disk_fill(watch: Prometheus, service: ServiceProcess, other: str, full: Disk) -> None:
+    """Nobody updates the one whose disk is full, until everybody knows."""
+    ready, store = (panels()[title][0] for title in ("Ready", "Store takes updates"))
+    one = instance(service)
+    with service.http() as http:
+        full.fill()
+        print("-- the disk of one of two idle services is full")
+        until("its readiness says so", lambda: readiness(http) == 503, SECONDS)
+        for title, query in (("Ready", ready), ("Store takes updates", store)):
+            until(f"panel {title!r}", lambda q=query: watch.query(q) == {one: 0, other: 1}, SECONDS + SCRAPED)  # type: ignore[misc]
+        until("LiveSVMStoreDown fires", lambda: watch.firing("LiveSVMStoreDown") == {one}, 10 + SECONDS + SCRAPED)
+        assert send(http, 3).status_code == 503
+        until("an update fails: LiveSVMUpdatesFailing", lambda: one in watch.firing("LiveSVMUpdatesFailing"), SECONDS)
+        full.empty()
+        print("-- there is room again")
+        until("its readiness says so", lambda: readiness(http) == 200, SECONDS)
+        until("LiveSVMStoreDown is over", lambda: not watch.firing("LiveSVMStoreDown"), SECONDS)
+        until("LiveSVMUpdatesFailing is over", lambda: not watch.firing("LiveSVMUpdatesFailing"), 60 + SECONDS)
+        assert send(http, 3).json()["version"] == 4
+
+
+def watch_one_die(watch: Prometheus, service: ServiceProcess, other: str) -> None:
+    """Its last values are stale, and must not be taken for good ones."""
+    ready, store = (panels()[title][0] for title in ("Ready", "Store takes updates"))
+    service.kill()
+    print("-- one of two is killed")
+    seen = {instance(service): 0.0, other: 1.0}
+    until("panel 'Ready'", lambda: watch.query(ready) == seen, SECONDS)
+    until("panel 'Store takes updates'", lambda: watch.query(store) == seen, SECONDS)
+    until("LiveSVMDown fires", lambda: watch.firing("LiveSVMDown") == {instance(service)}, 30 + SECONDS)
+
+
+def start_without_writing(data_dir: Path, mend: Callable[[], None]) -> None:
+    """What can be read is served; what cannot be written waits for ``mend``."""
+    with ServiceProcess(data_dir) as service, service.http() as http:
+        assert readiness(http) == 503, service.said
+        check_whole(http, [0, 1, 2, 3])
+        assert send(http, 4).status_code == 503
+        print("          it predicts, refuses updates and is not ready")
+        mend()
+        until("it takes updates again", lambda: send(http, 4).status_code == 200, SECONDS + SCRAPED)
+        until("its readiness says so", lambda: readiness(http) == 200, SECONDS)
+        service.stop()
+        assert "Traceback" not in service.errors, service.errors
+
+
+def break_disks(data_dir: Path, broken: Disk) -> None:
+    """Starts on a full and on a read-only disk, and a disk that is gone."""
+    broken.fill()
+    print("-- a start on a full disk")
+    start_without_writing(data_dir, broken.empty)
+    with ServiceProcess(data_dir) as service:
+        service.kill()  # SQLite's log is there
+    broken.mount("remount,ro")
+    print("-- a start on a read-only disk")
+    with ServiceProcess(data_dir) as service, service.http() as http:
+        assert readiness(http) == 503
+        check_whole(http, list(range(5)))
+        broken.mount("remount,rw")
+        until("it can be written: ready", lambda: readiness(http) == 200, SECONDS)
+        assert send(http, 5).json()["version"] == 6
+        print("-- the disk is taken away")
+        broken.take_away()
+        until("its readiness says so", lambda: readiness(http) == 503, SECONDS)
+
+
+def main() -> int:
+    """Run everything; 2 where something it needs is missing."""
+    missing = [name for name in ("prometheus", "promtool", "mount") if shutil.which(name) is None]
+    if missing or os.geteuid() != 0:
+        what = ", ".join(missing) or "the right to mount (run it as root)"
+        print(f"this needs {what}; nothing is installed for it (Debian: apt install prometheus)", file=sys.stderr)
+        return 2
+    for words in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts.test.yml"]):
+        subprocess.run(["promtool", *words], cwd=DEPLOY / "prometheus", check=True, stdout=subprocess.DEVNULL)
+    with ExitStack() as opened:
+        place = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="livesvm-watched-")))
+        full = opened.enter_context(disk(place / "a"))
+        first, second = (opened.enter_context(ServiceProcess(place / name / "data")) for name in "ab")
+        for service in (first, second):
+            with service.http() as http:
+                use(http)
+        watch = opened.enter_context(prometheus(place, [instance(first), instance(second)]))
+        until("both are seen", lambda: len(watch.query("livesvm_ready == 1")) == 2, 10)
+        time.sleep(3)  # rates need two scrapes
+        check_panels(watch)
+        watch_a_disk_fill(watch, first, instance(second), full)
+        watch_one_die(watch, second, instance(first))
+        first.stop()
+        break_disks(place / "a" / "data", full)
+    print("all of it was seen")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
