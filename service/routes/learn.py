@@ -85,11 +85,11 @@ async def checkpoint(id: ModelId, request: Request, service: Parts) -> Response:
     dependencies=[scope("admin")],
     responses=answers(200, Writeback, "The store holds the version that is served."),
 )
-async def write_back(id: ModelId, service: Parts) -> Response:
+async def write_back(id: ModelId, request: Request, service: Parts) -> Response:
     """Have the store hold what memory does, where it has lost the model or some of its updates; else nothing is done.
 
     Earlier versions and the requests since are not kept: one that is sent again is a new request. Refused where the
     store has more, or another service has the model.
     """
-    found = await asyncio.wrap_future(service.models().get(id).write_back())
+    found = await awaited(request, service.models().get(id).write_back(), Solve())
     return Response(to_json(found), media_type="application/json")

@@ -83,12 +83,8 @@ def test_a_task_survives_snapshots_kill_and_retries(spec: dict[str, Any], tmp_pa
         before = client.predict("m", X)
         process.kill()
     with process, Client(process.url) as client:
-        assert client.model("m")["recovery"] == {
-            "snapshot_version": 1,
-            "replayed": 1,
-            "damaged_snapshots": 0,
-            "set_aside": 0,
-        }
+        recovery = client.model("m")["recovery"]
+        assert recovery == {"snapshot_version": 1, "replayed": 1, "damaged_snapshots": 0, "set_aside": 0}
         after = client.predict("m", X)
         np.testing.assert_allclose(after["decision"], before["decision"], rtol=0, atol=1e-9)
         again = client.update("m", X[20:], None if y is None else y[20:], idempotency_key="once")
