@@ -82,9 +82,13 @@ async def _ask(app: FastAPI, method: str, path: str, body: bytes) -> int:
     """One request; the status of its answer."""
     statuses = []
 
+    parts = [{"type": "http.request", "body": body, "more_body": False}]
+
     async def receive() -> MutableMapping[str, Any]:
-        """The whole body at once."""
-        return {"type": "http.request", "body": body, "more_body": False}
+        """The whole body at once; then the caller waits."""
+        if not parts:
+            await asyncio.Event().wait()
+        return parts.pop()
 
     async def send(message: MutableMapping[str, Any]) -> None:
         """Keep the status."""

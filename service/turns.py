@@ -132,8 +132,8 @@ class Turns:
             self._admit()
             if solve._since is not None:
                 return
-            solve._go = threading.Event()
-        solve._go.wait()
+            go = solve._go = threading.Event()
+        go.wait()
         if solve._since is None:  # it was woken because it is not to go on
             solve.check()
 

@@ -15,6 +15,12 @@ def test_every_request_is_accepted(tmp_path: Path) -> None:
     play(tmp_path / DIRECTORY, create_app)
 
 
+def test_it_ends_on_a_slow_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every answer is late enough to look whether anybody still waits for it."""
+    monkeypatch.setattr("service.routes.access.SOON_SECONDS", 0.0)
+    play(tmp_path / DIRECTORY, create_app)
+
+
 def test_the_environment_has_no_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIVESVM_MAX_EXAMPLES", "1")
     monkeypatch.setenv("LIVESVM_REDIS_URL", "redis://not-asked:1")
