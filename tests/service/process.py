@@ -29,7 +29,7 @@ class ServiceProcess:
     ----------
     data_dir : the embedded store's directory, kept between starts
     prepare : run in the child before it starts, to set limits
-    settings : settings without their prefix, as ``queue_size=2``
+    settings : settings without their prefix, as ``queue_size=2``; what is empty is not set
     """
 
     def __init__(self, data_dir: Path, prepare: Callable[[], None] | None = None, **settings: Any) -> None:
@@ -68,7 +68,7 @@ class ServiceProcess:
         self._lines = queue.Queue()
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LIVESVM_")}
         settings = {"port": 0, "data_dir": self.data_dir, **self.settings}
-        environment |= {f"LIVESVM_{name.upper()}": str(value) for name, value in settings.items()}
+        environment |= {f"LIVESVM_{name.upper()}": str(value) for name, value in settings.items() if value != ""}
         self._process = subprocess.Popen(
             [sys.executable, "-m", self.module],
             env=environment,
