@@ -92,7 +92,7 @@ def test_killed_while_a_snapshot_is_written(point: str, tmp_path: Path) -> None:
     with ServiceProcess(tmp_path, **NO_SOLUTIONS) as service, service.http() as http:
         recovery = http.get("/models/m").json()["recovery"]
         kept = 6 if point == "after-snapshot" else 3
-        assert recovery == {"snapshot_version": kept, "replayed": 6 - kept, "damaged_snapshots": 0}
+        assert recovery == {"snapshot_version": kept, "replayed": 6 - kept, "damaged_snapshots": 0, "set_aside": 0}
         assert send(http, 5).json()["version"] == 6
         check_whole(http, list(range(6)))
 
@@ -111,7 +111,7 @@ def test_killed_while_a_solution_is_written(point: str, tmp_path: Path) -> None:
     with ServiceProcess(tmp_path, **always) as service, service.http() as http:
         recovery = http.get("/models/m").json()["recovery"]
         replayed = 1 if point == "before-solution" else 0
-        assert recovery == {"snapshot_version": 3, "replayed": replayed, "damaged_snapshots": 0}
+        assert recovery == {"snapshot_version": 3, "replayed": replayed, "damaged_snapshots": 0, "set_aside": 0}
         assert send(http, 4).json()["version"] == 5
         assert send(http, 5).json()["version"] == 6
         check_whole(http, list(range(6)))
