@@ -206,8 +206,8 @@ class Service:
 
     @property
     def is_starting(self) -> bool:
-        """Whether threads of the start are still at work, which nothing can hurry."""
-        return self._begun is not None and not all(part.done() for part in self._begun)
+        """Whether threads of the start may still be at work, which nothing can hurry."""
+        return self._begun is not None and not self.health.is_restored
 
     def leave(self) -> None:
         """Take no more work, and end the answers that would never end by themselves."""
