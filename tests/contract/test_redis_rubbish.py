@@ -159,8 +159,12 @@ def test_nothing_is_left_that_nothing_leads_to(
     prefix = uuid.uuid4().hex
     with closing(RedisStore(redis_server.url, "me", prefix=prefix)) as store:
         rubbish = Rubbish(store, redis_server, prefix)
-        for name, argument in steps:
-            getattr(rubbish, name)(argument)
-            rubbish.check(name)
-        if ends:
-            rubbish.anew(None)
+        try:
+            for name, argument in steps:
+                getattr(rubbish, name)(argument)
+                rubbish.check(name)
+            if ends:
+                rubbish.anew(None)
+        finally:
+            client: Any = redis_server.client()
+            client.delete(*client.keys(f"*{prefix}*"))
