@@ -122,6 +122,21 @@ def test_a_job_runs_to_its_end_and_is_kept(jobs: Jobs, live: LiveModel, work: Wo
     assert again.result(record.id) == {"asked": {"by": 2}}
 
 
+def test_the_time_of_a_job_is_from_its_start_to_its_end(jobs: Jobs, live: LiveModel, work: Work) -> None:
+    running = jobs.submit("wait", live, {})
+    assert work.begun.wait(SECONDS)
+    waiting = [jobs.submit(kind, live, {}).id for kind in ("count", "fail")]
+    time.sleep(0.05)
+    work.go.set()
+    ended = [finished(jobs, id) for id in (running.id, *waiting)]
+    for job in ended:
+        assert job.started_at is not None
+        assert job.finished_at is not None
+        told = jobs._metrics.registry.get_sample_value("livesvm_job_seconds_sum", {"kind": job.kind})
+        assert told == job.finished_at - job.started_at
+        assert job.started_at >= job.created_at
+
+
 def test_jobs_that_fail_say_why_and_no_more_than_the_caller_may_know(jobs: Jobs, live: LiveModel) -> None:
     failed = finished(jobs, jobs.submit("fail", live, {}).id)
     assert failed.error is not None
