@@ -264,6 +264,8 @@ def test_a_job_goes_with_its_model(jobs: Jobs, live: LiveModel, work: Work, tmp_
     assert jobs.all() == []
     with pytest.raises(UnknownJob):
         jobs.get(running.id)
+    assert finished(jobs, jobs.submit("count", live, {}).id).state == "done"  # as the one that ran has stopped
+    jobs.forget("m")
     jobs.stop()
     assert list((tmp_path / "jobs").iterdir()) == []
 
@@ -360,6 +362,15 @@ def test_a_result_is_applied_as_an_update_where_its_kind_allows_that(jobs: Jobs,
     waiting = jobs.submit("wait", live, {})
     with pytest.raises(NotApplicable):
         jobs.update_of(waiting.id, {})
+
+
+def test_a_job_works_with_what_updates_have_changed(live: LiveModel) -> None:
+    live.update(Update(edits=Edits(C=0.05)), None).result()
+    copied = live.copy().result()
+    assert copied.estimator().C == live.published.C == 0.05
+    probe = np.random.default_rng(3).normal(size=(9, 2))
+    mine = copied.estimator().predictor().decision_function(probe)
+    np.testing.assert_allclose(mine, live.predict(probe).decision, rtol=0, atol=1e-9)
 
 
 def test_a_job_that_computes_leaves_the_live_model_alone(live: LiveModel, tmp_path: Path) -> None:

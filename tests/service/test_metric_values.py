@@ -209,8 +209,9 @@ def test_metrics_say_what_was_done(task: str, service: ServiceProcess, http: htt
 
 def test_the_series_of_a_model_are_what_its_description_says(http: httpx.Client, make: Make) -> None:
     model = make(C=0.5)
-    http.post(f"/models/{model}/update", json={"add": rows("svc", 30)}).raise_for_status()
+    answer = http.post(f"/models/{model}/update", json={"add": rows("svc", 30)}).raise_for_status().json()
     told, shown = http.get(f"/models/{model}").json(), series(http.get("/metrics").text)
+    assert {name: told[name] for name in answer if name in told} == {n: answer[n] for n in answer if n in told}
     mine = {name: value for name, value in shown.items() if name.endswith(f"{{model={model}}}")}
     names = {
         "version": "version",
