@@ -142,10 +142,14 @@ class Service:
             await asyncio.to_thread(self._ask_store)
 
     def _ask_store(self) -> None:
-        with suppress(StoreError):  # health knows
+        try:
             self.health.ask_store(self.store)
             if self.health.store_up and self.health.is_restored:
                 self.registry.watch()
+        except StoreError:
+            pass  # health knows
+        except Exception:
+            log.exception("the store was not asked where it stands; it is asked again")
 
     async def take_models_over(self) -> None:
         """Keep restoring what other services let go of."""
