@@ -118,7 +118,10 @@ def test_a_model_that_could_not_be_started_says_so_and_can_be_deleted(store: Reg
     with pytest.raises(UnknownModel):
         registry.find("a")
     registry.create(ModelSpec(id="a")).update(batch(0), None).result()
-    assert opened(store).get("a").published.version == 1
+    registry.stop()
+    again = opened(store)
+    assert again.get("a").published.version == 1
+    again.stop()
 
 
 def test_what_is_refused_takes_no_place(store: RegistryStore) -> None:

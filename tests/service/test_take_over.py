@@ -103,27 +103,27 @@ def test_a_second_service_stands_by_until_it_has_something_to_serve(opened: Open
 
 def test_what_goes_to_and_fro_has_one_writer_and_reads_on(opened: Open) -> None:
     first = opened("first")
-    first.registry.create(ModelSpec(id="a"))
-    first.learn("a", 0)
+    first.registry.create(ModelSpec(id="shuttle"))
+    first.learn("shuttle", 0)
     second = opened("second")
-    old = first.registry.get("a")
+    old = first.registry.get("shuttle")
     old._journal.release()
     second.registry.take_over()
-    second.learn("a", 1)
+    second.learn("shuttle", 1)
     first.registry.watch()
-    assert first.states() == {"a": "fenced"}
+    assert first.states() == {"shuttle": "fenced"}
     with pytest.raises(Fenced):
-        first.learn("a", 2)
+        first.learn("shuttle", 2)
     first.registry.take_over()  # which is not there to be had
-    assert first.registry.get("a") is old
-    assert first.version("a") == 1
-    second.registry.get("a").stop()
+    assert first.registry.get("shuttle") is old
+    assert first.version("shuttle") == 1
+    second.registry.get("shuttle").stop()
     first.registry.take_over()
-    assert first.states() == {"a": "live"}
-    assert first.version("a") == 2
-    assert writers("a") == 1
-    first.learn("a", 3)
-    assert first.version("a") == 3
+    assert first.states() == {"shuttle": "live"}
+    assert first.version("shuttle") == 2
+    assert writers("shuttle") == 1
+    first.learn("shuttle", 3)
+    assert first.version("shuttle") == 3
 
 
 def test_what_another_service_deletes_or_makes_is_noticed(opened: Open) -> None:
