@@ -189,7 +189,7 @@ class Service:
         except StoreError:
             pass  # health knows
         except Exception:
-            log.exception("the store could not be asked; it is tried again")
+            log.exception("the store was not asked where it stands; it is asked again")
 
     async def take_models_over(self) -> None:
         """Keep restoring what other services let go of."""

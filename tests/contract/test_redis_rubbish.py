@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.store import chunks
-from service.store.base import Idempotency, Lease, RequestKnown, Solution
+from service.store.base import Idempotency, Lease, RequestKnown, Solution, StoreUnavailable
 from service.store.chunks import Pointer
 from service.store.redis import KEPT_SNAPSHOTS, RedisStore
 from tests.contract.redis_server import RedisServer
@@ -159,8 +159,36 @@ def test_nothing_is_left_that_nothing_leads_to(
     prefix = uuid.uuid4().hex
     with closing(RedisStore(redis_server.url, "me", prefix=prefix)) as store:
         rubbish = Rubbish(store, redis_server, prefix)
-        for name, argument in steps:
-            getattr(rubbish, name)(argument)
-            rubbish.check(name)
-        if ends:
-            rubbish.anew(None)
+        try:
+            for name, argument in steps:
+                getattr(rubbish, name)(argument)
+                rubbish.check(name)
+            if ends:
+                rubbish.anew(None)
+        finally:
+            client: Any = redis_server.client()
+            client.delete(*client.keys(f"*{prefix}*"))
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("number", range(3))
+def test_a_snapshot_that_lost_a_chunk_is_not_taken(
+    number: int, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = uuid.uuid4().hex
+    with closing(RedisStore(redis_server.url, "me", prefix=prefix)) as store:
+        lease = store.create(MODEL, b"spec")
+        store.save_snapshot(lease, 0, b"good", 0)
+        store.append(lease, 1, b"data", None, keep=KEEP)
+        client: Any = redis_server.client()
+        earlier = set(client.keys(f"*{prefix}*:chunk:*"))
+
+        def lose(name: str) -> None:
+            fresh = sorted(set(client.keys(f"*{prefix}*:chunk:*")) - earlier)
+            assert client.delete(fresh[number]) == 1
+
+        monkeypatch.setattr("service.crash.point", lose)
+        with pytest.raises(StoreUnavailable, match="was lost"):
+            store.save_snapshot(lease, 1, bytes(3 * CHUNK), 1)
+        assert [snapshot.sequence for snapshot in store.snapshots(MODEL)] == [0]
+        assert store.load_snapshot(MODEL, 0) == b"good"

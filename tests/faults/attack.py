@@ -14,27 +14,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import httpx
-import numpy as np
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.benchmarks.tables import machine, table
-from tests.faults.hostile import FEATURES, Scene
+from tests.faults.models import CLOSE, distance, set_scene, versions
 from tests.faults.promises import Verdict, peak_megabytes
+from tests.faults.scene import Scene
 from tests.faults.wire import Address, Answer, Sent, Unreadable, exchange
 from tests.service.process import ServiceProcess
 
-KERNEL = {"name": "rbf", "gamma": 0.5}
-WINDOW = 40
-SPECS: dict[str, dict[str, Any]] = {"svc": {"C": 10.0}, "svr": {"C": 10.0, "epsilon": 0.1}, "oneclass": {"nu": 0.3}}
 LANES = 8
 """Connections at once."""
 LONGEST_REFUSAL = 2**16
 """Bytes of a problem document."""
-CLOSE = 1e-6
-"""How near decisions are to those of a model trained from nothing."""
 
 _CHANGES = re.compile(rb"POST (?:/models/([a-z0-9_-]+)/(?:update|restore)|/jobs/(j-[0-9a-f]{12})/apply)[ ?#]")
 
@@ -112,62 +105,6 @@ def attack(address: Address, requests: Iterable[Sent], seconds: float) -> Seen:
         for done in [pool.submit(lane) for _ in range(LANES)]:
             done.result()
     return seen
-
-
-# Before and after.
-
-
-def draw(rng: np.random.Generator, task: str, n: int) -> dict[str, Any]:
-    """Examples that are easy to learn."""
-    y = rng.choice([-1.0, 1.0], n)
-    X = rng.normal(size=(n, FEATURES)) + y[:, None]
-    target = {"svc": y, "svr": X.sum(1)}.get(task)
-    return {"X": X.tolist()} if target is None else {"X": X.tolist(), "y": target.tolist()}
-
-
-def set_scene(http: httpx.Client, prefix: str = "") -> Scene:
-    """A model of every task, and a job that is done."""
-    for task, more in SPECS.items():
-        spec = {"id": prefix + task, "task": task, "kernel": KERNEL, "n_features": FEATURES, **more}
-        http.post("/models", json=spec | {"window": {"max_examples": WINDOW}}).raise_for_status()
-        examples = draw(np.random.default_rng(0), task, 12)
-        http.post(f"/models/{prefix}{task}/update", json={"add": examples}).raise_for_status()
-    job = http.post(f"/models/{prefix}svc/regularization-path", json={"minimum": 0.1, "maximum": 10}).json()["id"]
-    while http.get(f"/jobs/{job}").json()["state"] in ("queued", "running"):
-        time.sleep(0.02)
-    return Scene(http.base_url.netloc.decode(), {task: prefix + task for task in SPECS}, job)
-
-
-def versions(http: httpx.Client) -> dict[str, int]:
-    """The version of every model."""
-    return {model["id"]: model["version"] for model in http.get("/models").raise_for_status().json()["models"]}
-
-
-def trained(task: str, examples: dict[str, Any]) -> Any:
-    """A model of the library, trained from nothing."""
-    kernel = {"kernel": "rbf", "gamma": KERNEL["gamma"]}
-    made = {"svc": IncrementalSVC, "svr": IncrementalSVR, "oneclass": IncrementalOneClassSVM}[task]
-    return made(**kernel, **SPECS[task]).fit(np.array(examples["X"]), *([examples["y"]] if "y" in examples else []))
-
-
-def distance(http: httpx.Client, task: str, model: str) -> float:
-    """How far a model, all it knew replaced, is from one trained from nothing; inf where it refuses."""
-    rng = np.random.default_rng(7)
-    examples, probe = draw(rng, task, WINDOW), rng.normal(size=(20, FEATURES))
-    update: dict[str, Any] = {"add": examples} | ({} if task == "oneclass" else {"C": SPECS[task]["C"]})
-    answer = http.post(f"/models/{model}/update", json=update)
-    predicted = http.post(f"/models/{model}/predict", json={"X": probe.tolist()})
-    proved = http.get(f"/models/{model}/certificate")
-    if {answer.status_code, predicted.status_code, proved.status_code} != {200} or proved.json()[
-        "relative_gap"
-    ] > CLOSE:
-        return np.inf
-    return float(np.abs(predicted.json()["decision"] - decided(trained(task, examples), probe)).max())
-
-
-def decided(model: Any, X: Any) -> Any:
-    """The decision values of rows."""
-    return model.predict(X) if isinstance(model, IncrementalSVR) else model.decision_function(X)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from tests.faults.hostile import JSON, NPZ, Scene, npy, request
+from tests.faults.hostile_bodies import npy
+from tests.faults.scene import JSON, NPZ, Scene, request
 from tests.faults.wire import Sent
 
 INFLATED = 2**25

@@ -1,22 +1,15 @@
-"""Requests that a service should refuse: valid ones for every route, and what goes wrong with them."""
+"""Requests that a service should refuse: hostile values, paths, methods, media and headers."""
 
 from __future__ import annotations
 
 import copy
-import io
 import json
 import random
-import struct
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from tests.faults.scene import JSON, NPY, NPZ, Scene, encoded, request, route
 from tests.faults.wire import Sent
 
-FEATURES = 3
-JSON, NPY, NPZ = "application/json", "application/x-npy", "application/x-npz"
 MEDIA = (
     JSON,
     NPY,
@@ -79,89 +72,6 @@ UNKNOWN_PATHS = (
     "/docs/..", "/.env", "/%", "/models?" + "a=b&" * 500, "/models#x", "*", "http://evil.example/models",
     "https://[::1/", "/\u00fc", "/" + "a" * 9000, "/models/%zz", "",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Route:
-    """A call that changes nothing but by what its document says."""
-
-    method: str
-    path: str
-    document: dict[str, Any] | None = None
-    packed: str = ""
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What there is to attack: where the service listens, its models by task, and a job that is done."""
-
-    host: str
-    models: dict[str, str]
-    job: str
-
-
-def rows(rng: random.Random, n: int = 2) -> list[list[float]]:
-    """Rows of numbers."""
-    return [[round(rng.uniform(-2, 2), 3) for _ in range(FEATURES)] for _ in range(n)]
-
-
-def route(rng: random.Random, scene: Scene) -> Route:
-    """A valid call."""
-    task = rng.choice(list(scene.models))
-    model = f"/models/{scene.models[task]}"
-    examples: dict[str, Any] = {"X": rows(rng), "weights": [1.0, 2.0]}
-    if task != "oneclass":
-        examples["y"] = [1, -1]
-    update = {
-        "add": examples | {"keys": [f"k{rng.getrandbits(40)}", rng.getrandbits(50)]},
-        "remove": {"oldest": 1},
-        "relabel": {"keys": [0], "y": [1]},
-        "reweight": {"keys": [1], "weights": [0.5]},
-        "decay": 0.999,
-        "C": 9.0,
-    }
-    for verb in rng.sample(sorted(update), rng.randint(0, 5)):
-        del update[verb]
-    spec = {
-        "id": f"made-{rng.getrandbits(32):x}", "task": "svr",
-        "kernel": {"name": "poly", "gamma": 0.5, "degree": 2, "coef0": 1.0}, "C": 2.0, "loss": "pinball",
-        "quantile": 0.3, "fit_intercept": True, "n_features": 3,
-        "window": {"max_examples": 9, "max_age_seconds": 1e9},
-    }  # fmt: skip
-    path = {"parameter": "C", "minimum": 0.1, "maximum": 10.0, "data": examples, "validation": examples}
-    outlier = {"parameter": "s", "theta": 0.5, "s": 1.0, "hold_out": 0.2}
-    choices = [
-        *[Route("POST", f"{model}/update", update or {"decay": 0.99}, "update")] * 4,
-        *[Route("POST", f"{model}/predict", {"X": rows(rng)}, "predict")] * 3,
-        Route("POST", "/models", spec),
-        Route("POST", f"{model}/assessment", {"method": "k-fold", "folds": 3}),
-        Route("POST", f"{model}/regularization-path", path),
-        Route("POST", f"{model}/outlier-path", outlier),
-        Route("POST", f"{model}/restore", {"version": 10**9}),
-        Route("POST", f"/jobs/{scene.job}/apply", {"choice": {"C": 2.0, "value": 0.5}}),
-        Route("POST", f"{model}/checkpoint"),
-    ]
-    reads = [
-        "/models", model, f"{model}/certificate", f"{model}/versions", f"{model}/events", "/jobs",
-        f"/jobs/{scene.job}", "/metrics", f"/jobs/{scene.job}/events", f"/jobs/{scene.job}/plot.svg", "/health/live",
-        "/health/ready", "/docs", "/openapi.json", "/redoc",
-    ]  # fmt: skip
-    return rng.choice([*choices, *choices, *(Route("GET", path) for path in reads)])
-
-
-def request(
-    scene: Scene, method: str, path: str, body: bytes | None = None, media: str = JSON, more: tuple[bytes, ...] = ()
-) -> bytes:
-    """A request as it is sent."""
-    head = [f"{method} {path} HTTP/1.1".encode(), b"host: " + scene.host.encode(), *more]
-    if body is not None:
-        head += [b"content-type: " + media.encode(), b"content-length: %d" % len(body)]
-    return b"\r\n".join(head) + b"\r\n\r\n" + (body or b"")
-
-
-def encoded(document: dict[str, Any] | None) -> bytes | None:
-    """A document as JSON."""
-    return None if document is None else json.dumps(document).encode()
 
 
 # What goes wrong above the level of bytes.
@@ -238,107 +148,3 @@ def media(rng: random.Random, scene: Scene) -> Sent:
     if rng.random() < 0.5:
         kind, more = rng.choice([one for one in MEDIA if one != JSON]), ()
     return Sent("media", request(scene, wanted.method, wanted.path, encoded(wanted.document), kind, more))
-
-
-# What goes wrong with the bytes of a body.
-
-
-def mutated(rng: random.Random, data: bytes) -> bytes:
-    """Bytes with some flipped, cut, doubled, inserted or overwritten."""
-    found = bytearray(data)
-    for _ in range(rng.choice((1, 1, 1, 2, 5, 20))):
-        at = rng.randrange(len(found) + 1)
-        match rng.randint(0, 5):
-            case 0:
-                del found[at:]
-            case 1:
-                found[at:at] = rng.randbytes(rng.choice((1, 2, 8, 300)))
-            case 2:
-                found[at : at + 1] = bytes([rng.randrange(256)])
-            case 3:
-                found[at:at] = found[at : at + rng.randint(1, 60)]
-            case 4:
-                del found[at : at + rng.randint(1, 30)]
-            case _:
-                found[at : at + 4] = rng.choice((b"\xff\xff\xff\xff", b"\0\0\0\0", b"\0\0\0\x80", b"\xff\xff\xff\x7f"))
-    return bytes(found) or b"\0"
-
-
-def npy(array: Any, **options: Any) -> bytes:
-    """An npy file."""
-    stream = io.BytesIO()
-    np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False, **options)
-    return stream.getvalue()
-
-
-def packed(rng: random.Random, document: dict[str, Any], kind: str) -> tuple[bytes, str]:
-    """An npy or npz file that says about what a document says, of any type of number."""
-    X = np.array(rows(rng)).astype(rng.choice(("f8", "f4", ">f8", "i4", "f2", "u1", "c16", "?", "U3", "M8[s]")))
-    if kind == "predict" and rng.random() < 0.6:
-        return npy(X), NPY
-    members: dict[str, Any] = {"X": X}
-    if kind == "update":
-        more: dict[str, Any] = {
-            "y": np.array([1.0, rng.choice((-1.0, np.nan, 3.0))]), "keys": np.array([f"k{rng.getrandbits(40)}", "x"]),
-            "weights": [1.0, -1.0], "remove_oldest": 1, "relabel_keys": [0], "relabel_y": [np.inf],
-            "decay": rng.choice((0.5, np.nan, 2.0, 5e-324)), "C": 1e9, "reweight_keys": [1],
-            "reweight_weights": [np.nan], "remove_keys": [0], "sample_weight": [1.0], "colour": [1],
-        }  # fmt: skip
-        members |= {name: more[name] for name in rng.sample(sorted(more), rng.randint(1, 5))}
-    stream = io.BytesIO()
-    (np.savez_compressed if rng.random() < 0.5 else np.savez)(stream, **members)
-    return stream.getvalue(), NPZ
-
-
-def lying_npy(rng: random.Random) -> bytes:
-    """An npy file whose head is not what follows."""
-    shape = rng.choice(
-        (
-            "(2, 3)",
-            "(0, 3)",
-            "(10**9, 10**9)",
-            "(1000000000, 3)",
-            "(-1, 3)",
-            "(2,)",
-            "()",
-            "(2, 3.0)",
-            "[2, 3]",
-            "(2, " * 90,
-        )
-    )
-    descr = rng.choice(
-        (
-            "'<f8'",
-            "'|O'",
-            "'<U1000000000'",
-            "[('a', '<f8')]",
-            "'<f8', '<f8'",
-            "'V8'",
-            "None",
-            "'<c32'",
-            "'" + "x" * 3000 + "'",
-        )
-    )
-    head = (
-        f"{{'descr': {descr}, 'fortran_order': {rng.choice(('False', 'True', '1', 'x'))}, 'shape': {shape}, }}".encode()
-    )
-    size = rng.choice((len(head), 0, 65535, len(head) + 1))
-    return b"\x93NUMPY" + bytes([rng.choice((1, 1, 2, 3, 0, 255)), 0]) + struct.pack("<H", size) + head + bytes(48)
-
-
-def body(rng: random.Random, scene: Scene) -> Sent:
-    """Truncated and corrupted JSON, npy and npz."""
-    wanted = route(rng, scene)
-    while wanted.document is None:
-        wanted = route(rng, scene)
-    data, kind = encoded(wanted.document) or b"", JSON
-    if wanted.packed and rng.random() < 0.7:
-        data, kind = packed(rng, wanted.document, wanted.packed)
-        if rng.random() < 0.2:
-            data, kind = lying_npy(rng), NPY
-    return Sent(
-        "body", request(scene, wanted.method, wanted.path, mutated(rng, data) if rng.random() < 0.9 else data, kind)
-    )
-
-
-ABOVE_BYTES: tuple[Callable[[random.Random, Scene], Sent], ...] = (field, path, media, body)

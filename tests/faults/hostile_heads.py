@@ -9,7 +9,9 @@ import random
 from collections.abc import Callable
 
 from tests.faults.bombs import bomb
-from tests.faults.hostile import ABOVE_BYTES, Scene, encoded, mutated, request, route
+from tests.faults.hostile import field, media, path
+from tests.faults.hostile_bodies import body, mutated
+from tests.faults.scene import Scene, encoded, request, route
 from tests.faults.wire import Sent
 
 LINES = (
@@ -106,6 +108,7 @@ def behind(rng: random.Random, scene: Scene) -> Sent:
     return Sent("behind", first + rng.choice(LINES) + b"\r\n" + rng.randbytes(rng.randint(0, 99)), ends=True)
 
 
+ABOVE_BYTES = (field, path, media, body)
 GENERATORS: tuple[Callable[[random.Random, Scene], Sent], ...] = (
     *ABOVE_BYTES, *ABOVE_BYTES, *ABOVE_BYTES, line, head, length, chunked, noise, half, behind,
 )  # fmt: skip

@@ -22,9 +22,9 @@ from contextlib import closing, suppress
 from functools import partial
 
 from tests.faults.attack import Attack, numbered, options, replay, report, started
-from tests.faults.hostile import Scene
 from tests.faults.hostile_heads import SLOW, drawn
 from tests.faults.promises import Verdict
+from tests.faults.scene import Scene
 from tests.faults.wire import Sent
 from tests.service.process import ServiceProcess
 

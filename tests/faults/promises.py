@@ -48,7 +48,7 @@ class Verdict:
 
 def within(promise: str, seconds: float, limit: float) -> Verdict:
     """The verdict on something that may take so long."""
-    return Verdict(promise, f"{told(seconds)} of {told(limit)}", seconds <= limit)
+    return Verdict(promise, f"{told(seconds)}, limit {told(limit)}", seconds <= limit)
 
 
 def told(seconds: float) -> str:

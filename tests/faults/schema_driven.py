@@ -25,7 +25,7 @@ from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
 from tests.faults.attack import Attack, numbered, options, replay, report, started
-from tests.faults.hostile import Scene
+from tests.faults.scene import Scene
 from tests.faults.wire import Sent
 
 ROUND = 40

@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from tests.faults import malformed, schema_driven
-from tests.faults.attack import Attack, fault, versions
-from tests.faults.hostile import Scene
+from tests.faults.attack import Attack, fault
+from tests.faults.models import versions
+from tests.faults.scene import Scene
 from tests.faults.wire import Answer, Sent
 from tests.service.process import ServiceProcess
 

@@ -122,6 +122,21 @@ def test_a_job_runs_to_its_end_and_is_kept(jobs: Jobs, live: LiveModel, work: Wo
     assert again.result(record.id) == {"asked": {"by": 2}}
 
 
+def test_the_time_of_a_job_is_from_its_start_to_its_end(jobs: Jobs, live: LiveModel, work: Work) -> None:
+    running = jobs.submit("wait", live, {})
+    assert work.begun.wait(SECONDS)
+    waiting = [jobs.submit(kind, live, {}).id for kind in ("count", "fail")]
+    time.sleep(0.05)
+    work.go.set()
+    ended = [finished(jobs, id) for id in (running.id, *waiting)]
+    for job in ended:
+        assert job.started_at is not None
+        assert job.finished_at is not None
+        told = jobs._metrics.registry.get_sample_value("livesvm_job_seconds_sum", {"kind": job.kind})
+        assert told == job.finished_at - job.started_at
+        assert job.started_at >= job.created_at
+
+
 def test_jobs_that_fail_say_why_and_no_more_than_the_caller_may_know(jobs: Jobs, live: LiveModel) -> None:
     failed = finished(jobs, jobs.submit("fail", live, {}).id)
     assert failed.error is not None
@@ -249,6 +264,8 @@ def test_a_job_goes_with_its_model(jobs: Jobs, live: LiveModel, work: Work, tmp_
     assert jobs.all() == []
     with pytest.raises(UnknownJob):
         jobs.get(running.id)
+    assert finished(jobs, jobs.submit("count", live, {}).id).state == "done"  # as the one that ran has stopped
+    jobs.forget("m")
     jobs.stop()
     assert list((tmp_path / "jobs").iterdir()) == []
 
@@ -345,6 +362,15 @@ def test_a_result_is_applied_as_an_update_where_its_kind_allows_that(jobs: Jobs,
     waiting = jobs.submit("wait", live, {})
     with pytest.raises(NotApplicable):
         jobs.update_of(waiting.id, {})
+
+
+def test_a_job_works_with_what_updates_have_changed(live: LiveModel) -> None:
+    live.update(Update(edits=Edits(C=0.05)), None).result()
+    copied = live.copy().result()
+    assert copied.estimator().C == live.published.C == 0.05
+    probe = np.random.default_rng(3).normal(size=(9, 2))
+    mine = copied.estimator().predictor().decision_function(probe)
+    np.testing.assert_allclose(mine, live.predict(probe).decision, rtol=0, atol=1e-9)
 
 
 def test_a_job_that_computes_leaves_the_live_model_alone(live: LiveModel, tmp_path: Path) -> None:

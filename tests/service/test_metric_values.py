@@ -19,7 +19,7 @@ from service.live import LiveModel
 from service.metrics import Metrics
 from service.model import ModelState
 from service.store.base import StoreUnavailable
-from solvers.errors import UnknownKey
+from solvers.errors import NotOptimal, UnknownKey
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 from tests.service.test_live import FailingStore, alive, batch
@@ -209,8 +209,9 @@ def test_metrics_say_what_was_done(task: str, service: ServiceProcess, http: htt
 
 def test_the_series_of_a_model_are_what_its_description_says(http: httpx.Client, make: Make) -> None:
     model = make(C=0.5)
-    http.post(f"/models/{model}/update", json={"add": rows("svc", 30)}).raise_for_status()
+    answer = http.post(f"/models/{model}/update", json={"add": rows("svc", 30)}).raise_for_status().json()
     told, shown = http.get(f"/models/{model}").json(), series(http.get("/metrics").text)
+    assert {name: told[name] for name in answer if name in told} == {n: answer[n] for n in answer if n in told}
     mine = {name: value for name, value in shown.items() if name.endswith(f"{{model={model}}}")}
     names = {
         "version": "version",
@@ -251,6 +252,10 @@ def after(metrics: Metrics, call: Callable[[], Any], error: type[Exception] | No
     return changes(before, series(metrics.render().decode()))
 
 
+def unsolved(state: ModelState, command: object) -> None:
+    raise NotOptimal("no optimum was reached")
+
+
 def test_what_fails_is_counted_as_that(store: FailingStore, monkeypatch: pytest.MonkeyPatch) -> None:
     live: LiveModel = alive(store, store.create("m", b""))
     metrics = live._metrics
@@ -283,6 +288,14 @@ def test_what_fails_is_counted_as_that(store: FailingStore, monkeypatch: pytest.
         patched.setattr(ModelState, "apply", lambda state, command: 1 // 0)
         seen = after(metrics, lambda: live.update(batch(1), None).result(), ZeroDivisionError)
     assert {name: value for name, value in seen.items() if "updates" in name} == failed
+    with monkeypatch.context() as patched:
+        patched.setattr(ModelState, "apply", unsolved)
+        seen = after(metrics, lambda: live.update(batch(2), None).result(), NotOptimal)
+    assert seen == {
+        "livesvm_updates_total{outcome=refused,task=svc}": 1.0,
+        "livesvm_store_seconds_count{operation=append}": 1.0,
+        "livesvm_store_seconds_count{operation=abort}": 1.0,
+    }
     gone = after(metrics, lambda: live.update(Update(None, Removal(keys=["z"])), None).result(), UnknownKey)
     assert gone == {"livesvm_updates_total{outcome=refused,task=svc}": 1.0}
     live.stop()

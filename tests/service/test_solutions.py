@@ -252,7 +252,8 @@ def test_without_a_good_solution_updates_are_solved_again(store: FailingStore, c
     solution = store.solution("m")
     assert solution is not None
     store.save_solution(live._journal.lease, UNUSABLE[case](solution))
-    again(store, live, 6)
+    back = again(store, live, 6)
+    assert back.recovered.log_bytes == sum(len(record.data) for record in store.log("m", 0))
 
 
 def test_the_solution_of_another_history_is_not_taken(store: FailingStore) -> None:

@@ -77,6 +77,12 @@ def test_a_key_that_makes_room_can_come_back_with_the_same_update(limits: Limits
     assert list(window.arrivals.items()) == [("c", 3.0), ("a", 7.5), ("b", 7.5)]
 
 
+def test_what_is_as_old_as_allowed_stays_and_what_is_older_leaves() -> None:
+    window = Window({"a": 1.0, "b": 2.0, "c": 3.0}, 2, 5)
+    assert window.plan(Update(None, Removal(older_than=2.0)), OPEN, 9.0, None).remove == ["a"]
+    assert window.plan(Update(batch(1)), Limits(9, 9, max_age_seconds=5.0), 7.0, None).remove == ["a"]
+
+
 def test_made_up_keys_end_where_json_numbers_do() -> None:
     window = Window(next_key=MAX_KEY - 1)
     assert learn(window, Update(batch(1))).added == [MAX_KEY - 1]

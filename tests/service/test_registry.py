@@ -1,0 +1,136 @@
+"""The models by id: how many, which ids are free, and what becomes of one that could be stored but not started."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.errors import ModelUnavailable, TooManyModels, UnknownModel
+from service.health import Health
+from service.journal import Source
+from service.live import Surroundings
+from service.metrics import Metrics
+from service.registry import FailedModel, Registry
+from service.schemas import ModelSpec
+from service.settings import Settings
+from service.store.base import ModelExists, StoreUnavailable
+from solvers.errors import InvalidInput
+from tests.service.test_live import FailingStore, batch
+
+QUOTA = 3
+IDS = ("a", "b", "c", "d")
+
+
+class RegistryStore(FailingStore):
+    """Fails in making, taking and deleting models too."""
+
+    def create(self, *arguments: Any) -> Any:
+        with self._may_fail("create"):
+            return super().create(*arguments)
+
+    def delete(self, *arguments: Any) -> None:
+        with self._may_fail("delete"):
+            super().delete(*arguments)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RegistryStore]:
+    with closing(RegistryStore(tmp_path / "store")) as opened:
+        yield opened
+
+
+def opened(store: RegistryStore) -> Registry:
+    """The models as a new process restores them."""
+    metrics = Metrics()
+    source = Source(store, Health(metrics), metrics)
+    settings = Settings(max_models=QUOTA, snapshot_replay_seconds=1e9, solution_seconds=1e9)
+    registry = Registry(Surroundings(settings, source, threading.BoundedSemaphore(1)))
+    registry.restore()
+    return registry
+
+
+def ids(registry: Registry) -> set[str]:
+    return {model.id for model in registry.all()}
+
+
+def stored(store: RegistryStore) -> set[str]:
+    return {model.id for model in store.models()}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_history_leaves_what_is_stored_and_known_the_same(store: RegistryStore, seed: int) -> None:
+    """Models are made, deleted and restored, on a store that fails now and then before it has done anything."""
+    rng = np.random.default_rng(seed)
+    registry, expected = opened(store), set[str]()
+    for _ in range(40):
+        name = str(rng.choice(IDS))
+        store.failing = str(rng.choice(["", "", "create", "last_sequence", "delete"]))
+        kind = rng.choice(["create", "create", "delete", "restart"])
+        if kind == "create":
+            refusal: Any = None
+            if name in expected:
+                refusal = ModelExists
+            elif len(expected) == QUOTA:
+                refusal = TooManyModels
+            elif store.failing in ("create", "last_sequence"):
+                refusal = StoreUnavailable
+            if refusal is None:
+                assert registry.create(ModelSpec(id=name)).id == name
+            else:
+                with pytest.raises(refusal):
+                    registry.create(ModelSpec(id=name))
+            if refusal is None or (refusal is StoreUnavailable and store.failing == "last_sequence"):
+                expected.add(name)  # it is stored: only its making failed
+        elif kind == "delete":
+            refused = store.failing == "delete" and name in expected
+            if refused or name not in expected:
+                with pytest.raises(StoreUnavailable if refused else UnknownModel):
+                    registry.delete(name)
+            else:
+                registry.delete(name)
+                expected.remove(name)
+        else:
+            store.failing = ""
+            registry.stop()
+            registry = opened(store)
+            assert all(model.state == "live" for model in registry.all())
+        store.failing = ""
+        assert ids(registry) == stored(store) == expected
+    registry.stop()
+
+
+def test_a_model_that_could_not_be_started_says_so_and_can_be_deleted(store: RegistryStore) -> None:
+    registry = opened(store)
+    store.failing = "last_sequence"
+    with pytest.raises(StoreUnavailable):
+        registry.create(ModelSpec(id="a"))
+    store.failing = ""
+    assert isinstance(registry.find("a"), FailedModel)
+    with pytest.raises(ModelUnavailable, match="is not served here"):
+        registry.get("a")
+    registry.delete("a")
+    with pytest.raises(UnknownModel):
+        registry.find("a")
+    registry.create(ModelSpec(id="a")).update(batch(0), None).result()
+    registry.stop()
+    again = opened(store)
+    assert again.get("a").published.version == 1
+    again.stop()
+
+
+def test_what_is_refused_takes_no_place(store: RegistryStore) -> None:
+    registry = opened(store)
+    for _ in range(2 * QUOTA):
+        with pytest.raises(InvalidInput):
+            registry.create(ModelSpec(id="a", n_features=10**5))
+    for name in IDS[:QUOTA]:
+        registry.create(ModelSpec(id=name))
+    with pytest.raises(TooManyModels):
+        registry.create(ModelSpec())
+    registry.stop()

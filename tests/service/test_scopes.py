@@ -1,0 +1,85 @@
+"""Who may call what: every call of the API against every scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from service.auth import SCOPES, allows, new_key
+from tests.service.process import ServiceProcess
+
+NEEDED = {
+    "GET /health/live": None,
+    "GET /health/ready": None,
+    "GET /metrics": "read",
+    "GET /models": "read",
+    "GET /models/{id}": "read",
+    "GET /models/{id}/events": "read",
+    "GET /models/{id}/certificate": "read",
+    "GET /models/{id}/versions": "read",
+    "POST /models/{id}/predict": "read",
+    "GET /jobs": "read",
+    "GET /jobs/{job}": "read",
+    "GET /jobs/{job}/events": "read",
+    "GET /jobs/{job}/plot.{extension}": "read",
+    "POST /models/{id}/update": "learn",
+    "POST /models/{id}/checkpoint": "learn",
+    "POST /models/{id}/restore": "learn",
+    "POST /models/{id}/assessment": "learn",
+    "POST /models/{id}/regularization-path": "learn",
+    "POST /models/{id}/outlier-path": "learn",
+    "DELETE /jobs/{job}": "learn",
+    "POST /jobs/{job}/apply": "learn",
+    "POST /models": "admin",
+    "DELETE /models/{id}": "admin",
+}
+"""The scope that each call needs; None is open to all."""
+
+
+@pytest.fixture(scope="module")
+def secrets() -> dict[str, tuple[str, str]]:
+    return {scope: new_key(scope, scope) for scope in SCOPES}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory, secrets: dict[str, tuple[str, str]]) -> Iterator[httpx.Client]:
+    entries = ",".join(entry for _, entry in secrets.values())
+    with ServiceProcess(tmp_path_factory.mktemp("guarded"), api_keys=entries) as service, service.http() as http:
+        yield http
+
+
+def status(http: httpx.Client, call: str, given: str | None) -> int:
+    """How a call of nothing that exists is answered."""
+    method, path = call.split()
+    path = path.format(id="nobody", job="j-000000000000", extension="svg")
+    headers = {} if given is None else {"authorization": given}
+    return http.request(method, path, json=[], headers=headers).status_code
+
+
+def test_every_call_is_here(guarded: httpx.Client, secrets: dict[str, tuple[str, str]]) -> None:
+    document = guarded.get("/openapi.json", headers={"authorization": f"Bearer {secrets['admin'][0]}"}).json()
+    calls = {f"{method.upper()} {path}" for path, found in document["paths"].items() for method in found}
+    assert calls == NEEDED.keys()
+
+
+@pytest.mark.parametrize("call", NEEDED)
+def test_a_call_is_open_to_its_scope_and_those_above_and_to_nobody_else(
+    call: str, guarded: httpx.Client, secrets: dict[str, tuple[str, str]]
+) -> None:
+    needed = NEEDED[call]
+    for scope, (secret, _) in secrets.items():
+        may = needed is None or allows(scope, needed)
+        assert (status(guarded, call, f"Bearer {secret}") not in (401, 403)) == may
+    some = secrets["admin"][0]
+    for given in (
+        None,
+        "",
+        "Bearer",
+        f"Basic {some}",
+        some,
+        f"Bearer {some}x",
+        f"Bearer {some[:-1]}",
+    ):
+        assert (status(guarded, call, given) == 401) == (needed is not None), given

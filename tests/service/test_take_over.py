@@ -1,0 +1,154 @@
+"""Two services on one Redis: who serves which model, and what becomes of the one before."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from service.errors import ModelUnavailable, UnknownModel
+from service.health import Health
+from service.journal import Source
+from service.live import Surroundings
+from service.metrics import Metrics
+from service.registry import Registry
+from service.schemas import ModelSpec
+from service.settings import Settings
+from service.store.base import Fenced
+from service.store.redis import RedisStore
+from tests.contract.conftest import redis_server
+from tests.contract.redis_server import RedisServer
+from tests.service.test_live import batch
+
+__all__ = ["redis_server"]
+
+STANDBY = "another service holds the models"
+Open = Callable[[str], "Instance"]
+
+
+class Instance:
+    """The models of one service, as far as they need no process."""
+
+    def __init__(self, store: RedisStore) -> None:
+        self.store = store
+        self.metrics = Metrics()
+        self.health = Health(self.metrics)
+        settings = Settings(snapshot_replay_seconds=1e9, solution_seconds=1e9)
+        source = Source(store, self.health, self.metrics)
+        self.registry = Registry(Surroundings(settings, source, threading.BoundedSemaphore(1)))
+        self.registry.restore()
+
+    def states(self) -> dict[str, str]:
+        """The state of each model."""
+        return {model.id: model.state for model in self.registry.all()}
+
+    @property
+    def on_standby(self) -> bool:
+        """Whether it says that it has nothing to serve."""
+        return STANDBY in self.health.reasons()
+
+    def learn(self, model: str, seed: int) -> None:
+        """One update."""
+        self.registry.get(model).update(batch(seed), None).result()
+
+    def version(self, model: str) -> int:
+        """The version that predictions are made by."""
+        return self.registry.get(model).published.version
+
+
+@pytest.fixture
+def opened(redis_server: RedisServer) -> Iterator[Open]:
+    prefix = uuid.uuid4().hex
+    with ExitStack() as stores:
+        made: list[Instance] = []
+
+        def start(name: str) -> Instance:
+            store = stores.enter_context(closing(RedisStore(redis_server.url, name, prefix=prefix, lease_seconds=60)))
+            made.append(Instance(store))
+            return made[-1]
+
+        yield start
+        for instance in made:
+            instance.registry.stop()
+
+
+def writers(model: str) -> int:
+    """Threads that write a model."""
+    return sum(thread.name == f"writer-{model}" for thread in threading.enumerate())
+
+
+def test_a_second_service_stands_by_until_it_has_something_to_serve(opened: Open) -> None:
+    first = opened("first")
+    assert not first.on_standby  # there is nothing that anyone could serve
+    for model in ("a", "b"):
+        first.registry.create(ModelSpec(id=model))
+        first.learn(model, 0)
+    second = opened("second")
+    assert second.states() == {"a": "held", "b": "held"}
+    assert second.on_standby
+    with pytest.raises(ModelUnavailable, match="held by another service"):
+        second.registry.get("a")
+    second.registry.take_over()
+    assert second.states() == {"a": "held", "b": "held"}
+    first.registry.get("a").stop()
+    second.registry.take_over()
+    assert second.states() == {"a": "live", "b": "held"}
+    assert not second.on_standby
+    second.learn("a", 1)
+    assert second.version("a") == 2
+
+
+def test_what_goes_to_and_fro_has_one_writer_and_reads_on(opened: Open) -> None:
+    first = opened("first")
+    first.registry.create(ModelSpec(id="shuttle"))
+    first.learn("shuttle", 0)
+    second = opened("second")
+    old = first.registry.get("shuttle")
+    old._journal.release()
+    second.registry.take_over()
+    second.learn("shuttle", 1)
+    first.registry.watch()
+    assert first.states() == {"shuttle": "fenced"}
+    with pytest.raises(Fenced):
+        first.learn("shuttle", 2)
+    first.registry.take_over()  # which is not there to be had
+    assert first.registry.get("shuttle") is old
+    assert first.version("shuttle") == 1
+    second.registry.get("shuttle").stop()
+    first.registry.take_over()
+    assert first.states() == {"shuttle": "live"}
+    assert first.version("shuttle") == 2
+    assert writers("shuttle") == 1
+    first.learn("shuttle", 3)
+    assert first.version("shuttle") == 3
+
+
+def test_what_another_service_deletes_or_makes_is_noticed(opened: Open) -> None:
+    first = opened("first")
+    first.registry.create(ModelSpec(id="a"))
+    second = opened("second")
+    assert second.states() == {"a": "held"}
+    first.registry.create(ModelSpec(id="b"))
+    first.registry.delete("a")
+    second.registry.take_over()
+    assert second.states() == {"b": "held"}
+    with pytest.raises(UnknownModel):
+        second.registry.find("a")
+    with pytest.raises(ModelUnavailable):
+        second.registry.delete("b")
+    assert first.states() == {"b": "live"}
+
+
+def test_an_orderly_end_lets_every_model_go(opened: Open) -> None:
+    first = opened("first")
+    for model in ("a", "b"):
+        first.registry.create(ModelSpec(id=model))
+        first.learn(model, 0)
+    second = opened("second")
+    first.registry.stop()
+    second.registry.take_over()
+    assert second.states() == {"a": "live", "b": "live"}
+    assert [second.version(model) for model in ("a", "b")] == [1, 1]
