@@ -221,8 +221,7 @@ class Service:
         for pool in self._pools():
             pool.close()
         self.jobs.stop()
-        with suppress(StoreError):
-            self.registry.watch()  # what the store has lost is kept elsewhere
+        self._ask_store()  # what it has lost is kept elsewhere
         self.registry.stop()
         self.store.close()
         self._lock.release()

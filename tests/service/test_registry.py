@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +19,7 @@ from service.registry import FailedModel, Registry
 from service.schemas import ModelSpec
 from service.settings import Settings
 from service.store.base import ModelExists, StoreUnavailable
+from service.turns import Turns
 from solvers.errors import InvalidInput
 from tests.service.test_live import FailingStore, batch
 
@@ -50,9 +50,15 @@ def opened(store: RegistryStore) -> Registry:
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
     settings = Settings(max_models=QUOTA, snapshot_replay_seconds=1e9, solution_seconds=1e9)
-    registry = Registry(Surroundings(settings, source, threading.BoundedSemaphore(1)))
+    registry = Registry(Surroundings(settings, source, Turns(1)))
     registry.restore()
     return registry
+
+
+def deleted(registry: Registry, model: str) -> None:
+    """Delete a model, as its route does."""
+    registry.delete(model).result()
+    registry.forget(model)
 
 
 def ids(registry: Registry) -> set[str]:
@@ -91,9 +97,9 @@ def test_any_history_leaves_what_is_stored_and_known_the_same(store: RegistrySto
             refused = store.failing == "delete" and name in expected
             if refused or name not in expected:
                 with pytest.raises(StoreUnavailable if refused else UnknownModel):
-                    registry.delete(name)
+                    deleted(registry, name)
             else:
-                registry.delete(name)
+                deleted(registry, name)
                 expected.remove(name)
         else:
             store.failing = ""
@@ -114,7 +120,7 @@ def test_a_model_that_could_not_be_started_says_so_and_can_be_deleted(store: Reg
     assert isinstance(registry.find("a"), FailedModel)
     with pytest.raises(ModelUnavailable, match="is not served here"):
         registry.get("a")
-    registry.delete("a")
+    deleted(registry, "a")
     with pytest.raises(UnknownModel):
         registry.find("a")
     registry.create(ModelSpec(id="a")).update(batch(0), None).result()

@@ -34,6 +34,7 @@ NEEDED = {
     "POST /jobs/{job}/apply": "learn",
     "POST /models": "admin",
     "DELETE /models/{id}": "admin",
+    "POST /models/{id}/writeback": "admin",
 }
 """The scope that each call needs; None is open to all."""
 

@@ -19,13 +19,13 @@ from service.schemas import ModelSpec
 from service.settings import Settings
 from service.store.base import Fenced
 from service.store.redis import RedisStore
+from service.turns import Turns
 from tests.contract.conftest import redis_server
 from tests.contract.redis_server import RedisServer
 from tests.service.test_live import batch
 
 __all__ = ["redis_server"]
 
-STANDBY = "another service holds the models"
 Open = Callable[[str], "Instance"]
 
 
@@ -38,7 +38,8 @@ class Instance:
         self.health = Health(self.metrics)
         settings = Settings(snapshot_replay_seconds=1e9, solution_seconds=1e9)
         source = Source(store, self.health, self.metrics)
-        self.registry = Registry(Surroundings(settings, source, threading.BoundedSemaphore(1)))
+        self.registry = Registry(Surroundings(settings, source, Turns(1)))
+        self.health.watch_models(self.registry.states)
         self.registry.restore()
 
     def states(self) -> dict[str, str]:
@@ -48,7 +49,7 @@ class Instance:
     @property
     def on_standby(self) -> bool:
         """Whether it says that it has nothing to serve."""
-        return STANDBY in self.health.reasons()
+        return any("held by another service" in reason for reason in self.health.reasons())
 
     def learn(self, model: str, seed: int) -> None:
         """One update."""
@@ -132,7 +133,8 @@ def test_what_another_service_deletes_or_makes_is_noticed(opened: Open) -> None:
     second = opened("second")
     assert second.states() == {"a": "held"}
     first.registry.create(ModelSpec(id="b"))
-    first.registry.delete("a")
+    first.registry.delete("a").result()
+    first.registry.forget("a")
     second.registry.take_over()
     assert second.states() == {"b": "held"}
     with pytest.raises(UnknownModel):
