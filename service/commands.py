@@ -11,7 +11,7 @@ from service.arrays import Key, Matrix, Vector
 from service.store import codec
 from solvers.errors import InvalidInput
 
-RULES = 1
+RULES = 2
 """By which it is judged whether an update can be applied; raised whenever what used to be accepted may be refused."""
 COPIES = 4
 """Of an update's features while it waits and is logged: as they came, as bytes, as a record, as the store has it."""

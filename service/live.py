@@ -260,6 +260,7 @@ class LiveModel:
             return Reply(earlier, replayed=True)
         check_update(self.spec, update)
         command = self._state.window.plan(update, self._limits, time.time(), request)
+        self._state.check_scale(command)
         with self._memory.growing(self._state, command):
             return self._execute(command, digest, solve)
 

@@ -88,6 +88,14 @@ class ModelState:
         self._done(command, outcome)
         return outcome
 
+    def check_scale(self, command: Command) -> None:
+        """Raise InvalidInput for what no solve can do, before it is logged: numbers too large for double precision."""
+        add, edits = command.add, command.edits or NO_EDITS
+        if add is None and edits.C is None and not edits.reweight:
+            return
+        X, weights = (None, None) if add is None else (add.X, add.weights)
+        self.estimator.check_scale(X, weights, reweight=edits.reweight, C=edits.C)
+
     def apply_together(self, commands: Sequence[Command], net: Command) -> None:
         """Follow one path to where ``net`` leads, which is where ``commands`` lead one after the other.
 
