@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from service import commands
-from service.commands import Batch, Removal, Update
+from service.commands import Batch, Edits, Removal, Update
 from service.errors import IdempotencyConflict
 from service.health import Health
 from service.journal import Source
@@ -24,7 +24,7 @@ from service.settings import Settings
 from service.store.base import Lease, Store, StoreDamaged, StoreUnavailable
 from service.store.sqlite import SqliteStore
 from service.turns import Turns
-from solvers.errors import NotOptimal, NotPositiveSemidefinite
+from solvers.errors import InvalidInput, NotOptimal, NotPositiveSemidefinite
 
 SPEC = ModelSpec(id="m", C=10.0)
 PROBE = np.random.default_rng(1).normal(size=(10, 2))
@@ -159,6 +159,21 @@ def test_a_refusal_that_could_not_be_noted_is_an_unknown_outcome(store: FailingS
     live.stop()
     assert [record.aborted for record in store.log("m", 0)] == [True, True, False]
     assert alive(store, store.acquire("m"), spec).published.version == 1
+
+
+def test_what_double_precision_cannot_hold_is_refused_before_it_is_logged(store: FailingStore) -> None:
+    spec = ModelSpec.model_validate({"C": 1e8, "kernel": {"name": "linear"}})
+    live = alive(store, store.create("m", b""), spec)
+    rng = np.random.default_rng(0)
+    with pytest.raises(InvalidInput, match="scale the features") as refused:
+        live.update(Update(Batch(rng.choice([-1e150, 1e150], (30, 2)), rng.choice([-1.0, 1.0], 30))), None).result()
+    assert (refused.value.field, refused.value.row) == ("X", 0)
+    assert list(store.log("m", 0)) == []
+    live.update(batch(0), None).result()
+    with pytest.raises(InvalidInput, match="smaller weights"):
+        live.update(Update(edits=Edits(reweight={0: 1e100, 1: 1e100}, C=1e100)), None).result()
+    assert [record.sequence for record in store.log("m", 0)] == [1]
+    live.stop()
 
 
 def test_an_unforeseen_failure_rebuilds_the_model(
