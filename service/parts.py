@@ -9,9 +9,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -182,14 +182,10 @@ class Service:
                 await asyncio.to_thread(give_back)
 
     def _ask_store(self) -> None:
-        try:
+        with _asking():
             self.health.ask_store(self.store)
             if self.health.store_up and self.health.is_restored:
                 self.registry.watch()
-        except StoreError:
-            pass  # health knows
-        except Exception:
-            log.exception("the store was not asked where it stands; it is asked again")
 
     async def take_models_over(self) -> None:
         """Keep restoring what other services let go of."""
@@ -221,10 +217,22 @@ class Service:
         for pool in self._pools():
             pool.close()
         self.jobs.stop()
-        self._ask_store()  # what it has lost is kept elsewhere
+        with _asking():
+            self.registry.watch()  # what the store has lost is kept elsewhere
         self.registry.stop()
         self.store.close()
         self._lock.release()
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    """Ask the store inside; it is asked again, whatever comes of it."""
+    try:
+        yield
+    except StoreError:
+        pass  # health knows
+    except Exception:
+        log.exception("the store was not asked where it stands; it is asked again")
 
 
 def _call_compiled_code() -> None:
