@@ -17,9 +17,9 @@ from service.published import Published
 from service.schemas import Examples, ModelSpec, OutlierPathRequest
 from service.tasks import new_estimator, task_of
 from solvers.errors import InvalidInput
-from solvers.legs import Progress
 from solvers.outlier import outlier_path
 from solvers.outlier_path import OutlierPath
+from solvers.progress import Progress
 
 Document = dict[str, Any]
 

@@ -16,9 +16,9 @@ from service.published import Published
 from service.schemas import Examples, ModelSpec, PathRequest
 from service.tasks import check_signs, new_estimator, task_of
 from solvers.errors import InvalidInput
-from solvers.legs import Progress
 from solvers.live_estimator import LiveEstimator
 from solvers.path_errors import ErrorCurve
+from solvers.progress import Progress
 from solvers.regularization import RegularizationPath
 
 Document = dict[str, Any]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from solvers import motion as loop
-from solvers.audit import EPS, Audit, Found, Scales, audit_of, audited, judged
+from solvers.audit import BLUR, EPS, Audit, Found, Scales, audit_of, audited, judged
 from solvers.compile import compiled
 from solvers.factor import Factor
 from solvers.fresh import doubtful, refresh, refresh_close, refresh_free
 from solvers.settle import center, leave_ends
 from solvers.state import Examples, PathState
 
-SNAP = 1e-13  #: of the largest level: a bound beta that close to its level is put on it
+SNAP = 1e-13  #: of the largest level and the longest way of a beta: a bound one that close to its level is put on it
 
 
 def arrive(state: PathState, w: loop.Walk, units: Scales, dust: float, is_fresh: bool) -> tuple[bool, Audit]:
@@ -19,10 +19,11 @@ def arrive(state: PathState, w: loop.Walk, units: Scales, dust: float, is_fresh:
     Says whether nobody moved by more than rounding, and how good the state is with the f that decide about it computed
     afresh; those of the free examples are already if ``is_fresh``.
     """
-    drift = float(w.clock[loop.DRIFT])
+    rounding = w.tol.f if w.tol.f > BLUR * units.kink else 0.0  # so coarse a walk may have left any f that far off
+    drift = max(float(w.clock[loop.DRIFT]), rounding)
     band = doubtful(state, drift, units.kink)
     moved, is_judged, found = _leave_ends_and_audit(
-        w.examples, w.factor, w.n, w.intercept, dust, units.level, is_fresh, state.b, band
+        w.examples, w.factor, w.n, w.intercept, dust, units.level, units.top_speed, is_fresh, state.b, band
     )
     if is_judged:
         audit = judged(state, found)
@@ -31,7 +32,7 @@ def arrive(state: PathState, w: loop.Walk, units: Scales, dust: float, is_fresh:
             refresh(state)
             if state.intercept:
                 state.b += center(w)
-        drift = refresh_free(state)
+        drift = max(refresh_free(state), rounding)
         band = doubtful(state, drift, units.kink)
         audit = audited(state, band)
     state.drift += drift
@@ -42,10 +43,19 @@ def arrive(state: PathState, w: loop.Walk, units: Scales, dust: float, is_fresh:
 
 @compiled
 def _leave_ends_and_audit(
-    e: Examples, fac: Factor, n: int, intercept: bool, dust: float, level: float, is_fresh: bool, b: float, band: float
+    e: Examples,
+    fac: Factor,
+    n: int,
+    intercept: bool,
+    dust: float,
+    level: float,
+    way: float,
+    is_fresh: bool,
+    b: float,
+    band: float,
 ) -> tuple[bool, bool, Found]:
     """Return whether somebody moved, and the audit if that stands: if f need not be computed before."""
-    moved = leave_ends(e, fac, n, intercept, SNAP * level, max(dust, 4.0 * EPS) * level, 4.0 * EPS * level)
+    moved = leave_ends(e, fac, n, intercept, SNAP * (level + way), max(dust, 4.0 * EPS) * level, 4.0 * EPS * level)
     if is_fresh and not moved and fac.size[1] > 0:
         return moved, True, audit_of(e, n, b, band)
     return moved, False, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)

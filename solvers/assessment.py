@@ -9,25 +9,22 @@ model is not touched: all of it happens on a copy.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers import validation
 from solvers.departures import decisions_without, leave_each_out
-from solvers.errors import Cancelled, InvalidInput
+from solvers.errors import InvalidInput
 from solvers.fresh import refresh
 from solvers.live_estimator import LiveEstimator
+from solvers.progress import Progress, Teller, steadily
 from solvers.validation import Key
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-#: Called with how many examples or folds are done and how many there are; returning False cancels.
-Progress = Callable[[int, int], bool]
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,15 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
     NotOptimal : a path could not be followed
     """
     started = time.perf_counter()
-    copy = _copy(model)
+    _check_size(model)
+    with steadily(progress, model.n_window_) as tell:
+        copy = _copy(model)
+        decisions, events = _leave_one_out(copy, tell)
+    return _assessment(copy, decisions, events, started)
+
+
+def _leave_one_out(copy: LiveEstimator, tell: Teller) -> tuple[Floats, int]:
+    """Return the leave-one-out decisions of a copy's window, and the events of all paths."""
     window, state = copy._window, copy._window.state
     slots, weights = window.slots, window.weights
     per_weight = copy._total_per_weight()
@@ -72,8 +77,8 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
         may_be_missed[:] = True
     missed = np.flatnonzero(may_be_missed)
     totals = state.total - per_weight * weights[missed]
-    decisions[missed], events = leave_each_out(state, slots[missed], totals, partial(_report, progress))
-    return _assessment(copy, decisions, events, started)
+    decisions[missed], events = leave_each_out(state, slots[missed], totals, tell)
+    return decisions, events
 
 
 def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progress | None = None) -> Assessment:
@@ -90,29 +95,32 @@ def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progre
     NotOptimal : a path could not be followed
     """
     started = time.perf_counter()
-    copy = _copy(model)
-    window, state = copy._window, copy._window.state
-    slots, weights = window.slots, window.weights
-    fold = _folds(folds, slots.size)
-    decisions = np.empty(slots.size)
-    events = 0
+    _check_size(model)
+    fold = _folds(folds, model.n_window_)
     names = np.unique(fold)
-    for done, name in enumerate(names):
-        _report(progress, done, names.size)
-        out = np.flatnonzero(fold == name)
-        total = state.total - copy._total_per_weight() * float(weights[out].sum())
-        decisions[out], count = decisions_without(state, slots[out], total)
-        events += count
-    _report(progress, names.size, names.size)
+    decisions, events = np.empty(fold.size), 0
+    with steadily(progress, names.size) as tell:
+        copy = _copy(model)
+        window, state = copy._window, copy._window.state
+        slots, weights = window.slots, window.weights
+        for done, name in enumerate(names):
+            tell(done, names.size)
+            out = np.flatnonzero(fold == name)
+            total = state.total - copy._total_per_weight() * float(weights[out].sum())
+            decisions[out], count = decisions_without(state, slots[out], total)
+            events += count
+        tell(names.size, names.size)
     return _assessment(copy, decisions, events, started)
 
 
-def _copy(model: LiveEstimator) -> LiveEstimator:
+def _check_size(model: LiveEstimator) -> None:
     model._check_fitted()
-    copy = type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
-    if copy.n_window_ < 2:
-        raise InvalidInput(f"the window holds {copy.n_window_} examples; at least two are needed", field="window")
-    return copy
+    if model.n_window_ < 2:
+        raise InvalidInput(f"the window holds {model.n_window_} examples; at least two are needed", field="window")
+
+
+def _copy(model: LiveEstimator) -> LiveEstimator:
+    return type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
 
 
 def _folds(folds: int | Sequence[int], n: int) -> Ints:
@@ -124,11 +132,6 @@ def _folds(folds: int | Sequence[int], n: int) -> Ints:
     if np.unique(fold).size < 2:
         raise InvalidInput("at least two folds are needed", field="folds")
     return fold
-
-
-def _report(progress: Progress | None, done: int, count: int) -> None:
-    if progress is not None and not progress(done, count):
-        raise Cancelled("cancelled between two examples")
 
 
 def _assessment(model: LiveEstimator, decisions: Floats, events: int, started: float) -> Assessment:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.compile import compiled
+from solvers.losses import Losses, nearest_kink, values
 from solvers.state import Examples, PathState
 
 Floats = NDArray[np.float64]
@@ -67,19 +69,21 @@ def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float
 
 
 BLUR = 0.01  # of the kinks: where rounding of f may be more than that, f is not sharp
-ROUGH = 1e-4  # relative gap: rounding of an f that is not sharp excuses no more
+SLIGHT = 256.0  # roundings of an f: only violations up to that are excused by it
+ROUGH = 1e-4  # relative gap, at worst, that a state whose f is not sharp may have
 
 
 class Audit(NamedTuple):
     """How good the state is by the f it tracks."""
 
     violation: float  #: in units of f
-    gap: float  #: in units of the objective
+    gap: float  #: in units of the objective; where f is not sharp the largest that any rounding of it makes
     size: float  #: the larger of primal and dual
     resolution: float  #: what rounding of f makes of the gap; less than that counts as none
     balanced: bool  #: the betas sum up to what they should, or nobody is free to mend it
     is_sharp: bool  #: rounding of f is small beside the kinks, so that f says on which side of them an example is
     mass: float  #: sum of |beta| k(x, x)
+    blur: float  #: what rounding makes of an f
     n_close: int  #: how many bound examples are as close to a kink as was asked
 
     @property
@@ -93,8 +97,15 @@ class Audit(NamedTuple):
 
     def good(self, goal: float, roundings: float = 1.0) -> bool:
         """Say whether the gap is as small as asked for, or as that many roundings of each f allow."""
-        excused = roundings * self.resolution
-        return self.gap <= max(goal * self.size, excused if self.is_sharp else min(excused, ROUGH * self.size))
+        if self.is_sharp:
+            excused = roundings * self.resolution if self.violation <= SLIGHT * self.blur else 0.0
+            return self.gap <= max(goal * self.size, excused) < math.inf
+        return self.gap <= ROUGH * self.size < math.inf
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether gap and objective are numbers."""
+        return self.gap + self.size < math.inf
 
 
 def audited(state: PathState, band: float = -1.0) -> Audit:
@@ -109,6 +120,9 @@ def judged(state: PathState, found: Found) -> Audit:
     """Return what ``audit_of`` has found, with what concerns the sum of the betas."""
     off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size, mass, n_close = found
     is_sharp = kink_scale == 0.0 or EPS * mass <= BLUR * kink_scale
+    blur = EPS * (kink_scale + mass)
+    if not is_sharp:
+        gap = max(gap, _gap_at_worst(state, EPS * mass)) if math.isfinite(mass) else math.inf
     f_scale = kink_scale or mass  # where all kinks are 0, f is no more than that
     off_sum = abs(sum_beta - state.total) if state.intercept else 0.0
     primal += state.total * state.b
@@ -117,7 +131,22 @@ def judged(state: PathState, found: Found) -> Audit:
     relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
     violation = max(off_f, relative_beta * max(f_scale, 1.0))
     balanced = off_sum <= 1e-13 * level_scale * state.n or state.n_free == 0
-    return Audit(violation, gap, max(abs(primal), abs(primal - gap)), resolution, balanced, is_sharp, mass, n_close)
+    return Audit(
+        violation, gap, max(abs(primal), abs(primal - gap)), resolution, balanced, is_sharp, mass, blur, n_close
+    )
+
+
+def _gap_at_worst(state: PathState, rounding: float) -> float:
+    """Return the largest gap, box and sum apart, of any f that differ from those of the state by no more than that.
+
+    What an example adds to the gap is convex in its f, so it is largest at one of the two ends.
+    """
+    e, n = state.examples, state.n_slots
+    losses, beta = Losses(e.kinks[:n], e.levels[:n], e.n_kinks[:n]), e.beta[:n]
+    kink, has_kink = nearest_kink(losses, beta)
+    least = values(losses, kink) - beta * kink
+    low, high = (values(losses, f) + beta * f - least for f in (e.f[:n] - rounding, e.f[:n] + rounding))
+    return float(np.where(has_kink, np.maximum(np.maximum(low, high), 0.0), 0.0).sum())
 
 
 @compiled
@@ -145,11 +174,11 @@ def audit_of(e: Examples, n: int, b: float, band: float) -> Found:
         sum_size += abs(beta)
         mass += abs(beta) * e.diagonal[j]
         level_scale = max(level_scale, abs(e.levels[j, 0]), abs(e.levels[j, p]))
-        if p > 0:
-            primal -= e.levels[j, 0] * (f - e.kinks[j, 0])
-            for k in range(p):
-                kink_scale = max(kink_scale, abs(e.kinks[j, k]))
-                primal += (e.levels[j, k] - e.levels[j, k + 1]) * max(0.0, f - e.kinks[j, k])
+        if p > 0:  # piece by piece: far beyond a kink, the difference of two large terms would be rounding
+            first, second = e.kinks[j, 0], e.kinks[j, 1]
+            kink_scale = max(kink_scale, abs(first), abs(second) if p > 1 else 0.0)
+            primal -= e.levels[j, 0] * min(0.0, f - first) + e.levels[j, 1] * max(0.0, min(f, second) - first)
+            primal -= e.levels[j, 2] * max(0.0, f - second)
         else:
             primal -= e.levels[j, 0] * f
         off, width = 0.0, 0.0

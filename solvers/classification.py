@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers import validation
 from solvers.errors import InvalidInput
-from solvers.legs import Progress
 from solvers.live_estimator import LiveEstimator
 from solvers.losses import Losses, hinge
 from solvers.outlier import OutlierPaths
+from solvers.progress import Progress
 from solvers.regularization import RegularizationPath, regularization_path
 from solvers.reports import UpdateReport
 from solvers.robust_losses import LABELS, Walling
@@ -211,6 +211,12 @@ class LiveSVC(OutlierPaths, LiveEstimator):
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         costs = validation.positive(self.C if C is None else C, "C", validation.LARGEST) * weights
         return hinge(targets, costs if self.class_weight is None else costs * self._class_weights(targets))
+
+    def _unit_cost(self, C: float | None) -> float:
+        weights = self.class_weight
+        if not isinstance(weights, Mapping):
+            return super()._unit_cost(C)
+        return super()._unit_cost(C) * max([_weight_of(label, weights) for label in weights], default=1.0)
 
     def _walling(self, s: float | None = None) -> Walling:
         if s is not None and s > 0:

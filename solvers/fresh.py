@@ -102,10 +102,10 @@ def refresh(state: PathState) -> None:
 def refresh_free(state: PathState) -> float:
     """Compute the f of the free examples afresh; returns how far they were off."""
     e, n, free = state.examples, state.n_slots, state.free_slots()
-    tracked = e.f[free]
+    values, row_of, beta, drift = state.rows.values, state.rows.row_of, e.beta[:n], 0.0
     for part in parts(free.size, n):
-        compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, free[part], state.b)
-    return float(np.abs(e.f[free] - tracked).max(initial=0.0))
+        drift = max(drift, compute_f(e.f, beta, values, row_of, free[part], state.b))
+    return drift
 
 
 def doubtful(state: PathState, drift: float, scale: float) -> float:
@@ -141,14 +141,17 @@ def refresh_close(state: PathState, band: float) -> bool:
 
 
 @compiled
-def compute_f(f: Floats, beta: Floats, rows: Floats, row_of: Ints, slots: Ints, b: float) -> None:
-    """Compute the f of ``slots`` from their kernel rows and everyone's beta."""
+def compute_f(f: Floats, beta: Floats, rows: Floats, row_of: Ints, slots: Ints, b: float) -> float:
+    """Compute the f of ``slots`` from their kernel rows and everyone's beta; return the largest change."""
+    most = 0.0
     for slot in slots:
         row = rows[row_of[slot], : beta.size]
         total = 0.0
         for j in range(beta.size):
             total += row[j] * beta[j]
+        most = max(most, abs(total + b - f[slot]))
         f[slot] = total + b
+    return most
 
 
 def refactor(state: PathState, free: Ints | None = None, dependent: float = 0.0) -> None:

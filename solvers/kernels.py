@@ -130,7 +130,7 @@ class Kernel:
 
     def write(self, A: Floats, XT: Floats, n: int, out: Floats, rows: Ints) -> None:
         """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns; ``rows`` (m,) ascend."""
-        if A.shape[0] * n * (A.shape[1] + _OWN_WORK) <= AT_ONCE:
+        if n * (A.size + _OWN_WORK * len(A)) <= AT_ONCE:
             self._write(A, XT, 0, n, out, rows)
             return
         height, width = _tiles(n, A.shape[1] + _OWN_WORK)

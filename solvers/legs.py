@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.centering import Tables, centered
-from solvers.errors import Cancelled, NotOptimal
+from solvers.errors import NotOptimal
 from solvers.follow import follow
 from solvers.fresh import restore, stand
 from solvers.losses import Losses
+from solvers.progress import Teller
 from solvers.segments import Changes, Segments
 from solvers.state import PathState
 from solvers.tracked import track
@@ -28,9 +28,6 @@ LEG = 10.0  # a leg goes from a value to at most this multiple of it
 STEPS = 1000  # of a path, in reports of progress
 ACCEPTABLE = 1e-7  # relative gap at the end of a leg, before correction, beyond which it is walked in two halves
 MOST_HALVINGS = 6
-
-#: Called with how much of the path is done and how much there is; returning False cancels.
-Progress = Callable[[int, int], bool]
 
 
 class Leg(NamedTuple):
@@ -91,13 +88,13 @@ def losses_at(model: LiveEstimator, parameter: str, value: float) -> Losses:
 class Walker:
     """Walks the legs of a path on a private copy of a model."""
 
-    def __init__(self, copy: LiveEstimator, parameter: str, low: float, high: float, progress: Progress | None) -> None:
+    def __init__(self, copy: LiveEstimator, parameter: str, low: float, high: float, teller: Teller) -> None:
         self.copy = copy
         self.state: PathState = copy._window.state
         self.slots = copy._window.slots
         self.parameter = parameter
         self.low, self.high = low, high
-        self.progress = progress
+        self.teller = teller
         self.done = 0.0
         self.legs: list[Leg] = []
         self.events = self.exchanges = self.last_resorts = 0
@@ -174,7 +171,8 @@ class Walker:
         """
         then = losses_at(self.copy, self.parameter, start)
         goal = losses_at(self.copy, self.parameter, end)
-        way = track(self.state, self.slots, goal, self.total(), cancelled=self.is_cancelled)
+        share = abs(np.log(end / start)) / np.log(self.high / self.low)
+        way = track(self.state, self.slots, goal, self.total(), tell=lambda part: self.tell(part * share))
         if way.relative_gap > ACCEPTABLE:
             raise NotOptimal(f"the path came to {self.parameter} = {end:.6g} with a gap of {way.relative_gap:.1e}")
         self.gap = max(self.gap, way.relative_gap)
@@ -187,15 +185,6 @@ class Walker:
             segments = centered(self.state, way.start, segments, way.changes, tables)
         return Leg(start, end, way.start, segments, way.changes)
 
-    def is_cancelled(self) -> bool:
-        return self.progress is not None and not self.progress(min(round(self.done * STEPS), STEPS), STEPS)
-
-    def tell(self) -> None:
-        """Report progress.
-
-        Raises
-        ------
-        Cancelled : the answer was no
-        """
-        if self.is_cancelled():
-            raise Cancelled("cancelled between two legs of the path")
+    def tell(self, more: float = 0.0) -> None:
+        """Tell how much of the path is done, with so much ``more`` of it than there are legs; may raise Cancelled."""
+        self.teller(min(round((self.done + more) * STEPS), STEPS), STEPS)

@@ -70,6 +70,10 @@ class LiveEstimator(Fitted):
         """Return how s places the walls, beyond which examples count as outliers; raises InvalidInput for such an s."""
         raise InvalidInput("models of this kind have no robust losses", field="robust")
 
+    def _unit_cost(self, C: float | None) -> float:
+        """Return what a unit of weight costs at most, of a unit of f; ``C`` stands in for the model's own."""
+        return validation.positive(self.C if C is None else C, "C", validation.LARGEST)
+
     def _total_per_weight(self) -> float:
         """Return what the coefficients sum up to, per unit of weight in the window."""
         return 0.0
@@ -175,6 +179,7 @@ class LiveEstimator(Fitted):
         window = getattr(self, "_window", None)
         rows, targets = self._examples(add, window)
         weights = validation.sample_weights(sample_weight, rows.shape[0])
+        heaviest = 1.0 if sample_weight is None else float(weights.max(initial=0.0))
         leaving = validation.known_keys(remove, window.keys if window is not None else {})
         if window is None:
             if add is None:
@@ -188,6 +193,9 @@ class LiveEstimator(Fitted):
         adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
         changing, new_y, new_weights, new_sides = edited(window, edits, set(leaving), self._targets, self._walling)
         C = edits.C
+        if edits.reweight:
+            heaviest = max(heaviest, float(new_weights.max()))
+        size = self._check_scale(window, rows, weights, heaviest, C)
         robust = self._robust_after(edits)
         change = Change(
             rows,
@@ -202,7 +210,6 @@ class LiveEstimator(Fitted):
             self._conditional(new_y, new_weights, new_sides, C, robust) if changing else NO_LOSSES,
             new_sides,
         )
-        size = scaling.size_of_kernel(window.state.kernel, rows)
         try:
             trace = window.update(change, self._total_per_weight(), self._terms(robust, C) if robust else None)
         except NotOptimal as error:
@@ -215,6 +222,55 @@ class LiveEstimator(Fitted):
             self._take_over(window)
         self.n_features_in_ = window.width
         return change, trace
+
+    def check_scale(
+        self,
+        X: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        reweight: Mapping[Key, float] | None = None,
+        C: float | None = None,
+    ) -> None:
+        """Raise what ``update`` would for numbers that double precision cannot hold; changes and solves nothing.
+
+        What k(x, x), C and weights come to, summed up over the window, has to be a number. Takes time for the diagonal
+        of the kernel only, O(m d).
+
+        Parameters
+        ----------
+        X : features (m, d) of new examples, or what ``update`` takes in place of them; None: nobody comes
+        sample_weight, reweight, C : as in ``update``
+
+        Raises
+        ------
+        InvalidInput : names what is too large, with its row
+        """
+        window: Window | None = getattr(self, "_window", None)
+        rows = np.empty((0, 0)) if X is None else validation.examples(X)
+        weights = validation.sample_weights(sample_weight, rows.shape[0])
+        given = list(validation.mapping(reweight, "reweight").values())
+        changed = validation.sample_weights(given, len(given), "reweight")
+        if C is not None:
+            C = validation.positive(C, "C", validation.LARGEST)
+        if window is None and X is not None:
+            window = self._new_window(rows, weights)
+        if window is not None:
+            heaviest = max(float(weights.max(initial=0.0)), float(changed.max(initial=0.0)))
+            self._check_scale(window, rows, weights, heaviest, C)
+
+    def _check_scale(self, window: Window, rows: Floats, weights: Floats, heaviest: float, C: float | None) -> float:
+        """Check the scale of an update whose largest weight is ``heaviest``; return the largest new k(x, x)."""
+        kernel, n, cost = window.state.kernel, window.state.n + rows.shape[0], self._unit_cost(C)
+        size = scaling.size_of_kernel(kernel, rows)
+        most = window.room
+        if n <= most.n and size <= most.kernel and cost <= most.C and heaviest <= most.weight:
+            return size
+        known = window.sizes()
+        scale = scaling.Scale(n, max(size, known[0]), cost, max(heaviest, known[1]))
+        if not scale.fits:
+            raise scaling.refusal(scale, scaling.diagonal(kernel, rows), weights)
+        window.room = scale.with_room
+        return size
 
     def _examples(self, add: tuple[ArrayLike, ArrayLike | None] | None, window: Window | None) -> tuple[Floats, Floats]:
         """Return the features (m, d) and targets (m,) of new examples, checked; raises InvalidInput."""

@@ -44,8 +44,10 @@ N_CLOCK = 10
     KNOWN,
     FRESH,
     ASKING,
-) = range(20)
-N_COUNTERS = 20
+    TURNS,
+) = range(21)
+N_COUNTERS = 21
+IDLE_TURNS = 4  #: turns that a walk is allowed for each event that it is: without any it must end too
 STRIDE_EVENTS = 80  #: events after which everyone is brought up to date
 
 

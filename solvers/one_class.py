@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers import validation
 from solvers.errors import InvalidInput
-from solvers.legs import Progress
 from solvers.live_estimator import LiveEstimator
 from solvers.losses import Losses, one_class
+from solvers.progress import Progress
 from solvers.regularization import RegularizationPath, regularization_path
 
 Floats = NDArray[np.float64]
@@ -98,6 +98,9 @@ class LiveOneClassSVM(LiveEstimator):
         if C is not None:
             raise InvalidInput("a one-class model has none; its parameter is nu", field="C")
         return one_class(weights)
+
+    def _unit_cost(self, C: float | None) -> float:
+        return 1.0
 
     def _total_per_weight(self) -> float:
         nu = validation.number_or_none(self.nu)

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.assessment import Progress
 from solvers.copies import compact_copy
-from solvers.errors import Cancelled, InvalidInput
+from solvers.errors import InvalidInput
 from solvers.live_estimator import LiveEstimator
 from solvers.losses import Losses
 from solvers.outlier_path import OutlierPath
 from solvers.outlier_steps import stay, walk_s, walk_theta
 from solvers.partition import Partition
+from solvers.progress import Progress, Teller, steadily
 from solvers.robust_losses import Parameter, Walling, true_sides
 from solvers.robustness import Robustness, checked, share
 from solvers.validation import Key
@@ -60,15 +60,16 @@ def outlier_path(
     Cancelled : ``progress`` said so
     NotOptimal : the path could not be followed
     """
-    begun = begin(model, parameter, theta, s)
-    partition, start, end = begun.partition, begun.start, begun.end
-    if begun.note:
-        walked = stay(partition, start, end)
-    elif parameter == "theta":
-        walked = walk_theta(partition, end, _teller(progress))
-    else:
-        walked = walk_s(partition, begun.walling, begun.y, start, end, _teller(progress))
-    _teller(progress)(1.0)
+    with steadily(progress, PERMILLE) as teller:
+        begun = begin(model, parameter, theta, s)
+        partition, start, end, tell = begun.partition, begun.start, begun.end, partial(_tell, teller)
+        if begun.note:
+            walked = stay(partition, start, end)
+        elif parameter == "theta":
+            walked = walk_theta(partition, end, tell)
+        else:
+            walked = walk_s(partition, begun.walling, begun.y, start, end, tell)
+        tell(1.0)
     return OutlierPath(
         parameter=parameter,
         fixed=begun.fixed,
@@ -161,14 +162,9 @@ def _convex(model: LiveEstimator) -> LiveEstimator:
     return copy
 
 
-def _teller(progress: Progress | None) -> Callable[[float], None]:
-    """Return what passes on how much of a path is done."""
-
-    def tell(done: float) -> None:
-        if progress is not None and not progress(round(PERMILLE * done), PERMILLE):
-            raise Cancelled("cancelled on an outlier path")
-
-    return tell
+def _tell(teller: Teller, done: float) -> None:
+    """Pass on how much of a path is done."""
+    teller(round(PERMILLE * done), PERMILLE)
 
 
 class OutlierPaths:

@@ -164,7 +164,7 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, in
                 return DONE
             notes.values[k, END] = nearest
             notes.sizes[STILL] = notes.sizes[STILL] + 1 if nearest == ends[0] else 0
-            if notes.sizes[STILL] > STANDSTILLS:
+            if notes.sizes[STILL] > STANDSTILLS or not abs(nearest) < np.inf:
                 return STUCK
             ends[0] = nearest
             place_walls(p, zero, inwards * nearest)

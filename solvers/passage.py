@@ -102,6 +102,8 @@ def walk_once(
     dust = settings.dust if trace.rounds <= 2 else 0.0
     is_fresh = exit_ == loop.DONE and bool(w.counters[loop.FRESH])
     stood, audit = arrive(state, w, units, dust, is_fresh)
+    if not audit.is_finite:
+        raise NotOptimal("coefficients or decision values leave the range of double precision")
     return stood and exit_ == loop.DONE, trace.noted(audit)
 
 
@@ -165,7 +167,8 @@ def _walk_to_the_end(
     while True:
         check()
         exit_ = follow_path(w)
-        raise_what_stopped()
+        if exit_ == loop.CANCELLED:
+            raise_what_stopped()
         if exit_ in (loop.NEED_ROW, loop.WANT_ROWS):
             fetch_rows(state, w)
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers import validation
 from solvers.errors import InvalidInput
-from solvers.legs import Progress
 from solvers.live_estimator import LiveEstimator
 from solvers.losses import Losses, epsilon_insensitive, pinball
 from solvers.outlier import OutlierPaths
+from solvers.progress import Progress
 from solvers.regularization import RegularizationPath, regularization_path
 from solvers.robust_losses import RESIDUALS, Walling
 

@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from solvers import path_errors, validation
 from solvers.errors import InvalidInput
 from solvers.interrupt import raise_what_stopped, watch
-from solvers.legs import Leg, PathReport, Progress, Walker, losses_at
+from solvers.legs import STEPS, Leg, PathReport, Walker, losses_at
 from solvers.path_errors import Best, ErrorCurve
+from solvers.progress import Progress, steadily
 from solvers.segments import Position, position
 from solvers.sweep import Pieces, residual_sums, sign_changes
 from solvers.window import ON_BOUNDARY
@@ -235,7 +236,8 @@ def regularization_path(
         raise InvalidInput(f"must be above {parameter}_min = {minimum!r}, not {maximum!r}", field=f"{parameter}_max")
     if model.n_window_ == 0:
         raise InvalidInput("the window is empty; a path needs examples", field="window")
-    copy = type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
-    walker = Walker(copy, parameter, low, high, progress)
-    legs = walker.walk()
+    with steadily(progress, STEPS) as teller:
+        copy = type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
+        walker = Walker(copy, parameter, low, high, teller)
+        legs = walker.walk()
     return RegularizationPath(copy, parameter, legs, walker.report(time.perf_counter() - started))

@@ -25,13 +25,15 @@ from solvers.aligned import aligned, padded
 from solvers.compile import compiled
 from solvers.errors import MemoryLimit
 from solvers.factor import Factor, delete, empty_factor, grown, with_room
-from solvers.interrupt import COPY, WHOLE, parts
+from solvers.interrupt import AT_ONCE, COPY, parts
 from solvers.kernels import Kernel
 from solvers.losses import MAX_KINKS, Losses
 from solvers.rows import RowCache
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+LITTLE = AT_ONCE // COPY  #: so many features are moved in one go
 
 
 class Examples(NamedTuple):
@@ -207,18 +209,14 @@ class PathState:
         del self.vacant[staying:]
         slots = np.array([*reused, *range(self.n_slots, self.n_slots + fresh)], np.int64)
         self.n_slots += fresh
-        self._fill(slots, X, self.kernel.diagonal(X), losses)
-        return slots
-
-    def _fill(self, slots: Ints, X: Floats, diagonal: Floats, losses: Losses) -> None:
-        """Put new examples into their slots."""
-        pieces = parts(slots.size, COPY * X.shape[1])
-        if pieces is WHOLE:
+        diagonal = self.kernel.diagonal(X)
+        if X.size <= LITTLE:
             _set_out(self.examples, self.XT, slots, X, diagonal, *losses)
-            return
-        for part in pieces:
+            return slots
+        for part in parts(m, COPY * X.shape[1]):
             mine = losses.kinks[part], losses.levels[part], losses.n_kinks[part]
             _set_out(self.examples, self.XT, slots[part], X[part], diagonal[part], *mine)
+        return slots
 
     def set_losses(self, slots: Ints, losses: Losses) -> None:
         """Give examples new losses, at rest."""
@@ -289,11 +287,11 @@ class PathState:
 
     def features(self, slots: Ints) -> Floats:
         """Return the features of examples, (m, d)."""
-        pieces = parts(slots.size, COPY * self.n_features)
-        if pieces is WHOLE:
+        d = self.XT.shape[0]
+        if slots.size * d <= LITTLE:
             return np.ascontiguousarray(self.XT[:, slots].T)
-        out = np.empty((slots.size, self.n_features))
-        for part in pieces:
+        out = np.empty((slots.size, d))
+        for part in parts(slots.size, COPY * d):
             out[part] = self.XT[:, slots[part]].T
         return out
 

@@ -100,7 +100,7 @@ def follow_path(w: Walk) -> int:
             count_speeds(w)
             if not balanced(w) and not jump(w):
                 left = abs(w.clock[SUM_RATE] - w.clock[SUM_V]) * w.clock[RHO]
-                if w.counters[LAPS] == 0 and left > w.tol.balance:
+                if not left < np.inf or (w.counters[LAPS] == 0 and left > w.tol.balance):
                     return UNBALANCED
                 w.clock[SUM_RATE] = w.clock[SUM_V]  # what was left of the sum was rounding
             continue

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from solvers import motion as loop
 from solvers import settle
 from solvers.audit import Scales, audited, scales
-from solvers.errors import Cancelled, InvalidInput, NotOptimal
+from solvers.errors import InvalidInput, NotOptimal
 from solvers.follow import follow
 from solvers.fresh import combine, mean_diagonal, need_rows, refresh
 from solvers.interrupt import check, raise_what_stopped
@@ -64,7 +64,7 @@ def track(
     end: Losses,
     total: float,
     *,
-    cancelled: Callable[[], bool] | None = None,
+    tell: Callable[[float], None] | None = None,
     settings: Settings = DEFAULT,
 ) -> Track:
     """Move an optimal state along the straight line from the losses it has to ``end`` of ``slots``.
@@ -74,11 +74,11 @@ def track(
     end : losses (m,) of the examples ``slots`` (m,) at the end of the way, with as many kinks as they have now; entries
         that are infinite now or then stay as they are
     total : what the betas sum up to at the end
-    cancelled : asked every few thousand events
+    tell : told, every few thousand events, how much of the way is done, from 0 to 1; what it raises ends the work
 
     Raises
     ------
-    NotOptimal, NotPositiveSemidefinite, MemoryLimit, Cancelled : the state is then not to be used
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : the state is then not to be used
     """
     if (state.examples.n_kinks[slots] != end.n_kinks).any():
         raise InvalidInput("an example cannot gain or lose kinks along a path", field="end")
@@ -92,7 +92,7 @@ def track(
     w = walk_of(state, motion, units, settings)
     w.clock[loop.SUM_RATE] += total - state.total if state.intercept else 0.0
     start = state.examples.seg[: w.n].copy()
-    exit_, chunks, w = _walk(state, w, units, trace, cancelled)
+    exit_, chunks, w = _walk(state, w, units, trace, tell)
     tally(state, w, trace)
     raise_for(exit_)
     if exit_ == loop.EXHAUSTED or exit_ == loop.STALLED:
@@ -142,7 +142,7 @@ def _walk(
     w: loop.Walk,
     units: Scales,
     trace: Trace,
-    cancelled: Callable[[], bool] | None,
+    tell: Callable[[float], None] | None,
 ) -> tuple[int, list[Log], loop.Walk]:
     """Walk, fetch what the loop asks for, take its notes; returns the last exit, the notes, and the walk."""
     strength = DEFAULT.perturbation
@@ -163,8 +163,8 @@ def _walk(
             chunks.append(_fresh_log(state, w, chunks[-1]))
         elif exit_ == loop.STRIDE:
             w.counters[loop.STRIDE_END] += PORTION
-            if cancelled is not None and cancelled():
-                raise Cancelled("cancelled while following the path")
+            if tell is not None:
+                tell(1.0 - float(w.clock[loop.RHO]))
         elif exit_ == loop.STALLED and strength < 1e-4:
             trace.stalls += 1
             rng = np.random.default_rng(trace.stalls)

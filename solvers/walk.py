@@ -20,11 +20,13 @@ from solvers.motion import (
     DONE,
     EVENTS,
     EXHAUSTED,
+    IDLE_TURNS,
     LAST,
     SIDE,
     STALLED,
     STRIDE,
     STRIDE_END,
+    TURNS,
     WHO,
     ZERO_STEPS,
     Walk,
@@ -73,4 +75,6 @@ def take_turn(w: Walk) -> int:
             return STALLED
     if is_stopped(counters, CANCEL):
         return CANCELLED
-    return EXHAUSTED if counters[EVENTS] >= counters[BUDGET] else DONE
+    counters[TURNS] += 1
+    exhausted = counters[EVENTS] >= counters[BUDGET] or counters[TURNS] >= IDLE_TURNS * counters[BUDGET]
+    return EXHAUSTED if exhausted else DONE

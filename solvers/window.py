@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from solvers import incremental
 from solvers.certificate import Certificate, certify
 from solvers.conditions import LocalOptimality, local_optimality
-from solvers.errors import InvalidInput, NotOptimal, NotPositiveSemidefinite
+from solvers.definiteness import check_positive
+from solvers.errors import InvalidInput, NotOptimal
 from solvers.incremental import UndoneOnError
 from solvers.kernels import Kernel
 from solvers.losses import Losses, leaving
@@ -23,6 +24,7 @@ from solvers.predictor import Predictor
 from solvers.resume import resume
 from solvers.robust_losses import WITHIN, Sides
 from solvers.robustness import Terms
+from solvers.scaling import NOTHING
 from solvers.state import PathState
 from solvers.validation import Key, plain
 
@@ -59,6 +61,7 @@ class Window:
         self._y = np.empty(0)  # by slot
         self._weight = np.empty(0)
         self._side: Sides = np.empty(0, np.int8)  # of its walls; 0 unless the model is robust
+        self.room = NOTHING  #: a scale that is known to fit, and not smaller than that of the examples here
 
     @property
     def width(self) -> int | None:
@@ -122,6 +125,12 @@ class Window:
         return Partition(
             self.state, slots, terms.losses(y, self.weights), terms.walls(y), terms.theta, self._side[slots]
         )
+
+    def sizes(self) -> tuple[float, float]:
+        """Return the largest k(x, x) and the largest weight."""
+        slots = self.slots
+        diagonal = self.state.examples.diagonal[slots]
+        return float(diagonal.max(initial=0.0)), float(self._weight[slots].max(initial=0.0))
 
     def unused_keys(self, m: int) -> list[Key]:
         """Return ``m`` whole numbers that are nobody's key."""
@@ -263,13 +272,7 @@ class Window:
             return
         stay = np.setdiff1d(self.slots, leave)
         everyone = np.vstack([self.state.features(stay), X]) if stay.size else X
-        eigenvalues = np.linalg.eigvalsh(kernel.matrix(everyone, np.ascontiguousarray(everyone.T)))
-        if eigenvalues[0] < -1e-10 * max(1.0, float(np.abs(eigenvalues).max())):
-            raise NotPositiveSemidefinite(
-                f"the {kernel.name} kernel has the eigenvalue {eigenvalues[0]:.3g} on this window; "
-                "it must be positive semi-definite",
-                field="kernel",
-            )
+        check_positive(kernel, everyone, self.state.rows.limit)
 
     def flip_signs(self) -> None:
         """Exchange the two classes; the mirror image of an optimum is the optimum of the mirror image."""

@@ -142,5 +142,10 @@ def test_it_can_be_cancelled_and_does_not_take_other_losses(monkeypatch: pytest.
     state, slots = classifier(given, 1.0)._window.state, np.arange(given.y.size)
     with pytest.raises(InvalidInput, match="gain or lose kinks"):
         track(state, slots, losses.leaving(given.y.size), 0.0)
+
+    def cancel(done: float) -> None:
+        assert 0.0 < done < 1.0
+        raise Cancelled
+
     with pytest.raises(Cancelled):
-        track(state, slots, hinge(given, 100.0), 0.0, cancelled=lambda: True)
+        track(state, slots, hinge(given, 100.0), 0.0, tell=cancel)
