@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 
 from solvers import settle
 from solvers.assessment import leave_one_out
 from solvers.audit import scales
 from solvers.classification import LiveSVC
+from solvers.compile import cache_directory
 from solvers.incremental import hold_near
+from solvers.one_class import LiveOneClassSVM
 from solvers.passage import NOBODY, walk_of
 from solvers.regression import LiveSVR
 from solvers.state import empty_motion
 from solvers.step import frequencies
 
+log = logging.getLogger("solvers")
+NO_PLACE = (
+    "there is no place to keep machine code, so that it is made anew at every start, which takes minutes: "
+    "let NUMBA_CACHE_DIR name a directory that can be written to and stays"
+)
+
 
 def warm_up() -> None:
     """Run every compiled function once on tiny problems, so that none is compiled inside a user's first request."""
+    if cache_directory() is None:
+        log.warning(NO_PLACE)
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(24, 2)))  # a grid: ties, duplicates and dependent rows among it
     y = np.where(X[:, 0] + rng.normal(size=24) > 0, 1, -1)
@@ -29,7 +41,9 @@ def warm_up() -> None:
             leave_one_out(model)
     model.from_arrays(model.get_params(), model.to_arrays()).prepare()
     model.regularization_path(5.0, 20.0).best(X, y)
-    LiveSVR(gamma=0.5).fit(X, y.astype(float)).regularization_path(0.5, 2.0).best(X, y.astype(float))
+    for loss in ("epsilon_insensitive", "absolute", "pinball"):
+        LiveSVR(gamma=0.5, loss=loss).fit(X, y.astype(float)).regularization_path(0.5, 2.0).best(X, y.astype(float))
+    LiveOneClassSVM(gamma=0.5).fit(X).regularization_path(0.1, 0.5).best(X)
     for parameter in ("theta", "s"):
         path = model.outlier_path(parameter)
         path.best(X, y)
@@ -46,4 +60,5 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     frequencies(w, motion.work)
     settle.center(w)
     hold_near(state, NOBODY)
+    state.rows.room_beside(NOBODY)
     state.rows.update_columns(NOBODY, NOBODY, state.rows.values, NOBODY)

@@ -1,10 +1,15 @@
 """After ``warm_up`` nothing is left to compile: not in a first fill, not in a month in and out, not in an answer,
-not in an assessment, nor in a large window, nor for arrays that are read-only or otherwise laid out."""
+not in an assessment, nor in a large window, nor for arrays of any kind."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+
+import pytest
+
+import solvers
+from solvers import warm
 
 SCRIPT = """
 import gc
@@ -46,29 +51,24 @@ large.update(add=(X[:2600], y[:2600]))
 for first in (2600, 2650, 2700):
     large.update(add=(X[first : first + 50], y[first : first + 50]), remove=large.keys_[:50])
 
-
-def read_only(a):
-    a = a.copy()
-    a.flags.writeable = False
-    return a
-
-def unaligned(a):
-    return np.frombuffer(b"_" + a.tobytes(), a.dtype, offset=1).reshape(a.shape)
-
-for kind in (read_only, unaligned, np.asfortranarray):
-    rows, weights = kind(X[:60]), kind(np.ones(60))
-    model = solvers.IncrementalSVC(gamma=0.1).fit(rows, kind(y[:60]), sample_weight=weights)
-    model.update(add=(rows[:5], kind(y[:5])), remove=model.keys_[:5], sample_weight=weights[:5])
-    model.decision_function(rows)
-    kept = {name: kind(a) if isinstance(a, np.ndarray) and a.ndim else a for name, a in model.to_arrays().items()}
-    solvers.IncrementalSVC.from_arrays(model.get_params(), kept).update(remove=model.keys_[:5])
-    svr = solvers.IncrementalSVR(gamma=0.1).fit(rows, kind(X[:60, 0]), sample_weight=weights)
-    svr.update(relabel={svr.keys_[0]: 1.0})
 print("\\n".join(sorted(overloads() - before)))
 """
 
 
-def test_nothing_is_compiled_after_warm_up() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=240, check=False)
+@pytest.mark.parametrize("command", [["-c", SCRIPT], ["-m", "tests.everything"]], ids=["sizes", "everything"])
+def test_nothing_is_compiled_after_warm_up(command: list[str]) -> None:
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == ""
+
+
+def test_it_is_said_where_machine_code_is_not_kept(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solvers.warm_up()
+    assert not caplog.records
+    monkeypatch.setattr(warm, "cache_directory", lambda: None)
+    solvers.warm_up()
+    (said,) = caplog.records
+    assert (said.name, said.levelname) == ("solvers", "WARNING")
+    assert "NUMBA_CACHE_DIR" in said.getMessage()
