@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,19 @@ def test_k_fold_is_exact() -> None:
         trained = IncrementalSVC(C=3.0, gamma=0.5).fit(X[~out], y[~out])
         np.testing.assert_allclose(found.decisions[out], trained.decision_function(X[out]), atol=1e-9)
     assert k_fold(IncrementalSVC(C=3.0, gamma=0.5).fit(X, y), 5).decisions.shape == (60,)
+
+
+@pytest.mark.parametrize(("n", "k"), [(31, 4), (30, 4), (17, 5), (11, 10), (7, 7), (50, 3)])
+def test_folds_of_consecutive_examples_are_of_nearly_the_same_size(n: int, k: int) -> None:
+    """Also where their number does not divide that of the examples."""
+    X, y = data(n)
+    found = k_fold(IncrementalSVC(C=3.0, gamma=0.5).fit(X, y), k).decisions
+    ends = [-(-n * fold // k) for fold in range(k + 1)]
+    assert set(np.diff(ends)) <= {n // k, n // k + 1}
+    for start, end in pairwise(ends):
+        out = np.arange(start, end)
+        trained = IncrementalSVC(C=3.0, gamma=0.5).fit(np.delete(X, out, 0), np.delete(y, out))
+        np.testing.assert_allclose(found[out], trained.decision_function(X[out]), rtol=0, atol=1e-8)
 
 
 def test_progress_is_told_and_can_cancel() -> None:

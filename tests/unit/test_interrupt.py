@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, TimeLimit, k_fold, leave_one_out, time_limit
+from solvers import (
+    IncrementalOneClassSVM,
+    IncrementalSVC,
+    IncrementalSVR,
+    TimeLimit,
+    interrupt,
+    k_fold,
+    kernels,
+    leave_one_out,
+    state,
+    time_limit,
+)
 from solvers.cores import threads as cores
 from solvers.cores import together
 from solvers.errors import InvalidInput
@@ -83,8 +94,6 @@ UPDATES: dict[str, tuple[Callable[[], Model], Update]] = {
     ),
 }
 
-FIT_OF_A_MODEL = ("first",)
-
 
 @contextmanager
 def looked_at(looks: Looks) -> Iterator[Looks]:
@@ -119,6 +128,60 @@ def test_an_update_that_is_ended_at_any_look_changes_nothing(name: str) -> None:
     assert k > 5
     assert looks.within_compiled_code > 0
     assert model.certificate().relative_gap < 1e-9
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let work be little when it is very little, so that it is done in parts as that of a large window is."""
+    monkeypatch.setattr(interrupt, "AT_ONCE", 2000)
+    monkeypatch.setattr(kernels, "AT_ONCE", 2000)
+    monkeypatch.setattr(state, "LITTLE", 20)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("name", UPDATES)
+def test_so_does_one_that_is_ended_between_two_parts_of_its_work(name: str) -> None:
+    make, update = UPDATES[name]
+    model = make()
+    before, k, ended = arrays(model), 1, True
+    vacant = vacancies(model)
+    while ended:
+        ended = False
+        with looked_at(Looks(end_at=k)):
+            try:
+                update(model)
+            except Stop:
+                ended = True
+        if ended and before is not None:
+            assert_same_arrays(before, model.to_arrays())
+            assert vacancies(model) == vacant
+        k += 1 + k // 8
+    assert k > 5
+    assert model.certificate().relative_gap < 1e-9
+
+
+def vacancies(model: Model) -> int:
+    """How many numbers of a given kernel matrix nobody has, of those that there are; they may become more."""
+    gram = model._window.state.kernel.gram if hasattr(model, "_window") else None
+    return 0 if gram is None else len(gram.values) - len(gram.vacant)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid"])
+def test_kernel_values_are_the_same_in_parts(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    rows, columns = rng.normal(size=(7, 5)), rng.normal(size=(5, 1700))
+    k = kernels.Kernel(kernel, gamma=0.3, coef0=1.0)
+    whole = k.matrix(rows, columns, 1650)
+    monkeypatch.setattr(kernels, "AT_ONCE", 20_000)
+    with looked_at(Looks()) as looks:
+        np.testing.assert_array_equal(k.matrix(rows, columns, 1650), whole)
+    assert looks.count > 8
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("name", UPDATES)
+def test_values_do_not_depend_on_interrupts_between_parts(name: str) -> None:
+    test_a_handler_that_returns_leaves_no_trace(name)
 
 
 @pytest.mark.parametrize("name", UPDATES)
