@@ -114,8 +114,9 @@ class Turns:
 
     def close(self) -> None:
         """End every solve that runs, waits or comes."""
-        self._closed = True
         with self._lock:
+            self._closed = True
+            self._wake.set()
             for solve in [*self._running, *self._waiting]:
                 solve.end(CutOff("the service stopped while it solved this; nothing was changed"))
 
@@ -123,9 +124,9 @@ class Turns:
 
     def _take(self, solve: Solve) -> None:
         """Wait for a place; raises NotSolved."""
-        self.check_open()
         solve.check()
         with self._lock:
+            self.check_open()
             self._start_ticking()
             solve._came = time.monotonic()
             self._waiting.append(solve)
@@ -180,8 +181,8 @@ class Turns:
     # In the ticker's thread.
 
     def _tick(self) -> None:
-        idle_since = time.monotonic()
-        while True:
+        idle_since, is_over = time.monotonic(), False
+        while not is_over:
             self._wake.wait()
             time.sleep(TICK_SECONDS)
             with self._lock:
@@ -189,6 +190,8 @@ class Turns:
                 now = time.monotonic()
                 if self._running or self._waiting:
                     idle_since = now
+                elif self._closed:
+                    is_over = True
                 elif now - idle_since > LINGER_SECONDS:
                     self._wake.clear()
 

@@ -129,6 +129,10 @@ def test_a_closed_service_ends_what_is_there_and_begins_nothing(threads: ThreadP
         ended(future, CutOff)
     with pytest.raises(CutOff), turns.turn(Solve()):
         pass
+    ticker = turns._ticker
+    assert ticker is not None
+    ticker.join(timeout=20)
+    assert not ticker.is_alive()
 
 
 def test_a_place_is_given_back_when_a_solve_fails(threads: ThreadPoolExecutor) -> None:
