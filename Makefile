@@ -71,7 +71,7 @@ demo: $(VENV)/.compiled
 serve: $(VENV)/.compiled
 	@$(PY) -m service
 
-test: $(VENV)/.installed-test
+test: $(VENV)/.installed-test $(VENV)/.compiled
 	@$(PY) -m pytest $(ARGS)
 
 KILLS ?= 1000
