@@ -167,6 +167,7 @@ class Service:
         gc.enable()
         self.health.restored()
         self.registry.prepare()
+        self.registry.restore_rest()
 
     async def watch_store(self) -> None:
         """Keep telling the store that this service is alive, and asking where it stands."""

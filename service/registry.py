@@ -144,7 +144,7 @@ class Registry:
     def restore(self) -> None:
         """Bring back every stored model, several at a time; one that cannot be is kept as failed.
 
-        Nobody is served yet, so all cores are used. Those that take long to solve again go on while others are served.
+        Nobody is served yet, so all cores are used. Those that take long to solve again wait for :meth:`restore_rest`.
         """
         with self._around.source.health.store_call("load"):
             stored = self._around.source.store.models()
@@ -153,10 +153,9 @@ class Registry:
         with threads(share), ThreadPoolExecutor(at_once, "restore") as pool:
             for model in pool.map(self._restore, stored):
                 self._models[model.id] = model
-        self._restore_alone()
 
-    def _restore_alone(self) -> None:
-        """Go on with those that took too long."""
+    def restore_rest(self) -> None:
+        """Go on with those that took too long, while others are served; returns at once."""
         for model in self.all():
             if isinstance(model, FailedModel) and model.patience is not None:
                 self._alone.submit(self._restore_one, model)

@@ -177,6 +177,7 @@ def test_an_unanswered_update_is_set_aside_once_and_others_do_not_wait(
     killed_in_the_middle(store, hard, request_key)
     registry = registry_of(store, solve_seconds=0.1)
     registry.restore()
+    registry.restore_rest()
     assert registry.get("other").published.version == 1
     with pytest.raises(Restoring):
         registry.get("m")
@@ -208,6 +209,7 @@ def test_an_answered_update_is_never_set_aside(
     hard.seconds = 1.5
     registry = registry_of(store, solve_seconds=0.1)
     registry.restore()
+    registry.restore_rest()
     with pytest.raises(Restoring):
         registry.get("m")
     back = until_live(registry, "m")
@@ -240,6 +242,7 @@ def test_a_model_can_be_deleted_while_it_is_restored(
     killed_in_the_middle(store, hard)
     registry = registry_of(store, solve_seconds=1000)
     registry.restore()
+    registry.restore_rest()
     assert isinstance(registry.find("m"), FailedModel)
     registry.delete("m").result(timeout=20)
     registry.forget("m")
@@ -254,6 +257,7 @@ def test_a_stop_does_not_wait_for_what_is_restored(
     killed_in_the_middle(store, hard)
     registry = registry_of(store, solve_seconds=1000)
     registry.restore()
+    registry.restore_rest()
     registry.stop()
     assert [record.aborted for record in store.log("m", 0)] == [False, False]  # it is tried again
     with pytest.raises((Restoring, ModelUnavailable)):
