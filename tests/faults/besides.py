@@ -148,7 +148,7 @@ def delete_busy(service: ServiceProcess) -> tuple[float, float, float]:
         began = time.monotonic()
         deletions = [pool.submit(http.delete, "/models/busy") for _ in range(2)]
         time.sleep(0.2)
-        listed = repeat(Calls("list"), lambda: http.get("/models"), 0.0, 0.0).quantile(1.0)
+        listed = repeat(Calls("list"), lambda: http.get("/models"), 0.02, 0.1).quantile(1.0)
         statuses = []
         for deletion in deletions:
             with suppress(httpx.HTTPError):
