@@ -89,7 +89,9 @@ def test_others_go_on_beside_a_hard_update_which_ends_when_it_is_told_to(tmp_pat
         service.kill()
         assert isinstance(hard.exception(), httpx.TransportError)
 
-    with ServiceProcess(tmp_path, solve_seconds=600) as service, service.http() as http:
+    again = ServiceProcess(tmp_path, solve_seconds=600)
+    again.waits_for_models = False
+    with again as service, service.http() as http:
         assert http.post("/models/other/predict", json={"X": add(0)["add"]["X"]}).json()["version"] == 20
         assert http.post("/models/other/update", json=add(20)).json()["version"] == 21
         assert http.get("/models/hard").json()["state"] == "restoring"

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +38,7 @@ class ServiceProcess:
         self.prepare = prepare
         self.settings = settings
         self.module = "service"
+        self.waits_for_models = True
         self.said = ""
         self.url = ""
         self.errors = ""
@@ -61,7 +63,17 @@ class ServiceProcess:
         if found is None:
             raise RuntimeError(f"the service ended with status {self.wait()}: {self.errors}")
         self.said, self.url = line.strip(), found[1]
+        if self.waits_for_models:
+            self._wait_for_models()
         return self
+
+    def _wait_for_models(self) -> None:
+        """Return when no model is still being restored, as one may be on a slow machine."""
+        end = time.monotonic() + START_SECONDS
+        with self.http() as http:
+            while "still being restored" in http.get("/health/ready").text:
+                assert time.monotonic() < end
+                time.sleep(0.02)
 
     def launch(self) -> None:
         """Start without waiting."""
