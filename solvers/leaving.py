@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.audit import Scales
-from solvers.interrupt import check, raise_what_stopped, watch
+from solvers.interrupt import COPY, check, parts, raise_what_stopped, watch
 from solvers.panels import factor_block
 from solvers.pivots import MOST_CHANGED, Leaving, add_changed, judge_all, walk_all
 from solvers.state import Examples, PathState
@@ -88,7 +88,10 @@ def _tableau(state: PathState) -> Tableau | None:
     free, n = state.free_slots(), state.n_slots
     if free.size < 2:
         return None
-    rows = state.rows.values[state.rows.row_of[free], :n]
+    check()
+    rows = np.empty((free.size, n))
+    for part in parts(free.size, COPY * n):
+        rows[part] = state.rows.values[state.rows.row_of[free[part]], :n]
     kappa = state.kappa if state.intercept else 0.0
     P = _inverse(rows[:, free] + kappa)
     if P is None:

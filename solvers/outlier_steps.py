@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from solvers import motion as loop
 from solvers import outlier_tracks as tracks
 from solvers.errors import NotOptimal
-from solvers.interrupt import check
+from solvers.interrupt import COPY, parts
 from solvers.losses import Losses
 from solvers.outlier_legs import ConstantLeg, Leg, LinearLeg, Solution
 from solvers.outlier_sides import THETA, Split
@@ -219,7 +219,8 @@ def _doubled(arrays: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
     """Return copies with twice as many rows; what the new ones hold is not defined."""
     out = []
     for a in arrays:
-        check()
-        out.append(np.empty((2 * len(a), *a.shape[1:]), a.dtype))
-        out[-1][: len(a)] = a
+        larger = np.empty((2 * len(a), *a.shape[1:]), a.dtype)
+        for part in parts(len(a), COPY * (a.size // len(a))):
+            larger[: len(a)][part] = a[part]
+        out.append(larger)
     return out

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from solvers.aligned import aligned
 from solvers.compile import compiled
 from solvers.errors import MemoryLimit
+from solvers.interrupt import COPY, parts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -47,7 +48,7 @@ class RowCache:
             latest = np.argsort(-other.used[rows], kind="stable")[: self.max_rows]
             held, rows = held[latest], rows[latest]
         self._make_places()
-        _gather(other.values, rows, slots, self.values)
+        self._fill(other.values, rows, slots)
         self.row_of[held] = np.arange(held.size)
         self.slot_of[: held.size] = held
 
@@ -58,7 +59,7 @@ class RowCache:
         self._make_places()
         keep = np.flatnonzero(slot_of >= 0)
         keep = keep[np.argsort(-used[keep], kind="stable")][: self.max_rows]
-        _gather(old, keep, np.arange(min(slots, old.shape[1])), self.values)
+        self._fill(old, keep, np.arange(min(slots, old.shape[1])))
         self.row_of[slot_of[keep]] = np.arange(keep.size)
         self.slot_of[: keep.size] = slot_of[keep]
         self.used[: keep.size] = used[keep]
@@ -68,6 +69,11 @@ class RowCache:
         self.values = aligned(count, self.row_of.size)
         self.slot_of = np.full(count, -1, np.int64)
         self.used = np.zeros(count, np.int64)
+
+    def _fill(self, values: Floats, rows: Ints, slots: Ints) -> None:
+        """Copy columns ``slots`` of so many rows of others; nobody holds them yet."""
+        for part in parts(rows.size, COPY * slots.size):
+            _gather(values, rows[part], slots, self.values[part])
 
     def missing(self, slots: Ints) -> Ints:
         """Return those of ``slots`` that have no row here, and mark the others as used."""
