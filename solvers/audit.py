@@ -144,8 +144,9 @@ def _gap_at_worst(state: PathState, rounding: float) -> float:
     e, n = state.examples, state.n_slots
     losses, beta = Losses(e.kinks[:n], e.levels[:n], e.n_kinks[:n]), e.beta[:n]
     kink, has_kink = nearest_kink(losses, beta)
-    least = values(losses, kink) - beta * kink
-    low, high = (values(losses, f) + beta * f - least for f in (e.f[:n] - rounding, e.f[:n] + rounding))
+    with np.errstate(over="ignore", invalid="ignore"):  # what is no number is no gap that would do
+        least = values(losses, kink) - beta * kink
+        low, high = (values(losses, f) + beta * f - least for f in (e.f[:n] - rounding, e.f[:n] + rounding))
     return float(np.where(has_kink, np.maximum(np.maximum(low, high), 0.0), 0.0).sum())
 
 
