@@ -30,6 +30,7 @@ REPEATABLE: dict[str, Call] = {
     "predict": lambda client: client.predict("m", ROWS),
     "certificate": lambda client: client.certificate("m"),
     "checkpoint": lambda client: client.checkpoint("m"),
+    "write_back": lambda client: client.write_back("m"),
     "versions": lambda client: client.versions("m"),
     "restore": lambda client: client.restore("m", 1),
     "apply": lambda client: client.apply("j", C=1.0),

@@ -170,7 +170,7 @@ def test_what_double_precision_cannot_hold_is_refused_before_it_is_logged(store:
     assert (refused.value.field, refused.value.row) == ("X", 0)
     assert list(store.log("m", 0)) == []
     live.update(batch(0), None).result()
-    with pytest.raises(InvalidInput, match="smaller weights"):
+    with pytest.raises(InvalidInput, match="double precision"):
         live.update(Update(edits=Edits(reweight={0: 1e100, 1: 1e100}, C=1e100)), None).result()
     assert [record.sequence for record in store.log("m", 0)] == [1]
     live.stop()

@@ -274,8 +274,7 @@ def test_what_fails_is_counted_as_that(store: FailingStore, monkeypatch: pytest.
         **errors("append"),
     }
     store.failing = ""
-    assert after(metrics, live.checkpoint) is not None
-    live.certificate().result()
+    live.update(batch(3), None).result()  # which says that it is there again
     store.failing = "save_snapshot"
     assert after(metrics, lambda: live.checkpoint().result(), StoreUnavailable) == {
         "livesvm_snapshots_total{outcome=failed}": 1.0,
@@ -283,7 +282,7 @@ def test_what_fails_is_counted_as_that(store: FailingStore, monkeypatch: pytest.
         **errors("snapshot"),
     }
     store.failing = ""
-    live.certificate().result()
+    live.update(batch(4), None).result()
     with monkeypatch.context() as patched:
         patched.setattr(ModelState, "apply", lambda state, command: 1 // 0)
         seen = after(metrics, lambda: live.update(batch(1), None).result(), ZeroDivisionError)
