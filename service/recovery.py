@@ -95,6 +95,7 @@ class _Recovery:
     snapshot: SnapshotInfo | None = None
     snapshot_version: int = 0
     solution: Solution | None = field(default=None, repr=False)
+    may_be_answered: bool = False  #: a solution, which may turn out not to be usable, says that the newest was solved
 
     def run(self) -> Recovered:
         """The model."""
@@ -108,6 +109,8 @@ class _Recovery:
                 if state.sequence < self.newest:
                     state.prepare()
             turns, patience = self.means.turns, self.means.patience
+            if self.may_be_answered:
+                patience = patience.without_end()
             replay = Replay(self.source, self.lease, state, self.newest, turns, patience, self.alone)
             began = time.perf_counter()
             for record in self._records(state.sequence):
@@ -179,7 +182,9 @@ class _Recovery:
             found = self.source.store.solution(self.lease.model)
         except StoreDamaged as error:
             log.warning("%s; updates are solved again", error)
+            self.may_be_answered = True
             return None
+        self.may_be_answered = found is not None and found.sequence >= self.newest
         return None if found is None or found.sequence > self.newest else found
 
 

@@ -181,7 +181,9 @@ class Registry:
         while True:
             try:
                 return self._opened(waiting.id, waiting.spec, waiting.lease, waiting.patience)
-            except StoreUnavailable:
+            except StoreUnavailable as error:
+                if waiting.patience.whole.objection() is not None:  # it is not wanted any more
+                    return FailedModel(waiting.id, waiting.spec, waiting.lease, str(error))
                 time.sleep(RETRY_SECONDS)
 
     def prepare(self) -> None:

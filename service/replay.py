@@ -63,6 +63,10 @@ class Patience:
         seconds = max(seconds, LEAST_SECONDS)
         return cls(Solve(), Solve(seconds), Solve(seconds), True)
 
+    def without_end(self) -> Patience:
+        """The same where the newest update may have been answered: it takes as long as all the others may."""
+        return Patience(self.whole, self.whole, self.whole, False)
+
     def end(self, error: NotSolved) -> None:
         """Have the replay end soon, with this error."""
         for solve in (self.whole, self.together, self.newest):

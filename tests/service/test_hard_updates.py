@@ -22,7 +22,7 @@ from service.registry import FailedModel, Registry
 from service.schemas import ModelSpec
 from service.settings import Settings
 from service.store import codec
-from service.store.base import Store, StoreUnavailable
+from service.store.base import Store, StoreDamaged, StoreUnavailable
 from service.turns import Solve, Turns
 from solvers import warm_up
 from solvers.interrupt import check
@@ -212,6 +212,28 @@ def test_an_answered_update_is_never_set_aside(
     registry.restore_rest()
     with pytest.raises(Restoring):
         registry.get("m")
+    back = until_live(registry, "m")
+    assert (back.published.version, back.recovered.set_aside) == (2, 0)
+    registry.stop()
+
+
+def test_an_update_whose_solution_is_damaged_is_not_set_aside(
+    store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.replay.LEAST_SECONDS", 0.1)
+    monkeypatch.setattr("service.registry.RESTORE_SECONDS", 0.1)
+    live = alive(store, store.create("m", SPEC), solution_seconds=1e-9)
+    live.update(batch(0), None).result()
+    live.update(batch(1, 9), None).result()
+
+    def damaged(model: str) -> None:
+        raise StoreDamaged("the solution does not match its checksum")
+
+    monkeypatch.setattr(store, "solution", damaged)
+    hard.seconds = 1.5
+    registry = registry_of(store, solve_seconds=0.1)
+    registry.restore()
+    registry.restore_rest()
     back = until_live(registry, "m")
     assert (back.published.version, back.recovered.set_aside) == (2, 0)
     registry.stop()
