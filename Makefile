@@ -58,7 +58,7 @@ $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml
 	@touch $(VENV)/.installed $(VENV)/.installed-test $@
 
 # The solvers are compiled once, here, rather than while someone waits for the service; again when they change.
-$(VENV)/.compiled: $(VENV)/.installed $(wildcard solvers/*.py)
+$(VENV)/.compiled: $(VENV)/.installed $(shell find solvers -name "*.py")
 	@echo "compiling the solvers"
 	@$(PY) -c "import solvers; solvers.warm_up()"
 	@touch $@

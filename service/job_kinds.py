@@ -10,8 +10,8 @@ from service import outlier_jobs, path_jobs
 from service.commands import Update
 from service.model import ModelCopy
 from service.plots import Extension
-from solvers.assessment import k_fold, leave_one_out
-from solvers.progress import Progress
+from solvers.analyses.leave_one_out.assessment import k_fold, leave_one_out
+from solvers.runtime.progress import Progress
 
 Document = dict[str, Any]
 

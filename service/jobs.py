@@ -39,7 +39,7 @@ from service.plots import Extension
 from service.schemas import Examples
 from service.store.base import StoreError
 from solvers.errors import Cancelled
-from solvers.interrupt import Interrupt, interruptible
+from solvers.runtime.interrupt import Interrupt, interruptible
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from service.store.base import StoreDamaged
 from service.tasks import new_estimator, restored_estimator
 from service.window import Window
 from solvers.errors import MemoryLimit, SolverError
-from solvers.live_estimator import LiveEstimator
-from solvers.robustness import Robustness
+from solvers.models.base import LiveEstimator
+from solvers.robust.settings import Robustness
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from service.plots import Curve, Extension
 from service.published import Published
 from service.schemas import Examples, ModelSpec, OutlierPathRequest
 from service.tasks import new_estimator, task_of
+from solvers.analyses.outlier.path import outlier_path
+from solvers.analyses.outlier.result import OutlierPath
 from solvers.errors import InvalidInput
-from solvers.outlier import outlier_path
-from solvers.outlier_path import OutlierPath
-from solvers.progress import Progress
+from solvers.runtime.progress import Progress
 
 Document = dict[str, Any]
 

@@ -37,8 +37,8 @@ from service.store.sqlite import DATABASE, SqliteStore
 from service.streams import Streams
 from service.turns import Turns
 from solvers import warm_up
-from solvers.cores import wait_for_rest
-from solvers.kernels import Kernel
+from solvers.kernels.kernel import Kernel
+from solvers.runtime.threads import wait_for_rest
 
 JOBS = "jobs"
 """Below the data directory."""

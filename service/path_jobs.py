@@ -15,11 +15,11 @@ from service.plots import Curve, Extension
 from service.published import Published
 from service.schemas import Examples, ModelSpec, PathRequest
 from service.tasks import check_signs, new_estimator, task_of
+from solvers.analyses.regularization.error_curve import ErrorCurve
+from solvers.analyses.regularization.path import RegularizationPath
 from solvers.errors import InvalidInput
-from solvers.live_estimator import LiveEstimator
-from solvers.path_errors import ErrorCurve
-from solvers.progress import Progress
-from solvers.regularization import RegularizationPath
+from solvers.models.base import LiveEstimator
+from solvers.runtime.progress import Progress
 
 Document = dict[str, Any]
 

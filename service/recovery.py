@@ -18,8 +18,8 @@ from service.store import codec
 from service.store.base import Lease, LogRecord, SnapshotInfo, Solution, StoreDamaged, StoreError, StoreTooNew
 from service.turns import Turns
 from service.versions import decode_entry
-from solvers.cores import at_work
 from solvers.errors import MemoryLimit
+from solvers.runtime.threads import at_work
 
 log = logging.getLogger(__name__)
 

@@ -31,8 +31,8 @@ from service.store import codec
 from service.store.base import Lease, LeaseHeld, ModelExists, ModelGone, StoredModel, StoreError, StoreUnavailable
 from service.turns import Solve
 from service.writeback import encoded
-from solvers.cores import threads
 from solvers.errors import InvalidInput
+from solvers.runtime.threads import threads
 
 RESTORE_SECONDS = 1.0
 """Time of solving that models may take, together, to come back before the others are served; then they go on alone."""

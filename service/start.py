@@ -15,7 +15,7 @@ from service.machine import give_back_large_blocks
 from service.parts import Service
 from service.settings import Settings
 from service.store.base import StoreError
-from solvers.cores import wait_for_rest
+from solvers.runtime.threads import wait_for_rest
 
 SWITCH_SECONDS = 0.0001
 """How long one thread may hold the interpreter while others wait; the default of 5 ms shows in predictions."""

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from service.arrays import Matrix, Vector
 from service.commands import Update
 from service.schemas import LOSS_PARAMETERS, TASK_PARAMETERS, ModelSpec
-from solvers.classification import LiveSVC
 from solvers.errors import InvalidInput
-from solvers.live_estimator import LiveEstimator
-from solvers.one_class import LiveOneClassSVM
-from solvers.predictor import Predictor
-from solvers.regression import LiveSVR
+from solvers.estimators.classification import LiveSVC
+from solvers.estimators.one_class import LiveOneClassSVM
+from solvers.estimators.regression import LiveSVR
+from solvers.models.base import LiveEstimator
+from solvers.models.predictor import Predictor
 
 
 @dataclass(frozen=True)

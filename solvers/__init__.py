@@ -3,19 +3,19 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from solvers.assessment import Assessment, k_fold, leave_one_out
+from solvers.analyses.leave_one_out.assessment import Assessment, k_fold, leave_one_out
+from solvers.analyses.one_at_a_time import update_singly
+from solvers.analyses.regularization.error_curve import Best, ErrorCurve
+from solvers.analyses.regularization.path import RegularizationPath
 from solvers.certificate import Certificate
 from solvers.errors import TimeLimit
-from solvers.interrupt import time_limit
-from solvers.path_errors import Best, ErrorCurve
-from solvers.predictor import Predictor
-from solvers.regularization import RegularizationPath
-from solvers.reports import UpdateReport
-from solvers.single import update_singly
-from solvers.warm import warm_up
+from solvers.models.predictor import Predictor
+from solvers.models.report import UpdateReport
+from solvers.runtime.interrupt import time_limit
+from solvers.warm_up import warm_up
 
 if TYPE_CHECKING:
-    from solvers.scikit import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+    from solvers.estimators.scikit import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 
 __all__ = [
     "Assessment",
@@ -43,6 +43,6 @@ def __getattr__(name: str) -> Any:
     """Import scikit-learn with the first of its estimators: a service that has none starts in half the time."""
     if name not in _WITH_SCIKIT_LEARN:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module("solvers.scikit"), name)
+    found = getattr(import_module("solvers.estimators.scikit"), name)
     globals()[name] = found
     return found

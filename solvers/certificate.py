@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import losses as tables
-from solvers.losses import Losses
+from solvers.problem import piecewise_linear
+from solvers.problem.piecewise_linear import Losses
 
 Floats = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
@@ -62,9 +62,9 @@ def certify(
     top = levels[:, 0]
     bottom = levels[np.arange(n), n_kinks]
     inside = np.clip(beta, bottom, top)
-    kink, has_kink = tables.nearest_kink(losses, inside)
-    value = tables.values(losses, f)
-    slack = np.where(has_kink, value - tables.values(losses, kink) + inside * (f - kink), 0.0)
+    kink, has_kink = piecewise_linear.nearest_kink(losses, inside)
+    value = piecewise_linear.values(losses, f)
+    slack = np.where(has_kink, value - piecewise_linear.values(losses, kink) + inside * (f - kink), 0.0)
     off_sum = float(beta.sum()) - total if intercept else 0.0
     off_box = np.abs(beta - inside)
     gap = float(np.maximum(slack, 0.0).sum() + np.abs(off_box * f).sum()) + abs(b * off_sum)

@@ -15,7 +15,7 @@ from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
 import solvers
-from solvers.robust_losses import Parameter
+from solvers.robust.ramp_losses import Parameter
 
 Array = NDArray[Any]
 Kind = Callable[[Array], Array]

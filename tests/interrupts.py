@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from solvers.errors import SolverError
-from solvers.interrupt import Interrupt
+from solvers.runtime.interrupt import Interrupt
 
 
 class Stop(SolverError):

@@ -17,7 +17,7 @@ import numpy as np
 
 from solvers import IncrementalSVC, leave_one_out, warm_up
 from solvers.errors import SolverError
-from solvers.interrupt import Interrupt, interruptible
+from solvers.runtime.interrupt import Interrupt, interruptible
 
 SECONDS = 30.0  # after which a solve is ended
 EVERY = 0.02

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from solvers import IncrementalSVC, IncrementalSVR
-from solvers.cccp import Candidates, cccp
-from solvers.outlier_path import OutlierPath
-from solvers.robust_losses import Parameter
+from solvers.analyses.outlier.cccp import Candidates, cccp
+from solvers.analyses.outlier.result import OutlierPath
+from solvers.robust.ramp_losses import Parameter
 from tests.benchmarks.sets import DATA, available, read
 from tests.benchmarks.tables import machine, seconds
 from tests.oracle import Matrix, Vector

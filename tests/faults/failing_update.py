@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from service.cli import main
-from solvers.live_estimator import LiveEstimator
+from solvers.models.base import LiveEstimator
 
 _update = LiveEstimator.update
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from service.cli import main
-from solvers.live_estimator import LiveEstimator
+from solvers.models.base import LiveEstimator
 
 _update = LiveEstimator.update
 

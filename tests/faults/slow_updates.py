@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 from service.cli import main
-from solvers.interrupt import check
-from solvers.live_estimator import LiveEstimator
+from solvers.models.base import LiveEstimator
+from solvers.runtime.interrupt import check
 
 MOST_SECONDS = 0.04
 _update = LiveEstimator.update

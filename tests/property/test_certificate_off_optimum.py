@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers import losses as tables
 from solvers.certificate import Certificate, certify
+from solvers.problem import piecewise_linear
 from tests import oracle
 from tests.oracle import Vector, Wide
 
@@ -25,7 +25,7 @@ KINDS = ("hinge", "tube", "absolute", "pinball", "one class")
 class Point:
     """Losses, as the solver has them and as the oracle does, and a place anywhere."""
 
-    ours: tables.Losses
+    ours: piecewise_linear.Losses
     theirs: oracle.Losses
     beta: Vector
     f: Vector
@@ -45,18 +45,18 @@ class Point:
         return np.clip(self.beta, self.theirs.lower, self.theirs.upper)
 
 
-def losses_of(kind: str, y: Vector, C: float, weight: Vector) -> tuple[tables.Losses, oracle.Losses]:
+def losses_of(kind: str, y: Vector, C: float, weight: Vector) -> tuple[piecewise_linear.Losses, oracle.Losses]:
     """Both tables of the losses of a kind, for labels or targets ``y``."""
     if kind == "hinge":
         labels = np.where(y > 0, 1.0, -1.0)
-        return tables.hinge(labels, C * weight), oracle.hinge(labels, C, weight)
+        return piecewise_linear.hinge(labels, C * weight), oracle.hinge(labels, C, weight)
     if kind == "tube":
-        return tables.epsilon_insensitive(y, 0.3, C * weight), oracle.epsilon_insensitive(y, C, 0.3, weight)
+        return piecewise_linear.epsilon_insensitive(y, 0.3, C * weight), oracle.epsilon_insensitive(y, C, 0.3, weight)
     if kind == "absolute":
-        return tables.epsilon_insensitive(y, 0.0, C * weight), oracle.absolute(y, C, weight)
+        return piecewise_linear.epsilon_insensitive(y, 0.0, C * weight), oracle.absolute(y, C, weight)
     if kind == "pinball":
-        return tables.pinball(y, 0.2, C * weight), oracle.pinball(y, C, 0.2, weight)
-    return tables.one_class(weight), oracle.one_class(weight, 0.5)
+        return piecewise_linear.pinball(y, 0.2, C * weight), oracle.pinball(y, C, 0.2, weight)
+    return piecewise_linear.one_class(weight), oracle.one_class(weight, 0.5)
 
 
 @st.composite

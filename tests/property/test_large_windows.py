@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, incremental, passage
-from solvers.live_estimator import LiveEstimator
-from solvers.motion import WHO, Walk
-from solvers.state import PathState
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from solvers.active_set.workspace import WHO, Walk
+from solvers.homotopy import batch_update
+from solvers.homotopy import run as passage
+from solvers.models.base import LiveEstimator
+from solvers.problem.state import PathState
 from tests.judge import judge
 from tests.problems import FAMILIES, problem
 from tests.property.test_optimality import allowed, follow
@@ -29,8 +31,8 @@ def check_cached_rows(model: LiveEstimator) -> None:
 def test_small_windows_that_are_treated_as_large_end_at_an_optimum(
     family: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(incremental, "LARGE", 0)
-    monkeypatch.setattr(incremental, "MANY", 1.0)
+    monkeypatch.setattr(batch_update, "LARGE", 0)
+    monkeypatch.setattr(batch_update, "MANY", 1.0)
     drawn = problem(seed, family)
     for model, _, window in follow(drawn):
         found = judge(model, drawn, window)

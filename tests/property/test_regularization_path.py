@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
-from solvers.regularization import RegularizationPath
+from solvers.analyses.regularization.path import RegularizationPath
 from tests import oracle
 from tests.oracle import Losses, Vector, gap, solve
 from tests.problems import FAMILIES, Problem, problem

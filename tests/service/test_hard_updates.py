@@ -25,7 +25,7 @@ from service.store import codec
 from service.store.base import Store, StoreDamaged, StoreUnavailable
 from service.turns import Solve, Turns
 from solvers import warm_up
-from solvers.interrupt import check
+from solvers.runtime.interrupt import check
 from tests.service.test_live import FailingStore, alive, batch, check_restored, decisions, failing_together
 
 SPEC = codec.encode({"spec": ModelSpec(id="m", C=10.0).model_dump_json()})

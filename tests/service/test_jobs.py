@@ -25,7 +25,7 @@ from service.model import ModelCopy, ModelState
 from service.store.base import StoreUnavailable
 from service.store.sqlite import SqliteStore
 from solvers.errors import Cancelled, NotOptimal
-from solvers.progress import Progress
+from solvers.runtime.progress import Progress
 from tests.service.test_live import alive, batch
 
 SECONDS = 30.0

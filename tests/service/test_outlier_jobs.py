@@ -14,7 +14,7 @@ from service.commands import Command, Edits, Robust, Update
 from service.outlier_jobs import make_robust
 from solvers import IncrementalSVC, IncrementalSVR
 from solvers.errors import InvalidInput
-from solvers.robustness import Robustness
+from solvers.robust.settings import Robustness
 from tests.oracle import Kernel
 from tests.robust import judge_labels
 from tests.service.conftest import Make

@@ -19,7 +19,7 @@ from service.schemas import ModelSpec
 from service.store.base import Idempotency, StoreDamaged
 from service.store.sqlite import SqliteStore
 from solvers.errors import NotOptimal
-from solvers.live_estimator import LiveEstimator
+from solvers.models.base import LiveEstimator
 from tests.service.test_live import alive, batch, decisions
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})

@@ -21,7 +21,7 @@ from service.store import codec
 from service.store.base import Solution, StoreDamaged, StoreUnavailable
 from service.store.sqlite import SqliteStore
 from solvers.errors import SolverError
-from solvers.live_estimator import LiveEstimator
+from solvers.models.base import LiveEstimator
 from tests.service.test_live import FailingStore, alive, batch, decisions
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})

@@ -12,7 +12,7 @@ import pytest
 
 from service.client import Client
 from solvers import IncrementalOneClassSVM, IncrementalSVR
-from solvers.live_estimator import LiveEstimator
+from solvers.models.base import LiveEstimator
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 

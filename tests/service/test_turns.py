@@ -11,7 +11,7 @@ import pytest
 
 from service.errors import CutOff, NotSolved, OutOfTime, TurnMissed, Withdrawn
 from service.turns import Solve, Turns
-from solvers.interrupt import check
+from solvers.runtime.interrupt import check
 
 
 class Work:

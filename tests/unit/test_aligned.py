@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from solvers import IncrementalSVC
-from solvers.aligned import LINE, Floats, aligned, padded
+from solvers.runtime.memory import LINE, Floats, aligned, padded
 
 
 @pytest.mark.parametrize("make", [np.empty, np.zeros])

@@ -15,8 +15,8 @@ from sklearn.exceptions import NotFittedError
 
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out
 from solvers.errors import InvalidInput, InvalidType, NotOptimal
-from solvers.live_estimator import LiveEstimator
-from solvers.robustness import Robustness
+from solvers.models.base import LiveEstimator
+from solvers.robust.settings import Robustness
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 3))
@@ -291,7 +291,7 @@ def test_names_that_are_no_text_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     def refuse(*_: Any, **__: Any) -> None:
         raise TypeError("Feature names are only supported if all input features have string names")
 
-    monkeypatch.setattr("solvers.scikit.validate_data", refuse)
+    monkeypatch.setattr("solvers.estimators.scikit.validate_data", refuse)
     with pytest.raises(InvalidType, match="X: Feature names are only supported"):
         IncrementalSVC().fit(X, Y)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from solvers import IncrementalSVC
-from solvers.audit import audited
-from solvers.fresh import BLOCK, refresh_close
-from solvers.state import PathState
+from solvers.homotopy.optimality import audited
+from solvers.homotopy.recompute import BLOCK, refresh_close
+from solvers.problem.state import PathState
 
 BAND = 1e-9
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, departures, k_fold, leave_one_out
-from solvers.audit import scales
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out
+from solvers.analyses.leave_one_out import by_path
+from solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
+from solvers.analyses.leave_one_out.pivots import FEW_FREE
 from solvers.errors import Cancelled, InvalidInput
-from solvers.fresh import need_rows
-from solvers.leaving import leave_by_pivots
-from solvers.pivots import FEW_FREE
+from solvers.homotopy.optimality import scales
+from solvers.homotopy.recompute import need_rows
 from tests.judge import build
 from tests.problems import FAMILIES, problem
 
@@ -84,7 +85,7 @@ def test_pivots_and_paths_agree_on_degenerate_problems(family: str, monkeypatch:
         model = build(problem(seed, family))
         found = leave_one_out(model).decisions
         with monkeypatch.context() as patch:
-            patch.setattr(departures, "leave_by_pivots", lambda state, who, *_: (np.full(who.size, np.nan), 0))
+            patch.setattr(by_path, "leave_by_pivots", lambda state, who, *_: (np.full(who.size, np.nan), 0))
             walked = leave_one_out(model).decisions
         np.testing.assert_allclose(found, walked, rtol=0, atol=1e-7 * max(1.0, np.abs(walked).max()))
 

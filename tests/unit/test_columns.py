@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from solvers import IncrementalSVC
-from solvers.rows import RowCache
+from solvers.kernels.row_cache import RowCache
 
 
 @pytest.mark.parametrize("m", [1, 2, 7, 8, 9, 16, 30])

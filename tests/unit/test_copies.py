@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC, copies
-from solvers.copies import compact_copy
-from solvers.rows import RowCache
+from solvers import IncrementalSVC
+from solvers.kernels.row_cache import RowCache
+from solvers.problem import snapshot
+from solvers.problem.snapshot import compact_copy
 from tests.unit.test_outlier_path import labelled
 
 
@@ -22,7 +23,7 @@ def live() -> IncrementalSVC:
 
 @pytest.mark.parametrize("few", [True, False])
 def test_a_copy_is_the_same_model_and_shares_nothing(few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "LITTLE", 100 if few else 100_000)
+    monkeypatch.setattr(snapshot, "LITTLE", 100 if few else 100_000)
     window = live()._window
     state, slots = window.state, window.slots
     assert (slots != np.arange(slots.size)).any()

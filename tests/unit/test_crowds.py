@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from solvers import IncrementalSVC
-from solvers.fresh import BLOCK, CLOSE
+from solvers.homotopy.recompute import BLOCK, CLOSE
 
 N, MOVED, SLIDES = 900, 30, 40
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from solvers import IncrementalSVC
-from solvers.definiteness import check_positive
 from solvers.errors import MemoryLimit, NotPositiveSemidefinite
-from solvers.kernels import Gram, Kernel
-from solvers.panels import PANEL
+from solvers.kernels.definiteness import check_positive
+from solvers.kernels.kernel import Gram, Kernel
+from solvers.linalg.blocked_cholesky import PANEL
 from tests.interrupts import Looks, Stop
 from tests.unit.test_interrupt import looked_at
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC, follow
-from solvers.audit import Audit, audited
+from solvers import IncrementalSVC
 from solvers.errors import NotOptimal
-from solvers.losses import Losses
-from solvers.passage import Trace, walk_once
-from solvers.state import PathState
+from solvers.homotopy import solve as follow
+from solvers.homotopy.optimality import Audit, audited
+from solvers.homotopy.run import Trace, walk_once
+from solvers.problem.piecewise_linear import Losses
+from solvers.problem.state import PathState
 
 
 def trained() -> PathState:

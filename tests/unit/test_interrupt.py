@@ -12,24 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers import (
-    IncrementalOneClassSVM,
-    IncrementalSVC,
-    IncrementalSVR,
-    TimeLimit,
-    interrupt,
-    k_fold,
-    kernels,
-    leave_one_out,
-    state,
-    time_limit,
-)
-from solvers.cores import threads as cores
-from solvers.cores import together
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, TimeLimit, k_fold, leave_one_out, time_limit
 from solvers.errors import InvalidInput
-from solvers.interrupt import Interrupt, check, interruptible, undisturbed
-from solvers.robust_losses import Parameter
-from solvers.robustness import Robustness
+from solvers.kernels import kernel as kernels
+from solvers.problem import state
+from solvers.robust.ramp_losses import Parameter
+from solvers.robust.settings import Robustness
+from solvers.runtime import interrupt
+from solvers.runtime.interrupt import Interrupt, check, interruptible, undisturbed
+from solvers.runtime.threads import threads as cores
+from solvers.runtime.threads import together
 from tests.interrupts import Looks, Stop, is_in_compiled_code
 from tests.property.test_atomicity import assert_same_arrays
 

@@ -10,12 +10,12 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from solvers import IncrementalSVC, IncrementalSVR
-from solvers.cccp import cccp
-from solvers.live_estimator import LiveEstimator
-from solvers.outlier_path import OutlierPath
-from solvers.outlier_rounds import CROWD
-from solvers.outlier_steps import SEGMENTS
-from solvers.robust_losses import Parameter
+from solvers.analyses.outlier.cccp import cccp
+from solvers.analyses.outlier.result import OutlierPath
+from solvers.models.base import LiveEstimator
+from solvers.robust.c_step import CROWD
+from solvers.robust.d_step import SEGMENTS
+from solvers.robust.ramp_losses import Parameter
 from tests.oracle import Kernel, Matrix, Vector
 from tests.robust import judge_labels, judge_targets
 

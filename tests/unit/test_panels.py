@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers.cores import threads
-from solvers.panels import PANEL, TILE, factor_block
+from solvers.linalg.blocked_cholesky import PANEL, TILE, factor_block
+from solvers.runtime.threads import threads
 
 Floats = NDArray[np.float64]
 

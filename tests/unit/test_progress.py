@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC, k_fold, leave_one_out, legs, outlier, progress
+from solvers import IncrementalSVC, k_fold, leave_one_out
+from solvers.analyses.outlier import path as outlier
+from solvers.analyses.regularization import continuation
 from solvers.errors import Cancelled
-from solvers.interrupt import check
-from solvers.progress import Progress, steadily
+from solvers.runtime import progress
+from solvers.runtime.interrupt import check
+from solvers.runtime.progress import Progress, steadily
 
 N = 1200
 
@@ -88,11 +91,11 @@ def test_whoever_hears_it_may_cancel_at_any_time(
 
 
 def test_within_a_leg_of_a_path_progress_is_told_too(model: IncrementalSVC, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solvers.tracked.PORTION", 50)
+    monkeypatch.setattr("solvers.homotopy.parametric.PORTION", 50)
     heard = Heard()
     path = model.regularization_path(0.1, 10.0, progress=heard)
     assert len(set(heard.told)) > path.report.legs + 2
-    assert heard.told[-1] == (legs.STEPS, legs.STEPS)
+    assert heard.told[-1] == (continuation.STEPS, continuation.STEPS)
 
 
 def test_nothing_is_started_for_nobody() -> None:

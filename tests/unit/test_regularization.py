@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out
-from solvers.centering import cut, envelope
+from solvers.analyses.regularization.error_curve import ErrorCurve, from_counts, from_residuals, joined
+from solvers.analyses.regularization.intercept_interval import cut, envelope
 from solvers.errors import Cancelled, InvalidInput
-from solvers.path_errors import ErrorCurve, from_counts, from_residuals, joined
-from solvers.segments import Segments
+from solvers.homotopy.piecewise import Segments
 
 Floats = NDArray[np.float64]
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers import refill, resume
-from solvers.classification import LiveSVC
-from solvers.cores import PART, at_work, in_parts, threads, wait_for_rest
 from solvers.errors import MemoryLimit
-from solvers.state import PathState
+from solvers.estimators.classification import LiveSVC
+from solvers.homotopy import refill, warm_start
+from solvers.problem.state import PathState
+from solvers.runtime.threads import PART, at_work, in_parts, threads, wait_for_rest
 
 
 def trained(n: int = 300, C: float = 1.0, **parameters: Any) -> LiveSVC:
@@ -97,7 +97,7 @@ def test_kernel_rows_and_factor_wait_for_the_first_update(monkeypatch: pytest.Mo
         built.append(free.size)
         build(state, free)
 
-    monkeypatch.setattr(resume, "refill", noted)
+    monkeypatch.setattr(warm_start, "refill", noted)
     back = again(again(model))
     assert back.certificate().relative_gap <= 1e-10
     X = model.window_X[:5]

@@ -8,10 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, losses, tracked
+from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from solvers.errors import Cancelled, InvalidInput
-from solvers.losses import Losses
-from solvers.tracked import Track, track
+from solvers.homotopy import parametric
+from solvers.homotopy.parametric import Track, track
+from solvers.problem import piecewise_linear
+from solvers.problem.piecewise_linear import Losses
 from tests import oracle
 from tests.oracle import Vector
 from tests.problems import FAMILIES, Problem, problem
@@ -38,7 +40,7 @@ def classifier(given: Problem, C: float) -> IncrementalSVC:
 
 
 def hinge(given: Problem, C: float) -> Losses:
-    return losses.hinge(given.y, C * given.weight)
+    return piecewise_linear.hinge(given.y, C * given.weight)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -73,7 +75,7 @@ def test_the_width_of_a_tube_moves(family: str) -> None:
     state, slots = model._window.state, np.arange(y.size)
     cost = np.full(y.size, 2.0)
     for before, after in pairwise(widths):
-        start, end = (losses.epsilon_insensitive(y, width, cost) for width in (before, after))
+        start, end = (piecewise_linear.epsilon_insensitive(y, width, cost) for width in (before, after))
         way = track(state, slots, end, 0.0)
         gap = worst_gap(
             given,
@@ -95,12 +97,12 @@ def test_the_sum_of_the_coefficients_moves(family: str) -> None:
     given = Problem(**(vars(given) | {"kernel": oracle.Kernel("rbf", 0.5)}))
     state, slots, ones = model._window.state, np.arange(n), np.ones(n)
     for before, after in ((0.5, 0.9), (0.9, 0.1), (0.1, 0.02)):
-        way = track(state, slots, losses.one_class(ones), after * n)
+        way = track(state, slots, piecewise_linear.one_class(ones), after * n)
         gap = worst_gap(
             given,
             way,
-            losses.one_class(ones),
-            losses.one_class(ones),
+            piecewise_linear.one_class(ones),
+            piecewise_linear.one_class(ones),
             lambda rho, a=before, b=after: oracle.one_class(ones, rho * a + (1 - rho) * b),  # type: ignore[misc]
         )
         assert gap <= 1e-8
@@ -137,11 +139,11 @@ def test_nobody_is_free_and_b_is_one_that_the_way_goes_on_with() -> None:
 
 
 def test_it_can_be_cancelled_and_does_not_take_other_losses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracked, "PORTION", 5)
+    monkeypatch.setattr(parametric, "PORTION", 5)
     given = problem(0, "regular")
     state, slots = classifier(given, 1.0)._window.state, np.arange(given.y.size)
     with pytest.raises(InvalidInput, match="gain or lose kinks"):
-        track(state, slots, losses.leaving(given.y.size), 0.0)
+        track(state, slots, piecewise_linear.leaving(given.y.size), 0.0)
 
     def cancel(done: float) -> None:
         assert 0.0 < done < 1.0

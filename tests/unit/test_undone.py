@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC, incremental
+from solvers import IncrementalSVC
 from solvers.errors import NotPositiveSemidefinite
-from solvers.follow import follow
+from solvers.homotopy import batch_update
+from solvers.homotopy.solve import follow
 
 CHANGES: list[Callable[[list[Any]], dict[str, Any]]] = [
     lambda keys: {"remove": keys[:7]},
@@ -39,10 +40,10 @@ def test_everyone_has_the_place_and_the_loss_of_before(
         follow(*args, **kwargs)
         raise NotPositiveSemidefinite("as if", field="kernel")
 
-    monkeypatch.setattr(incremental, "follow", fails)
+    monkeypatch.setattr(batch_update, "follow", fails)
     with pytest.raises(NotPositiveSemidefinite):
         model.update(add=(X[60 : 60 + m], y[60 : 60 + m]) if m else None, **change(model.keys_))
-    monkeypatch.setattr(incremental, "follow", follow)
+    monkeypatch.setattr(batch_update, "follow", follow)
     used = np.sort(model._window.slots)
     vacant = np.setdiff1d(np.arange(n), used)
     for name, old, new in zip(state.examples._fields, before, state.examples, strict=True):

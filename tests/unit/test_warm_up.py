@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import solvers
-from solvers import warm
+from solvers import warm_up
 
 SCRIPT = """
 import gc
@@ -67,7 +67,7 @@ def test_it_is_said_where_machine_code_is_not_kept(
 ) -> None:
     solvers.warm_up()
     assert not caplog.records
-    monkeypatch.setattr(warm, "cache_directory", lambda: None)
+    monkeypatch.setattr(warm_up, "cache_directory", lambda: None)
     solvers.warm_up()
     (said,) = caplog.records
     assert (said.name, said.levelname) == ("solvers", "WARNING")

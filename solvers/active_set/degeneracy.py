@@ -1,0 +1,137 @@
+"""What is done between and after walks: spread ties, put what is at an end there, factor afresh."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set.direction import resolve
+from solvers.active_set.workspace import RHO, Walk, add_to_drive, set_limits, set_velocity
+from solvers.linalg.cholesky import Factor, append, delete, schur
+from solvers.problem.state import Examples
+from solvers.runtime.compile import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@compiled
+def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, dust: float, rounding: float) -> bool:
+    """Put free examples whose beta is at an end of their box, but for dust, or beyond it, on the piece there.
+
+    A bound beta within ``snap`` of its level is put on it. Says whether a free one was moved by more than rounding, so
+    that f must be computed afresh. A single free beta is what the sum leaves it, with the rounding of that sum.
+    """
+    moved = False
+    if intercept and fac.size[1] == 1:
+        rounding *= n
+        dust = max(dust, rounding)
+    for j in range(n):
+        q = e.seg[j] // 2
+        if e.seg[j] & 1 == 0:
+            if abs(e.beta[j] - e.levels[j, q]) <= snap:
+                e.beta[j] = e.levels[j, q]
+            continue
+        high, low, beta = e.levels[j, q], e.levels[j, q + 1], e.beta[j]
+        piece = q if beta >= high - dust else q + 1
+        if low + dust < beta < high - dust:
+            continue
+        delete(fac, j)
+        e.seg[j] = 2 * piece
+        off = abs(beta - e.levels[j, piece])
+        if off <= dust:
+            e.beta[j] = e.levels[j, piece]
+            moved = moved or off > rounding
+    return moved
+
+
+@compiled
+def center(w: Walk) -> float:
+    """With nobody free, put b in the middle of the interval that the kinks leave it; returns its change."""
+    e = w.examples
+    low, high = -np.inf, np.inf
+    for j in range(w.n):
+        q = e.seg[j] // 2
+        if q > 0:
+            low = max(low, e.kinks[j, q - 1] - e.f[j])
+        if q < e.n_kinks[j]:
+            high = min(high, e.kinks[j, q] - e.f[j])
+    shift = 0.0
+    if low > -np.inf and high < np.inf:
+        shift = 0.5 * (low + high)
+    elif low > -np.inf:
+        shift = low
+    elif high < np.inf:
+        shift = high
+    for j in range(w.n):
+        e.f[j] += shift
+    return shift
+
+
+@compiled
+def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
+    """Spread ties: move every limit that somebody is near outward by a random amount that vanishes at the path's end.
+
+    With generic kinks and boxes no two examples reach theirs at once, every step is positive, and each set of free
+    examples is met at most once (rule 6).
+    """
+    e = w.examples
+    rho = w.clock[RHO]
+    for j in range(w.n):
+        q = e.seg[j] // 2
+        if e.seg[j] & 1:
+            e.dlevels[j, q] -= (0.5 + random[j, 0]) * size_beta / rho
+            e.dlevels[j, q + 1] += (0.5 + random[j, 1]) * size_beta / rho
+        else:
+            if q < e.n_kinks[j]:
+                e.dkinks[j, q] -= (0.5 + random[j, 0]) * size_f / rho
+            if q > 0:
+                e.dkinks[j, q - 1] += (0.5 + random[j, 1]) * size_f / rho
+        set_limits(w, j)
+
+
+@compiled
+def send_dependent(w: Walk, free: Ints) -> None:
+    """Send examples that were free, and are not in the factor any more, to the nearer end of their box."""
+    e = w.examples
+    for slot in free:
+        if w.factor.position[slot] >= 0:
+            continue
+        q = e.seg[slot] // 2
+        high, low = w.motion.high[slot], w.motion.low[slot]
+        e.seg[slot] = 2 * q if high - e.beta[slot] < e.beta[slot] - low else 2 * q + 2
+        w.motion.dbeta[slot] = 0.0
+        w.motion.v[slot] = 0.0
+        set_limits(w, slot)
+        add_to_drive(w, slot, set_velocity(w, slot))
+    resolve(w)
+
+
+@compiled
+def clear(fac: Factor) -> None:
+    """Let nobody stand in a factor."""
+    for k in range(fac.size[0]):
+        if fac.slot[k] >= 0:
+            fac.position[fac.slot[k]] = -1
+    fac.size[0] = 0
+    fac.size[1] = 0
+
+
+@compiled
+def extend(
+    fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float, dependent: float
+) -> None:
+    """Append examples to a factor, without those whose squared pivot is no more than ``dependent`` times the diagonal.
+
+    With 0 nobody is left out, and who has no pivot but for rounding gets the least usable one. Only the factor itself
+    is made, not what is solved along with it.
+    """
+    for slot in free:
+        n = fac.size[0]
+        for k in range(n):
+            fac.column[k] = rows[row_of[slot], fac.slot[k]] + kappa
+        own = diagonal[slot] + kappa
+        pivot2 = max(schur(fac, fac.column, own), 1e-15 * own)
+        if pivot2 <= dependent * own:
+            continue
+        append(fac, fac.column, pivot2, slot, 0.0)

@@ -1,0 +1,188 @@
+"""The direction: how free betas and b must move so that every free f stays at its kink, and the rates of all f."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set.workspace import DB, REFINED, RHO, SUM_RATE, SUM_V, Walk, kink_rate
+from solvers.linalg.cholesky import solve_backward, solve_forward
+from solvers.runtime.compile import compiled, inlined
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@compiled
+def resolve(w: Walk) -> None:
+    """Forward-solve both right-hand sides from scratch; the second is that of the intercept."""
+    fac = w.factor
+    n = fac.size[0]
+    for k in range(n):
+        slot = fac.slot[k]
+        live = slot >= 0
+        fac.y[0, k] = kink_rate(w, slot) - w.motion.drive[slot] if live else 0.0
+        fac.y[1, k] = 1.0 if live and w.intercept else 0.0
+    solve_forward(fac.R, n, fac.y[0])
+    if w.intercept:
+        solve_forward(fac.R, n, fac.y[1])
+
+
+@inlined
+def find_direction(w: Walk) -> None:
+    """Solve for the rates of the free betas and of b, then get everyone's rate of f."""
+    fac, df, drive = w.factor, w.motion.df, w.motion.drive
+    find_rates(w)
+    db = w.clock[DB]
+    for j in range(w.n_seen):
+        df[j] = drive[j] + db
+    add_free_rows(w, fac.work, df, w.n_seen)
+    for j in range(w.n_seen, w.n):
+        df[j] = kink_rate(w, j) if w.examples.seg[j] & 1 else drive[j] + db + along_row(w, fac.work, j)
+
+
+@inlined
+def find_rates(w: Walk) -> None:
+    """Solve for the rates of the free betas, by position into ``factor.work`` too, and of b."""
+    fac, motion = w.factor, w.motion
+    n = fac.size[0]
+    db = 0.0
+    shift = 0.0
+    if w.intercept and n > 0:
+        y_one = 0.0
+        y_rhs = 0.0
+        for k in range(n):
+            y_one += fac.y[1, k] * fac.y[1, k]
+            y_rhs += fac.y[1, k] * fac.y[0, k]
+        total = w.clock[SUM_RATE] - w.clock[SUM_V]
+        shift = (y_rhs - total) / y_one
+        db = shift + w.kappa * total
+    for k in range(n):
+        fac.work[k] = fac.y[0, k] - shift * fac.y[1, k]
+    solve_backward(fac.R, n, fac.work)
+    for k in range(n):
+        if fac.slot[k] >= 0:
+            motion.dbeta[fac.slot[k]] = fac.work[k]
+    w.clock[DB] = db
+
+
+@compiled
+def along_row(w: Walk, coefficients: Floats, slot: int) -> float:
+    """Return the sum of an example's kernel values with the free ones, times ``coefficients`` by position."""
+    row = w.rows[w.row_of[slot]]
+    total = 0.0
+    for k in range(w.factor.size[0]):
+        if w.factor.slot[k] >= 0:
+            total += coefficients[k] * row[w.factor.slot[k]]
+    return total
+
+
+@compiled
+def add_free_rows(w: Walk, coefficients: Floats, out: Floats, n: int) -> None:
+    """Add the kernel rows of the free examples, times ``coefficients`` by position, to ``out``, below slot ``n``.
+
+    That is everyone, or in a narrow walk those who are near.
+    """
+    fac, row_of = w.factor, w.row_of
+    rows = w.seen_rows if w.members.size > 0 and n == w.n_seen else w.rows
+    size = fac.size[0]
+    k = 0
+    while k < size:
+        # gather up to four live positions; a missing one gets coefficient zero
+        c0, c1, c2, c3 = 0.0, 0.0, 0.0, 0.0
+        i0, i1, i2, i3 = -1, -1, -1, -1
+        while k < size and i3 < 0:
+            slot = fac.slot[k]
+            if slot >= 0:
+                if i0 < 0:
+                    i0, c0 = row_of[slot], coefficients[k]
+                elif i1 < 0:
+                    i1, c1 = row_of[slot], coefficients[k]
+                elif i2 < 0:
+                    i2, c2 = row_of[slot], coefficients[k]
+                else:
+                    i3, c3 = row_of[slot], coefficients[k]
+            k += 1
+        if i0 < 0:
+            return
+        if i1 < 0:
+            i1 = i0
+        if i2 < 0:
+            i2 = i0
+        if i3 < 0:
+            i3 = i0
+        r0, r1, r2, r3, o = rows[i0, :n], rows[i1, :n], rows[i2, :n], rows[i3, :n], out[:n]
+        for j in range(n):
+            o[j] += c0 * r0[j] + c1 * r1[j] + c2 * r2[j] + c3 * r3[j]
+
+
+@inlined
+def refine_if_needed(w: Walk, step: float) -> bool:
+    """Improve the direction if the free examples would leave their kinks within this step; say whether it changed."""
+    if holds(w, step):
+        return False
+    refine(w, step)
+    return True
+
+
+@inlined
+def holds(w: Walk, step: float) -> bool:
+    """Say whether the free examples stay at their kinks for a step."""
+    e, worst = w.examples, 0.0
+    rho = w.clock[RHO]
+    most, part = 0.1 * w.tol.f, 1.0 / max(rho, 1e-3)
+    for k in range(w.factor.size[0]):
+        slot = w.factor.slot[k]
+        if 0 <= slot < w.n_seen:
+            q = e.seg[slot] // 2
+            off = e.kinks[slot, q] - rho * e.dkinks[slot, q] - e.f[slot]
+            worst = max(worst, abs(w.motion.df[slot] - e.dkinks[slot, q] - part * off))
+    return worst * step <= most
+
+
+@compiled
+def refine(w: Walk, step: float) -> None:
+    """Improve the direction until the free examples stay at their kinks for a step, or three times."""
+    w.counters[REFINED] += 1
+    resolve(w)
+    find_direction(w)
+    for _ in range(2):
+        if holds(w, step):
+            return
+        w.counters[REFINED] += 1
+        correct_direction(w)
+
+
+@compiled
+def correct_direction(w: Walk) -> None:
+    """One step of iterative refinement of the direction."""
+    fac, motion = w.factor, w.motion
+    n = fac.size[0]
+    residual = fac.column
+    for k in range(n):
+        slot = fac.slot[k]
+        residual[k] = kink_rate(w, slot) - motion.df[slot] if 0 <= slot < w.n_seen else 0.0
+    solve_forward(fac.R, n, residual)
+    shift = 0.0
+    total = 0.0
+    if w.intercept:
+        total = w.clock[SUM_RATE] - w.clock[SUM_V]
+        y_one = 0.0
+        y_rhs = 0.0
+        for k in range(n):
+            if fac.slot[k] >= 0:
+                total -= motion.dbeta[fac.slot[k]]
+            y_one += fac.y[1, k] * fac.y[1, k]
+            y_rhs += fac.y[1, k] * residual[k]
+        shift = (y_rhs - total) / y_one
+    for k in range(n):
+        residual[k] -= shift * fac.y[1, k]
+    solve_backward(fac.R, n, residual)
+    db = shift + w.kappa * total
+    for k in range(n):
+        if fac.slot[k] >= 0:
+            motion.dbeta[fac.slot[k]] += residual[k]
+    for j in range(w.n_seen):
+        motion.df[j] += db
+    add_free_rows(w, residual, motion.df, w.n_seen)
+    w.clock[DB] += db

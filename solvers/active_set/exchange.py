@@ -1,0 +1,266 @@
+"""Change of sides: an example at the end of its segment goes on to the next one, in or out of the free block."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set.direction import add_free_rows, along_row, resolve
+from solvers.active_set.workspace import (
+    CANCEL,
+    CANCELLED,
+    DONE,
+    EXCHANGES,
+    INDEFINITE,
+    NEED_ROOM,
+    NEED_ROW,
+    RHO,
+    ROWS,
+    SUM_RATE,
+    SUM_V,
+    Walk,
+    add_to_drive,
+    kink_rate,
+    set_limits,
+    set_velocity,
+)
+from solvers.linalg.cholesky import append, compact, delete, schur, solve_backward, solve_forward
+from solvers.runtime.compile import compiled, inlined
+from solvers.runtime.interrupt import is_stopped
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+INDEFINITE_BELOW = 1e-3  #: what a nearly dependent block makes of a squared pivot, of the diagonal, is less than this
+
+
+@inlined
+def change_side(w: Walk, slot: int, side: int) -> int:
+    """Let an example that is at the end of its segment go on to the next one."""
+    if w.row_of[slot] < 0 and not gather_row(w, slot):
+        return NEED_ROW
+    if w.examples.seg[slot] & 1:
+        leave(w, slot, side)
+        return DONE
+    if w.factor.size[0] + 1 > w.factor.R.shape[0]:
+        if w.factor.size[0] > w.factor.size[1]:
+            compact(w.factor)
+        else:
+            return NEED_ROOM
+    return enter(w, slot, side)
+
+
+@compiled
+def gather_row(w: Walk, slot: int) -> bool:
+    """In a stride, pick an example's row out of the cached row of the whole, if there is one."""
+    if w.members.size == 0 or not gather_seen(w, slot):
+        return False
+    complete_row(w, slot)
+    return True
+
+
+@compiled
+def gather_seen(w: Walk, slot: int) -> bool:
+    """In a stride, pick the columns of those who are near out of the cached row of the whole, if there is one."""
+    parent = w.parent_row_of[w.members[slot]]
+    if parent < 0 or w.counters[ROWS] >= w.rows.shape[0]:
+        return False
+    w.row_of[slot] = w.counters[ROWS]
+    w.counters[ROWS] += 1
+    row, out = w.parent_rows[parent], w.seen_rows[w.row_of[slot]]
+    for j in range(w.n_seen):
+        out[j] = row[w.members[j]]
+    return True
+
+
+@compiled
+def complete_row(w: Walk, slot: int) -> None:
+    """Pick all of a row that was there only for those who are near."""
+    if w.members.size == 0 or w.is_whole[slot]:
+        return
+    row, out = w.parent_rows[w.parent_row_of[w.members[slot]]], w.rows[w.row_of[slot]]
+    for j in range(w.n):
+        out[j] = row[w.members[j]]
+    w.is_whole[slot] = True
+
+
+@inlined
+def leave(w: Walk, slot: int, side: int) -> None:
+    """A free example has reached an end of its box: the upper end leads to the piece left of its kink."""
+    e, motion, fac = w.examples, w.motion, w.factor
+    complete_row(w, slot)
+    delete(fac, slot)
+    e.beta[slot] = motion.high[slot] if side > 0 else motion.low[slot]
+    e.seg[slot] += -1 if side > 0 else 1
+    motion.dbeta[slot] = 0.0
+    motion.v[slot] = 0.0
+    set_limits(w, slot)
+    v = set_velocity(w, slot)
+    if v != 0.0:
+        solve_for_drive(w, -v)
+        add_to_drive(w, slot, v)
+    if fac.size[0] - fac.size[1] > 4 + fac.size[1] // 8:
+        compact(fac)
+
+
+@inlined
+def solve_for_drive(w: Walk, v: float) -> None:
+    """Somebody who is not in the block, but whose forward-solved column is ready, no longer drives it with ``v``."""
+    fac = w.factor
+    kappa = w.kappa if w.intercept else 0.0
+    for k in range(fac.size[0]):
+        fac.y[0, k] += v * (fac.column[k] - kappa * fac.y[1, k])
+
+
+@inlined
+def enter(w: Walk, slot: int, side: int) -> int:
+    """A bound example has reached a kink: it becomes free, in exchange for another if it depends on those who are."""
+    e, fac = w.examples, w.factor
+    row = w.rows[w.row_of[slot]]
+    kappa = w.kappa if w.intercept else 0.0
+    diagonal = e.diagonal[slot] + kappa
+    column = fac.column
+    for _ in range(1000):
+        n = fac.size[0]
+        for k in range(n):
+            column[k] = row[fac.slot[k]] + kappa if fac.slot[k] >= 0 else 0.0
+        pivot2 = schur(fac, column, diagonal)
+        if pivot2 > w.tol.dependent * diagonal:
+            become_free(w, slot, side, pivot2)
+            return DONE
+        if pivot2 < -INDEFINITE_BELOW * diagonal:
+            return INDEFINITE
+        w.counters[EXCHANGES] += 1
+        for k in range(fac.size[0]):
+            if fac.slot[k] >= 0:
+                complete_row(w, fac.slot[k])
+        if exchange(w, slot, side):
+            return DONE
+        if is_stopped(w.counters, CANCEL):
+            return CANCELLED
+    return INDEFINITE
+
+
+@inlined
+def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
+    """Put an example whose forward-solved column is ready into the free block."""
+    e, motion, fac = w.examples, w.motion, w.factor
+    v = motion.v[slot]
+    if v != 0.0:
+        solve_for_drive(w, v)
+        add_to_drive(w, slot, -v)
+        w.clock[SUM_V] -= v
+        motion.v[slot] = 0.0
+    e.seg[slot] += side
+    append(fac, fac.column, pivot2, slot, kink_rate(w, slot) - motion.drive[slot])
+    set_limits(w, slot)
+
+
+@compiled
+def exchange(w: Walk, slot: int, side: int) -> bool:
+    """Move along the direction that changes no f until the entrant has crossed its box or a free example blocks (rule
+    5).
+
+    This is one pivot of the linear program in [Ong et al., eq. 30-34]. Says whether the entrant has crossed; if not,
+    the blocker has left and the entrant can be tried again.
+    """
+    e, motion, fac = w.examples, w.motion, w.factor
+    n = fac.size[0]
+    q = (e.seg[slot] + side) // 2  # the kink it is at
+    target = q + 1 if side > 0 else q  # the piece beyond it
+    end = e.levels[slot, target] - w.clock[RHO] * e.dlevels[slot, target]
+    z = fac.work
+    for k in range(n):
+        z[k] = fac.column[k]
+    solve_backward(fac.R, n, z)
+    refine_dependence(w, slot, z)
+    length = max(side * (e.beta[slot] - end), 0.0)
+    blocker, blocked_side = blocking(w, z, side, length)
+    if blocker >= 0:
+        gap = motion.high[blocker] - e.beta[blocker] if blocked_side > 0 else e.beta[blocker] - motion.low[blocker]
+        length = max(0.0, gap) / abs(z[fac.position[blocker]])
+    move_along(w, z, slot, side, length)
+    if blocker >= 0:
+        leave(w, blocker, blocked_side)
+        return False
+    e.beta[slot] = end
+    e.seg[slot] += 2 * side
+    set_limits(w, slot)
+    change = set_velocity(w, slot)
+    if change != 0.0:
+        add_to_drive(w, slot, change)
+        resolve(w)
+    return True
+
+
+@compiled
+def refine_dependence(w: Walk, slot: int, z: Floats) -> None:
+    """Improve the combination ``z`` of the free examples that an example is, by one step of iterative refinement."""
+    fac = w.factor
+    kappa = w.kappa if w.intercept else 0.0
+    residual = fac.column
+    row = w.rows[w.row_of[slot]]
+    total = 0.0
+    for k in range(fac.size[0]):
+        total += z[k] if fac.slot[k] >= 0 else 0.0
+    for k in range(fac.size[0]):
+        free = fac.slot[k]
+        residual[k] = row[free] + kappa * (1.0 - total) - along_row(w, z, free) if free >= 0 else 0.0
+    solve_forward(fac.R, fac.size[0], residual)
+    solve_backward(fac.R, fac.size[0], residual)
+    for k in range(fac.size[0]):
+        if fac.slot[k] >= 0:
+            z[k] += residual[k]
+
+
+@compiled
+def blocking(w: Walk, z: Floats, side: int, length: float) -> tuple[int, int]:
+    """Return the free example that ends its box first within ``length`` along ``side z``, and at which end, or -1."""
+    e, motion, fac = w.examples, w.motion, w.factor
+    bound = length
+    for k in range(fac.size[0]):
+        slot = fac.slot[k]
+        rate = side * z[k]
+        if slot >= 0 and abs(rate) > 1e-9:
+            gap = motion.high[slot] - e.beta[slot] if rate > 0.0 else e.beta[slot] - motion.low[slot]
+            bound = min(bound, (max(gap, 0.0) + w.tol.beta) / abs(rate))
+    if bound >= length:
+        return -1, 0
+    best = 0.0
+    who, end = -1, 0
+    for k in range(fac.size[0]):
+        slot = fac.slot[k]
+        rate = side * z[k]
+        if slot >= 0 and abs(rate) > max(best, 1e-9):
+            gap = motion.high[slot] - e.beta[slot] if rate > 0.0 else e.beta[slot] - motion.low[slot]
+            if max(gap, 0.0) <= bound * abs(rate):
+                best, who, end = abs(rate), slot, 1 if rate > 0.0 else -1
+    return who, end
+
+
+@compiled
+def move_along(w: Walk, z: Floats, slot: int, side: int, length: float) -> None:
+    """Move beta along the null direction; f changes only by what the dependence is not exact."""
+    if length == 0.0:
+        return
+    e, motion, fac = w.examples, w.motion, w.factor
+    change = motion.df
+    row = w.rows[w.row_of[slot], : w.n]
+    for j in range(w.n):
+        change[j] = -row[j]
+    add_free_rows(w, z, change, w.n)
+    off = -1.0
+    for k in range(fac.size[0]):
+        if fac.slot[k] >= 0:
+            free = fac.slot[k]
+            off += z[k]
+            e.beta[free] += length * side * z[k]
+            motion.low[free] = min(motion.low[free], e.beta[free])
+            motion.high[free] = max(motion.high[free], e.beta[free])
+    e.beta[slot] -= length * side
+    w.clock[SUM_RATE] -= length * side * off / max(w.clock[RHO], 1e-3)  # the sum is made up for by the end
+    for j in range(w.n):
+        e.f[j] += length * side * change[j]
+        if e.seg[j] & 1 == 0:
+            motion.low[j] = min(motion.low[j], e.f[j])
+            motion.high[j] = max(motion.high[j], e.f[j])

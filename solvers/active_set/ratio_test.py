@@ -1,0 +1,139 @@
+"""The step: how far the direction goes until somebody is at a limit, and going there."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set.workspace import DB, JUMPS, LAST, RHO, SIDE, SUM_RATE, SUM_V, WHO, B, Walk
+from solvers.runtime.compile import compiled, inlined
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@inlined
+def longest_step(w: Walk) -> tuple[float, int, int]:
+    """Return the step to the next event, who makes it, and on which side (-1 low, +1 high).
+
+    Nobody (-1) makes it where the path, or the part of it that the stride is for, ends before.
+
+    Two passes [Harris]: the longest step with every limit relaxed by its tolerance, then among the examples that would
+    pass their own limit within it, the one that does so at the highest speed.
+    """
+    motion = w.motion
+    rest = w.clock[RHO] - w.clock[LAST]
+    frequencies(w, motion.work)
+    highest = largest(motion.work, w.n, 0.0)
+    if highest * rest <= 1.0:
+        return rest, -1, 0
+    bound = 1.0 / highest
+    best = 0.0
+    who, side = -1, 0
+    step = rest
+    for j in range(w.n):
+        # The fastest to its relaxed limit passes its own one at a speed of at least `highest` tolerances; whoever could
+        # be preferred to it passes that, and so is relaxed by no more than his way to his own limit.
+        if motion.work[j] < 0.49 * highest:
+            continue
+        x, dx, tol = coordinate(w, j)
+        up, gap = dx - motion.dhigh[j], motion.high[j] - x
+        if gap <= bound * up and up > best * tol:
+            best, who, side = up / tol, j, 1
+            step = gap / up
+        down, gap = motion.dlow[j] - dx, x - motion.low[j]
+        if gap <= bound * down and down > best * tol:
+            best, who, side = down / tol, j, -1
+            step = gap / down
+    return min(max(step, 0.0), rest), who, side
+
+
+@compiled
+def largest(x: Floats, n: int, least: float) -> float:
+    """Return the largest of the first ``n``, and ``least``; four at a time, so that none waits for the one before."""
+    m0, m1, m2, m3 = least, least, least, least
+    whole = n - n % 4
+    for j in range(0, whole, 4):
+        m0, m1, m2, m3 = max(m0, x[j]), max(m1, x[j + 1]), max(m2, x[j + 2]), max(m3, x[j + 3])
+    for j in range(whole, n):
+        m0 = max(m0, x[j])
+    return max(max(m0, m1), max(m2, m3))
+
+
+@compiled
+def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
+    """Return what the limits of an example are about, its rate, and the tolerance: beta if it is free, f if bound."""
+    if w.examples.seg[j] & 1:
+        return w.examples.beta[j], w.motion.dbeta[j], w.tol.beta
+    return w.examples.f[j], w.motion.df[j], w.tol.f
+
+
+@inlined
+def frequencies(w: Walk, out: Floats) -> None:
+    """Compute for each example one over the step at which it passes the relaxed limit it moves to.
+
+    Loops here and below are without branches: that is what vector instructions need. Which limit it is, is told
+    without dividing; ways to limits that do not exist are infinite, and whoever stays where he is passes none.
+    """
+    e, motion = w.examples, w.motion
+    seg, f, beta, df, dbeta = e.seg, e.f, e.beta, motion.df, motion.dbeta
+    low, high, dlow, dhigh = motion.low, motion.high, motion.dlow, motion.dhigh
+    tol_f, tol_beta = w.tol.f, w.tol.beta
+    for j in range(w.n):
+        free = seg[j] & 1 == 1
+        f_j, beta_j, df_j, dbeta_j = f[j], beta[j], df[j], dbeta[j]
+        x = beta_j if free else f_j
+        dx = dbeta_j if free else df_j
+        tol = tol_beta if free else tol_f
+        up, way_up = dx - dhigh[j], high[j] - x + tol
+        down, way_down = dlow[j] - dx, x - low[j] + tol
+        rises = up * way_down > down * way_up
+        out[j] = (up if rises else down) / (way_up if rises else way_down)
+
+
+@inlined
+def advance(w: Walk, step: float) -> None:
+    """Move everyone by ``step``; a limit that was passed within its tolerance moves along."""
+    e, motion = w.examples, w.motion
+    seg, f, beta, df, dbeta, v = e.seg, e.f, e.beta, motion.df, motion.dbeta, motion.v
+    low, high, dlow, dhigh = motion.low, motion.high, motion.dlow, motion.dhigh
+    for j in range(w.n):
+        f[j] += step * df[j]
+    for j in range(w.n):
+        beta_j, v_j, dbeta_j = beta[j], v[j], dbeta[j]
+        beta[j] = beta_j + step * (dbeta_j if seg[j] & 1 == 1 else v_j)
+    for j in range(w.n):
+        f_j, beta_j = f[j], beta[j]
+        x = beta_j if seg[j] & 1 == 1 else f_j
+        limit = low[j] + step * dlow[j]
+        low[j] = x if x < limit else limit
+    for j in range(w.n):
+        f_j, beta_j = f[j], beta[j]
+        x = beta_j if seg[j] & 1 == 1 else f_j
+        limit = high[j] + step * dhigh[j]
+        high[j] = x if x > limit else limit
+    w.clock[B] += step * w.clock[DB]
+    w.clock[RHO] = max(0.0, w.clock[RHO] - step)
+
+
+@compiled
+def jump(w: Walk) -> bool:
+    """With nobody free and betas out of balance, move b until someone who can take them up is at a kink (rule 4)."""
+    e, motion = w.examples, w.motion
+    up = w.clock[SUM_RATE] - w.clock[SUM_V] < 0.0  # somebody's beta must fall, so f must rise to a kink
+    least = np.inf
+    who = -1
+    for j in range(w.n):
+        distance = motion.high[j] - e.f[j] if up else e.f[j] - motion.low[j]
+        if distance < least:
+            least, who = distance, j
+    if who < 0:
+        return False
+    least = max(least, 0.0)
+    shift = least if up else -least
+    w.clock[B] += shift
+    for j in range(w.n):
+        e.f[j] += shift
+    w.counters[WHO], w.counters[SIDE] = who, 1 if up else -1
+    w.counters[JUMPS] += 1
+    return True

@@ -1,0 +1,97 @@
+"""Laps of a walk: how each sets out, and who was let through is sent back on another one."""
+
+from __future__ import annotations
+
+from solvers.active_set.direction import resolve
+from solvers.active_set.workspace import (
+    CARE,
+    LAPS,
+    PACE,
+    RHO,
+    SUM_END,
+    SUM_RATE,
+    SUM_V,
+    THROUGH,
+    Walk,
+    set_limits,
+)
+from solvers.problem.state import Examples
+from solvers.runtime.compile import compiled, inlined
+
+LARGE = 2500  #: in larger windows a stride costs much: its length and the care it takes are other ones
+EVENTS_EACH = 20  #: events that each one who moves is taken to make, before there was any
+EVENTS_EACH_OF_LARGE = 3  #: and in a large window, where one stride too many costs more than some who are let through
+LEAST_PACE = 1e-5  #: the part of the path that an event is taken to use up at least
+
+
+@compiled
+def start(w: Walk) -> None:
+    """Set everyone's limits and solve the right-hand sides: the motion has just been set."""
+    moving = 0
+    for j in range(w.n):
+        set_limits(w, j)
+        moving += is_moving(w, j)
+    each = EVENTS_EACH if w.n <= LARGE else EVENTS_EACH_OF_LARGE
+    w.clock[PACE], w.clock[CARE] = max(LEAST_PACE, 1.0 / (each * max(moving, 1))), 1.0
+    resolve(w)
+
+
+@compiled
+def is_moving(w: Walk, slot: int) -> bool:
+    """Say whether the beta of a bound example moves by itself, or somebody's limits do."""
+    motion = w.motion
+    moving: bool = motion.v[slot] != 0.0 or motion.dlow[slot] != 0.0 or motion.dhigh[slot] != 0.0
+    return moving
+
+
+@compiled
+def another_lap(w: Walk) -> bool:
+    """At the end of the path, send the kinks of those who were let through back on a path of their own.
+
+    With them goes what rounding has made of the sum of the betas. Says whether there is anything to do. Everything else
+    has arrived and stands still.
+    """
+    e, motion = w.examples, w.motion
+    off = w.clock[SUM_END]
+    for j in range(w.n):
+        off -= e.beta[j]
+    anybody = w.intercept and w.factor.size[0] > 0 and abs(off) > w.tol.balance
+    for j in range(w.n):
+        q = e.seg[j] // 2
+        if e.seg[j] & 1 == 0:
+            above = q < e.n_kinks[j] and e.f[j] > e.kinks[j, q] + w.tol.lap
+            below = q > 0 and e.f[j] < e.kinks[j, q - 1] - w.tol.lap
+            anybody = anybody or above or below
+    if not anybody:
+        return False
+    w.counters[LAPS] += 1
+    w.clock[RHO], w.clock[SUM_V], w.clock[SUM_RATE] = 1.0, 0.0, off if w.intercept else 0.0
+    e.dkinks[: w.n] = 0.0
+    e.dlevels[: w.n] = 0.0
+    for j in range(w.n):
+        motion.v[j] = 0.0
+        motion.drive[j] = 0.0
+        if e.seg[j] & 1 == 0:
+            shift_kinks(e, j, 1.0)
+    start(w)
+    return True
+
+
+@compiled
+def let_through(w: Walk, slot: int) -> None:
+    """A bound example was found beyond its limit: move its kink there, and back by the end of the path."""
+    e = w.examples
+    w.counters[THROUGH] += 1
+    if w.clock[RHO] > 1e-6:
+        shift_kinks(e, slot, w.clock[RHO])
+    set_limits(w, slot)
+
+
+@inlined
+def shift_kinks(e: Examples, slot: int, rho: float) -> None:
+    """Move those kinks of a bound example that its f is beyond to where it is, for now."""
+    q = e.seg[slot] // 2
+    for k in range(e.n_kinks[slot]):
+        now = e.kinks[slot, k] - rho * e.dkinks[slot, k]
+        if (k >= q and e.f[slot] > now) or (k < q and e.f[slot] < now):
+            e.dkinks[slot, k] = (e.kinks[slot, k] - e.f[slot]) / rho

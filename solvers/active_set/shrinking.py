@@ -1,0 +1,283 @@
+"""The path in strides, each among those who may have an event soon.
+
+Most examples of a window are far from their limits. For a stride of some dozens of events, and of no more of the path
+than they are expected to take, the loop is given only those that could meet a limit, in arrays of their own, and the
+free examples, whose f is known to rest. Then everyone is brought up to date by one product with the kernel rows of the
+betas that took part. Who has crossed a limit meanwhile gets it moved to where he is, and back by the end of the path:
+the path may differ, its end does not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set.direction import find_direction
+from solvers.active_set.loop import take_turn, walk
+from solvers.active_set.ratio_test import jump
+from solvers.active_set.reactivation import LARGE, LEAST_PACE, another_lap, start
+from solvers.active_set.subproblem import narrowed, update_everyone
+from solvers.active_set.workspace import (
+    ASKING,
+    CARE,
+    DONE,
+    EVENTS,
+    FRESH,
+    KNOWN,
+    LAPS,
+    LAST,
+    MEMBERS,
+    NEED_ROW,
+    PACE,
+    RHO,
+    STARTED,
+    STRIDE,
+    STRIDE_END,
+    STRIDE_EVENTS,
+    STRIDES,
+    SUM_RATE,
+    SUM_V,
+    THROUGH,
+    UNBALANCED,
+    WANT_ROWS,
+    WHO,
+    WHOLE,
+    B,
+    Walk,
+    balanced,
+)
+from solvers.runtime.compile import compiled, compiled_allocating
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MOST_LAPS = 4  #: how often those who were let through are sent back before the walk is judged
+HALVINGS = 10  #: of a stride with too many members, where it would be work for all to walk ...
+SHARE = 0.125  #: ... until no more than this share are
+SHORT = 20  #: events of a short stride, where an ordinary one would have far more members
+FEWER = 3  #: that is, more than so many times as many
+REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
+SPREAD = 0.6  #: or at this multiple of the mean rate
+STEADY = 100.0  #: with more free examples the direction changes less from event to event, and less of both will do
+STEADIEST = 0.5  #: but not less than this fraction,
+STEADIEST_OF_LARGE = 0.6  #: or this one in large windows, whose strides are longer
+LESS_CARE = 0.8  #: and less of both after a stride that let nobody through, or where all had to walk
+LEAST_CARE = 0.2  #: but not less than this fraction
+MORE_CARE = 1.5  #: and more after one that let through ...
+MANY = 30  #: ... more than one in so many events
+LOST = 4  #: one in so many: who is near cannot be told at present, and all walk ...
+ALL = 4 * STRIDE_EVENTS  #: ... for so many events
+WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
+SMALL = 600  #: and those smaller than this, while few are free: strides would save little, and make more events
+WHOLE_WORK = 30_000  #: few are free as long as that many products make an event;
+HARD_WORK = 100_000  #: from so many on, too many to go with more than half of the window,
+HEAVY_WORK = 500_000  #: and from so many on, with more than the share
+PRODUCTS = 80_000  #: of members and free examples, which are read at every event, that stay near the processor ...
+FEW = 100  #: ... or so many members: a stride of a large window with more is halved,
+FEWER_HALVINGS = 3  #: but no more often than that
+
+
+@compiled_allocating
+def follow_path(w: Walk) -> int:
+    """Follow the path to its end, in strides, or until something is needed; returns why it stopped.
+
+    With NEED_ROW or NEED_ROOM the example ``counters[WHO]`` is about to change sides; call again when its kernel row is
+    cached and the factor has room. WANT_ROWS, where ``counters[ASKING]`` is 1, asks for those that the next stride may
+    need, so that it need not stop for them.
+    """
+    if w.counters[STARTED] == 0:
+        w.counters[STARTED] = 1
+        start(w)
+    known = w.counters[KNOWN] == 1
+    w.counters[KNOWN] = 0
+    while True:
+        w.counters[FRESH] = 0
+        outcome = take_turn(w)
+        if outcome != DONE:
+            return outcome
+        if w.factor.size[0] == 0 and not balanced(w):
+            known = False
+            count_speeds(w)
+            if not balanced(w) and not jump(w):
+                left = abs(w.clock[SUM_RATE] - w.clock[SUM_V]) * w.clock[RHO]
+                if not left < np.inf or (w.counters[LAPS] == 0 and left > w.tol.balance):
+                    return UNBALANCED
+                w.clock[SUM_RATE] = w.clock[SUM_V]  # what was left of the sum was rounding
+            continue
+        rho, events = w.clock[RHO], w.counters[EVENTS]
+        members, n_seen = choose(w, known)
+        if w.counters[ASKING] == 1 and wants_rows(w, members, n_seen):
+            w.counters[KNOWN], w.counters[ASKING] = 1, 2
+            return WANT_ROWS
+        w.counters[ASKING] = min(w.counters[ASKING], 1)
+        outcome = walk(w) if n_seen < 0 else stride(w, members, n_seen)
+        known = n_seen >= 0 and outcome in (STRIDE, NEED_ROW) and w.counters[FRESH] == 0
+        if n_seen >= 0 or w.n <= LARGE:
+            w.clock[PACE] = max(LEAST_PACE, (rho - w.clock[RHO]) / max(w.counters[EVENTS] - events, 1))
+        if outcome == DONE and w.counters[LAPS] < MOST_LAPS and another_lap(w):
+            known = False
+            continue
+        if outcome != STRIDE:
+            w.counters[KNOWN] = known  # before the one who waits has changed sides, which is near enough
+            return outcome
+
+
+@compiled
+def wants_rows(w: Walk, members: Ints, n_seen: int) -> bool:
+    """Say whether a stride in a large window, where it costs much to begin and to end one, may need kernel rows."""
+    wanted = False
+    if w.n > LARGE and w.counters[LAPS] == 0:
+        for i in range(n_seen):
+            wanted = wanted or w.row_of[members[i]] < 0
+    return wanted
+
+
+@compiled
+def count_speeds(w: Walk) -> None:
+    """Add the velocities of the bound betas up afresh: with nobody free, rounding of their sum is no imbalance."""
+    total = 0.0
+    for j in range(w.n):
+        total += w.motion.v[j]
+    w.clock[SUM_V] = total
+
+
+@compiled_allocating
+def choose(w: Walk, known: bool) -> tuple[Ints, int]:
+    """Plan a stride: return its members, those who might meet a limit first, the other free ones last, and how many
+    are first.
+
+    The number is -1 where most would be members, even if the stride were much shorter, or where few events are expected
+    (the first ``counters[WHOLE]``), so that all may walk.
+    """
+    clock, counters = w.clock, w.counters
+    counters[STRIDE_END] = counters[EVENTS] + SHORT
+    small = w.n < WHOLE_BELOW or (w.n < SMALL and w.n * w.factor.size[1] < WHOLE_WORK)
+    if small or counters[EVENTS] < counters[WHOLE]:
+        counters[STRIDE_END] = max(counters[EVENTS] + STRIDE_EVENTS, counters[WHOLE])
+        return np.empty(0, np.int64), -1
+    members = np.empty(w.n, np.int64)
+    soon = w.motion.work
+    if counters[LAPS] > 0 and not known:
+        expect_any_way(w, soon)
+    else:
+        if not known:
+            find_direction(w)
+        expect(w, soon)
+    horizon = 2.0 * clock[PACE]
+    ordinary = events_of_stride(w.n)
+    near = count_below(soon, w.n, min(clock[RHO], ordinary * horizon))
+    nearer = count_below(soon, w.n, min(clock[RHO], SHORT * horizon))
+    few = w.n > LARGE or near <= FEWER * nearer + w.n // 16
+    length = ordinary if counters[LAPS] == 0 and few else SHORT
+    m = near if length == ordinary else nearer
+    horizon = min(clock[RHO], length * horizon)
+    if w.n * w.factor.size[1] >= (HARD_WORK if 2 * m > w.n else HEAVY_WORK):
+        for _ in range(HALVINGS):
+            if m > SHARE * w.n:
+                horizon *= 0.5
+                m = count_below(soon, w.n, horizon)
+    if w.n > LARGE and counters[LAPS] == 0:
+        for _ in range(FEWER_HALVINGS):
+            if m > max(FEW, PRODUCTS / max(w.factor.size[1], 1)):
+                horizon *= 0.5
+                length //= 2
+                m = count_below(soon, w.n, horizon)
+    if 2 * m > w.n:
+        learn(w, 0, 0)
+        return members, -1
+    counters[STRIDE_END] = counters[EVENTS] + (2 * length if w.n > LARGE else length)  # so many the horizon allows for
+    clock[LAST] = clock[RHO] - horizon
+    m = 0
+    for j in range(w.n):
+        if soon[j] <= horizon:
+            members[m] = j
+            m += 1
+    n_seen = m
+    for k in range(w.factor.size[0]):
+        slot = w.factor.slot[k]
+        if slot >= 0 and soon[slot] > horizon:
+            members[m] = slot
+            m += 1
+    return members[:m], n_seen
+
+
+@compiled
+def events_of_stride(n: int) -> int:
+    """Return the events of an ordinary stride: more in a large window, as bringing everyone up to date costs more."""
+    return STRIDE_EVENTS if n <= LARGE else int(STRIDE_EVENTS * np.sqrt(n / LARGE))
+
+
+@compiled
+def expect(w: Walk, out: Floats) -> None:
+    """Compute how much of the path each one may still have before its limit: less for those who move fast."""
+    e, motion = w.examples, w.motion
+    least = STEADIEST if w.n <= LARGE else STEADIEST_OF_LARGE
+    steady = (1.0 if is_last(w) else w.clock[CARE]) * max(least, min(1.0, STEADY / max(w.factor.size[1], 1)))
+    drift = 1e-300
+    for j in range(w.n):
+        drift += SPREAD * steady * abs(motion.df[j]) / w.n
+    for j in range(w.n):
+        free = e.seg[j] & 1 == 1
+        x, dx = (e.beta[j], motion.dbeta[j]) if free else (e.f[j], motion.df[j])
+        reach, slow = (1.0, 1e-300) if free else (REACH * steady, drift)
+        up = reach * max(dx - motion.dhigh[j], 0.0) + slow
+        down = reach * max(motion.dlow[j] - dx, 0.0) + slow
+        out[j] = min((motion.high[j] - x) / up, (x - motion.low[j]) / down)
+
+
+@compiled
+def is_last(w: Walk) -> bool:
+    """Say whether an ordinary stride would end the path of a small window: whoever that lets through needs a lap."""
+    return w.n <= LARGE and events_of_stride(w.n) * 2.0 * w.clock[PACE] >= w.clock[RHO]
+
+
+@compiled
+def expect_any_way(w: Walk, out: Floats) -> None:
+    """The same on a lap, whose direction need not be known: nobody's f moves much more than the kinks that do."""
+    e, motion = w.examples, w.motion
+    most = 1e-300
+    for j in range(w.n):
+        for k in range(e.n_kinks[j]):
+            most = max(most, abs(e.dkinks[j, k]))
+    for j in range(w.n):
+        way = min(motion.high[j] - e.f[j], e.f[j] - motion.low[j])
+        out[j] = np.inf if e.seg[j] & 1 == 1 else way / (REACH * most)
+
+
+@compiled
+def count_below(x: Floats, n: int, bound: float) -> int:
+    """Return how many of the first ``n`` are at most ``bound``."""
+    count = 0
+    for j in range(n):
+        count += x[j] <= bound
+    return count
+
+
+@compiled_allocating
+def stride(w: Walk, members: Ints, n_seen: int) -> int:
+    """Walk one stride among ``members``, then bring everyone up to date; returns why it stopped."""
+    rho, b = w.clock[RHO], w.clock[B]
+    events, through = w.counters[EVENTS], w.counters[THROUGH]
+    near = narrowed(w, members, n_seen)
+    w.counters[STRIDES] += 1
+    w.counters[MEMBERS] += n_seen
+    outcome = walk(near)
+    w.clock[LAST] = 0.0
+    update_everyone(near, w, rho - w.clock[RHO], w.clock[B] - b)
+    if w.counters[WHO] >= 0:
+        w.counters[WHO] = members[w.counters[WHO]]
+    learn(w, w.counters[THROUGH] - through, w.counters[EVENTS] - events)
+    return outcome
+
+
+@compiled
+def learn(w: Walk, through: int, events: int) -> None:
+    """Choose the members of the next strides with more or less care, by how many this one has let through."""
+    if w.n > LARGE:
+        return
+    if LOST * (through - 8) > events:
+        w.counters[WHOLE] = w.counters[EVENTS] + ALL
+    if through == 0:
+        w.clock[CARE] = max(LEAST_CARE, LESS_CARE * w.clock[CARE])
+    elif MANY * through > events:
+        w.clock[CARE] = min(1.0, MORE_CARE * w.clock[CARE])

@@ -1,0 +1,184 @@
+"""The walk of those who are near: arrays of their own for a stride, and everyone brought up to date after it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set.direction import find_rates
+from solvers.active_set.exchange import gather_seen
+from solvers.active_set.reactivation import let_through
+from solvers.active_set.workspace import DB, DRIFT, EVENTS, FRESH, RHO, ROWS, STRIDE_END, B, Walk
+from solvers.linalg.cholesky import Factor
+from solvers.linalg.products import add_rows_and_multiply, add_rows_to_both
+from solvers.problem.state import Examples, Motion
+from solvers.runtime.compile import compiled, compiled_allocating
+from solvers.runtime.memory import LINE
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@compiled_allocating
+def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
+    """Return the walk of ``members``: copies of their arrays, and their columns of the kernel rows they need."""
+    m = members.size
+    e, v, fac = w.examples, w.motion, w.factor
+    position = np.full(m, -1, np.int64)
+    local = np.full(w.n, -1, np.int64)
+    for i in range(m):
+        local[members[i]] = i
+    rename(fac.slot, fac.size[0], local, position)
+    rows, seen_rows = room_for_rows(w.scratch, fac.size[1] + w.counters[STRIDE_END] - w.counters[EVENTS] + 1, m, n_seen)
+    near = Walk(
+        m,
+        n_seen,
+        w.intercept,
+        w.kappa,
+        Examples(
+            e.kinks[members],
+            e.levels[members],
+            e.dkinks[members],
+            e.dlevels[members],
+            e.n_kinks[members],
+            e.seg[members],
+            e.f[members],
+            e.beta[members],
+            e.diagonal[members],
+        ),
+        Motion(
+            v.low[members],
+            v.high[members],
+            v.dlow[members],
+            v.dhigh[members],
+            v.v[members],
+            v.drive[members],
+            v.df[members],
+            v.dbeta[members],
+            np.empty(m),
+        ),
+        Factor(fac.R, fac.y, fac.column, fac.work, fac.slot, position, fac.size),
+        rows,
+        np.full(m, -1, np.int64),
+        seen_rows,
+        np.zeros(m, np.bool_),
+        members,
+        w.rows,
+        w.row_of,
+        w.scratch,
+        w.clock,
+        w.counters,
+        w.tol,
+    )
+    w.counters[ROWS] = 0
+    for k in range(fac.size[0]):
+        if fac.slot[k] >= 0:
+            gather_seen(near, fac.slot[k])
+    return near
+
+
+@compiled_allocating
+def room_for_rows(scratch: Floats, rows: int, m: int, n_seen: int) -> tuple[Floats, Floats]:
+    """Return arrays (rows, m) and (rows, n_seen) in the scratch memory, or new ones where that is too small.
+
+    Their rows are a little longer, so that all of them are aligned if the memory is.
+    """
+    m, n_seen = whole_lines(m), whole_lines(n_seen)
+    if rows * (m + n_seen) > scratch.size:
+        return np.empty((rows, m)), np.empty((rows, n_seen))
+    seen, whole = rows * n_seen, rows * (n_seen + m)
+    return scratch[seen:whole].reshape((rows, m)), scratch[:seen].reshape((rows, n_seen))
+
+
+@compiled
+def whole_lines(length: int) -> int:
+    """Return the least whole number of lines of the cache that holds so many numbers."""
+    return (length + LINE - 1) // LINE * LINE
+
+
+@compiled
+def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
+    """Give the examples in the factor new numbers."""
+    for k in range(size):
+        if slot[k] >= 0:
+            slot[k] = name[slot[k]]
+            position[slot[k]] = k
+
+
+@compiled_allocating
+def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
+    """Bring the whole up to date after a stride that used up ``used`` of rho and moved b by ``db``.
+
+    As that takes the kernel rows of all free examples, the direction in which everyone goes on is found with it, or at
+    the end of the path their f from everyone's beta.
+    """
+    e, motion, members = w.examples, w.motion, near.members
+    change, df = motion.work, motion.df
+    over = w.clock[RHO] == 0.0
+    for j in range(w.n):
+        change[j] = used * motion.drive[j] + db
+        motion.dbeta[j] = 0.0
+    w.factor.position[:] = -1
+    rename(w.factor.slot, w.factor.size[0], members, w.factor.position)
+    if not over:
+        find_rates(w)
+    row, moved = np.empty(near.n, np.int64), np.empty((2, near.n))
+    m = 0
+    for i in range(near.n):
+        if near.row_of[i] >= 0:  # free at some time in the stride
+            slot = members[i]
+            row[m] = w.row_of[slot]
+            moved[0, m] = near.examples.beta[i] - e.beta[slot] - used * motion.v[slot]
+            moved[1, m] = motion.dbeta[slot]
+            m += 1
+            if near.motion.v[i] != motion.v[slot]:
+                add_scaled(w.rows[w.row_of[slot]], near.motion.v[i] - motion.v[slot], motion.drive, w.n)
+    for j in range(w.n):
+        df[j] = motion.drive[j] + w.clock[DB]
+        motion.low[j] += used * motion.dlow[j]
+        motion.high[j] += used * motion.dhigh[j]
+        if e.seg[j] & 1 == 0:
+            e.beta[j] += used * motion.v[j]
+    for i in range(near.n):
+        e.beta[members[i]] = near.examples.beta[i]
+    if over:
+        add_rows_and_multiply(w.rows, row[:m], moved[0], change, e.beta, moved[1], w.n)
+    else:
+        add_rows_to_both(w.rows, row[:m], moved, change, df, w.n)
+    for j in range(w.n):
+        e.f[j] += change[j]
+    for i in range(near.n):
+        slot = members[i]
+        if i < near.n_seen:
+            e.f[slot] = near.examples.f[i]
+        e.seg[slot] = near.examples.seg[i]
+        motion.v[slot] = near.motion.v[i]
+        motion.low[slot], motion.high[slot] = near.motion.low[i], near.motion.high[i]
+        motion.dlow[slot], motion.dhigh[slot] = near.motion.dlow[i], near.motion.dhigh[i]
+    if over:
+        freshen(near, w, moved[1])
+    for j in range(w.n):
+        if e.seg[j] & 1 == 0 and (e.f[j] > motion.high[j] or e.f[j] < motion.low[j]):
+            let_through(w, j)
+
+
+@compiled
+def freshen(near: Walk, w: Walk, products: Floats) -> None:
+    """Give free examples the f that the ``products`` of their kernel rows with the betas say, and note by how much."""
+    f, m = w.examples.f, 0
+    w.clock[DRIFT], w.counters[FRESH] = 0.0, 1
+    for i in range(near.n):
+        if near.row_of[i] >= 0:
+            slot = near.members[i]
+            if w.examples.seg[slot] & 1 == 1:
+                fresh = products[m] + w.clock[B]
+                w.clock[DRIFT] = max(w.clock[DRIFT], abs(fresh - f[slot]))
+                f[slot] = fresh
+            m += 1
+
+
+@compiled
+def add_scaled(row: Floats, a: float, out: Floats, n: int) -> None:
+    """Add ``a row`` to ``out``."""
+    for j in range(n):
+        out[j] += a * row[j]

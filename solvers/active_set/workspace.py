@@ -1,0 +1,152 @@
+"""What the compiled loop works on: everyone's place, motion and limits, and the loop's own clock and counters."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.linalg.cholesky import Factor
+from solvers.problem.state import Examples, Motion
+from solvers.runtime.compile import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+# Exits of the loop
+DONE, NEED_ROW, NEED_ROOM, STALLED, UNBALANCED, INDEFINITE, CANCELLED, EXHAUSTED, STRIDE, WANT_ROWS = range(10)
+
+# Entries of the clock
+B, RHO, SUM_V, SUM_RATE, DB, PACE, SUM_END, CARE, LAST, DRIFT = range(10)
+N_CLOCK = 10
+
+# Entries of the counters
+(
+    EVENTS,
+    EXCHANGES,
+    JUMPS,
+    ZERO_STEPS,
+    REFINED,
+    WHO,
+    SIDE,
+    BUDGET,
+    CANCEL,
+    ROWS,
+    STRIDE_END,
+    THROUGH,
+    STRIDES,
+    MEMBERS,
+    LAPS,
+    STARTED,
+    WHOLE,
+    KNOWN,
+    FRESH,
+    ASKING,
+    TURNS,
+) = range(21)
+N_COUNTERS = 21
+IDLE_TURNS = 4  #: turns that a walk is allowed for each event that it is: without any it must end too
+STRIDE_EVENTS = 80  #: events after which everyone is brought up to date
+
+
+class Tolerances(NamedTuple):
+    """What counts as equal; absolute, in the units named."""
+
+    f: float  #: slack of a kink that the ratio test may use up, in units of f
+    lap: float  #: how far beyond a kink someone must be to be sent back on a lap of his own, in units of f
+    beta: float  #: the same for the end of a box, in units of beta
+    dependent: float  #: a squared pivot below this, relative to the diagonal, means dependence
+    balance: float  #: an imbalance of velocities that counts as none, in units of beta
+    zero_step: float  #: a step that counts as no progress, of the path's length 1
+    stall: int  #: how many of those in a row mean a stall
+
+
+class Walk(NamedTuple):
+    """Everything the loop reads and writes."""
+
+    n: int  #: slots in use
+    n_seen: int  #: those of them whose df is computed; the others are free when a stride starts
+    intercept: bool
+    kappa: float
+    examples: Examples
+    motion: Motion
+    factor: Factor
+    rows: Floats  #: kernel rows at hand
+    row_of: Ints  #: the row of a slot, -1: not at hand
+    seen_rows: Floats  #: in a narrow walk, the first ``n_seen`` columns of the rows, side by side in memory
+    is_whole: Bools  #: in a narrow walk, whose row has the other columns too, so that ``rows`` has it
+    members: Ints  #: in a narrow walk, whose slot each one has in the whole; empty: all walk
+    parent_rows: Floats  #: in a narrow walk, the cached rows of the whole
+    parent_row_of: Ints
+    scratch: Floats  #: work of the strides
+    # b, rho, sum of v, wanted rate of sum beta, rate of b, rho used up per event, sum of beta at the end, the care with
+    # which the members of a stride are chosen, the rho at which it ends at the latest, and what the f of free examples
+    # were off when they were computed afresh at the end
+    clock: Floats
+    counters: Ints
+    tol: Tolerances
+
+
+@compiled
+def kink_rate(w: Walk, slot: int) -> float:
+    """Return the rate at which a free example's f must move: with its kink, and back to it if it is off."""
+    e = w.examples
+    q = (e.seg[slot] - 1) // 2
+    rho = w.clock[RHO]
+    off = e.kinks[slot, q] - rho * e.dkinks[slot, q] - e.f[slot]
+    rate: float = e.dkinks[slot, q] + off / max(rho, 1e-3)
+    return rate
+
+
+@compiled
+def set_limits(w: Walk, slot: int) -> None:
+    """Set the limits of the segment an example is on, at the present rho."""
+    e, motion = w.examples, w.motion
+    rho = w.clock[RHO]
+    seg = e.seg[slot]
+    q = seg // 2
+    if seg & 1:
+        motion.high[slot] = max(e.levels[slot, q] - rho * e.dlevels[slot, q], e.beta[slot])
+        motion.low[slot] = min(e.levels[slot, q + 1] - rho * e.dlevels[slot, q + 1], e.beta[slot])
+        motion.dhigh[slot] = e.dlevels[slot, q]
+        motion.dlow[slot] = e.dlevels[slot, q + 1]
+        return
+    motion.low[slot], motion.dlow[slot] = -np.inf, 0.0
+    motion.high[slot], motion.dhigh[slot] = np.inf, 0.0
+    if q > 0:
+        motion.low[slot] = min(e.kinks[slot, q - 1] - rho * e.dkinks[slot, q - 1], e.f[slot])
+        motion.dlow[slot] = e.dkinks[slot, q - 1]
+    if q < e.n_kinks[slot]:
+        motion.high[slot] = max(e.kinks[slot, q] - rho * e.dkinks[slot, q], e.f[slot])
+        motion.dhigh[slot] = e.dkinks[slot, q]
+
+
+@compiled
+def set_velocity(w: Walk, slot: int) -> float:
+    """Send a bound example's beta to the level of its piece by the end of the path; return the change of velocity."""
+    e, motion = w.examples, w.motion
+    gap = e.levels[slot, e.seg[slot] // 2] - e.beta[slot]
+    v = 0.0
+    if gap != 0.0 and w.clock[RHO] > 1e-12:
+        v = gap / w.clock[RHO]
+    change: float = v - motion.v[slot]
+    motion.v[slot] = v
+    w.clock[SUM_V] += change
+    return change
+
+
+@compiled
+def add_to_drive(w: Walk, slot: int, change: float) -> None:
+    """The velocity of a bound example has changed; its row is cached."""
+    row = w.rows[w.row_of[slot], : w.n]
+    drive = w.motion.drive
+    for j in range(w.n):
+        drive[j] += change * row[j]
+
+
+@compiled
+def balanced(w: Walk) -> bool:
+    """Say whether the betas that move keep their sum by themselves."""
+    return not w.intercept or abs(w.clock[SUM_RATE] - w.clock[SUM_V]) <= w.tol.balance

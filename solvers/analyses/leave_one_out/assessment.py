@@ -1,0 +1,139 @@
+"""Exact leave-one-out and k-fold decisions of a live window, by decremental steps from its optimum.
+
+An example that has no coefficient is not missed: its own decision value stays. Those who can leave without anybody
+changing sides are solved for together. For every other the path on which it leaves is followed, its decision value read
+at the end, and the model put back. Nothing is trained again, and the live
+model is not touched: all of it happens on a copy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers import validation
+from solvers.analyses.leave_one_out.by_path import decisions_without, leave_each_out
+from solvers.errors import InvalidInput
+from solvers.homotopy.recompute import refresh
+from solvers.models.base import LiveEstimator
+from solvers.runtime.progress import Progress, Teller, steadily
+from solvers.validation import Key
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Decisions of a window's examples by models that have not seen them.
+
+    Attributes
+    ----------
+    keys : the window's keys, oldest first
+    decisions : (n,) f(x_i) of the model trained without example i, or without its fold
+    error : share of wrong labels (classification) or of outliers, or mean absolute error in units of y (regression); of
+        models with the pinball loss its mean
+    events : breakpoints of all paths together
+    seconds : wall time
+    """
+
+    keys: tuple[Key, ...]
+    decisions: Floats
+    error: float
+    events: int
+    seconds: float
+
+
+def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> Assessment:
+    """Return the exact leave-one-out decisions of a model's window.
+
+    Raises
+    ------
+    Cancelled : ``progress`` said so
+    NotOptimal : a path could not be followed
+    """
+    started = time.perf_counter()
+    _check_size(model)
+    with steadily(progress, model.n_window_) as tell:
+        copy = _copy(model)
+        decisions, events = _leave_one_out(copy, tell)
+    return _assessment(copy, decisions, events, started)
+
+
+def _leave_one_out(copy: LiveEstimator, tell: Teller) -> tuple[Floats, int]:
+    """Return the leave-one-out decisions of a copy's window, and the events of all paths."""
+    window, state = copy._window, copy._window.state
+    slots, weights = window.slots, window.weights
+    per_weight = copy._total_per_weight()
+    refresh(state)
+    decisions = state.examples.f[slots].copy()
+    e = state.examples
+    may_be_missed = (e.beta[slots] != 0.0) | (e.seg[slots] & 1 == 1)
+    if per_weight or (state.intercept and state.n_free == 0):  # where nobody is free, b hangs on the others too
+        may_be_missed[:] = True
+    missed = np.flatnonzero(may_be_missed)
+    totals = state.total - per_weight * weights[missed]
+    decisions[missed], events = leave_each_out(state, slots[missed], totals, tell)
+    return decisions, events
+
+
+def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progress | None = None) -> Assessment:
+    """Return the exact k-fold decisions of a model's window.
+
+    Parameters
+    ----------
+    folds : number of folds of consecutive examples, oldest first; or the fold of each example, (n,)
+
+    Raises
+    ------
+    InvalidInput : fewer than two folds, or more than examples
+    Cancelled : ``progress`` said so
+    NotOptimal : a path could not be followed
+    """
+    started = time.perf_counter()
+    _check_size(model)
+    fold = _folds(folds, model.n_window_)
+    names = np.unique(fold)
+    decisions, events = np.empty(fold.size), 0
+    with steadily(progress, names.size) as tell:
+        copy = _copy(model)
+        window, state = copy._window, copy._window.state
+        slots, weights = window.slots, window.weights
+        for done, name in enumerate(names):
+            tell(done, names.size)
+            out = np.flatnonzero(fold == name)
+            total = state.total - copy._total_per_weight() * float(weights[out].sum())
+            decisions[out], count = decisions_without(state, slots[out], total)
+            events += count
+        tell(names.size, names.size)
+    return _assessment(copy, decisions, events, started)
+
+
+def _check_size(model: LiveEstimator) -> None:
+    model._check_fitted()
+    if model.n_window_ < 2:
+        raise InvalidInput(f"the window holds {model.n_window_} examples; at least two are needed", field="window")
+
+
+def _copy(model: LiveEstimator) -> LiveEstimator:
+    return type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
+
+
+def _folds(folds: int | Sequence[int], n: int) -> Ints:
+    if isinstance(folds, int | np.integer):
+        if not 2 <= folds <= n:
+            raise InvalidInput(f"must be between 2 and the {n} examples of the window, not {folds}", field="folds")
+        return np.arange(n) * int(folds) // n
+    fold = validation.vector(folds, n, field="folds").astype(np.int64)
+    if np.unique(fold).size < 2:
+        raise InvalidInput("at least two folds are needed", field="folds")
+    return fold
+
+
+def _assessment(model: LiveEstimator, decisions: Floats, events: int, started: float) -> Assessment:
+    error = model._error(decisions, model._window.y)
+    return Assessment(tuple(model.keys_), decisions, error, events, time.perf_counter() - started)

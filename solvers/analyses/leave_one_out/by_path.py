@@ -1,0 +1,206 @@
+"""One example after the other leaves the same optimum, which is put back each time.
+
+Those who leave with few changes of sides are solved for together; the paths of the others are walked in compiled code,
+and what that cannot finish goes the ordinary way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set.degeneracy import center, leave_ends
+from solvers.active_set.shrinking import follow_path
+from solvers.active_set.workspace import (
+    BUDGET,
+    CANCELLED,
+    DONE,
+    EVENTS,
+    LAPS,
+    RHO,
+    STARTED,
+    STRIDE_EVENTS,
+    SUM_END,
+    SUM_RATE,
+    SUM_V,
+    WHO,
+    WHOLE,
+    B,
+    Walk,
+)
+from solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
+from solvers.homotopy.batch_update import UndoneOnError, depart
+from solvers.homotopy.optimality import EPS, gap_of, scales
+from solvers.homotopy.recompute import BLOCK, need_rows
+from solvers.homotopy.run import DEFAULT, walk_of
+from solvers.homotopy.solve import follow
+from solvers.kernels.kernel import times
+from solvers.linalg.cholesky import delete
+from solvers.problem.state import Examples, PathState, empty_motion
+from solvers.runtime.compile import compiled_allocating
+from solvers.runtime.interrupt import raise_what_stopped
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+FEW = 8  # events that most leave with; for so few nobody is left out of a walk
+SMALL = 2000  # if the window is not larger than this
+DUST = DEFAULT.dust
+PORTION = 32  # examples that leave between two reports of progress
+
+
+class _Undone(Exception):
+    """Raised to put the state back after a path has been followed to its end."""
+
+
+def decisions_without(state: PathState, slots: Ints, total: float) -> tuple[Floats, int]:
+    """Return f at examples by the model without them, and the events on the way; the state is put back."""
+    decisions, events = np.empty(0), 0
+    try:
+        with UndoneOnError(state):
+            depart(state, slots)
+            state.total = total
+            events = follow(state).events
+            decisions = times(state.kernel_rows(slots), state.examples.beta[: state.n_slots]) + state.b
+            raise _Undone
+    except _Undone:
+        return decisions, events
+
+
+class Kept(NamedTuple):
+    """The optimum that every example leaves from."""
+
+    examples: Examples
+    R: Floats  #: the factor
+    slots: Ints  #: who stands in it
+    b: float
+    total: float
+
+
+def leave_each_out(
+    state: PathState, who: Ints, totals: Floats, report: Callable[[int, int], None]
+) -> tuple[Floats, int]:
+    """Return f at each of the examples ``who`` by the model without it, (m,), and the events of all paths.
+
+    Parameters
+    ----------
+    state : optimal, with an f that is fresh; it is put back
+    who : (m,) slots
+    totals : (m,) what the betas of the others sum up to
+    report : told how many are done, and how many there are; what it raises ends the work
+
+    Raises
+    ------
+    NotOptimal : a path could not be followed, also not the ordinary way, which is gone where a kernel row is not cached
+        or a tie has to be spread
+    """
+    size = int(state.factor.size[0])
+    kept = Kept(
+        Examples(*(a[: state.n_slots].copy() for a in state.examples)),  # type: ignore[arg-type]
+        state.factor.R[:size, :size].copy(),
+        state.factor.slot[:size].copy(),
+        state.b,
+        state.total,
+    )
+    state.make_room_for_free(state.n - state.n_free if state.n < 1000 else 4 * STRIDE_EVENTS)
+    _cache_rows(state, who)
+    motion = empty_motion(state.capacity)
+    motion.v[who] = state.examples.beta[who]
+    units = scales(state, motion.v)
+    decisions, events = np.full(who.size, np.nan), 0
+    if (totals == state.total).all():
+        decisions, events = leave_by_pivots(state, who, units, lambda _: report(0, who.size))
+    blocked = np.flatnonzero(np.isnan(decisions))
+    for first in range(0, blocked.size, PORTION):
+        report(who.size - blocked.size + first, who.size)
+        part = blocked[first : first + PORTION]
+        w = walk_of(state, motion, units)
+        decisions[part], count = _leave_portion(w, kept, who[part], totals[part], DEFAULT.goal, units.level)
+        raise_what_stopped()
+        events += count
+    for i in np.flatnonzero(np.isnan(decisions)):
+        report(who.size - 1, who.size)
+        found, count = decisions_without(state, who[i : i + 1], float(totals[i]))
+        decisions[i] = found[0]
+        events += count
+    report(who.size, who.size)
+    return decisions, events
+
+
+def _cache_rows(state: PathState, who: Ints) -> None:
+    """Cache as many kernel rows as there is room for: those that leave and those near a kink come first."""
+    e, n = state.examples, state.n_slots
+    distance = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)
+    distance[who] = 0.0
+    order = np.argsort(distance, kind="stable")
+    order = order[e.n_kinks[order] > 0][: max(0, state.rows.max_rows - state.n_free - BLOCK)]
+    need_rows(state, np.union1d(state.free_slots(), order))
+
+
+@compiled_allocating
+def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float, level: float) -> tuple[Floats, int]:
+    """Let one example after the other leave, each from the kept optimum; NaN where that cannot be done here."""
+    e, motion, clock, counters = w.examples, w.motion, w.clock, w.counters
+    decisions = np.full(who.size, np.nan)
+    events = 0
+    for i in range(who.size):
+        slot = who[i]
+        if w.row_of[slot] < 0:
+            continue
+        v = -e.beta[slot]
+        row = w.rows[w.row_of[slot]]
+        for j in range(w.n):
+            motion.v[j] = 0.0
+            motion.drive[j] = v * row[j]
+        motion.v[slot] = v
+        clock[B], clock[RHO], clock[SUM_V], clock[SUM_RATE] = kept.b, 1.0, v, totals[i] - kept.total
+        clock[SUM_END] = totals[i]
+        counters[:BUDGET] = 0
+        counters[WHO] = -1
+        if w.factor.position[slot] >= 0:
+            delete(w.factor, slot)
+        e.n_kinks[slot] = 0
+        e.seg[slot] = 0
+        e.levels[slot, :] = 0.0
+        counters[STARTED] = counters[LAPS] = 0
+        counters[WHOLE] = FEW if w.n <= SMALL else 0
+        outcome = follow_path(w)
+        if outcome == CANCELLED:
+            break
+        events += counters[EVENTS]
+        gap, primal, resolution = gap_of(e, w.n, clock[B])
+        if outcome == DONE and gap <= max(goal * abs(primal), 4.0 * resolution):
+            leave_ends(w.examples, w.factor, w.n, w.intercept, DUST * level, DUST * level, 4 * EPS * level)
+            decisions[i] = e.f[slot]
+            if w.intercept and w.factor.size[1] == 0:
+                decisions[i] += center(w)
+        _put_back(w, kept)
+    return decisions, events
+
+
+@compiled_allocating
+def _put_back(w: Walk, kept: Kept) -> None:
+    """Undo what a walk has done to the examples and to the factor."""
+    e, fac, n, slots = w.examples, w.factor, w.n, kept.slots
+    e.n_kinks[:n] = kept.examples.n_kinks
+    e.seg[:n] = kept.examples.seg
+    e.levels[:n] = kept.examples.levels
+    e.f[:n] = kept.examples.f
+    e.beta[:n] = kept.examples.beta
+    e.dkinks[:n] = 0.0
+    e.dlevels[:n] = 0.0
+    for k in range(fac.size[0]):
+        if fac.slot[k] >= 0:
+            fac.position[fac.slot[k]] = -1
+    size = slots.size
+    fac.size[0] = size
+    fac.size[1] = 0
+    for k in range(size):
+        fac.slot[k] = slots[k]
+        if slots[k] >= 0:
+            fac.position[slots[k]] = k
+            fac.size[1] += 1
+        fac.R[k, k:size] = kept.R[k, k:]

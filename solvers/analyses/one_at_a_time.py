@@ -1,0 +1,52 @@
+"""The single update, the classical way and the baseline: one example after the other [Cauwenberghs & Poggio]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from solvers import validation
+from solvers.models.base import LiveEstimator
+from solvers.models.report import UpdateReport
+from solvers.validation import Key
+
+
+def update_singly(
+    model: LiveEstimator,
+    add: tuple[ArrayLike, ArrayLike] | None = None,
+    remove: Iterable[Key] = (),
+    *,
+    keys: Iterable[Key] | None = None,
+) -> list[UpdateReport]:
+    """Do what ``model.update`` does, by one path for each example: the new ones first, then those that leave.
+
+    The optimum at the end is the same; what it costs to get there is what the multiple update is compared with
+    [Karasuyama & Takeuchi, section 3.4]. An error leaves the model where the examples before it have brought it.
+
+    Parameters
+    ----------
+    add : features (m, d) and targets (m,) of new examples
+    remove : keys of examples that leave
+    keys : m names for the new examples; unused whole numbers by default
+
+    Returns
+    -------
+    one report for each example
+
+    Examples
+    --------
+    >>> from solvers import IncrementalSVC, update_singly
+    >>> model = IncrementalSVC(C=1.0, gamma=0.5).fit([[0.0], [1.0]], [-1, 1])
+    >>> [report.n for report in update_singly(model, add=([[2.0], [3.0]], [1, 1]), remove=[0])]
+    [3, 4, 3]
+    """
+    reports = []
+    if add is not None:
+        X, y = validation.matrix(add[0]), np.asarray(add[1])
+        names = [None] * len(X) if keys is None else [[key] for key in keys]
+        for row, target, name in zip(X, y, names, strict=True):
+            reports.append(model.update(add=(row[None, :], target[None]), keys=name))
+    reports.extend(model.update(remove=[key]) for key in remove)
+    return reports

@@ -1,0 +1,85 @@
+"""The compiled loop of the concave-convex procedure over several values of theta or s."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set.workspace import DONE, STRIDE, B, Walk
+from solvers.robust.c_step import AT_REST, CHOSEN, take_sides
+from solvers.robust.ramp_losses import WITHIN, Sides, Walls
+from solvers.robust.sides import ALL_EVENTS, OBJECTIVE, SINCE_REFRESH, STAGE, SWITCHED, THETA, Split, look, place_walls
+from solvers.robust.sides import ROUNDS as ROUNDS_NOW
+from solvers.runtime.compile import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+REFRESH_EVENTS = 1000  #: between two candidates, f may be computed afresh when there have been so many
+
+
+# Entries of what is counted of a candidate
+ROUNDS, EVENTS = range(2)
+
+
+class Found(NamedTuple):
+    """The solutions of k candidates, n slots."""
+
+    beta: Floats  #: (k, n)
+    seg: Sides  #: (k, n) places on the staircase
+    sides: Sides  #: (k, n)
+    b: Floats  #: (k,)
+    objective: Floats  #: (k,)
+    counts: Ints  #: (k, 2) convex problems, events
+    done: Ints  #: (1,) how many candidates are done
+
+
+@compiled
+def rounds_of_cccp(w: Walk, p: Split, found: Found, values: Floats, zero: Walls, inwards: float) -> int:
+    """Solve for one candidate after the other.
+
+    ``zero`` and ``inwards`` are as in ``outlier_tracks.steps_of_s``; with ``inwards`` 0 the values are those of theta.
+    Stops with STRIDE, and what ``take_sides`` asks for.
+    """
+    while True:
+        k = found.done[0]
+        if p.counts[STAGE] == AT_REST:
+            if k == values.size:
+                return DONE
+            turn_to(w, p, values[k], zero, inwards)
+            found.counts[k, EVENTS] = -p.counts[ALL_EVENTS]
+            p.counts[STAGE] = CHOSEN
+        outcome = take_sides(w, p, False)
+        if outcome != DONE:
+            return outcome
+        keep(w, p, found, k)
+        found.done[0] = k + 1
+        p.counts[STAGE] = AT_REST
+        if p.counts[SINCE_REFRESH] > REFRESH_EVENTS:
+            return STRIDE
+
+
+@compiled
+def turn_to(w: Walk, p: Split, value: float, zero: Walls, inwards: float) -> None:
+    """Put theta or the walls where they are at a value, and choose whose levels that changes."""
+    if inwards == 0.0:
+        p.numbers[THETA] = value
+    else:
+        place_walls(p, zero, inwards * value)
+    look(w, p)
+    for j in range(w.n):
+        outlier = p.sides[j] != WITHIN and inwards == 0.0
+        p.wrong[j] = outlier or p.proper[j] != p.sides[j]
+    p.counts[ROUNDS_NOW], p.counts[SWITCHED] = 0, 0
+
+
+@compiled
+def keep(w: Walk, p: Split, found: Found, k: int) -> None:
+    """Write down what was found."""
+    for j in range(w.n):
+        found.beta[k, j], found.seg[k, j], found.sides[k, j] = w.examples.beta[j], w.examples.seg[j], p.sides[j]
+    found.b[k], found.objective[k] = w.clock[B], p.numbers[OBJECTIVE]
+    found.counts[k, ROUNDS] = p.counts[ROUNDS_NOW]
+    found.counts[k, EVENTS] += p.counts[ALL_EVENTS]

@@ -1,0 +1,182 @@
+"""Outlier paths of a live window: which labels or targets look wrong, and models that do not follow them.
+
+OP-theta cuts the weight of the examples beyond their walls down from 1 to 0; OP-s lets the walls, beyond which examples
+have no weight, come in from far out [Suzumura et al., Algorithm 1]. A path starts from the convex model and ends at
+the most robust one; every model on it is a local optimum of its own robust problem, by the paper's Theorems 4 and 5.
+The live model is not touched: all of it happens on a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from inspect import signature
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.analyses.outlier.result import OutlierPath
+from solvers.errors import InvalidInput
+from solvers.models.base import LiveEstimator
+from solvers.problem.piecewise_linear import Losses
+from solvers.problem.snapshot import compact_copy
+from solvers.robust.d_step import stay, walk_s, walk_theta
+from solvers.robust.partition import Partition
+from solvers.robust.ramp_losses import Parameter, Walling, true_sides
+from solvers.robust.settings import Robustness, checked, share
+from solvers.runtime.progress import Progress, Teller, steadily
+from solvers.validation import Key
+
+Floats = NDArray[np.float64]
+
+PERMILLE = 1000  # progress is told in these
+NOBODY = "nobody is beyond the walls: there is nothing to be robust against, and the path is a single model"
+
+
+def outlier_path(
+    model: LiveEstimator,
+    parameter: Parameter = "theta",
+    *,
+    theta: float = 0.0,
+    s: float | None = None,
+    progress: Progress | None = None,
+) -> OutlierPath:
+    """Follow the outlier path of a model's window from its convex optimum.
+
+    Parameters
+    ----------
+    parameter : "theta": theta falls from 1 to ``theta`` while the walls stand at ``s``; "s": the walls come in until
+        ``s`` while beyond them a loss keeps the share ``theta`` of its slope
+    theta : in [0, 1)
+    s : classification: a margin, <= 0, by default 0; regression: the size of a residual, > 0, in units of y, by default
+        with "theta" 3.7 times their median, 2.5 standard deviations of normal ones, with "s" a fifth of the largest
+    progress : called with how many thousandths are done, and 1000; returning False cancels
+
+    Raises
+    ------
+    InvalidInput : a parameter cannot be used, or the model has no robust losses
+    Cancelled : ``progress`` said so
+    NotOptimal : the path could not be followed
+    """
+    with steadily(progress, PERMILLE) as teller:
+        begun = begin(model, parameter, theta, s)
+        partition, start, end, tell = begun.partition, begun.start, begun.end, partial(_tell, teller)
+        if begun.note:
+            walked = stay(partition, start, end)
+        elif parameter == "theta":
+            walked = walk_theta(partition, end, tell)
+        else:
+            walked = walk_s(partition, begun.walling, begun.y, start, end, tell)
+        tell(1.0)
+    return OutlierPath(
+        parameter=parameter,
+        fixed=begun.fixed,
+        start=start,
+        end=end,
+        keys=begun.keys,
+        note=begun.note,
+        walked=walked,
+        depth=begun.depth,
+        grows=parameter == "s" and begun.walling.inwards > 0,
+        restored=begun.restored,
+        arrays=begun.arrays,
+    )
+
+
+class Begun(NamedTuple):
+    """The convex model at the start of a path, and where the path leads."""
+
+    partition: Partition  #: of a private copy of the model
+    walling: Walling
+    y: Floats  #: (n,) targets
+    keys: tuple[Key, ...]
+    start: float
+    end: float
+    fixed: float  #: the value of the parameter that does not run
+    depth: Floats  #: (n,) where everyone stands, in units of s; those deepest beyond their wall have the least
+    note: str
+    restored: Callable[[Mapping[str, Any]], LiveEstimator]
+    arrays: Mapping[str, Any]
+
+
+def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | None) -> Begun:
+    """Check what was asked for, and return a copy of the model at its convex optimum; see ``outlier_path``."""
+    if parameter not in ("theta", "s"):
+        raise InvalidInput(f'must be "theta" or "s", not {parameter!r}', field="parameter")
+    if share(theta) == 1.0:
+        raise InvalidInput("with a theta of 1 nothing is robust: there is no path", field="theta")
+    model = _convex(model)
+    window = model._window
+    slots, arrays = window.slots, model.to_arrays()
+    y, state, order = arrays["y"], compact_copy(window.state, slots), np.arange(slots.size)
+    walling = model._walling()
+    reach = walling.reach(y, state.examples.f)
+    robust = checked(Robustness(theta, walling.default(parameter, reach, y) if s is None else s), ())
+    model._walling(robust.s)
+    depth = walling.inwards * reach
+    anybody = bool((depth < walling.inwards * robust.s).any())
+    outermost = float(reach[np.argmin(depth)]) if anybody else robust.s
+    start, end = (1.0, robust.theta) if parameter == "theta" else (outermost, robust.s)
+    terms = model._terms(Robustness(1.0, robust.s) if parameter == "theta" else Robustness(robust.theta, outermost))
+    partition = Partition(
+        state,
+        order,
+        Losses(state.examples.kinks.copy(), state.examples.levels.copy(), state.examples.n_kinks.copy()),
+        terms.walls(y),
+        terms.theta,
+        np.zeros(slots.size, np.int8),
+    )
+    if parameter == "theta":
+        partition.sides = true_sides(partition.walls, partition.f)
+    return Begun(
+        partition=partition,
+        walling=walling,
+        y=y,
+        keys=tuple(window.keys),
+        start=start,
+        end=end,
+        fixed=robust.s if parameter == "theta" else robust.theta,
+        depth=depth,
+        note="" if anybody else NOBODY,
+        restored=partial(_restored, type(model), {k: v for k, v in vars(model).items() if "_" not in (k[0], k[-1])}),
+        arrays=arrays,
+    )
+
+
+def _restored(kind: type[LiveEstimator], attributes: Mapping[str, Any], arrays: Mapping[str, Any]) -> LiveEstimator:
+    """Return the model of some arrays; among the attributes are its parameters."""
+    return kind.from_arrays({name: attributes[name] for name in signature(kind).parameters}, arrays)
+
+
+def _convex(model: LiveEstimator) -> LiveEstimator:
+    """Return a model if its losses are convex; else a copy for which they are."""
+    model._check_fitted()
+    if model.n_window_ == 0:
+        raise InvalidInput("the window is empty", field="window")
+    if model._robust is None:
+        return model
+    copy = type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
+    copy.update(robust=replace(model._robust, theta=1.0))
+    return copy
+
+
+def _tell(teller: Teller, done: float) -> None:
+    """Pass on how much of a path is done."""
+    teller(round(PERMILLE * done), PERMILLE)
+
+
+class OutlierPaths:
+    """What estimators with robust losses can do besides."""
+
+    def outlier_path(
+        self,
+        parameter: Parameter = "theta",
+        *,
+        theta: float = 0.0,
+        s: float | None = None,
+        progress: Progress | None = None,
+    ) -> OutlierPath:
+        """Return the path of robust models of the window, see ``path.outlier_path``; this one stays."""
+        return outlier_path(self, parameter, theta=theta, s=s, progress=progress)  # type: ignore[arg-type]

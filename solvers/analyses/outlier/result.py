@@ -1,0 +1,188 @@
+"""What an outlier path has found: a model at every value, who gave way when, and which value suits new data best."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers import validation
+from solvers.errors import InvalidInput
+from solvers.models.base import LiveEstimator
+from solvers.robust.d_step import Walked
+from solvers.robust.legs import Leg, Nodes, Solution
+from solvers.robust.ramp_losses import WITHIN, Parameter, Sides
+from solvers.robust.settings import Robustness
+from solvers.runtime.interrupt import parts
+from solvers.validation import Key
+
+Floats = NDArray[np.float64]
+
+
+class Breakpoint(NamedTuple):
+    """Something happens to an example."""
+
+    value: float  #: of theta or s
+    key: Key
+    event: (
+        str  #: "becomes outlier", "becomes inlier"; between D-steps "joins margin", "leaves margin", "crosses margin"
+    )
+
+
+class Best(NamedTuple):
+    """The breakpoint with the least validation error, the first along the path where several have it."""
+
+    value: float  #: of theta or s
+    error: float  #: share of wrong labels, or mean absolute error in units of y (regression; or pinball loss)
+    model: LiveEstimator
+
+
+def arrays_at(arrays: Mapping[str, Any], found: Solution, sides: Sides, robust: Robustness) -> dict[str, Any]:
+    """Return the arrays of a model (see ``to_arrays``) with another solution of the same window."""
+    place = {"beta": found.beta, "segments": found.seg, "intercept": found.b, "sides": sides}
+    return {**arrays, **place, "robust": np.array([robust.theta, robust.s])}
+
+
+def _decisions(kernel: Floats, nodes: Nodes) -> Floats:
+    """Return f of examples whose ``kernel`` values (m, n) these are, at each of k nodes, (k, m)."""
+    f = np.empty((nodes.b.size, kernel.shape[0]))
+    for part in parts(kernel.shape[0], nodes.beta.size):
+        f[:, part] = (kernel[part] @ nodes.beta.T + nodes.b).T
+    return f
+
+
+@dataclass(frozen=True)
+class OutlierPath:
+    """Models from the convex one at ``start`` to the most robust one at ``end``.
+
+    Attributes
+    ----------
+    parameter : "theta" or "s": which of the two runs
+    fixed : the value of the other
+    start, end : values of the parameter
+    keys : the window's keys, oldest first
+    note : why the path is a single model, if it is; else empty
+    """
+
+    parameter: Parameter
+    fixed: float
+    start: float
+    end: float
+    keys: tuple[Key, ...]
+    note: str
+    walked: Walked
+    depth: Floats  #: (n,) where everyone stands at the start, in units of s; those deepest beyond their wall: least
+    grows: bool  #: whether the parameter grows along the path
+    restored: Callable[[Mapping[str, Any]], LiveEstimator]
+    arrays: Mapping[str, Any]  #: of the model that the path began with
+
+    @property
+    def d_steps(self) -> int:
+        """How often examples switched sides."""
+        return len(self.walked.jumps)
+
+    @property
+    def drops(self) -> Floats:
+        """By how much the objective fell at each D-step, (d_steps,)."""
+        return np.array([jump.drop for jump in self.walked.jumps])
+
+    @property
+    def events(self) -> int:
+        """Breakpoints of all, those within D-steps among them."""
+        return self.walked.events
+
+    @property
+    def stalls(self) -> int:
+        """How often ties had to be spread, by 1e-8 of a loss."""
+        return self.walked.stalls
+
+    @property
+    def breakpoints(self) -> list[Breakpoint]:
+        """What happens along the path, in its order."""
+        out = []
+        for i, leg in enumerate(self.walked.legs):
+            out += [Breakpoint(value, self.keys[j], event) for value, j, event in leg.told()]
+            if i < self.d_steps:
+                jump = self.walked.jumps[i]
+                out += [
+                    Breakpoint(jump.value, self.keys[j], "becomes inlier" if side == WITHIN else "becomes outlier")
+                    for j, side in jump.switched
+                ]
+        return out
+
+    def at(self, value: float) -> LiveEstimator:
+        """Return the model at a value of the parameter: a copy, fitted and live, robust with that value.
+
+        At the value of a D-step it is the model after it. Where s does not reach anybody yet, it is the convex one.
+
+        Raises
+        ------
+        InvalidInput : the value is not one of the path's
+        """
+        leg = self._leg(value)
+        robust = self.robustness(value)
+        return self.restored(arrays_at(self.arrays, leg.at(value), leg.sides, robust))
+
+    def robustness(self, value: float) -> Robustness:
+        """Return what ``update(robust=...)`` needs to bring a live model of the same window to ``at(value)``."""
+        leg = self._leg(value)
+        theta, s = (value, self.fixed) if self.parameter == "theta" else (self.fixed, value)
+        return Robustness(theta, s, {self.keys[j]: int(leg.sides[j]) for j in np.flatnonzero(leg.sides)})
+
+    def outliers(self, value: float | None = None) -> list[Key]:
+        """Return the keys of those who count as outliers at a value, by default at the end, oldest first."""
+        leg = self._leg(self.end if value is None else value)
+        return [self.keys[j] for j in np.flatnonzero(leg.sides)]
+
+    def order_of_outliers(self) -> list[tuple[Key, float]]:
+        """Return who is an outlier at the end of the path, in the order in which they gave way, and at which value.
+
+        Those who were beyond their wall from the start come first, the worst of them before all.
+        """
+        sides = self.walked.legs[0].sides
+        worst_first = np.argsort(self.depth, kind="stable")
+        since = {j: self.start for j in worst_first.tolist() if sides[j]}
+        for jump in self.walked.jumps:
+            for j, side in jump.switched:
+                since.pop(j, None)
+                if side != WITHIN:
+                    since[j] = jump.value
+        return [(self.keys[j], value) for j, value in since.items()]
+
+    def validation_errors(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+        """Return the values of the breakpoints, (k,), and the error there on examples ``X`` (m, d), ``y`` (m,)."""
+        model = self.at(self.start)
+        rows = model.predictor().validate(X)
+        targets = model._targets(y, rows.shape[0])
+        kernel = model._window.kernel_values(rows)
+        values, errors = [np.empty(0)], []
+        for leg in self.walked.legs:
+            last = leg is self.walked.legs[-1]
+            if leg.start == leg.end and not last:
+                continue  # two D-steps at one value: only the models after the second count
+            for nodes in leg.nodes(last):
+                values.append(nodes.values)
+                errors += [model._error(f, targets) for f in _decisions(kernel, nodes)]
+        return np.concatenate(values), np.array(errors)
+
+    def best(self, X: ArrayLike, y: ArrayLike) -> Best:
+        """Return the breakpoint with the least error on validation examples ``X`` (m, d) with targets ``y`` (m,)."""
+        values, errors = self.validation_errors(X, y)
+        i = int(np.argmin(errors))
+        return Best(float(values[i]), float(errors[i]), self.at(float(values[i])))
+
+    def _leg(self, value: float) -> Leg:
+        number = validation.number_or_none(value)
+        if number is None:
+            raise InvalidInput(f"must be a finite number, not {value!r}", field=self.parameter)
+        sign = 1.0 if self.grows else -1.0
+        before = self.parameter == "s" or sign * number >= sign * self.start
+        if not before or sign * number > sign * self.end:
+            low, high = sorted((self.start, self.end))
+            raise InvalidInput(f"the path runs from {low:g} to {high:g}; {number:g} is not on it", field=self.parameter)
+        legs = self.walked.legs
+        return legs[max(0, bisect_right([sign * leg.start for leg in legs], sign * number) - 1)]

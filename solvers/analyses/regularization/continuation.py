@@ -1,0 +1,190 @@
+"""The walk behind a regularization path: leg by leg, up and down from where a model stands, on a private copy of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.analyses.regularization.intercept_interval import Tables, centered
+from solvers.errors import NotOptimal
+from solvers.homotopy.parametric import track
+from solvers.homotopy.piecewise import Changes, Segments
+from solvers.homotopy.recompute import restore, stand
+from solvers.homotopy.solve import follow
+from solvers.problem.piecewise_linear import Losses
+from solvers.problem.state import PathState
+from solvers.runtime.progress import Teller
+
+if TYPE_CHECKING:
+    from solvers.models.base import LiveEstimator
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEG = 10.0  # a leg goes from a value to at most this multiple of it
+STEPS = 1000  # of a path, in reports of progress
+ACCEPTABLE = 1e-7  # relative gap at the end of a leg, before correction, beyond which it is walked in two halves
+MOST_HALVINGS = 6
+
+
+class Leg(NamedTuple):
+    """A tracked way from one value of the parameter to another."""
+
+    start: float
+    end: float
+    places: Ints  #: (n,) everyone's place at the start
+    segments: Segments
+    changes: Changes
+
+    @property
+    def low(self) -> float:
+        return min(self.start, self.end)
+
+    @property
+    def high(self) -> float:
+        return max(self.start, self.end)
+
+    def value(self, rho: Floats) -> Floats:
+        """Return the parameter at ``rho``."""
+        return self.end - rho * (self.end - self.start)
+
+    def rho(self, value: float) -> float:
+        """Return where on the leg a value of the parameter is."""
+        return (self.end - value) / (self.end - self.start)
+
+
+@dataclass(frozen=True)
+class PathReport:
+    """What computing a path took.
+
+    Attributes
+    ----------
+    events : changes of sides
+    legs : how many tracked ways the path is made of
+    exchanges : pivots along a null space, where an example depended on the free ones [Ong et al., eq. 30-34]
+    last_resorts : how often nothing else broke a cycle of ties than spreading them
+    relative_gap : the largest duality gap at the end of a leg, from recomputed f, before any correction
+    seconds : wall time
+    """
+
+    events: int
+    legs: int
+    exchanges: int
+    last_resorts: int
+    relative_gap: float
+    seconds: float
+
+
+def losses_at(model: LiveEstimator, parameter: str, value: float) -> Losses:
+    """Return the losses of a model's window, oldest first, at a value of a parameter; the model is to be private."""
+    setattr(model, parameter, value)
+    window = model._window
+    return model._losses(window.y, window.weights)
+
+
+class Walker:
+    """Walks the legs of a path on a private copy of a model."""
+
+    def __init__(self, copy: LiveEstimator, parameter: str, low: float, high: float, teller: Teller) -> None:
+        self.copy = copy
+        self.state: PathState = copy._window.state
+        self.slots = copy._window.slots
+        self.parameter = parameter
+        self.low, self.high = low, high
+        self.teller = teller
+        self.done = 0.0
+        self.legs: list[Leg] = []
+        self.events = self.exchanges = self.last_resorts = 0
+        self.gap = 0.0
+
+    def walk(self) -> list[Leg]:
+        """Walk up and down from where the model stands; returns the legs by ascending value."""
+        start = min(max(float(getattr(self.copy, self.parameter)), self.low), self.high)
+        if start != getattr(self.copy, self.parameter):
+            self.move_to(start)
+        here = stand(self.state)
+        self.walk_to(start, self.high)
+        if start > self.low:
+            restore(self.state, here)
+            self.walk_to(start, self.low)
+        self.tell()
+        return sorted(self.legs, key=lambda leg: leg.low)
+
+    def report(self, seconds: float) -> PathReport:
+        """Say what it took."""
+        return PathReport(self.events, len(self.legs), self.exchanges, self.last_resorts, self.gap, seconds)
+
+    def move_to(self, value: float) -> None:
+        """Bring the copy to a value of the parameter, by any way."""
+        self.state.set_losses(self.slots, losses_at(self.copy, self.parameter, value))
+        self.state.total = self.total()
+        follow(self.state)
+
+    def total(self) -> float:
+        """Return what the betas sum up to at the copy's own value of the parameter."""
+        return self.copy._total_per_weight() * float(self.copy._window.weights.sum())
+
+    def walk_to(self, value: float, goal: float) -> None:
+        """Walk leg by leg from ``value`` to ``goal``."""
+        while value != goal:
+            far = min(value * LEG, goal) if goal > value else max(value / LEG, goal)
+            if (goal > value and self.is_at_rest()) or abs(np.log(goal / far)) < 1e-6:
+                far = goal
+            self.legs.extend(self.leg(value, far, MOST_HALVINGS))
+            self.done += abs(np.log(far / value)) / np.log(self.high / self.low)
+            value = far
+
+    def is_at_rest(self) -> bool:
+        """Say whether nothing will change any more on the way to larger C: nobody is at a bound that moves."""
+        e = self.state.examples
+        bound = e.seg[self.slots] & 1 == 0
+        return self.parameter == "C" and not np.any(e.beta[self.slots][bound]) and self.is_inside()
+
+    def is_inside(self) -> bool:
+        """Say whether every free beta is inside its box."""
+        e, free = self.state.examples, self.state.free_slots()
+        q = e.seg[free] // 2
+        return bool(np.all((e.beta[free] < e.levels[free, q]) & (e.beta[free] > e.levels[free, q + 1])))
+
+    def leg(self, start: float, end: float, halvings: int) -> list[Leg]:
+        """Walk one leg, in two halves where it does not end well."""
+        self.tell()
+        before = stand(self.state)
+        try:
+            return [self.tracked(start, end)]
+        except NotOptimal:
+            if halvings == 0:
+                raise
+            restore(self.state, before)
+        middle = float(np.sqrt(start * end))
+        return [*self.leg(start, middle, halvings - 1), *self.leg(middle, end, halvings - 1)]
+
+    def tracked(self, start: float, end: float) -> Leg:
+        """Walk one leg.
+
+        Raises
+        ------
+        NotOptimal : it ended with too large a gap
+        """
+        then = losses_at(self.copy, self.parameter, start)
+        goal = losses_at(self.copy, self.parameter, end)
+        share = abs(np.log(end / start)) / np.log(self.high / self.low)
+        way = track(self.state, self.slots, goal, self.total(), tell=lambda part: self.tell(part * share))
+        if way.relative_gap > ACCEPTABLE:
+            raise NotOptimal(f"the path came to {self.parameter} = {end:.6g} with a gap of {way.relative_gap:.1e}")
+        self.gap = max(self.gap, way.relative_gap)
+        self.events += way.trace.events
+        self.exchanges += way.trace.exchanges
+        self.last_resorts += way.trace.stalls
+        segments = way.segments
+        if self.state.intercept:
+            tables = Tables(then.kinks, goal.kinks, then.levels, goal.levels, goal.n_kinks)
+            segments = centered(self.state, way.start, segments, way.changes, tables)
+        return Leg(start, end, way.start, segments, way.changes)
+
+    def tell(self, more: float = 0.0) -> None:
+        """Tell how much of the path is done, with so much ``more`` of it than there are legs; may raise Cancelled."""
+        self.teller(min(round((self.done + more) * STEPS), STEPS), STEPS)

@@ -1,0 +1,183 @@
+"""The middle b on those parts of a way where nobody is free.
+
+There any b of an interval is optimal, and the loop keeps the one it happens to have. Each end of the interval is the
+upper or lower envelope of straight lines, so its middle is linear between finitely many points: there the segments are
+cut, and get it. An update that ends there does the same (``degeneracy.center``), so that a model of the path is the
+one that training at that place gives.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.homotopy.piecewise import Changes, Segments, places
+from solvers.homotopy.recompute import combine
+from solvers.problem.state import PathState
+from solvers.runtime.interrupt import check
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Tables(NamedTuple):
+    """Kinks (n, 2) and levels (n, 3) at both ends of a straight way, and how many kinks each example has."""
+
+    start_kinks: Floats
+    end_kinks: Floats
+    start_levels: Floats
+    end_levels: Floats
+    n_kinks: Ints
+
+    def kinks(self, rho: float) -> Floats:
+        """Return the kinks at ``rho``; unused ones stay infinite."""
+        return _between(self.start_kinks, self.end_kinks, rho)
+
+    def levels(self, rho: float) -> Floats:
+        """Return the levels at ``rho``."""
+        return _between(self.start_levels, self.end_levels, rho)
+
+
+def centered(state: PathState, start: Ints, segments: Segments, changes: Changes, tables: Tables) -> Segments:
+    """Return the segments with the middle b wherever nobody is free; those with a bend in it are cut there.
+
+    ``state`` is only asked for kernel rows.
+    """
+    for first, last, piece in reversed(_runs(start, segments, changes, tables)):
+        rhos = segments.start_rho[first], segments.end_rho[last]
+        w = [_without_b(state, np.take_along_axis(tables.levels(r), piece[:, None], 1)[:, 0]) for r in rhos]
+        low, high = _limits(tables, piece, rhos, w)
+        cuts, b = _middle(low, high)
+        if b.size:
+            segments = _with_b(segments, first, last, rhos[0] - cuts * (rhos[0] - rhos[1]), b)
+    return segments
+
+
+def _between(start: Floats, end: Floats, rho: float) -> Floats:
+    used = np.isfinite(end)
+    return np.where(used, rho * np.where(used, start, 0.0) + (1.0 - rho) * np.where(used, end, 0.0), end)
+
+
+def _runs(start: Ints, segments: Segments, changes: Changes, tables: Tables) -> list[tuple[int, int, Ints]]:
+    """Return first and last of each run of idle segments on which everyone stays on his piece, and those pieces."""
+    runs: list[tuple[int, int, Ints]] = []
+    for i in np.flatnonzero(segments.idle).tolist():
+        seg = places(start, changes, int(segments.changes_before[i]))
+        piece = _pieces(seg, segments, i, tables)
+        if runs and runs[-1][1] == i - 1 and np.array_equal(runs[-1][2], piece):
+            runs[-1] = runs[-1][0], i, piece
+        else:
+            runs.append((i, i, piece))
+    return runs
+
+
+def _pieces(seg: Ints, segments: Segments, i: int, tables: Tables) -> Ints:
+    """Return the piece that everyone is on; who is free at an end of his box is on the piece there."""
+    piece = seg // 2
+    pool = segments.pool(i)
+    slots, beta = segments.slot[pool], 0.5 * (segments.start_beta[pool] + segments.end_beta[pool])
+    levels = tables.levels(0.5 * float(segments.start_rho[i] + segments.end_rho[i]))
+    q = piece[slots]
+    piece[slots] = q + (np.abs(beta - levels[slots, q]) > np.abs(beta - levels[slots, q + 1]))
+    return piece
+
+
+def _without_b(state: PathState, beta: Floats) -> Floats:
+    support = np.flatnonzero(beta)
+    return combine(state, support, beta[support])[: beta.size]
+
+
+def _limits(tables: Tables, piece: Ints, rhos: tuple[float, float], w: list[Floats]) -> tuple[Floats, Floats]:
+    """Return the lines (m, 2), at the start and the end of a run, that b must be above, and those it must be below."""
+    kinks = [tables.kinks(rho) for rho in rhos]
+    above = np.flatnonzero(piece > 0)
+    below = np.flatnonzero(piece < tables.n_kinks)
+    low = np.stack([k[above, piece[above] - 1] - g[above] for k, g in zip(kinks, w, strict=True)], axis=1)
+    high = np.stack([k[below, piece[below]] - g[below] for k, g in zip(kinks, w, strict=True)], axis=1)
+    return low, high
+
+
+def _middle(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Return places from 0 to 1 and the middle of the interval there, linear between them; nothing without limits."""
+    ends = [side for side in (envelope(low), envelope(-high)) if side is not None]
+    if not ends:
+        return np.empty(0), np.empty(0)
+    lower, upper = envelope(low), envelope(-high)
+    places_ = np.unique(np.concatenate([side[0] for side in ends]))
+    values = [np.interp(places_, *side) * sign for side, sign in ((lower, 1.0), (upper, -1.0)) if side is not None]
+    return places_, np.mean(values, axis=0)
+
+
+def envelope(lines: Floats) -> tuple[Floats, Floats] | None:
+    """Return the bends, from 0 to 1, of the largest of lines given by their values (m, 2) there, and its values."""
+    if lines.shape[0] == 0:
+        return None
+    slopes = lines[:, 1] - lines[:, 0]
+    t = 0.0
+    ts, values = [0.0], [float(lines[:, 0].max())]
+    top = int(np.lexsort((slopes, lines[:, 0]))[-1])
+    while t < 1.0:
+        check()
+        steeper = slopes > slopes[top]
+        gaps = np.where(steeper, lines[top, 0] - lines[:, 0], np.inf)
+        meet = gaps / np.where(steeper, slopes - slopes[top], 1.0)
+        nearest = float(meet.min())
+        if not nearest < 1.0:
+            break
+        t = max(t, nearest)
+        ts.append(t)
+        values.append(float(lines[top, 0] + t * slopes[top]))
+        tied = np.flatnonzero(meet <= nearest)
+        top = int(tied[np.argmax(slopes[tied])])
+    ts.append(1.0)
+    values.append(float(lines[:, 1].max()))
+    return np.array(ts), np.array(values)
+
+
+def _with_b(old: Segments, first: int, last: int, bends: Floats, b: Floats) -> Segments:
+    """Cut the segments ``first`` to ``last`` at the bends, and give them the b that is linear between those."""
+    parts = cut(old, first, last, bends[1:-1])
+    many = slice(first, parts.start_rho.size - (old.start_rho.size - last - 1))
+    parts.start_b[many] = np.interp(-parts.start_rho[many], -bends, b)
+    parts.end_b[many] = np.interp(-parts.end_rho[many], -bends, b)
+    return parts
+
+
+def cut(old: Segments, first: int, last: int, rhos: Floats) -> Segments:
+    """Cut the segments ``first`` to ``last`` at each of ``rhos``, descending."""
+    owner = np.array([first + int(np.argmax(old.end_rho[first : last + 1] < r)) for r in rhos], np.int64)
+    inside = (old.end_rho[owner] < rhos) & (rhos < old.start_rho[owner])
+    owner, rhos = owner[inside], rhos[inside]
+    if owner.size == 0:
+        return old._replace(start_b=old.start_b.copy(), end_b=old.end_b.copy())
+    order = np.sort(np.concatenate([np.arange(old.start_rho.size), owner]), kind="stable")
+    new_start, new_end = old.start_rho[order], old.end_rho[order]
+    for i in sorted(set(owner.tolist())):
+        own = rhos[owner == i]
+        mine = np.flatnonzero(order == i)
+        new_start[mine[1:]] = own
+        new_end[mine[:-1]] = own
+    sizes = np.diff(old.first)[order]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    pool = np.repeat(old.first[order] - starts[:-1], sizes) + np.arange(starts[-1])
+    span = old.start_rho[order] - old.end_rho[order]
+    shares = []
+    for new, of_nothing in ((new_start, 0.0), (new_end, 1.0)):  # a segment of no length keeps both its ends
+        share = np.full(span.size, of_nothing)
+        np.divide(old.start_rho[order] - new, span, out=share, where=span > 0.0)
+        shares.append(np.repeat(share, sizes))
+    beta = [old.start_beta[pool] + share * (old.end_beta[pool] - old.start_beta[pool]) for share in shares]
+    return Segments(
+        new_start,
+        new_end,
+        old.start_b[order],
+        old.end_b[order],
+        starts,
+        old.changes_before[order],
+        old.idle[order],
+        old.slot[pool],
+        beta[0],
+        beta[1],
+    )

@@ -1,0 +1,244 @@
+"""The whole regularization path: the optimum for every value of a parameter, exact between its breakpoints.
+
+The parameter is C [Ong, Shao & Yang], epsilon of a regression, or nu of a one-class model. All three move kinks, levels
+or the sum of the coefficients in straight lines, so each is a tracked way (``parametric``), walked leg by leg up
+and down from where the model stands; a leg spans at most a factor of ten, so that small values keep their digits. What
+is kept are the linear pieces and who changed sides: memory grows with events times the examples that were free.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers import validation
+from solvers.analyses.regularization import error_curve
+from solvers.analyses.regularization.continuation import STEPS, Leg, PathReport, Walker, losses_at
+from solvers.analyses.regularization.error_curve import Best, ErrorCurve
+from solvers.analyses.regularization.validation_sweep import Pieces, residual_sums, sign_changes
+from solvers.errors import InvalidInput
+from solvers.homotopy.piecewise import Position, position
+from solvers.models.window import ON_BOUNDARY
+from solvers.runtime.interrupt import raise_what_stopped, watch
+from solvers.runtime.progress import Progress, steadily
+
+if TYPE_CHECKING:
+    from solvers.models.base import LiveEstimator
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BLOCK = 512  # rows whose kernel values are held at once
+
+
+class Breakpoints(NamedTuple):
+    """Every change of sides along a path, by ascending value of the parameter; m of them.
+
+    ``before`` and ``after`` are places on the example's staircase (``seg`` of ``problem.state``), as met on the way up.
+    Even is bound, odd is free, at the margin.
+    """
+
+    value: Floats  #: (m,)
+    example: Ints  #: (m,) index into ``keys``
+    before: Ints  #: (m,)
+    after: Ints  #: (m,)
+    n_free: Ints  #: (m,) how many are free just above the value
+    n_support: Ints  #: (m,) how many are free there or have a coefficient at a bound that is not zero
+
+
+class Sizes(NamedTuple):
+    """How many are free, and how many are free or have a coefficient at a bound that is not zero."""
+
+    n_free: int
+    n_support: int
+
+
+class RegularizationPath:
+    """The optimum of a window for every value of a parameter in [``minimum``, ``maximum``].
+
+    Where nobody is free b is the middle of the interval that is optimal, as in a model that was trained there.
+
+    Attributes
+    ----------
+    parameter : "C", "epsilon" or "nu"
+    keys : the window's keys, oldest first
+    report : what it took
+    """
+
+    def __init__(self, copy: LiveEstimator, parameter: str, legs: list[Leg], report: PathReport) -> None:
+        self.parameter = parameter
+        self.minimum, self.maximum = legs[0].low, legs[-1].high
+        self.keys = tuple(copy.keys_)
+        self.report = report
+        self._model = copy
+        self._arrays = copy.to_arrays()
+        self._legs = legs
+        self._highs = [leg.high for leg in legs]
+        self._breakpoints: Breakpoints | None = None
+
+    @property
+    def breakpoints(self) -> Breakpoints:
+        """Every change of sides, by ascending value."""
+        if self._breakpoints is None:
+            self._breakpoints = self._all_breakpoints()
+        return self._breakpoints
+
+    def at(self, value: float) -> Any:
+        """Return a fitted estimator for a value of the parameter; it is live and knows nothing of the path.
+
+        Raises
+        ------
+        InvalidInput : the value is not on the path
+        """
+        found = self._position(value)
+        known = {"beta": found.beta, "segments": found.seg, "intercept": found.b}
+        parameters = {**self._model.get_params(deep=False), self.parameter: float(value)}
+        return type(self._model).from_arrays(parameters, {**self._arrays, **known})
+
+    def coefficients(self, value: float) -> Floats:
+        """Return the signed coefficients beta at a value of the parameter, (n,), oldest example first."""
+        return self._position(value).beta
+
+    def intercept(self, value: float) -> float:
+        """Return b at a value of the parameter."""
+        return self._position(value).b
+
+    def sizes(self, value: float) -> Sizes:
+        """Return how many examples are free at a value of the parameter, and how many are support vectors."""
+        found = self._position(value)
+        free = found.seg & 1 == 1
+        return Sizes(int(np.count_nonzero(free)), int(np.count_nonzero(free | (found.beta != 0.0))))
+
+    def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
+        """Return the error on ``X`` (m, d) and ``y`` (m,) for every value of the parameter.
+
+        Share of wrong labels (classification; one-class, where ``y`` is +1 for inliers, all of them by default, and -1
+        for outliers) or, in regression, mean absolute error in units of y; mean pinball loss where the model has that.
+        With the kernel "precomputed" ``X`` is (m, n).
+        """
+        rows, targets = self._examples(X, y)
+        prices = self._model._prices
+        starts = [self._pieces(leg) for leg in self._legs]
+        found: list[list[Any]] = [[] for _ in self._legs]
+        boundary = ON_BOUNDARY if self.parameter == "nu" else 0.0
+        for first in range(0, targets.size, BLOCK):
+            part = targets[first : first + BLOCK]
+            K = self._kernel_columns(rows[first : first + BLOCK])
+            for mine, pieces in zip(found, starts, strict=True):
+                watch(pieces.stop, 0)
+                if prices is None:
+                    mine.append(sign_changes(pieces, K, part > 0, boundary))
+                else:
+                    mine.append(residual_sums(pieces, K, part, *prices))
+                raise_what_stopped()
+        curve = _count_curve if prices is None else _residual_curve
+        return error_curve.joined([curve(leg, mine, targets.size) for leg, mine in zip(self._legs, found, strict=True)])
+
+    def best(self, X: ArrayLike, y: ArrayLike | None = None) -> Best:
+        """Return the value of the parameter with the least error on ``X`` and ``y``, and the whole interval of it."""
+        return self.validation_error(X, y).best()
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _position(self, value: float) -> Position:
+        if not self.minimum <= value <= self.maximum:
+            raise InvalidInput(
+                f"the path goes from {self.minimum:.6g} to {self.maximum:.6g}, not to {value!r}", field=self.parameter
+            )
+        leg = self._legs[bisect_left(self._highs, value)]
+        levels = losses_at(self._model, self.parameter, value).levels
+        return position(leg.places, leg.segments, leg.changes, leg.rho(value), levels)
+
+    def _examples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
+        window = self._model._window
+        rows = validation.matrix(X, width=window.width)
+        if rows.shape[0] == 0:
+            raise InvalidInput("at least one example is needed", field="X")
+        if self.parameter == "nu":
+            targets = np.ones(rows.shape[0]) if y is None else validation.vector(y, rows.shape[0], field="y")
+        else:
+            targets = self._model._targets(y, rows.shape[0])
+        return rows, targets
+
+    def _kernel_columns(self, rows: Floats) -> Floats:
+        state = self._model._window.state
+        if state.kernel.gram is not None:
+            return np.ascontiguousarray(rows.T)
+        return np.ascontiguousarray(state.kernel.matrix(rows, state.XT, state.n_slots).T)
+
+    def _pieces(self, leg: Leg) -> Pieces:
+        start, end = (losses_at(self._model, self.parameter, value).levels for value in (leg.start, leg.end))
+        seg, rates = leg.places, end - start
+        at_start = position(seg, leg.segments, leg.changes, 1.0, start).beta
+        bound = np.take_along_axis(rates, (seg // 2)[:, None], 1)[:, 0] * (seg & 1 == 0)
+        s, c = leg.segments, leg.changes
+        return Pieces(
+            s.start_rho, s.end_rho, s.start_b, s.end_b, s.first, s.changes_before, s.slot, s.start_beta, s.end_beta,
+            c.slot, c.before, c.after, rates, at_start, bound, np.zeros(1, np.int64),
+        )  # fmt: skip
+
+    def _all_breakpoints(self) -> Breakpoints:
+        parts = [_ascending(leg) for leg in self._legs]
+        value, example, before, after = (np.concatenate([p[i] for p in parts]) for i in range(4))
+        levels = losses_at(self._model, self.parameter, 0.5 * (self.minimum + self.maximum)).levels
+        counted = (levels != 0.0) | (levels[:, :1] == levels[:, 2:])
+        first = self._position(self.minimum).seg
+
+        def weighs(who: Ints, seg: Ints) -> Ints:
+            return np.asarray((seg & 1 == 1) | counted[who, seg // 2], np.int64)
+
+        free = np.count_nonzero(first & 1) + np.cumsum((after & 1) - (before & 1))
+        everyone = np.arange(first.size)
+        support = int(weighs(everyone, first).sum()) + np.cumsum(weighs(example, after) - weighs(example, before))
+        return Breakpoints(value, example, before, after, free, support)
+
+
+def _ascending(leg: Leg) -> tuple[Floats, Ints, Ints, Ints]:
+    c = leg.changes
+    value = leg.value(c.rho)
+    if leg.start < leg.end:
+        return value, c.slot, c.before, c.after
+    return value[::-1], c.slot[::-1], c.after[::-1], c.before[::-1]
+
+
+def _count_curve(leg: Leg, parts: list[tuple[int, Floats, Ints]], m: int) -> ErrorCurve:
+    wrong = sum(part[0] for part in parts)
+    rho, delta = np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
+    return error_curve.from_counts(wrong, rho, delta, np.array([leg.start, leg.end]), m)
+
+
+def _residual_curve(leg: Leg, parts: list[tuple[Floats, Floats]], m: int) -> ErrorCurve:
+    sums = np.sum([part[0] for part in parts], axis=0)
+    bends = np.concatenate([part[1] for part in parts])
+    rhos = np.stack([leg.segments.start_rho, leg.segments.end_rho], axis=1)
+    return error_curve.from_residuals(sums, bends, rhos, np.array([leg.start, leg.end]), m)
+
+
+def regularization_path(
+    model: LiveEstimator, parameter: str, minimum: float, maximum: float, progress: Progress | None = None
+) -> RegularizationPath:
+    """Return the path of a fitted model's window over all values of ``parameter`` from ``minimum`` to ``maximum``.
+
+    The model is not changed: all of it happens on a copy.
+
+    Raises
+    ------
+    InvalidInput : the range is empty or not positive, the window is, or has one class only
+    Cancelled : ``progress`` said so
+    NotOptimal : the path could not be followed to the acceptable gap
+    """
+    started = time.perf_counter()
+    low, high = (validation.positive(v, f"{parameter}_{end}") for v, end in ((minimum, "min"), (maximum, "max")))
+    if not low < high:
+        raise InvalidInput(f"must be above {parameter}_min = {minimum!r}, not {maximum!r}", field=f"{parameter}_max")
+    if model.n_window_ == 0:
+        raise InvalidInput("the window is empty; a path needs examples", field="window")
+    with steadily(progress, STEPS) as teller:
+        copy = type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
+        walker = Walker(copy, parameter, low, high, teller)
+        legs = walker.walk()
+    return RegularizationPath(copy, parameter, legs, walker.report(time.perf_counter() - started))

@@ -1,0 +1,286 @@
+"""The live classifier: what its labels mean, and which losses it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers import validation
+from solvers.analyses.outlier.path import OutlierPaths
+from solvers.analyses.regularization.path import RegularizationPath, regularization_path
+from solvers.errors import InvalidInput
+from solvers.models.base import LiveEstimator
+from solvers.models.report import UpdateReport
+from solvers.problem.piecewise_linear import Losses, hinge
+from solvers.robust.ramp_losses import LABELS, Walling
+from solvers.runtime.progress import Progress
+
+Floats = NDArray[np.float64]
+
+
+class LiveSVC(OutlierPaths, LiveEstimator):
+    """A support vector classifier that stays exactly optimal while examples come and go.
+
+    It minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over its window; an update moves many
+    examples in and out along one multi-parametric path [Karasuyama & Takeuchi].
+
+    Parameters
+    ----------
+    C : weight of the losses, in (0, 1e100]
+    kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see ``update``
+    gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance of the first data seen, rows
+        weighted), and stays
+    degree, coef0 : of the kernels that have them
+    class_weight : multiplies C by class, {label: weight}; 1 for a label that it does not name
+    fit_intercept : whether f has an intercept
+    classes : the two labels (negative, positive); learned from the data by default
+    cache_mb : memory that kernel rows may take, in MiB
+
+    Attributes
+    ----------
+    support_ : (n_support,) indices into the window, oldest first
+    support_vectors_ : (n_support, d)
+    dual_coef_ : (1, n_support) signed coefficients beta
+    intercept_ : (1,)
+    keys_ : keys of the window, oldest first
+    n_window_ : size of the window
+
+    Examples
+    --------
+    >>> from solvers import IncrementalSVC
+    >>> model = IncrementalSVC(C=10.0, gamma=0.5).fit([[0.0], [1.0], [3.0], [4.0]], [-1, -1, 1, 1])
+    >>> report = model.update(add=([[2.0]], [1]), remove=[0])
+    >>> report.added, report.removed, report.n
+    ((4,), (0,), 4)
+    >>> model.certificate().relative_gap < 1e-9
+    True
+    """
+
+    _loss_parameters = ("C", "class_weight")
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        kernel: str = "rbf",
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        class_weight: Mapping[Any, float] | None = None,
+        fit_intercept: bool = True,
+        classes: tuple[Any, Any] | None = None,
+        cache_mb: float = 512,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.cache_mb = cache_mb
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Add examples ``X`` (m, d), ``y`` (m,) to the window, like ``update(add=(X, y))``.
+
+        ``classes`` fixes the two labels on the first call.
+        """
+        if classes is not None:
+            known = _two_labels(classes)
+            if not hasattr(self, "classes_"):
+                self._set_classes(known)
+        self._learn((X, y), sample_weight, None, ())
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return f(x) for ``X`` (m, d), as (m,); positive for ``classes_[1]``."""
+        return self._decision(X)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label of each row of ``X`` (m, d)."""
+        return self._labels(self.decision_function(X))
+
+    def regularization_path(
+        self, C_min: float, C_max: float, *, progress: Progress | None = None
+    ) -> RegularizationPath:
+        """Return the optimum of the window for every C from ``C_min`` to ``C_max``, exact between its breakpoints.
+
+        The model itself stays as it is. Class and sample weights multiply every C.
+
+        Parameters
+        ----------
+        progress : called with how much is done and how much there is; returning False cancels
+
+        Raises
+        ------
+        InvalidInput : the range is empty, the window is, or it has examples of one class only
+        Cancelled, NotOptimal : see the message
+
+        Examples
+        --------
+        >>> from solvers import IncrementalSVC
+        >>> model = IncrementalSVC(gamma=0.5).fit([[0.0], [1.0], [2.0], [3.0], [4.0]], [-1, -1, 1, -1, 1])
+        >>> path = model.regularization_path(C_min=0.01, C_max=100.0)
+        >>> path.best([[1.8], [3.9]], [1, 1]).error
+        0.0
+        >>> path.at(10.0).certificate().relative_gap < 1e-9
+        True
+        """
+        self._check_fitted()
+        if np.unique(self._window.y).size == 1:
+            raise InvalidInput("all examples are of one class; a path needs both", field="window")
+        return regularization_path(self, "C", C_min, C_max, progress)
+
+    @property
+    def window_y(self) -> NDArray[Any]:
+        """Labels of the window, (n,), oldest first."""
+        return self._labels(self._window.y)
+
+    def _labels(self, f: Floats) -> NDArray[Any]:
+        return self.classes_[np.where(f > 0, self.classes_.size - 1, 0)]
+
+    def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
+        labels = validation.column(y, field)
+        if labels.shape != (m,):
+            raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field=field)
+        known = self._known_classes(labels, field)
+        given = labels.tolist()
+        signs = dict(zip(known.tolist(), (-1.0, 1.0)[-known.size :], strict=True))
+        try:
+            targets = np.fromiter(map(signs.__getitem__, given), np.float64, m)
+        except (KeyError, TypeError):  # of the latter kind is a label that is a list
+            _check_finite(labels, field)
+            row = _first_unknown(given, signs)
+            raise InvalidInput(
+                f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}", field=field, row=row
+            ) from None
+        self._set_classes(known)
+        return targets
+
+    def _known_classes(self, labels: NDArray[Any], field: str) -> NDArray[Any]:
+        """Return the classes known after seeing ``labels``."""
+        if self.classes is not None:
+            return _two_labels(self.classes)
+        known: NDArray[Any] = getattr(self, "classes_", labels[:0])
+        if known.size == 2:
+            return known
+        _check_finite(labels, field)
+        try:
+            _check_classes(labels)
+            known = np.union1d(known, labels)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(str(error), field=field) from None
+        if known.size > 2:
+            raise InvalidInput(
+                f"Only binary classification is supported. The type of the target is multiclass: {known.size} classes",
+                field="y",
+            )
+        return known
+
+    def _set_classes(self, known: NDArray[Any]) -> None:
+        if self._mirrors(known):
+            self._window.flip_signs()  # what was the only class, and so the positive one, is the negative one now
+        self.classes_ = known
+
+    def _mirrors(self, known: NDArray[Any]) -> bool:
+        """Say whether the only class so far has the other sign among the ``known`` ones."""
+        before = getattr(self, "classes_", None)
+        return before is not None and before.size == 1 and known.size == 2 and known[0] == before[0]
+
+    def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
+        before = getattr(self, "classes_", None)
+        try:
+            return super()._learn(*args, **kwargs)
+        except BaseException:
+            after = vars(self).get("classes_")
+            if before is not None and after is not None and after is not before:
+                self.classes_ = before
+                if self._mirrors(after):
+                    self._window.flip_signs()
+            raise
+
+    def _error(self, decisions: Floats, targets: Floats) -> float:
+        return float(np.mean(np.where(decisions > 0, 1.0, -1.0) != targets))
+
+    def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
+        costs = validation.positive(self.C if C is None else C, "C", validation.LARGEST) * weights
+        return hinge(targets, costs if self.class_weight is None else costs * self._class_weights(targets))
+
+    def _unit_cost(self, C: float | None) -> float:
+        weights = self.class_weight
+        if not isinstance(weights, Mapping):
+            return super()._unit_cost(C)
+        return super()._unit_cost(C) * max([_weight_of(label, weights) for label in weights], default=1.0)
+
+    def _walling(self, s: float | None = None) -> Walling:
+        if s is not None and s > 0:
+            raise InvalidInput(f"a margin beyond which labels are wrong is not positive, but s is {s:g}", field="s")
+        return LABELS
+
+    def _class_weights(self, targets: Floats) -> Floats:
+        if not isinstance(self.class_weight, Mapping):
+            raise InvalidInput("must be a mapping from label to weight", field="class_weight")
+        labels = self.classes_.tolist()
+        unknown = [label for label in self.class_weight if label not in labels]
+        if len(labels) == 2 and unknown:
+            raise InvalidInput(f"names {unknown[0]!r}, which is none of the labels {labels}", field="class_weight")
+        negative, positive = _weight_of(labels[0], self.class_weight), _weight_of(labels[-1], self.class_weight)
+        return np.where(targets > 0, positive, negative)
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
+        return {**super().to_arrays(), "classes": self.classes_}
+
+    def _restore(self, arrays: Mapping[str, Any]) -> None:
+        self.classes_ = np.asarray(arrays["classes"])
+        super()._restore(arrays)
+
+
+def _two_labels(classes: Any) -> NDArray[Any]:
+    """Return the labels (negative, positive); raises InvalidInput unless there are two."""
+    try:
+        labels = np.array(list(classes))
+    except (TypeError, ValueError):
+        labels = np.empty(0)
+    if labels.shape != (2,) or labels[0] == labels[1] or isinstance(classes, str):
+        raise InvalidInput(f"must be two different labels, not {classes!r}", field="classes")
+    return labels
+
+
+def _weight_of(label: Any, weights: Mapping[Any, float]) -> float:
+    """Return the weight of a class; raises InvalidInput."""
+    weight = validation.number_or_none(weights.get(label, 1.0))
+    if weight is None or not 0 <= weight <= validation.LARGEST:
+        reason = f"the weight of {label!r} must be a number from 0 to {validation.LARGEST:g}"
+        raise InvalidInput(reason, field="class_weight")
+    return weight
+
+
+def _first_unknown(labels: list[Any], known: Mapping[Any, float]) -> int:
+    """Return the row of the first label that is not known; one that has no hash is not."""
+    for row, label in enumerate(labels):
+        try:
+            known[label]
+        except (KeyError, TypeError):
+            return row
+    raise AssertionError("one of them is not")
+
+
+def _check_finite(labels: NDArray[Any], field: str) -> None:
+    if labels.dtype.kind == "f":
+        validation.check_finite(labels, field)
+
+
+def _check_classes(labels: NDArray[Any]) -> None:
+    """Raise ValueError, with scikit-learn's words, for labels that are not classes."""
+    if labels.dtype.kind == "c":
+        raise ValueError("Complex data not supported")
+    from sklearn.utils.multiclass import check_classification_targets
+
+    check_classification_targets(labels)

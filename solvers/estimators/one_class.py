@@ -1,0 +1,109 @@
+"""The live one-class model: its losses, and where its boundary is."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers import validation
+from solvers.analyses.regularization.path import RegularizationPath, regularization_path
+from solvers.errors import InvalidInput
+from solvers.models.base import LiveEstimator
+from solvers.problem.piecewise_linear import Losses, one_class
+from solvers.runtime.progress import Progress
+
+Floats = NDArray[np.float64]
+
+
+class LiveOneClassSVM(LiveEstimator):
+    """A one-class support vector machine that stays exactly optimal while examples come and go.
+
+    It minimizes ``1/2 |w|^2 + sum_i weight_i (max(0, rho - w'x_i) - nu rho)``, the problem of [Schoelkopf et al.] times
+    ``nu n``, so that coefficients lie in [0, weight_i] and sum up to ``nu sum_i weight_i``: an example that comes or
+    goes changes the sum and nothing else. ``f = w'x - rho`` is negative for outliers.
+
+    Parameters
+    ----------
+    nu : upper bound of the share of outliers, in (0, 1]
+    kernel, gamma, degree, coef0, cache_mb : as in ``IncrementalSVC``
+
+    Attributes
+    ----------
+    offset_ : rho; the decision function is ``score_samples`` minus it
+    """
+
+    fit_intercept = True
+    _loss_parameters = ("nu",)
+
+    def __init__(
+        self,
+        nu: float = 0.5,
+        kernel: str = "rbf",
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_mb: float = 512,
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_mb = cache_mb
+
+    def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Add examples ``X`` (m, d) to the window: the same as ``update(add=(X, None))``; ``y`` is ignored."""
+        self._learn((X, None), sample_weight, None, ())
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return the signed distance of ``X`` (m, d) to the boundary, as (m,); negative for outliers.
+
+        Margin examples lie on the boundary: what only rounding keeps off it, 1e-10 of rho, is 0.
+        """
+        return self._decision(X)
+
+    def score_samples(self, X: ArrayLike) -> Floats:
+        """Return ``w'x`` for ``X`` (m, d), as (m,)."""
+        return self.decision_function(X) + self.offset_
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return +1 for inliers and -1 for outliers, for ``X`` (m, d)."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def regularization_path(
+        self, nu_min: float, nu_max: float, *, progress: Progress | None = None
+    ) -> RegularizationPath:
+        """Return the optimum of the window for every nu; as ``IncrementalSVC.regularization_path``."""
+        self._check_fitted()
+        if validation.positive(nu_max, "nu_max") > 1:
+            raise InvalidInput(f"must lie in (0, 1], not {nu_max!r}", field="nu_max")
+        return regularization_path(self, "nu", nu_min, nu_max, progress)
+
+    @property
+    def offset_(self) -> float:
+        """rho, in units of ``score_samples``."""
+        return -self._learnt.state.b
+
+    def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
+        return np.ones(m)
+
+    def _error(self, decisions: Floats, targets: Floats) -> float:
+        return float(np.mean(decisions < 0))
+
+    def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
+        if C is not None:
+            raise InvalidInput("a one-class model has none; its parameter is nu", field="C")
+        return one_class(weights)
+
+    def _unit_cost(self, C: float | None) -> float:
+        return 1.0
+
+    def _total_per_weight(self) -> float:
+        nu = validation.number_or_none(self.nu)
+        if nu is None or not 0 < nu <= 1:
+            raise InvalidInput(f"must lie in (0, 1], not {self.nu!r}", field="nu")
+        return nu

@@ -1,0 +1,127 @@
+"""The live regressor: which losses it has, and what moves along its paths."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers import validation
+from solvers.analyses.outlier.path import OutlierPaths
+from solvers.analyses.regularization.path import RegularizationPath, regularization_path
+from solvers.errors import InvalidInput
+from solvers.models.base import LiveEstimator
+from solvers.problem.piecewise_linear import Losses, epsilon_insensitive, pinball
+from solvers.robust.ramp_losses import RESIDUALS, Walling
+from solvers.runtime.progress import Progress
+
+Floats = NDArray[np.float64]
+
+
+class LiveSVR(OutlierPaths, LiveEstimator):
+    """A support vector regressor that stays exactly optimal while examples come and go.
+
+    It minimizes ``1/2 |w|^2 + C sum_i weight_i loss(y_i - f(x_i))`` over its window.
+
+    Parameters
+    ----------
+    C : weight of the losses, in (0, 1e100]
+    epsilon : half width of the tube without loss, >= 0, in units of y; for the epsilon-insensitive loss
+    loss : "epsilon_insensitive", "absolute" or "pinball"
+    quantile : level of the pinball loss, in (0, 1): f estimates that conditional quantile
+    kernel, gamma, degree, coef0, fit_intercept, cache_mb : as in ``IncrementalSVC``
+
+    Examples
+    --------
+    >>> from solvers import IncrementalSVR
+    >>> model = IncrementalSVR(C=10.0, epsilon=0.1, kernel="linear").fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    >>> model.predict([[1.5]]).round(6).tolist()
+    [1.45]
+    """
+
+    _loss_parameters = ("C", "epsilon", "loss", "quantile")
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        kernel: str = "rbf",
+        *,
+        loss: str = "epsilon_insensitive",
+        quantile: float = 0.5,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        fit_intercept: bool = True,
+        cache_mb: float = 512,
+    ) -> None:
+        self.C = C
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.loss = loss
+        self.quantile = quantile
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.cache_mb = cache_mb
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Add examples ``X`` (m, d), ``y`` (m,) to the window: the same as ``update(add=(X, y))``."""
+        self._learn((X, y), sample_weight, None, ())
+        return self
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return f(x) for ``X`` (m, d), as (m,), in units of y."""
+        return self._decision(X)
+
+    def regularization_path(
+        self, C_min: float, C_max: float, *, progress: Progress | None = None
+    ) -> RegularizationPath:
+        """Return the optimum of the window for every C; as ``IncrementalSVC.regularization_path``."""
+        self._check_fitted()
+        return regularization_path(self, "C", C_min, C_max, progress)
+
+    def epsilon_path(
+        self, epsilon_min: float, epsilon_max: float, *, progress: Progress | None = None
+    ) -> RegularizationPath:
+        """Return the optimum of the window for every width of the tube from ``epsilon_min`` > 0, in units of y.
+
+        The loss has to be "epsilon_insensitive"; otherwise as ``IncrementalSVC.regularization_path``.
+        """
+        self._check_fitted()
+        if self.loss != "epsilon_insensitive" or self.epsilon == 0:
+            raise InvalidInput("a path over epsilon needs the loss 'epsilon_insensitive' and epsilon > 0", field="loss")
+        return regularization_path(self, "epsilon", epsilon_min, epsilon_max, progress)
+
+    def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
+        return validation.vector(validation.column(y, field), m, field=field)
+
+    @property
+    def _prices(self) -> tuple[float, float]:
+        return (float(self.quantile), 1.0 - float(self.quantile)) if self.loss == "pinball" else (1.0, 1.0)
+
+    def _error(self, decisions: Floats, targets: Floats) -> float:
+        too_low, too_high = self._prices
+        return float(np.mean(np.maximum(too_low * (targets - decisions), too_high * (decisions - targets))))
+
+    def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
+        costs = validation.positive(self.C if C is None else C, "C", validation.LARGEST) * weights
+        if self.loss == "epsilon_insensitive":
+            return epsilon_insensitive(targets, validation.not_negative(self.epsilon, "epsilon"), costs)
+        if self.loss == "absolute":
+            return epsilon_insensitive(targets, 0.0, costs)
+        if self.loss == "pinball":
+            quantile = validation.number_or_none(self.quantile)
+            if quantile is None or not 0 < quantile < 1:
+                raise InvalidInput(f"must lie between 0 and 1, not {self.quantile!r}", field="quantile")
+            return pinball(targets, quantile, costs)
+        raise InvalidInput(f"must be 'epsilon_insensitive', 'absolute' or 'pinball', not {self.loss!r}", field="loss")
+
+    def _walling(self, s: float | None = None) -> Walling:
+        tube = validation.not_negative(self.epsilon, "epsilon") if self.loss == "epsilon_insensitive" else 0.0
+        if s is not None and s <= tube:
+            least = f"epsilon, {tube:g}" if tube > 0 else "zero"
+            raise InvalidInput(f"a residual that counts as an outlier is larger than {least}, not {s:g}", field="s")
+        return RESIDUALS._replace(tube=tube)

@@ -1,0 +1,201 @@
+"""Learn and unlearn, correct and reweight: many examples at once, along one path [Karasuyama & Takeuchi].
+
+New examples start at ``beta = 0`` on the piece of their loss where their f stands, leaving ones lose their loss. Both
+are then off their levels, and ``follow`` takes them there together. What cannot be finished is undone as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set.reactivation import LARGE
+from solvers.homotopy.recompute import BLOCK, cache_what_fits, compute_f, reinstate, stand
+from solvers.homotopy.refill import refill
+from solvers.homotopy.solve import DEFAULT, Settings, Trace, follow
+from solvers.kernels.kernel import times
+from solvers.kernels.row_cache import transpose_into
+from solvers.problem.piecewise_linear import Losses
+from solvers.problem.state import Examples, PathState, release_free
+from solvers.runtime.compile import compiled, compiled_allocating
+from solvers.runtime.interrupt import check, undisturbed
+
+FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
+MANY = 0.4  # of the window
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class Edit(NamedTuple):
+    """What happens to examples that are already there."""
+
+    leave: Ints  #: slots of those who go
+    changed: Ints  #: slots of those who get other losses
+    losses: Losses  #: their losses from now on
+    total: float = 0.0  #: what all betas sum up to afterwards
+
+
+def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Settings = DEFAULT) -> tuple[Ints, Trace]:
+    """Add examples ``X`` (m, d) with their losses, remove some, change the losses of others, along one path.
+
+    Returns the slots of the new examples and what the walk did. On any error the state is as it was.
+
+    Raises
+    ------
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``solvers.homotopy.solve.follow``
+    """
+    with UndoneOnError(state, np.concatenate([edit.leave, edit.changed]) if edit.changed.size else edit.leave):
+        slots = state.insert(X, losses)
+        state.total = edit.total
+        meet(state, slots)
+        depart(state, edit.leave)
+        convert(state, edit.changed, edit.losses)
+        if state.n > LARGE:
+            hold_near(state, slots)
+        trace = follow(state, settings=settings)
+        state.release(edit.leave)
+    return slots, trace
+
+
+def meet(state: PathState, slots: Ints) -> None:
+    """Compute the f of new examples, place them, and put their columns into the kernel rows that are cached.
+
+    Those are the columns that count now. In a small window, or where they are many, all are computed, which makes the
+    examples' own rows.
+    """
+    e, n, rows = state.examples, state.n_slots, state.rows
+    if slots.size <= BLOCK and (n <= LARGE or columns_that_count(state).size > MANY * n):
+        rows.clock += 1
+        held, slots = cache_what_fits(state, slots, state.free_slots())
+        _meet(e, rows.values, rows.row_of, held, n, state.b)
+    if slots.size == 0:
+        return
+    columns = columns_that_count(state)
+    XT = state.columns(columns)
+    for start in range(0, slots.size, BLOCK):
+        check()
+        part = slots[start : start + BLOCK]
+        block = state.kernel.matrix(state.features(part), XT)
+        e.f[part] = times(block, e.beta[columns]) + state.b
+        place(e, part)
+        rows.update_columns(part, columns, block, np.arange(part.size))
+
+
+@compiled_allocating
+def _meet(e: Examples, rows: Floats, row_of: Ints, slots: Ints, n: int, b: float) -> None:
+    """Compute the f of new examples whose rows are cached, place them, and fill their columns in other such rows."""
+    compute_f(e.f, e.beta[:n], rows, row_of, slots, b)
+    place(e, slots)
+    transpose_into(rows, row_of[:n], slots, rows, row_of[slots])
+
+
+def columns_that_count(state: PathState) -> Ints:
+    """Return who has a coefficient or a kernel row: whose kernel values with new examples are needed at once."""
+    n = state.n_slots
+    return np.flatnonzero((state.examples.beta[:n] != 0.0) | (state.rows.row_of[:n] >= 0))
+
+
+@compiled
+def place(e: Examples, slots: Ints) -> None:
+    """Put examples that are not free on the piece of their loss where their f stands."""
+    for slot in slots:
+        f, piece = e.f[slot], 0
+        for k in range(e.n_kinks[slot]):
+            piece += f > e.kinks[slot, k]
+        at_rest = f == e.kinks[slot, 0] and e.beta[slot] == e.levels[slot, 1]
+        e.seg[slot] = 2 * (piece + at_rest)
+
+
+def hold_near(state: PathState, slots: Ints) -> None:
+    """Cache the kernel rows of new examples ``slots``, but of those who are far, and drop those of all who are.
+
+    They have no coefficient, and are far from their kinks beside the support vectors at a bound.
+    """
+    far = np.zeros(state.n_slots, np.bool_)
+    _find_far(state.examples, far)
+    state.rows.forget(np.flatnonzero(far))
+    if slots.size <= BLOCK:
+        cache_what_fits(state, state.rows.missing(slots[~far[slots]]), state.free_slots())
+
+
+@compiled
+def _find_far(e: Examples, far: Bools) -> None:
+    slack, supports = 0.0, 0
+    for j in range(far.size):
+        if e.seg[j] & 1 == 0 and e.beta[j] != 0.0 and e.n_kinks[j] > 0:
+            slack += distance(e, j)
+            supports += 1
+    reach = FAR * slack / max(supports, 1)
+    for j in range(far.size):
+        rests = e.seg[j] & 1 == 0 and e.beta[j] == 0.0 and e.levels[j, e.seg[j] // 2] == 0.0
+        far[j] = rests and distance(e, j) > reach
+
+
+@compiled
+def distance(e: Examples, j: int) -> float:
+    """Return how far the f of an example is from its nearest kink."""
+    least = np.inf
+    for k in range(e.n_kinks[j]):
+        least = min(least, abs(e.f[j] - e.kinks[j, k]))
+    return least
+
+
+def depart(state: PathState, slots: Ints) -> None:
+    """Take examples' losses away: their betas are now on their way to zero."""
+    state.drop_losses(slots)
+
+
+def convert(state: PathState, slots: Ints, losses: Losses) -> None:
+    """Give examples other losses; who keeps his kinks keeps his place, the others are placed anew."""
+    if slots.size == 0:
+        return
+    e = state.examples
+    moved = (e.n_kinks[slots] != losses.n_kinks) | (e.kinks[slots] != losses.kinks).any(axis=1)
+    release_free(state.factor, slots[moved])
+    state.set_losses(slots, losses)
+    place(e, slots[moved])
+
+
+class UndoneOnError:
+    """Brings a state back to what it was when anything goes wrong inside.
+
+    Nobody may get other losses there but ``who``, by default everyone, and those who come.
+    """
+
+    def __init__(self, state: PathState, who: Ints | None = None) -> None:
+        self.state = state
+        self.n, self.vacant, self.capacity = state.n_slots, list(state.vacant), state.capacity
+        self.standing = stand(state, who)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:
+            self.undo()
+
+    def undo(self) -> None:
+        """Bring the state back now; who has come since is gone.
+
+        That takes little time and cannot fail: the factor, which may take long, is put off.
+        """
+        state = self.state
+        with undisturbed():
+            state.empty_factor()
+            state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(self.n, self.vacant))))
+            state.n_slots, state.vacant = self.n, self.vacant
+            if state.capacity > self.capacity:  # longer rows would leave room for fewer
+                state.resize(self.capacity)
+            reinstate(state, self.standing)
+            state.drop_losses(np.array(self.vacant, np.int64))
+            state.put_off(self.standing.free, refill)
+
+
+def _in_use(n: int, vacant: list[int]) -> NDArray[np.bool_]:
+    used = np.ones(n, np.bool_)
+    used[vacant] = False
+    return used

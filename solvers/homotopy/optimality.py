@@ -1,0 +1,215 @@
+"""How good a state is, judged by the f that it tracks; the certificate judges from the data instead."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.problem.piecewise_linear import Losses, nearest_kink, values
+from solvers.problem.state import Examples, PathState
+from solvers.runtime.compile import compiled
+
+Floats = NDArray[np.float64]
+
+Found = tuple[float, float, float, float, float, float, float, float, float, float, int]  # as ``audit_of`` returns it
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Scales(NamedTuple):
+    """The units that tolerances are counted in."""
+
+    kink: float  #: largest kink; with one class, the size that the kernel gives f
+    level: float  #: largest level
+    diagonal: float  #: largest k(x, x)
+    speed: float  #: sum of the speeds of bound betas
+    top_speed: float  #: the largest of them
+    mass: float  #: sum of the sizes of all betas
+    sum_speed: float  #: sum of the velocities, with their signs
+    sum_beta: float  #: sum of the betas
+
+
+def scales(state: PathState, v: Floats) -> Scales:
+    """Return the units of a problem whose bound betas are to move with velocities ``v``."""
+    return scaled(state, units_of(state.examples, v, state.n_slots))
+
+
+def scaled(state: PathState, found: tuple[float, ...]) -> Scales:
+    """Return the units that ``units_of`` has found."""
+    units = Scales(*found)
+    return units if units.kink > 0.0 else units._replace(kink=_size_of_f(state, units.level, units.diagonal))
+
+
+def _size_of_f(state: PathState, level_scale: float, diagonal: float) -> float:
+    return max(state.total, level_scale) * diagonal
+
+
+@compiled
+def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float, float, float, float, float]:
+    """Return the units of ``Scales``; the kink is 0 where there is none."""
+    kink_0, kink_1, level_0, level_1, level_2, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(n):
+        first, second = abs(e.kinks[j, 0]), abs(e.kinks[j, 1])
+        kink_0 = max(kink_0, first if first < np.inf else 0.0)
+        kink_1 = max(kink_1, second if second < np.inf else 0.0)
+        level_0 = max(level_0, abs(e.levels[j, 0]))
+        level_1 = max(level_1, abs(e.levels[j, 1]))
+        level_2 = max(level_2, abs(e.levels[j, 2]))
+        diagonal = max(diagonal, e.diagonal[j])
+        top = max(top, abs(v[j]))
+        speed += abs(v[j])
+        mass += abs(e.beta[j])
+        sum_speed += v[j]
+        sum_beta += e.beta[j]
+    return max(kink_0, kink_1), max(level_0, level_1, level_2), diagonal, speed, top, mass, sum_speed, sum_beta
+
+
+BLUR = 0.01  # of the kinks: where rounding of f may be more than that, f is not sharp
+SLIGHT = 256.0  # roundings of an f: only violations up to that are excused by it
+ROUGH = 1e-4  # relative gap, at worst, that a state whose f is not sharp may have
+
+
+class Audit(NamedTuple):
+    """How good the state is by the f it tracks."""
+
+    violation: float  #: in units of f
+    gap: float  #: in units of the objective; where f is not sharp the largest that any rounding of it makes
+    size: float  #: the larger of primal and dual
+    resolution: float  #: what rounding of f makes of the gap; less than that counts as none
+    balanced: bool  #: the betas sum up to what they should, or nobody is free to mend it
+    is_sharp: bool  #: rounding of f is small beside the kinks, so that f says on which side of them an example is
+    mass: float  #: sum of |beta| k(x, x)
+    blur: float  #: what rounding makes of an f
+    n_close: int  #: how many bound examples are as close to a kink as was asked
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap in units of the objective, or of what rounding makes of it where that is more and f is sharp.
+
+        0 where the objective and the gap are both no more than that.
+        """
+        floor = self.resolution if self.is_sharp else 0.0
+        return self.gap / max(self.size, floor) if self.gap > 0 and max(self.gap, self.size) > floor else 0.0
+
+    def good(self, goal: float, roundings: float = 1.0) -> bool:
+        """Say whether the gap is as small as asked for, or as that many roundings of each f allow."""
+        if self.is_sharp:
+            excused = roundings * self.resolution if self.violation <= SLIGHT * self.blur else 0.0
+            return self.gap <= max(goal * self.size, excused) < math.inf
+        return self.gap <= ROUGH * self.size < math.inf
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether gap and objective are numbers."""
+        return self.gap + self.size < math.inf
+
+
+def audited(state: PathState, band: float = -1.0) -> Audit:
+    """Return the violation and the duality gap of the state, judged by its own f, and who is within ``band`` of a kink.
+
+    With no band nobody is.
+    """
+    return judged(state, audit_of(state.examples, state.n_slots, state.b, band))
+
+
+def judged(state: PathState, found: Found) -> Audit:
+    """Return what ``audit_of`` has found, with what concerns the sum of the betas."""
+    off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size, mass, n_close = found
+    is_sharp = kink_scale == 0.0 or EPS * mass <= BLUR * kink_scale
+    blur = EPS * (kink_scale + mass)
+    if not is_sharp:
+        gap = max(gap, _gap_at_worst(state, EPS * mass)) if math.isfinite(mass) else math.inf
+    f_scale = kink_scale or mass  # where all kinks are 0, f is no more than that
+    off_sum = abs(sum_beta - state.total) if state.intercept else 0.0
+    primal += state.total * state.b
+    resolution += EPS * sum_size * max(abs(state.b), f_scale)
+    gap += max(abs(state.b), f_scale) * off_sum
+    relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
+    violation = max(off_f, relative_beta * max(f_scale, 1.0))
+    balanced = off_sum <= 1e-13 * level_scale * state.n or state.n_free == 0
+    return Audit(
+        violation, gap, max(abs(primal), abs(primal - gap)), resolution, balanced, is_sharp, mass, blur, n_close
+    )
+
+
+def _gap_at_worst(state: PathState, rounding: float) -> float:
+    """Return the largest gap, box and sum apart, of any f that differ from those of the state by no more than that.
+
+    What an example adds to the gap is convex in its f, so it is largest at one of the two ends.
+    """
+    e, n = state.examples, state.n_slots
+    losses, beta = Losses(e.kinks[:n], e.levels[:n], e.n_kinks[:n]), e.beta[:n]
+    kink, has_kink = nearest_kink(losses, beta)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is no number is no gap that would do
+        least = values(losses, kink) - beta * kink
+        low, high = (values(losses, f) + beta * f - least for f in (e.f[:n] - rounding, e.f[:n] + rounding))
+    return float(np.where(has_kink, np.maximum(np.maximum(low, high), 0.0), 0.0).sum())
+
+
+@compiled
+def audit_of(e: Examples, n: int, b: float, band: float) -> Found:
+    """Return what ``judged`` makes an audit of."""
+    off_f = 0.0
+    off_beta = 0.0
+    kink_scale = 0.0
+    level_scale = 0.0
+    gap = 0.0
+    primal = 0.0
+    exposed = 0.0  # what the gap grows by per unit of f, over those whose f decides about it
+    sum_beta = 0.0
+    sum_size = 0.0
+    mass = 0.0  # sum of |beta| k(x, x), and with it what rounding can do to an f
+    n_close = 0
+    for j in range(n):
+        q = e.seg[j] // 2
+        p = e.n_kinks[j]
+        f, beta = e.f[j], e.beta[j]
+        is_close = min(abs(f - e.kinks[j, 0]), abs(f - e.kinks[j, 1])) <= band  # kinks that are not there are infinite
+        n_close += is_close and e.seg[j] & 1 == 0
+        primal += 0.5 * beta * (f - b)
+        sum_beta += beta
+        sum_size += abs(beta)
+        mass += abs(beta) * e.diagonal[j]
+        level_scale = max(level_scale, abs(e.levels[j, 0]), abs(e.levels[j, p]))
+        if p > 0:  # piece by piece: far beyond a kink, the difference of two large terms would be rounding
+            first, second = e.kinks[j, 0], e.kinks[j, 1]
+            kink_scale = max(kink_scale, abs(first), abs(second) if p > 1 else 0.0)
+            primal -= e.levels[j, 0] * min(0.0, f - first) + e.levels[j, 1] * max(0.0, min(f, second) - first)
+            primal -= e.levels[j, 2] * max(0.0, f - second)
+        else:
+            primal -= e.levels[j, 0] * f
+        off, width = 0.0, 0.0
+        if e.seg[j] & 1:
+            off = abs(f - e.kinks[j, q])
+            width = beta - e.levels[j, q + 1] if f > e.kinks[j, q] else e.levels[j, q] - beta
+            outside = max(beta - e.levels[j, q], e.levels[j, q + 1] - beta, 0.0)
+        else:
+            outside = abs(beta - e.levels[j, q])
+            if q > 0 and f < e.kinks[j, q - 1]:
+                off, width = e.kinks[j, q - 1] - f, e.levels[j, q - 1] - e.levels[j, q]
+            if q < p and f > e.kinks[j, q]:
+                off, width = f - e.kinks[j, q], e.levels[j, q] - e.levels[j, q + 1]
+        gap += off * max(width, 0.0)
+        off_f = max(off_f, off)
+        off_beta = max(off_beta, outside)
+        exposed += max(width, 0.0)
+        if outside > 0.0:
+            way = abs(f)
+            if q > 0:
+                way = max(way, abs(f - e.kinks[j, q - 1]))
+            if q < p:
+                way = max(way, abs(f - e.kinks[j, q]))
+            gap += outside * way
+    resolution = EPS * exposed * (kink_scale + mass)
+    return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size, mass, n_close
+
+
+@compiled
+def gap_of(e: Examples, n: int, b: float) -> tuple[float, float, float]:
+    """Return the gap, the primal objective but for the part of the sum, and the resolution, for compiled callers."""
+    _, _, _, _, gap, primal, resolution, _, _, _, _ = audit_of(e, n, b, -1.0)
+    return gap, primal, resolution

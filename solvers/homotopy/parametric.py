@@ -1,0 +1,183 @@
+"""``track``: move a model linearly to other losses, exact all along the way, and write the way down.
+
+Where ``follow`` is free to choose its way, because only the end counts, here every example's kinks and levels move
+in a straight line from where they are to where they shall be, and at each rho the state is optimal for the losses of
+that rho. What rounding and spread ties leave over is corrected at the end by ``follow``, so long ways are walked in
+legs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set import degeneracy, workspace
+from solvers.errors import InvalidInput, NotOptimal
+from solvers.homotopy.optimality import Scales, audited, scales
+from solvers.homotopy.piecewise import Changes, Position, Segments, joined, position
+from solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
+from solvers.homotopy.recorder import LOG_FULL, Log, Walls, empty_log, track_path
+from solvers.homotopy.run import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, walk_of
+from solvers.homotopy.solve import follow
+from solvers.problem.piecewise_linear import Losses
+from solvers.problem.state import Motion, PathState, empty_motion
+from solvers.runtime.interrupt import check, raise_what_stopped
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PORTION = 2000  # events between two looks at whether to go on
+NOTHING = 1e-9  # an objective below this share of what a model that is zero everywhere may cost counts as this share
+
+
+@dataclass(frozen=True)
+class Track:
+    """The way that a state has gone.
+
+    Attributes
+    ----------
+    relative_gap : at the end of the way, f computed from the betas, before anything was corrected: on the way it was
+        not larger, but for rounding
+    start : (slots in use,) places at the start of the way; the changes lead on from there
+    trace : what the walk did; ``stalls`` counts how often ties had to be spread: from there to the end of the way the
+        losses are off by up to 1e-8 of themselves
+    """
+
+    relative_gap: float
+    start: Ints
+    segments: Segments
+    changes: Changes
+    trace: Trace
+
+    def at(self, rho: float, levels: Floats) -> Position:
+        """Return where everyone stood at ``rho``, with the ``levels`` (slots, 3) of that rho."""
+        return position(self.start, self.segments, self.changes, rho, levels)
+
+
+def track(
+    state: PathState,
+    slots: Ints,
+    end: Losses,
+    total: float,
+    *,
+    tell: Callable[[float], None] | None = None,
+    settings: Settings = DEFAULT,
+) -> Track:
+    """Move an optimal state along the straight line from the losses it has to ``end`` of ``slots``.
+
+    Parameters
+    ----------
+    end : losses (m,) of the examples ``slots`` (m,) at the end of the way, with as many kinks as they have now; entries
+        that are infinite now or then stay as they are
+    total : what the betas sum up to at the end
+    tell : told, every few thousand events, how much of the way is done, from 0 to 1; what it raises ends the work
+
+    Raises
+    ------
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : the state is then not to be used
+    """
+    if (state.examples.n_kinks[slots] != end.n_kinks).any():
+        raise InvalidInput("an example cannot gain or lose kinks along a path", field="end")
+    motion = _set_out(state, slots, end)
+    units = scales(state, motion.v)._replace(level=_level_scale(state))
+    need_rows(state, state.free_slots())
+    state.make_room_for_free()
+    if state.n_free == 0:
+        state.kappa = mean_diagonal(state)
+    trace = Trace()
+    w = walk_of(state, motion, units, settings)
+    w.clock[workspace.SUM_RATE] += total - state.total if state.intercept else 0.0
+    start = state.examples.seg[: w.n].copy()
+    exit_, chunks, w = _walk(state, w, units, trace, tell)
+    tally(state, w, trace)
+    raise_for(exit_)
+    if exit_ == workspace.EXHAUSTED or exit_ == workspace.STALLED:
+        raise NotOptimal(f"the path was left after {trace.events} events, {w.clock[workspace.RHO]:.2g} before its end")
+    state.examples.dkinks[:] = 0.0
+    state.examples.dlevels[:] = 0.0
+    state.total = total
+    refresh(state)
+    gap = _relative_gap(state, units)
+    follow(state, trace, settings)
+    return Track(gap, start, *joined(chunks), trace)
+
+
+def _relative_gap(state: PathState, units: Scales) -> float:
+    """Return the gap over the objective; where that is next to nothing, over what matters of the zero model's."""
+    found = audited(state)
+    worthless = NOTHING * state.n * units.level * units.kink
+    return found.gap / max(found.size, found.resolution, worthless) if found.gap > 0 else 0.0
+
+
+def _set_out(state: PathState, slots: Ints, end: Losses) -> Motion:
+    """Give examples their losses at the end of the way, and everyone the motion that leads there."""
+    e, n = state.examples, state.n_slots
+    motion = empty_motion(state.capacity)
+    e.dkinks[:] = 0.0
+    e.dlevels[:] = 0.0
+    for now, then, rates in ((e.kinks, end.kinks, e.dkinks), (e.levels, end.levels, e.dlevels)):
+        moves = np.isfinite(now[slots]) & np.isfinite(then)
+        rates[slots] = np.where(moves, then - np.where(moves, now[slots], 0.0), 0.0)
+        now[slots] = np.where(moves, then, now[slots])
+    bound = np.flatnonzero(e.seg[:n] & 1 == 0)
+    motion.v[bound] = e.levels[bound, e.seg[bound] // 2] - e.beta[bound]
+    moving = np.flatnonzero(motion.v[:n])
+    motion.drive[:n] = combine(state, moving, motion.v[moving])
+    return motion
+
+
+def _level_scale(state: PathState) -> float:
+    """Return the largest finite level of the way."""
+    e, n = state.examples, state.n_slots
+    ends = (e.levels[:n], e.levels[:n] - e.dlevels[:n])
+    return max(float(np.abs(part[np.isfinite(part)]).max()) for part in ends)
+
+
+def _walk(
+    state: PathState,
+    w: workspace.Walk,
+    units: Scales,
+    trace: Trace,
+    tell: Callable[[float], None] | None,
+) -> tuple[int, list[Log], workspace.Walk]:
+    """Walk, fetch what the loop asks for, take its notes; returns the last exit, the notes, and the walk."""
+    strength = DEFAULT.perturbation
+    nowhere = Walls(np.full(w.n, -np.inf), np.full(w.n, np.inf), 0.0)
+    chunks = [_fresh_log(state, w)]
+    w.counters[workspace.STRIDE_END] = PORTION
+    while True:
+        check()
+        exit_ = track_path(w, chunks[-1], nowhere)
+        raise_what_stopped()
+        if exit_ == workspace.NEED_ROW:
+            fetch_rows(state, w)
+            w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
+        elif exit_ == workspace.NEED_ROOM:
+            state.make_room_for_free()
+            w = w._replace(factor=state.factor)
+        elif exit_ == LOG_FULL:
+            chunks.append(_fresh_log(state, w, chunks[-1]))
+        elif exit_ == workspace.STRIDE:
+            w.counters[workspace.STRIDE_END] += PORTION
+            if tell is not None:
+                tell(1.0 - float(w.clock[workspace.RHO]))
+        elif exit_ == workspace.STALLED and strength < 1e-4:
+            trace.stalls += 1
+            rng = np.random.default_rng(trace.stalls)
+            degeneracy.perturb(w, rng.random((w.n, 2)), strength * units.kink, strength * units.level)
+            strength *= 3
+        else:
+            break
+    state.b = float(w.clock[workspace.B])
+    return exit_, chunks, w
+
+
+def _fresh_log(state: PathState, w: workspace.Walk, before: Log | None = None) -> Log:
+    segments = 256 if before is None else 2048
+    log = empty_log(w.n, segments, segments * (state.n_free + 16) + w.n)
+    if before is not None:
+        log.seen[:] = before.seen
+    return log

@@ -1,0 +1,242 @@
+"""Kernel rows, and what is computed afresh from them: f, sums of rows, the factor."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set.degeneracy import clear, extend
+from solvers.errors import MemoryLimit
+from solvers.kernels.kernel import times
+from solvers.linalg.products import add_rows
+from solvers.problem.piecewise_linear import Losses
+from solvers.problem.state import PathState
+from solvers.runtime.compile import compiled, compiled_allocating
+from solvers.runtime.interrupt import check, parts
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BLOCK = 256  #: kernel rows computed at once
+CLOSE = 1e-10  #: of the scale of f: further from a kink, rounding cannot have taken an example across it unnoticed
+UNSEEN = 10.0  #: a bound example is taken to be off by so many times as much as free ones were found to be
+NOTHING = 1e-12  #: of its level, a beta that small may be 0, and an f of what the betas would make of it if they agreed
+SPARE = 64  #: places that a factor built afresh has for those who come next
+
+
+def need_rows(state: PathState, slots: Ints) -> None:
+    """See to it that the kernel rows of ``slots``, each named once, are cached.
+
+    Raises
+    ------
+    MemoryLimit : when they do not fit together
+    """
+    missing = state.rows.missing(slots)
+    if missing.size == 0:
+        return
+    if slots.size > state.rows.max_rows:
+        raise MemoryLimit(8 * state.capacity * slots.size, state.rows.limit)
+    state.cache_rows(missing, slots)
+
+
+def cache_what_fits(state: PathState, slots: Ints, keep: Ints) -> tuple[Ints, Ints]:
+    """Compute as many kernel rows of ``slots`` into the cache as there is room for beside those of ``keep``.
+
+    Returns who has a row now, and who has none.
+    """
+    rows = state.rows
+    count = slots.size
+    if count + keep.size > rows.max_rows:  # perhaps; those who are kept need not all have a row
+        count = min(count, rows.room_beside(keep))
+    state.cache_rows(slots[:count], keep)
+    return slots[:count], slots[count:]
+
+
+def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
+    """Return ``sum_j c_j k(x_j, .)`` over every slot in use, (n_slots,), from cached rows where there are any."""
+    n = state.n_slots
+    total = np.zeros(n)
+    if slots.size == 0:
+        return total
+    missing = state.rows.missing(slots)
+    for part in parts(slots.size, n):
+        add_multiples(total, state.rows.values, state.rows.row_of, slots[part], coefficients[part])
+    if missing.size:
+        by_slot = np.zeros(n)
+        by_slot[slots] = coefficients
+        if missing.size <= BLOCK or state.rows.max_rows >= n:
+            held, missing = cache_what_fits(state, missing, state.free_slots())
+            add_multiples(total, state.rows.values, state.rows.row_of, held, by_slot[held])
+        for start in range(0, missing.size, BLOCK):
+            check()
+            those = missing[start : start + BLOCK]
+            everyone = np.arange(those.size)
+            add_multiples(total, state.kernel_rows(those), everyone, everyone, by_slot[those])
+    return total
+
+
+@compiled_allocating
+def add_multiples(total: Floats, rows: Floats, row_of: Ints, slots: Ints, coefficients: Floats) -> None:
+    """Add the row of ``slots[i]`` times the i-th coefficient to ``total``, for every i that has a row."""
+    row, c = np.empty(slots.size, np.int64), np.empty(slots.size)
+    m = 0
+    for i in range(slots.size):
+        if row_of[slots[i]] >= 0:
+            row[m], c[m] = row_of[slots[i]], coefficients[i]
+            m += 1
+    add_rows(rows, row[:m], c[:m], total)
+
+
+def refresh(state: PathState) -> None:
+    """Compute f from beta, so that no error of the past is left in it (rule 8)."""
+    n = state.n_slots
+    support = np.flatnonzero(state.examples.beta[:n])
+    state.examples.f[:n] = combine(state, support, state.examples.beta[support]) + state.b
+    state.events_since_refresh = 0
+    state.heaviest = 0.0
+    state.drift = 0.0
+
+
+def refresh_free(state: PathState) -> float:
+    """Compute the f of the free examples afresh; returns how far they were off."""
+    e, n, free = state.examples, state.n_slots, state.free_slots()
+    values, row_of, beta, drift = state.rows.values, state.rows.row_of, e.beta[:n], 0.0
+    for part in parts(free.size, n):
+        drift = max(drift, compute_f(e.f, beta, values, row_of, free[part], state.b))
+    return drift
+
+
+def doubtful(state: PathState, drift: float, scale: float) -> float:
+    """Return how close to a kink a bound example, whose f is tracked, may be on its other side.
+
+    ``drift`` is how far the f of free examples were off now, beside what they were before; ``scale`` is that of f.
+    """
+    return max(CLOSE * scale, UNSEEN * (state.drift + drift))
+
+
+def refresh_close(state: PathState, band: float) -> bool:
+    """Compute the f of bound examples afresh that are within a ``doubtful`` band of a kink; says whether any was.
+
+    With the free ones they decide about optimality; an error in the f of the others is no harm while it is small. Nor
+    is it in a crowd there, which would cost as much as everyone, unless the free ones have been far off since everyone
+    was computed.
+    """
+    e, n = state.examples, state.n_slots
+    off = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)  # kinks that are not there are infinite
+    close = np.flatnonzero((off <= band) & (e.seg[:n] & 1 == 0))
+    if close.size > max(BLOCK, state.n_free):
+        is_far_off = UNSEEN * state.drift >= band
+        if is_far_off:
+            refresh(state)
+        return is_far_off
+    missing = state.rows.missing(close)
+    if missing.size:
+        _, missing = cache_what_fits(state, missing, np.concatenate([state.free_slots(), close]))
+        e.f[missing] = times(state.kernel_rows(missing), e.beta[:n]) + state.b
+    held = close[state.rows.row_of[close] >= 0]
+    compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, held, state.b)
+    return close.size > 0
+
+
+@compiled
+def compute_f(f: Floats, beta: Floats, rows: Floats, row_of: Ints, slots: Ints, b: float) -> float:
+    """Compute the f of ``slots`` from their kernel rows and everyone's beta; return the largest change."""
+    most = 0.0
+    for slot in slots:
+        row = rows[row_of[slot], : beta.size]
+        total = 0.0
+        for j in range(beta.size):
+            total += row[j] * beta[j]
+        most = max(most, abs(total + b - f[slot]))
+        f[slot] = total + b
+    return most
+
+
+def refactor(state: PathState, free: Ints | None = None, dependent: float = 0.0) -> None:
+    """Build the factor of the free block afresh from kernel rows; ``free`` says whose, by default who is in it.
+
+    Those whose squared pivot is no more than ``dependent`` times the diagonal are left out.
+    """
+    free = state.free_slots().copy() if free is None else free
+    need_rows(state, free)
+    state.make_room_for_free(free.size + SPARE - int(state.factor.size[0]))
+    fac, rows, diagonal = state.factor, state.rows, state.examples.diagonal
+    kappa = state.kappa if state.intercept else 0.0
+    clear(fac)
+    for part in parts(free.size, free.size**2):
+        extend(fac, rows.values, rows.row_of, free[part], diagonal, kappa, dependent)
+
+
+def settle_at_nothing(state: PathState) -> None:
+    """Where a constant is best, and it all but is what there is, make it the decision function.
+
+    It is if all kinks are at one place and the betas cancel out, as with targets that are all alike and in a one-class
+    model whose origin lies among the data. The objective is 0 there, which rounding of betas and of b would not let it
+    be. Betas that are 0 but for rounding are put there, and b to the kinks.
+    """
+    e, n = state.examples, state.n_slots
+    there = np.flatnonzero(e.n_kinks[:n] > 0)
+    kinks = e.kinks[there]
+    kinks = kinks[np.isfinite(kinks)]
+    if kinks.size == 0 or kinks.min() != kinks.max() or (kinks[0] != 0.0 and not state.intercept):
+        return
+    beta = e.beta[:n].copy()
+    beta[np.abs(beta) <= NOTHING * np.abs(e.levels[:n]).max(axis=1)] = 0.0
+    support = np.flatnonzero(beta)
+    f = combine(state, support, beta[support])
+    if np.abs(f[there]).max() <= NOTHING * float(np.abs(beta) @ e.diagonal[:n]):
+        e.beta[:n] = beta
+        state.b = float(kinks[0]) if state.intercept else 0.0
+
+
+class Standing(NamedTuple):
+    """Where everyone stands, and the losses of those who may get others: what is needed to come back to it."""
+
+    seg: Ints
+    f: Floats
+    beta: Floats
+    who: Ints  #: slots of those whose losses these are
+    losses: Losses
+    b: float
+    kappa: float
+    total: float
+    free: Ints
+    events_since_refresh: int
+    heaviest: float
+    drift: float
+
+
+def stand(state: PathState, who: Ints | None = None) -> Standing:
+    """Return a copy of where everyone stands now, to be used while no losses change but those of ``who``; all: None."""
+    e, n = state.examples, state.n_slots
+    who = np.arange(n) if who is None else who
+    places = e.seg[:n].copy(), e.f[:n].copy(), e.beta[:n].copy()
+    losses, free = state.losses(who), state.free_slots()
+    since = state.events_since_refresh, state.heaviest, state.drift
+    return Standing(*places, who, losses, state.b, state.kappa, state.total, free, *since)
+
+
+def restore(state: PathState, standing: Standing) -> None:
+    """Bring everyone back to where they stood, with a fresh factor."""
+    reinstate(state, standing)
+    refactor(state, standing.free)
+
+
+def reinstate(state: PathState, standing: Standing) -> None:
+    """Bring everyone back to where they stood, but for the factor."""
+    e, n = state.examples, standing.seg.size
+    e.seg[:n], e.f[:n], e.beta[:n] = standing.seg, standing.f, standing.beta
+    state.set_losses(standing.who, standing.losses)
+    e.dkinks[:] = 0.0
+    e.dlevels[:] = 0.0
+    state.b, state.kappa, state.total = standing.b, standing.kappa, standing.total
+    state.events_since_refresh = standing.events_since_refresh
+    state.heaviest, state.drift = standing.heaviest, standing.drift
+
+
+def mean_diagonal(state: PathState) -> float:
+    """Return the mean of the kernel's diagonal, or 1 where that is zero: the weight of 1 1' in the factor."""
+    mean = float(state.examples.diagonal[: state.n_slots].mean())
+    return mean if mean > 0 else 1.0

@@ -1,0 +1,265 @@
+"""The compiled loop of a path whose every step counts: nobody is let through, and each linear piece is written down.
+
+The loop is that of ``active_set.loop`` on the whole window. What it writes down are *segments*, between two events, on
+each of which b and the betas of the free examples are linear in rho, and *changes*, who went from which place on the
+staircase to which other at which rho. The betas of bound examples follow from their place.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set.direction import find_direction, refine_if_needed
+from solvers.active_set.loop import take_turn
+from solvers.active_set.ratio_test import advance, jump, longest_step
+from solvers.active_set.reactivation import start
+from solvers.active_set.workspace import (
+    DONE,
+    EVENTS,
+    EXCHANGES,
+    RHO,
+    SIDE,
+    STARTED,
+    STRIDE,
+    STRIDE_END,
+    UNBALANCED,
+    WHO,
+    ZERO_STEPS,
+    B,
+    Walk,
+)
+from solvers.active_set.workspace import balanced as in_balance
+from solvers.runtime.compile import compiled, inlined
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# Exits of the loop, beyond those of solvers.active_set.workspace
+STOPPED, LOG_FULL = 9, 10
+
+HEEDED = 2  #: what STARTED may be set to by who has set limits that heed the walls
+
+# Entries of a log's sizes
+SEGMENTS, POOL, CHANGES = range(3)
+
+
+class Log(NamedTuple):
+    """What is written down; room for some, and how much of it is used."""
+
+    ends: Floats  #: (segments, 4) rho and b where it starts, rho and b where it ends
+    before: Ints  #: (segments, 2) how much of the pool, and how many changes, came before
+    idle: NDArray[np.bool_]  #: (segments,) nobody is free but at an end of his box: b is one of many
+    slot: NDArray[np.int32]  #: (pool,) who is free
+    beta: Floats  #: (pool, 2) where the segment starts, and where it ends
+    change_rho: Floats  #: (changes,)
+    change: Ints  #: (changes, 3) slot, place on the staircase before and after, see ``solvers.problem.state``
+    sizes: Ints  #: (3,) used: segments, pool, changes
+    seen: Ints  #: (slots,) everyone's place as it was last noted
+
+
+def empty_log(slots: int, segments: int, pool: int) -> Log:
+    """Return a log with room for ``segments`` segments that have ``pool`` free examples together."""
+    changes = 2 * segments + slots
+    return Log(
+        ends=np.empty((segments, 4)),
+        before=np.empty((segments, 2), np.int64),
+        idle=np.empty(segments, np.bool_),
+        slot=np.empty(pool, np.int32),
+        beta=np.empty((pool, 2)),
+        change_rho=np.empty(changes),
+        change=np.empty((changes, 3), np.int64),
+        sizes=np.zeros(3, np.int64),
+        seen=np.empty(slots, np.int64),
+    )
+
+
+class Walls(NamedTuple):
+    """Between what each f must stay for the walk to go on."""
+
+    low: Floats  #: (slots,)
+    high: Floats  #: (slots,)
+    slack: float  #: who goes beyond by no more than this rests at the wall
+
+
+@compiled
+def track_path(w: Walk, log: Log, walls: Walls) -> int:
+    """Follow the path to its end, or until something is needed; returns why it stopped.
+
+    STOPPED: example ``counters[WHO]`` has come to a wall. LOG_FULL: call again with an empty log. STRIDE: so many
+    events are done as the caller asked for.
+    """
+    counters = w.counters
+    if counters[STARTED] == 0:
+        counters[STARTED] = 1
+        note_places(w, log)
+        start(w)
+    if counters[STARTED] == HEEDED:
+        counters[STARTED] = 1
+    else:
+        heed_all(w, walls)
+    while True:
+        if log.sizes[CHANGES] + w.n > log.change_rho.size or no_room(w, log):
+            return LOG_FULL
+        outcome = noted_turn(w, log, walls)
+        if outcome != DONE:
+            return outcome
+        if counters[EVENTS] >= counters[STRIDE_END]:
+            return STRIDE
+        if w.factor.size[1] == 0 and not in_balance(w):
+            if not jump(w):
+                return UNBALANCED
+            if jump_stops(w, walls):
+                return STOPPED
+            continue
+        find_direction(w)
+        step, who, side = longest_step(w)
+        if refine_if_needed(w, step):
+            step, who, side = longest_step(w)
+        stopped = is_at_wall(w, walls, who, side)
+        if stopped:
+            step = min(step, way_to_wall(w, walls, who, side) / abs(w.motion.df[who]))
+        noted = step > w.tol.zero_step
+        if noted:
+            note_start(w, log, step)
+        advance(w, step)
+        if noted:
+            note_end(w, log)
+        if who < 0:
+            return DONE
+        counters[WHO], counters[SIDE] = who, side
+        if stopped:
+            return STOPPED
+        counters[ZERO_STEPS] = counters[ZERO_STEPS] + 1 if step <= w.tol.zero_step else 0
+
+
+@inlined
+def note_places(w: Walk, log: Log) -> None:
+    """Note everyone's place at the start of a walk."""
+    for j in range(w.n):
+        log.seen[j] = w.examples.seg[j]
+
+
+@inlined
+def no_room(w: Walk, log: Log) -> bool:
+    """Say whether one more segment may not fit."""
+    full: bool = log.sizes[SEGMENTS] >= log.idle.size or log.sizes[POOL] + w.factor.size[1] + 1 > log.slot.size
+    return full
+
+
+@inlined
+def heed(w: Walk, walls: Walls, j: int) -> None:
+    """Let a bound example's limits be no further away than its walls."""
+    motion, f = w.motion, w.examples.f[j]
+    if w.examples.seg[j] & 1:
+        return
+    high, low = walls.high[j] + walls.slack, walls.low[j] - walls.slack
+    if high < motion.high[j]:
+        motion.high[j], motion.dhigh[j] = max(high, f), 0.0
+    if low > motion.low[j]:
+        motion.low[j], motion.dlow[j] = min(low, f), 0.0
+
+
+@compiled
+def heed_all(w: Walk, walls: Walls) -> None:
+    """Let the limits of all who are bound be no further away than their walls."""
+    for j in range(w.n):
+        heed(w, walls, j)
+
+
+@inlined
+def is_at_wall(w: Walk, walls: Walls, who: int, side: int) -> bool:
+    """Say whether the limit that an example comes to on a side is a wall."""
+    if who < 0 or w.examples.seg[who] & 1:
+        return False
+    wall: bool = walls.high[who] < w.motion.high[who] if side > 0 else walls.low[who] > w.motion.low[who]
+    return wall
+
+
+@inlined
+def way_to_wall(w: Walk, walls: Walls, who: int, side: int) -> float:
+    """Return how far the f of an example is from its wall on a side; it may be beyond by the slack."""
+    way: float = walls.high[who] - w.examples.f[who] if side > 0 else w.examples.f[who] - walls.low[who]
+    return max(way, 0.0)
+
+
+@compiled
+def jump_stops(w: Walk, walls: Walls) -> bool:
+    """After a jump of b, say whether it has come to a wall; then take back what it went beyond."""
+    e, who, side = w.examples, w.counters[WHO], w.counters[SIDE]
+    if not is_at_wall(w, walls, who, side):
+        return False
+    over = e.f[who] - (walls.high[who] if side > 0 else walls.low[who])
+    for j in range(w.n):
+        e.f[j] -= over
+    w.clock[B] -= over
+    return True
+
+
+@inlined
+def noted_turn(w: Walk, log: Log, walls: Walls) -> int:
+    """Let the example whose turn it is change sides, and note who has changed: an exchange moves others too."""
+    who, exchanges = w.counters[WHO], w.counters[EXCHANGES]
+    outcome = take_turn(w)
+    if who >= 0 and w.counters[WHO] < 0:
+        if w.counters[EXCHANGES] > exchanges:
+            for j in range(w.n):
+                if j != who:
+                    note_change(w, log, j)
+            heed_all(w, walls)
+        note_change(w, log, who)
+        heed(w, walls, who)
+    return outcome
+
+
+@inlined
+def note_change(w: Walk, log: Log, slot: int) -> None:
+    """Note a change if there is one."""
+    before, after = log.seen[slot], w.examples.seg[slot]
+    if before != after:
+        i = log.sizes[CHANGES]
+        log.change_rho[i] = w.clock[RHO]
+        log.change[i, 0], log.change[i, 1], log.change[i, 2] = slot, before, after
+        log.seen[slot] = after
+        log.sizes[CHANGES] = i + 1
+
+
+@inlined
+def note_start(w: Walk, log: Log, step: float) -> None:
+    """Write down where a segment starts, and which way the free betas go with a ``step``."""
+    s, end = log.sizes[SEGMENTS], log.sizes[POOL]
+    log.ends[s, 0], log.ends[s, 1] = w.clock[RHO], w.clock[B]
+    log.before[s, 0], log.before[s, 1] = end, log.sizes[CHANGES]
+    log.idle[s] = is_idle(w, step)
+    for k in range(w.factor.size[0]):
+        slot = w.factor.slot[k]
+        if slot >= 0:
+            beta = w.examples.beta[slot]
+            log.slot[end], log.beta[end, 0], log.beta[end, 1] = slot, beta, beta + step * w.motion.dbeta[slot]
+            end += 1
+    log.sizes[POOL] = end
+
+
+@inlined
+def note_end(w: Walk, log: Log) -> None:
+    """Write down where a segment ends."""
+    s = log.sizes[SEGMENTS]
+    log.ends[s, 2], log.ends[s, 3] = w.clock[RHO], w.clock[B]
+    log.sizes[SEGMENTS] = s + 1
+
+
+@inlined
+def is_idle(w: Walk, step: float) -> bool:
+    """Say whether every free example stays at one end of its box for a step."""
+    motion, tol = w.motion, w.tol.beta
+    for k in range(w.factor.size[0]):
+        slot = w.factor.slot[k]
+        if slot >= 0:
+            beta, rate = w.examples.beta[slot], motion.dbeta[slot]
+            stays_high = motion.high[slot] - beta <= tol and abs(motion.dhigh[slot] - rate) * step <= tol
+            stays_low = beta - motion.low[slot] <= tol and abs(motion.dlow[slot] - rate) * step <= tol
+            if not (stays_high or stays_low):
+                return False
+    return True

@@ -1,0 +1,74 @@
+"""An empty factor and its kernel rows filled at once, by as many threads as ``solvers.runtime.threads`` allows.
+
+It is what is put off (``state.put_off``) by a model that comes back, and by one whose update was undone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.homotopy.recompute import SPARE, refactor
+from solvers.homotopy.run import DEFAULT
+from solvers.linalg.blocked_cholesky import factor_block
+from solvers.linalg.cholesky import solve_forward
+from solvers.problem.state import PathState
+from solvers.runtime.compile import compiled
+from solvers.runtime.threads import in_parts
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def refill(state: PathState, free: Ints) -> None:
+    """Fill an empty factor, and the cache with the kernel rows that it and a path need."""
+    _compute_rows(state, free)
+    if not _factored(state, free):
+        refactor(state, free)
+
+
+def _compute_rows(state: PathState, free: Ints) -> None:
+    """See to it that the kernel rows of ``free`` are cached."""
+    n, missing = state.n_slots, state.rows.missing(free)
+    rows = state.rows.vacate(missing.size, free)
+    values = state.rows.values
+
+    def write(part: Ints) -> None:
+        state.kernel.write(state.features(missing[part]), state.XT, n, values, rows[part])
+
+    in_parts(write, np.arange(missing.size))
+    state.rows.hold(missing, rows)
+
+
+def _factored(state: PathState, free: Ints) -> bool:
+    """Factor the free block all at once; False where a pivot is lost in rounding, with a factor that is still empty."""
+    m = free.size
+    if m == 0:
+        return True
+    state.make_room_for_free(m + SPARE)
+    fac, kappa = state.factor, state.kappa if state.intercept else 0.0
+    values, row_of = state.rows.values, state.rows.row_of
+
+    def block(rows: slice, columns: slice) -> Floats:
+        out = np.empty((rows.stop - rows.start, columns.stop - columns.start))
+        _gather(values, row_of[free[rows]], free[columns], kappa, out)
+        return out
+
+    done = factor_block(fac.R, m, block)
+    if not done or (fac.R.diagonal()[:m] ** 2 <= DEFAULT.dependent * (state.examples.diagonal[free] + kappa)).any():
+        fac.R[:] = 0.0
+        return False
+    fac.y[0, :m], fac.y[1, :m] = 0.0, 1.0
+    solve_forward(fac.R, m, fac.y[1])
+    fac.slot[:m] = free
+    fac.position[free] = np.arange(m)
+    fac.size[:] = m
+    return True
+
+
+@compiled
+def _gather(values: Floats, rows: Ints, columns: Ints, plus: float, out: Floats) -> None:
+    for i in range(rows.size):
+        row = values[rows[i]]
+        for j in range(columns.size):
+            out[i, j] = row[columns[j]] + plus

@@ -1,0 +1,238 @@
+"""One walk along the path: what is off is set in motion, the compiled loop walks, what is left is settled."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set import degeneracy, workspace
+from solvers.active_set.ratio_test import frequencies
+from solvers.active_set.shrinking import follow_path
+from solvers.errors import NotOptimal, NotPositiveSemidefinite
+from solvers.homotopy.finish import arrive
+from solvers.homotopy.optimality import Audit, Scales, scaled
+from solvers.homotopy.recompute import mean_diagonal, need_rows, refactor
+from solvers.homotopy.target import set_out
+from solvers.problem.state import Motion, PathState
+from solvers.runtime.interrupt import check, raise_what_stopped, watch
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
+UNLIKELY = 0.2  # of its way to a limit: who will make no more of it in the present direction may be left out
+
+EPS = float(np.finfo(np.float64).eps)
+NOBODY, NO_FLAGS = np.empty(0, np.int64), np.empty(0, np.bool_)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every number the engine decides by; scaled by the problem's own units where it is used."""
+
+    ratio_f: float = 1e-11  #: relaxation of kinks in the ratio test, of the largest kink
+    lap: float = 1e-10  #: how far beyond a kink is worth a lap, of the largest kink
+    ratio_beta: float = 1e-12  #: relaxation of boxes, of the largest level
+    dust: float = 1e-13  #: a free beta this close to an end of its box is at that end, of the largest level
+    dependent: float = 2e-15  #: squared pivots below this, of the diagonal, mean dependence; more with many free
+    spoiled: float = 1e-14  #: the same in a factor that rounding has spoiled; ten times more if that is not enough
+    goal: float = 1e-10  #: relative gap that asks for no more correction
+    coarse: float = 1e-7  #: relative gap beyond which rounding is not what is wrong
+    acceptable: float = 1e-8  #: relative gap beyond which a state is not called optimal
+    roundings: float = 64.0  #: or within so many roundings of each f
+    perturbation: float = 1e-8  #: how far ties are spread when the loop stalls
+    max_rounds: int = 12
+    refresh_events: int = 20_000  #: f is computed afresh from beta at least this often
+    lighter: float = 100.0  #: and where the sum of |beta| k(x, x) was so many times as large since it last was
+
+
+DEFAULT = Settings()
+
+
+@dataclass
+class Trace:
+    """What a walk did."""
+
+    events: int = 0
+    rounds: int = 0
+    exchanges: int = 0
+    jumps: int = 0
+    stalls: int = 0
+    refined: int = 0
+    strides: int = 0
+    through: int = 0  #: bound examples that crossed a limit within a stride unseen
+    members: int = 0
+    refreshed: int = 0
+    refactored: int = 0
+    retrained: int = 0  #: 1: solved from nothing instead
+    max_violation: float = 0.0  #: in units of f, at the end
+    relative_gap: float = 0.0  #: at the end
+
+    def noted(self, audit: Audit) -> Audit:
+        """Note what an audit found, and return it."""
+        self.max_violation, self.relative_gap = audit.violation, audit.relative_gap
+        return audit
+
+
+def walk_once(
+    state: PathState, motion: Motion, trace: Trace, settings: Settings, precision: float
+) -> tuple[bool, Audit]:
+    """Set everything that is off in motion towards its place, and walk; says whether the end was reached, and how well.
+
+    The f that decide about that are then computed afresh. ``precision`` scales the relaxation of the ratio test: a
+    corrector must not relax by what it is to correct.
+
+    Raises
+    ------
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``solvers.homotopy.solve.follow``
+    """
+    found = set_out(state, motion)
+    state.make_room_for_free()
+    if state.n_free == 0:
+        state.kappa = mean_diagonal(state)
+    units = scaled(state, found)
+    w = walk_of(state, motion, units, settings, precision)
+    exit_, w = _walk_to_the_end(state, w, units, trace, settings)
+    tally(state, w, trace)
+    raise_for(exit_)
+    dust = settings.dust if trace.rounds <= 2 else 0.0
+    is_fresh = exit_ == workspace.DONE and bool(w.counters[workspace.FRESH])
+    stood, audit = arrive(state, w, units, dust, is_fresh)
+    if not audit.is_finite:
+        raise NotOptimal("coefficients or decision values leave the range of double precision")
+    return stood and exit_ == workspace.DONE, trace.noted(audit)
+
+
+def walk_of(
+    state: PathState, motion: Motion, units: Scales, settings: Settings = DEFAULT, precision: float = 1.0
+) -> workspace.Walk:
+    """Return what the compiled loop works on, at the start of the path; ``units`` are those of this motion."""
+    n = state.n_slots
+    clock = np.zeros(workspace.N_CLOCK)
+    clock[workspace.B], clock[workspace.RHO], clock[workspace.SUM_END] = state.b, 1.0, state.total
+    clock[workspace.SUM_V] = units.sum_speed
+    clock[workspace.SUM_RATE] = state.total - units.sum_beta if state.intercept else 0.0
+    counters = np.zeros(workspace.N_COUNTERS, np.int64)
+    watch(counters, workspace.CANCEL)
+    counters[workspace.WHO] = -1
+    counters[workspace.BUDGET] = 50 * n + 10_000
+    rows = state.rows
+    return workspace.Walk(
+        n,
+        n,
+        state.intercept,
+        state.kappa,
+        state.examples,
+        motion,
+        state.factor,
+        rows.values,
+        rows.row_of,
+        rows.values,
+        NO_FLAGS,
+        NOBODY,
+        rows.values,
+        rows.row_of,
+        state.scratch,
+        clock,
+        counters,
+        _tolerances(state, units, settings, precision),
+    )
+
+
+def _tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> workspace.Tolerances:
+    """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
+    rounding, n_free = EPS * max(8 * units.speed, units.mass) * units.diagonal, state.n_free
+    return workspace.Tolerances(
+        f=max(precision * settings.ratio_f * units.kink, rounding),
+        lap=max(precision * settings.lap * units.kink, rounding),
+        beta=max(precision * settings.ratio_beta, 1e-18) * units.level,
+        dependent=settings.dependent * max(1.0, math.sqrt(n_free) / 4),
+        balance=max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed),
+        zero_step=1e-14,
+        stall=2 * n_free + 200,
+    )
+
+
+def _walk_to_the_end(
+    state: PathState, w: workspace.Walk, units: Scales, trace: Trace, settings: Settings
+) -> tuple[int, workspace.Walk]:
+    """Walk, fetch what the loop asks for, spread ties where it stalls; returns the last exit, and the walk."""
+    strength, dependent = settings.perturbation, settings.spoiled
+    events = -1
+    w.counters[workspace.ASKING] = 1
+    while True:
+        check()
+        exit_ = follow_path(w)
+        if exit_ == workspace.CANCELLED:
+            raise_what_stopped()
+        if exit_ in (workspace.NEED_ROW, workspace.WANT_ROWS):
+            fetch_rows(state, w)
+            w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
+        elif exit_ == workspace.NEED_ROOM:
+            state.make_room_for_free()
+            w = w._replace(factor=state.factor)
+        elif exit_ == workspace.INDEFINITE and dependent < 1e-9:
+            dependent = 10 * dependent if w.counters[workspace.EVENTS] == events else settings.spoiled
+            events = int(w.counters[workspace.EVENTS])
+            w = _with_sound_factor(state, w, dependent)
+            trace.refactored += 1
+        elif exit_ == workspace.STALLED and w.clock[workspace.RHO] > 1e-9 and strength < 1e-4:
+            trace.stalls += 1
+            spread = np.random.default_rng([trace.rounds, trace.stalls]).random((w.n, 2))
+            degeneracy.perturb(w, spread, strength * units.kink, strength * units.level)
+            strength *= 3
+        else:
+            break
+    state.b = float(w.clock[workspace.B])
+    return exit_, w
+
+
+def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) -> workspace.Walk:
+    """Factor the free block afresh where rounding has spoiled it, without those who depend on the others.
+
+    They are sent to an end of their box, like anybody who is not free.
+    """
+    free = state.free_slots().copy()
+    refactor(state, dependent=dependent)
+    w = w._replace(factor=state.factor, rows=state.rows.values, parent_rows=state.rows.values)
+    degeneracy.send_dependent(w, free)
+    return w
+
+
+def fetch_rows(state: PathState, w: workspace.Walk) -> None:
+    """Cache the row of the example that is about to change sides, if one is, and those of the next likely ones."""
+    often = w.motion.work[: w.n]
+    frequencies(w, often)
+    likely = np.flatnonzero((w.row_of[: w.n] < 0) & (often * w.clock[workspace.RHO] > UNLIKELY))
+    if likely.size > PREFETCH:
+        likely = likely[np.argpartition(often[likely], -PREFETCH)[-PREFETCH:]]
+    must = state.free_slots()
+    if w.counters[workspace.WHO] >= 0:
+        must = np.append(must, w.counters[workspace.WHO])
+    wanted = np.union1d(must, likely)
+    need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
+
+
+def tally(state: PathState, w: workspace.Walk, trace: Trace) -> None:
+    """Add what a walk has counted to the trace."""
+    counters = w.counters.tolist()
+    trace.rounds += 1
+    trace.events += counters[workspace.EVENTS]
+    trace.exchanges += counters[workspace.EXCHANGES]
+    trace.jumps += counters[workspace.JUMPS]
+    trace.strides += counters[workspace.STRIDES]
+    trace.through += counters[workspace.THROUGH]
+    trace.members += counters[workspace.MEMBERS]
+    trace.refined += counters[workspace.REFINED]
+    state.events_since_refresh += counters[workspace.EVENTS]
+
+
+def raise_for(exit_: int) -> None:
+    """Raise the error that the loop's last exit stands for, if it stands for one."""
+    if exit_ == workspace.INDEFINITE:
+        raise NotPositiveSemidefinite("the kernel matrix of the window has a negative eigenvalue", field="kernel")
+    if exit_ == workspace.UNBALANCED:
+        raise NotOptimal("the examples that are left cannot balance the sum of the coefficients")

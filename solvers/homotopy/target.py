@@ -1,0 +1,152 @@
+"""What is off its place, and the motion that brings it there by the end of the path."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.homotopy.optimality import units_of
+from solvers.homotopy.recompute import combine, need_rows
+from solvers.linalg.cholesky import Factor
+from solvers.linalg.products import add_rows
+from solvers.problem.state import Examples, Motion, PathState
+from solvers.runtime.compile import compiled
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def set_out(state: PathState, motion: Motion) -> tuple[float, ...]:
+    """Turn everything that is off its place into a motion that ends there, and cache the kernel rows it takes.
+
+    Returns what ``units_of`` finds.
+
+    Raises
+    ------
+    MemoryLimit : the rows of the free examples do not fit
+    """
+    n, rows = state.n_slots, state.rows
+    moving = np.empty((2, n), np.int64)
+    rows.clock += 1
+    m, are_cached, found = _set_out(
+        state.examples, motion, state.factor, rows.values, rows.row_of, rows.used, rows.clock, n, moving
+    )
+    if not are_cached:
+        motion.drive[:n] = combine(state, moving[0, :m], motion.v[moving[0, :m]])
+        need_rows(state, state.free_slots())
+    return found
+
+
+@compiled
+def _set_out(
+    e: Examples,
+    motion: Motion,
+    fac: Factor,
+    rows: Floats,
+    row_of: Ints,
+    used: Ints,
+    clock: int,
+    n: int,
+    moving: Ints,
+) -> tuple[int, bool, tuple[float, ...]]:
+    """Return how many betas move, whether the kernel rows this takes are all cached, and what ``units_of`` finds."""
+    m = set_motion(e, motion, n, moving[0])
+    are_cached = drive(motion, fac, rows, row_of, used, clock, n, moving, m)
+    return m, are_cached, units_of(e, motion.v, n)
+
+
+@compiled
+def drive(
+    motion: Motion, fac: Factor, rows: Floats, row_of: Ints, used: Ints, clock: int, n: int, moving: Ints, m: int
+) -> bool:
+    """Compute what ``m`` moving betas do to f, if their rows and those of the free examples are all cached.
+
+    Marks those rows as used at ``clock``.
+    """
+    for i in range(m):
+        slot = moving[0, i]
+        row = row_of[slot]
+        if row < 0:
+            return False
+        used[row] = clock
+        moving[1, i] = row
+        motion.work[i] = motion.v[slot]
+    for k in range(fac.size[0]):
+        if fac.slot[k] >= 0:
+            row = row_of[fac.slot[k]]
+            if row < 0:
+                return False
+            used[row] = clock
+    motion.drive[:n] = 0.0
+    add_rows(rows, moving[1, :m], motion.work[:m], motion.drive[:n])
+    return True
+
+
+@compiled
+def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> int:
+    """Set everyone in motion who is off, and everyone else at rest.
+
+    Fills ``moving`` with those whose betas move, and returns how many there are.
+    """
+    e.dkinks[:n] = 0.0
+    e.dlevels[:n] = 0.0
+    motion.v[:n] = 0.0
+    motion.dbeta[:n] = 0.0
+    m = 0
+    for j in range(n):
+        if is_off(e, j):
+            set_motion_of(e, motion, j)
+            if motion.v[j] != 0.0:
+                moving[m] = j
+                m += 1
+    return m
+
+
+@compiled
+def is_off(e: Examples, j: int) -> bool:
+    """Say whether an example is to move, or free to."""
+    off: bool = e.seg[j] & 1 != 0 or e.beta[j] != e.levels[j, e.seg[j] // 2]
+    for k in range(e.n_kinks[j]):
+        off = off or is_beyond(e, j, k)
+    return off
+
+
+@compiled
+def is_beyond(e: Examples, j: int, k: int) -> bool:
+    """Say whether the f of a bound example is on the wrong side of its kink ``k``."""
+    beyond: bool = e.f[j] > e.kinks[j, k] if k >= e.seg[j] // 2 else e.f[j] < e.kinks[j, k]
+    return beyond
+
+
+@compiled
+def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
+    """Turn what is off of one example into a motion that ends in its place."""
+    q = e.seg[j] // 2
+    p = e.n_kinks[j]
+    e.dkinks[j, :] = 0.0
+    e.dlevels[j, :] = 0.0
+    motion.v[j] = 0.0
+    motion.dbeta[j] = 0.0
+    beta = e.beta[j]
+    if e.seg[j] & 1:
+        e.dlevels[j, q] = min(0.0, e.levels[j, q] - beta)
+        e.dlevels[j, q + 1] = max(0.0, e.levels[j, q + 1] - beta)
+        return
+    for k in range(p):
+        if is_beyond(e, j, k):
+            e.dkinks[j, k] = e.kinks[j, k] - e.f[j]
+    gap = e.levels[j, q] - beta
+    motion.v[j] = gap
+    if gap == 0.0 or p == 0:
+        return
+    below = q == p or beta >= e.levels[j, q + 1]
+    above = q == 0 or beta <= e.levels[j, q - 1]
+    in_upper_box = q == p or (below and beta <= e.levels[j, q])
+    in_lower_box = q == 0 or (above and beta >= e.levels[j, q])
+    if in_upper_box and in_lower_box:
+        return  # a pin: its box stands, and it moves straight to its level [Karasuyama & Takeuchi, eq. 4]
+    if below and above:
+        e.dlevels[j, q] = gap
+    else:
+        for k in range(p + 1):
+            e.dlevels[j, k] = e.levels[j, k] - beta

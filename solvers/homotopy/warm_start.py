@@ -1,0 +1,120 @@
+"""A state from its coefficients: f is computed afresh, and what is off is corrected; then kernel rows and factor.
+
+Bringing a model back is what a crash costs, so that it is done by as many threads as ``runtime.threads`` allows; memory
+is written to for the first time by several threads too, which takes as long as computing what is written. A model that
+only predicts, certifies and is stored needs neither the kernel rows of its free examples nor their factor: those are
+put off until they are asked for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import MemoryLimit, NotOptimal
+from solvers.homotopy.optimality import audited
+from solvers.homotopy.recompute import add_multiples, mean_diagonal
+from solvers.homotopy.refill import refill
+from solvers.homotopy.solve import DEFAULT, Settings, follow
+from solvers.kernels.kernel import times
+from solvers.problem.piecewise_linear import Losses
+from solvers.problem.state import PathState
+from solvers.runtime.threads import in_parts
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ROUNDING = 1e-9  #: of the largest f: how far b may be outside of what the kinks leave it
+
+
+def resume(
+    state: PathState,
+    X: Floats,
+    losses: Losses,
+    beta: Floats,
+    seg: Ints,
+    b: float,
+    settings: Settings = DEFAULT,
+) -> Ints:
+    """Fill an empty state with examples (n, d) whose coefficients and segments are known, and correct what is off.
+
+    Where nothing is, factor and kernel rows are put off. Returns their slots.
+
+    Raises
+    ------
+    NotOptimal : the coefficients are damaged, or the optimum cannot be reached from them
+    MemoryLimit : the kernel rows of the free examples do not fit into the cache
+    """
+    slots = state.insert(X, losses)
+    e = state.examples
+    if not (np.isfinite(beta).all() and np.isfinite(b) and ((seg >= 0) & (seg <= 2 * losses.n_kinks)).all()):
+        raise NotOptimal("the coefficients of this checkpoint are damaged")
+    e.beta[slots] = beta
+    e.seg[slots] = seg
+    state.b = b
+    state.kappa = mean_diagonal(state)
+    free = _steadiest_first(state, slots[(seg & 1) == 1])
+    if free.size > state.rows.max_rows:
+        raise MemoryLimit(8 * state.capacity * free.size, state.rows.limit)
+    _compute_f(state)
+    state.put_off(free, refill)
+    audit = audited(state)
+    if not (audit.balanced and audit.good(settings.goal)):
+        follow(state, settings=settings)
+    if state.intercept and state.n_free == 0:
+        _keep_intercept(state, b)
+    return slots
+
+
+def _steadiest_first(state: PathState, free: Ints) -> Ints:
+    """Order free examples by how far they are from the ends of their boxes: the last in a factor leave it cheaply."""
+    e = state.examples
+    q = e.seg[free] // 2
+    low, high = e.levels[free, q + 1], e.levels[free, q]
+    slack = np.minimum(e.beta[free] - low, high - e.beta[free]) / np.maximum(high - low, np.finfo(np.float64).tiny)
+    return free[np.argsort(-slack, kind="stable")]
+
+
+def _compute_f(state: PathState) -> None:
+    """Compute f from beta, with each kernel value between two support vectors computed once.
+
+    They stand behind the others, and each part of them meets those up to its own end.
+    """
+    e, n = state.examples, state.n_slots
+    is_support = e.beta[:n] != 0.0
+    order = np.argsort(is_support, kind="stable")
+    XT, beta = state.columns(order), e.beta[order]
+
+    def contribute(part: Ints) -> tuple[Floats, Floats]:
+        """What a part contributes to those before it, and what it gets from them and from itself."""
+        start, stop = part[0], part[-1] + 1
+        block = state.kernel.matrix(np.ascontiguousarray(XT[:, start:stop].T), XT, stop)
+        return _weighted(block, start, beta[start:stop]), times(block, beta[:stop])
+
+    f = np.zeros(n)
+    for given, taken in in_parts(contribute, np.arange(n - np.count_nonzero(is_support), n)):
+        f[: given.size] += given
+        f[given.size : given.size + taken.size] += taken
+    e.f[order] = f + state.b
+    state.events_since_refresh = 0
+
+
+def _weighted(block: Floats, columns: int, coefficients: Floats) -> Floats:
+    total = np.zeros(columns)
+    everyone = np.arange(coefficients.size)
+    add_multiples(total, block, everyone, everyone, coefficients)
+    return total
+
+
+def _keep_intercept(state: PathState, b: float) -> None:
+    """With nobody free b may be any of an interval: take the one that was, if it is in there."""
+    e, n = state.examples, state.n_slots
+    f = e.f[:n] - state.b + b
+    piece = e.seg[:n] // 2
+    who = np.arange(n)
+    low = np.where(piece > 0, e.kinks[who, np.maximum(piece - 1, 0)], -np.inf)
+    high = np.where(piece < e.n_kinks[:n], e.kinks[who, np.minimum(piece, e.kinks.shape[1] - 1)], np.inf)
+    rounding = ROUNDING * max(1.0, float(np.abs(f).max()))
+    if ((low - rounding <= f) & (f <= high + rounding)).all():
+        state.b = b
+        e.f[:n] = f

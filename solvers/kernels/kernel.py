@@ -1,0 +1,265 @@
+"""Mercer kernels, computed pair by pair so that a value never depends on which batch it was computed in.
+
+Features are held transposed, ``XT`` of shape ``(d, slots)``: the inner loop runs over examples, along memory. Squared
+distances are sums of squared differences, so duplicates give exactly equal rows and nothing cancels far from the
+origin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import InvalidInput
+from solvers.runtime.compile import compiled, compiled_allocating
+from solvers.runtime.interrupt import AT_ONCE, COPY, check, parts
+from solvers.validation import number_or_none, positive
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+KernelName = Literal["linear", "rbf", "poly", "sigmoid", "precomputed"]
+
+_TILE = 32  # examples whose kernel values with each other are computed for those with themselves
+_OWN_WORK = 16  # what a kernel value takes besides its products, in products
+_BLOCK = 512  # examples per block of the inner loops: five arrays of them stay in the first-level cache
+
+
+class Gram:
+    """Kernel values as they were given, between examples that have a number here."""
+
+    def __init__(self) -> None:
+        self.values = np.zeros((0, 0))
+        self.vacant: list[int] = []
+
+    def admit(self, rows: Floats, known: Ints) -> Ints:
+        """Take in ``rows`` (m, w + m): values of new examples with those numbered ``known`` (w,), and with each other.
+
+        Returns the numbers of the new examples.
+
+        Raises
+        ------
+        InvalidInput : not as many columns as that, or not symmetric
+        """
+        m, w = rows.shape[0], known.size
+        if rows.shape[1] != w + m:
+            raise InvalidInput(
+                f"a precomputed row has one value for each of the {w} examples of the window, oldest first, and for "
+                f"each of the {m} new ones: {w + m}, not {rows.shape[1]}",
+                field="X",
+            )
+        own = rows[:, w:]
+        _check_symmetric(own, w)
+        if len(self.vacant) < m:
+            self._enlarge(m)
+        numbers = np.array([self.vacant.pop() for _ in range(m)], np.int64)
+        try:
+            for part in parts(m, COPY * (w + m)):
+                self.values[np.ix_(numbers[part], known)] = rows[part, :w]
+                self.values[np.ix_(known, numbers[part])] = rows[part, :w].T
+                self.values[np.ix_(numbers[part], numbers)] = 0.5 * (own[part] + own[:, part].T)
+        except BaseException:
+            self.release(numbers)
+            raise
+        return numbers
+
+    def release(self, numbers: Ints) -> None:
+        """Take numbers back whose examples are gone."""
+        self.vacant.extend(int(i) for i in numbers[::-1])
+
+    def _enlarge(self, extra: int) -> None:
+        have = self.values.shape[0]
+        values = np.zeros((have + max(extra, have // 4), have + max(extra, have // 4)))
+        values[:have, :have] = self.values
+        self.values = values
+        self.vacant = [*self.vacant, *range(values.shape[0] - 1, have - 1, -1)]
+
+
+def _check_symmetric(values: Floats, before: int) -> None:
+    """Raise InvalidInput unless ``values`` (m, m), which stand ``before`` columns further right in X, are symmetric."""
+    most, place, size = 0.0, (0, 0), 0.0
+    for part in parts(len(values), COPY * len(values)):
+        off = np.abs(values[part] - values[:, part].T)
+        size = max(size, float(np.abs(values[part]).max()))
+        if off.max() > most:
+            row, column = np.unravel_index(int(off.argmax()), off.shape)
+            most, place = float(off.max()), ((part.start or 0) + int(row), before + int(column))
+    if most > 1e-10 * size:
+        raise InvalidInput("kernel values are not symmetric", field="X", row=place[0], column=place[1])
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function with its parameters.
+
+    ``linear``: x'z; ``rbf``: exp(-gamma |x - z|^2); ``poly``: (gamma x'z + coef0)^degree;
+    ``sigmoid``: tanh(gamma x'z + coef0), positive semi-definite only on some data; ``precomputed``: the only feature of
+    an example is its number in ``gram``.
+    """
+
+    name: KernelName = "rbf"
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+    gram: Gram | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.name not in get_args(KernelName):
+            raise InvalidInput(
+                f"unknown kernel {self.name!r}; one of {', '.join(get_args(KernelName))}", field="kernel"
+            )
+        positive(self.gamma, "gamma")
+        degree = number_or_none(self.degree)
+        if degree is None or degree < 1 or degree != int(degree):
+            raise InvalidInput(f"must be a whole number of at least 1, not {self.degree!r}", field="degree")
+        if number_or_none(self.coef0) is None:
+            raise InvalidInput(f"must be a finite number, not {self.coef0!r}", field="coef0")
+
+    @property
+    def always_positive(self) -> bool:
+        """Whether every kernel matrix of this kernel is positive semi-definite."""
+        return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0)
+
+    def matrix(self, A: Floats, XT: Floats, n: int | None = None) -> Floats:
+        """Return ``K[i, j] = k(A[i], XT[:, j])`` for ``A`` (m, d) and the first ``n`` columns of ``XT``, as (m, n)."""
+        out = np.empty((A.shape[0], XT.shape[1] if n is None else n))
+        self.write(A, XT, out.shape[1], out, np.arange(A.shape[0]))
+        return out
+
+    def write(self, A: Floats, XT: Floats, n: int, out: Floats, rows: Ints) -> None:
+        """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns; ``rows`` (m,) ascend."""
+        if n * (A.size + _OWN_WORK * len(A)) <= AT_ONCE:
+            self._write(A, XT, 0, n, out, rows)
+            return
+        height, width = _tiles(n, A.shape[1] + _OWN_WORK)
+        for top in range(0, A.shape[0], height):
+            for first in range(0, n, width):
+                check()
+                part = slice(top, top + height)
+                self._write(A[part], XT, first, min(n, first + width), out, rows[part])
+
+    def _write(self, A: Floats, XT: Floats, first: int, n: int, out: Floats, rows: Ints) -> None:
+        """Do the same for the columns from ``first`` up to ``n``."""
+        if self.gram is not None:
+            out[rows, first:n] = self.gram.values[np.ix_(A[:, 0].astype(np.int64), XT[0, first:n].astype(np.int64))]
+        elif self.name == "rbf":
+            _squared_distances(A, XT, first, n, -self.gamma, out, rows)
+        else:
+            _inner_products(A, XT, first, n, out, rows)
+        if self.gram is not None or self.name == "linear":
+            return
+        for values in _runs(out, rows, first, n):
+            if self.name == "rbf":
+                np.exp(values, out=values)
+                continue
+            values *= self.gamma
+            values += self.coef0
+            if self.name == "poly":
+                np.power(values, int(self.degree), out=values)
+            else:
+                np.tanh(values, out=values)
+
+    def diagonal(self, X: Floats) -> Floats:
+        """Return ``k(X[i], X[i])`` for ``X`` (m, d)."""
+        if self.name == "rbf":
+            return np.ones(X.shape[0])
+        out = np.empty(X.shape[0])
+        for start in range(0, X.shape[0], _TILE):
+            check()
+            tile = X[start : start + _TILE]
+            out[start : start + _TILE] = self.matrix(tile, np.ascontiguousarray(tile.T)).diagonal()
+        return out
+
+
+def _tiles(n: int, products: int) -> tuple[int, int]:
+    """Return how many rows and columns of kernel values, ``products`` each, are little work, of rows with ``n``.
+
+    Rows are computed two by two, columns in blocks: in such parts every value is computed as in the whole.
+    """
+    width = min(n, _BLOCK * max(1, AT_ONCE // (2 * _BLOCK * products)))
+    return 2 * max(1, AT_ONCE // (2 * width * products)), width
+
+
+def _runs(out: Floats, rows: Ints, first: int, n: int) -> list[Floats]:
+    """Return views of columns ``first`` up to ``n`` of ``rows`` of ``out``, which ascend: neighbours in one."""
+    runs: list[list[int]] = []
+    for row in rows.tolist():
+        if runs and row == runs[-1][1]:
+            runs[-1][1] = row + 1
+        else:
+            runs.append([row, row + 1])
+    return [out[start:end, first:n] for start, end in runs]
+
+
+@compiled_allocating
+def _squared_distances(A: Floats, XT: Floats, first: int, n: int, factor: float, out: Floats, rows: Ints) -> None:
+    m, d = A.shape
+    spare = np.empty(_BLOCK)
+    for start in range(first, n, _BLOCK):
+        stop = min(n, start + _BLOCK)
+        for i in range(0, m, 2):  # two rows at once, four features a pass: what is read serves them all
+            p = min(i + 1, m - 1)
+            row, next_row = out[rows[i], start:stop], out[rows[p], start:stop] if p > i else spare[: stop - start]
+            row[:] = 0.0
+            next_row[:] = 0.0
+            k = 0
+            while k + 4 <= d:
+                a0, a1, a2, a3 = A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3]
+                b0, b1, b2, b3 = A[p, k], A[p, k + 1], A[p, k + 2], A[p, k + 3]
+                x0, x1 = XT[k, start:stop], XT[k + 1, start:stop]
+                x2, x3 = XT[k + 2, start:stop], XT[k + 3, start:stop]
+                for j in range(row.size):
+                    d0, d1, d2, d3 = a0 - x0[j], a1 - x1[j], a2 - x2[j], a3 - x3[j]
+                    row[j] += d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
+                    d0, d1, d2, d3 = b0 - x0[j], b1 - x1[j], b2 - x2[j], b3 - x3[j]
+                    next_row[j] += d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
+                k += 4
+            while k < d:
+                a, b = A[i, k], A[p, k]
+                x = XT[k, start:stop]
+                for j in range(row.size):
+                    row[j] += (a - x[j]) * (a - x[j])
+                    next_row[j] += (b - x[j]) * (b - x[j])
+                k += 1
+            for j in range(row.size):
+                row[j] *= factor
+                next_row[j] *= factor
+
+
+@compiled
+def _inner_products(A: Floats, XT: Floats, first: int, n: int, out: Floats, rows: Ints) -> None:
+    m, d = A.shape
+    for start in range(first, n, _BLOCK):
+        stop = min(n, start + _BLOCK)
+        for i in range(m):
+            row = out[rows[i], start:stop]
+            row[:] = 0.0
+            k = 0
+            while k + 4 <= d:
+                a0, a1, a2, a3 = A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3]
+                x0, x1 = XT[k, start:stop], XT[k + 1, start:stop]
+                x2, x3 = XT[k + 2, start:stop], XT[k + 3, start:stop]
+                for j in range(row.size):
+                    row[j] += a0 * x0[j] + a1 * x1[j] + a2 * x2[j] + a3 * x3[j]
+                k += 4
+            while k < d:
+                a = A[i, k]
+                x = XT[k, start:stop]
+                for j in range(row.size):
+                    row[j] += a * x[j]
+                k += 1
+
+
+@compiled_allocating
+def times(K: Floats, coefficients: Floats) -> Floats:
+    """Return ``K @ coefficients``, each row summed in one fixed order; that of a BLAS may vary from run to run."""
+    out = np.empty(K.shape[0])
+    for i in range(K.shape[0]):
+        row = K[i]
+        total = 0.0
+        for j in range(coefficients.size):
+            total += row[j] * coefficients[j]
+        out[i] = total
+    return out

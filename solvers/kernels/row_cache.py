@@ -1,0 +1,209 @@
+"""A bounded cache of kernel rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import MemoryLimit
+from solvers.runtime.compile import compiled
+from solvers.runtime.interrupt import COPY, parts
+from solvers.runtime.memory import aligned
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class RowCache:
+    """Rows ``k(x_i, .)`` over all slots, for the examples that need them; the least recently used give way.
+
+    There is a place for everyone's row, or for as many as the limit allows. Memory that no row has been written to yet
+    costs nothing, and so no update has to wait while rows are moved to more of it.
+
+    Parameters
+    ----------
+    limit : bytes that the rows may take
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.values = np.empty((0, 0))  #: (rows, slots)
+        self.row_of = np.empty(0, np.int64)  #: (slots,) the row of an example, -1: none
+        self.slot_of = np.empty(0, np.int64)  #: (rows,) the example of a row, -1: unused
+        self.used = np.empty(0, np.int64)  #: (rows,) when it was last asked for
+        self.clock = 0
+
+    @property
+    def max_rows(self) -> int:
+        return max(1, self.limit // (8 * max(1, self.row_of.size)))
+
+    def copy_from(self, other: RowCache, slots: Ints, held: Ints) -> None:
+        """Start anew with copies of rows of another cache, whose ``slots`` (m,) are 0 to m - 1 here: those of ``held``.
+
+        The most recently used come first, where there is not room for all.
+        """
+        self.row_of = np.full(slots.size, -1, np.int64)
+        rows = other.row_of[slots[held]]
+        if held.size > self.max_rows:
+            latest = np.argsort(-other.used[rows], kind="stable")[: self.max_rows]
+            held, rows = held[latest], rows[latest]
+        self._make_places()
+        self._fill(other.values, rows, slots)
+        self.row_of[held] = np.arange(held.size)
+        self.slot_of[: held.size] = held
+
+    def resize(self, slots: int) -> None:
+        """Make room for so many slots; beyond them nobody has a row."""
+        old, slot_of, used = self.values, self.slot_of, self.used
+        self.row_of = np.full(slots, -1, np.int64)
+        self._make_places()
+        keep = np.flatnonzero(slot_of >= 0)
+        keep = keep[np.argsort(-used[keep], kind="stable")][: self.max_rows]
+        self._fill(old, keep, np.arange(min(slots, old.shape[1])))
+        self.row_of[slot_of[keep]] = np.arange(keep.size)
+        self.slot_of[: keep.size] = slot_of[keep]
+        self.used[: keep.size] = used[keep]
+
+    def _make_places(self) -> None:
+        count = min(self.max_rows, self.row_of.size)
+        self.values = aligned(count, self.row_of.size)
+        self.slot_of = np.full(count, -1, np.int64)
+        self.used = np.zeros(count, np.int64)
+
+    def _fill(self, values: Floats, rows: Ints, slots: Ints) -> None:
+        """Copy columns ``slots`` of so many rows of others; nobody holds them yet."""
+        for part in parts(rows.size, COPY * slots.size):
+            _gather(values, rows[part], slots, self.values[part])
+
+    def missing(self, slots: Ints) -> Ints:
+        """Return those of ``slots`` that have no row here, and mark the others as used."""
+        self.clock += 1
+        missing = np.empty(slots.size, np.int64)
+        return missing[: _mark(self.row_of, self.used, slots, self.clock, missing)]
+
+    def room_beside(self, keep: Ints) -> int:
+        """Return for how many more rows there is room beside those of ``keep`` that are here."""
+        return max(0, self.max_rows - int(_count_held(self.row_of, keep)))
+
+    def hold(self, slots: Ints, rows: Ints) -> None:
+        """Take note that ``rows`` (m,) are those of ``slots`` (m,) from now on."""
+        self.row_of[slots] = rows
+        self.slot_of[rows] = slots
+        self.used[rows] = self.clock
+
+    def update_columns(self, slots: Ints, others: Ints, source: Floats, rows: Ints) -> None:
+        """Examples ``slots`` (m,) are new: put their kernel values into the rows of ``others`` (k,) that are here.
+
+        ``source[rows[i]]`` (k,) are those of ``slots[i]``.
+        """
+        transpose_into(self.values, self.row_of[others], slots, source, rows)
+
+    def forget(self, slots: Ints) -> None:
+        """Drop the rows of examples."""
+        _forget(self.row_of, self.slot_of, self.used, slots)
+
+    def vacate(self, count: int, keep: Ints) -> Ints:
+        """Return ``count`` rows that nobody holds, in ascending order; those of ``keep`` stay.
+
+        Raises
+        ------
+        MemoryLimit : when they do not fit together
+        """
+        unused = self._unused(count)
+        if unused.size < count:
+            held = np.zeros(self.slot_of.size, np.bool_)
+            held_rows = self.row_of[keep]
+            held[held_rows[held_rows >= 0]] = True
+            candidates = np.flatnonzero((self.slot_of >= 0) & ~held)
+            if candidates.size + unused.size < count:
+                needed = (np.count_nonzero(held) + count) * self.row_of.size * 8
+                raise MemoryLimit(int(needed), self.limit)
+            order = np.argsort(self.used[candidates], kind="stable")
+            self.forget(self.slot_of[candidates[order[: count - unused.size]]])
+            unused = self._unused(count)
+        return unused
+
+    def _unused(self, most: int) -> Ints:
+        """Return the first rows that nobody holds, ``most`` at most."""
+        unused = np.empty(most, np.int64)
+        return unused[: _find_negative(self.slot_of, unused)]
+
+
+@compiled
+def _mark(row_of: Ints, used: Ints, slots: Ints, clock: int, missing: Ints) -> int:
+    """Fill ``missing`` and return how many are; an array that compiled code makes is slow to hand over to Python."""
+    m = 0
+    for slot in slots:
+        if row_of[slot] >= 0:
+            used[row_of[slot]] = clock
+        else:
+            missing[m] = slot
+            m += 1
+    return m
+
+
+@compiled
+def _count_held(row_of: Ints, slots: Ints) -> int:
+    count = 0
+    for slot in slots:
+        count += row_of[slot] >= 0
+    return count
+
+
+@compiled
+def _find_negative(x: Ints, found: Ints) -> int:
+    """Fill ``found`` with the places of the first negative entries; return how many there are, or fit."""
+    m = 0
+    for i in range(x.size):
+        if m == found.size:
+            break
+        if x[i] < 0:
+            found[m] = i
+            m += 1
+    return m
+
+
+@compiled
+def _forget(row_of: Ints, slot_of: Ints, used: Ints, slots: Ints) -> None:
+    for slot in slots:
+        row = row_of[slot]
+        if row >= 0:
+            slot_of[row], used[row], row_of[slot] = -1, 0, -1
+
+
+@compiled
+def _gather(values: Floats, rows: Ints, slots: Ints, out: Floats) -> None:
+    """Copy some columns of some rows."""
+    m = slots.size
+    in_order = True
+    for j in range(m):
+        in_order = in_order and slots[j] == j
+    for i in range(rows.size):
+        row, target = values[rows[i]], out[i]
+        for j in range(m):
+            target[j] = row[j] if in_order else row[slots[j]]
+
+
+@compiled
+def transpose_into(values: Floats, targets: Ints, slots: Ints, source: Floats, rows: Ints) -> None:
+    """Put ``source[rows[i], k]`` into ``values[targets[k], slots[i]]`` for every i, and every k that has a target.
+
+    Eight at a time: in memory they are often neighbours, and few writes to a row let many rows be on their way at once.
+    """
+    for i in range(0, slots.size, 8):
+        s0, s1, s2, s3, s4, s5, s6, s7 = _eight(slots, i)
+        r0, r1, r2, r3, r4, r5, r6, r7 = _eight(rows, i)
+        for k in range(targets.size):
+            if targets[k] >= 0:
+                t = values[targets[k]]
+                t[s0], t[s1], t[s2], t[s3] = source[r0, k], source[r1, k], source[r2, k], source[r3, k]
+                t[s4], t[s5], t[s6], t[s7] = source[r4, k], source[r5, k], source[r6, k], source[r7, k]
+
+
+@compiled
+def _eight(x: Ints, i: int) -> tuple[int, int, int, int, int, int, int, int]:
+    """Return eight entries from the i-th on, the last one again where there are fewer."""
+    end = x.size - 1
+    i1, i2, i3, i4 = min(i + 1, end), min(i + 2, end), min(i + 3, end), min(i + 4, end)
+    i5, i6, i7 = min(i + 5, end), min(i + 6, end), min(i + 7, end)
+    return x[i], x[i1], x[i2], x[i3], x[i4], x[i5], x[i6], x[i7]

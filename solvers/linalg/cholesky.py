@@ -1,0 +1,218 @@
+"""Cholesky factor of the free block: append, delete, solve.
+
+The factor is the upper triangle ``R`` with ``R'R = K_FF + kappa 1 1'``, rows contiguous, so that both triangular
+solves, appending and deleting run along memory. A deleted position stays behind as a row and column of the identity
+("dead"), so nothing is shifted; ``compact`` closes the holes now and then.
+
+Beside ``R`` stand two forward-solved right-hand sides, ``y[0] = R^-T rhs`` and ``y[1] = R^-T 1``. They take part in
+every rotation, so that a new direction costs one backward solve.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.runtime.compile import compiled
+from solvers.runtime.memory import aligned, padded
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Factor(NamedTuple):
+    """The factor of the free block and what is solved along with it; capacity ``c``."""
+
+    R: Floats  #: (c, c) upper triangle
+    y: Floats  #: (2, c) forward-solved right-hand sides: rhs, ones
+    column: Floats  #: (c,) work: the forward-solved column of the example that enters
+    work: Floats  #: (c,) work: solutions
+    slot: Ints  #: (c,) which example stands at a position; -1: dead
+    position: Ints  #: (slots,) at which position an example stands; -1: not free
+    size: Ints  #: (2,) positions in use, and how many of them are live
+
+
+def empty_factor(capacity: int, slots: int) -> Factor:
+    """Return a factor of nothing with room for ``capacity`` free examples out of ``slots``."""
+    return Factor(
+        aligned(capacity, capacity, make=np.zeros),
+        aligned(2, capacity, make=np.zeros),
+        np.zeros(capacity),
+        np.zeros(capacity),
+        np.full(capacity, -1, np.int64),
+        np.full(slots, -1, np.int64),
+        np.zeros(2, np.int64),
+    )
+
+
+def grown(old: Factor, capacity: int, slots: int) -> Factor:
+    """Return a copy with more room."""
+    new = empty_factor(capacity, slots)
+    n = int(old.size[0])
+    new.R[:n, :n] = old.R[:n, :n]
+    new.y[:, :n] = old.y[:, :n]
+    new.slot[:n] = old.slot[:n]
+    new.position[: old.position.size] = old.position[:slots]
+    new.size[:] = old.size
+    return new
+
+
+def with_room(fac: Factor, extra: int = 1) -> Factor:
+    """Return a factor that can take ``extra`` more examples: this one, or a larger copy."""
+    capacity = fac.R.shape[0]
+    needed = int(fac.size[0]) + extra
+    return fac if needed <= capacity else grown(fac, padded(max(needed, 32, 3 * capacity // 2)), fac.position.size)
+
+
+@compiled
+def solve_forward(R: Floats, n: int, y: Floats) -> None:
+    """Solve ``R' x = y`` in place, four rows at a time so that ``y`` is read and written once for them all."""
+    k = 0
+    while k + 4 <= n:
+        x0 = y[k] / R[k, k]
+        x1 = (y[k + 1] - R[k, k + 1] * x0) / R[k + 1, k + 1]
+        x2 = (y[k + 2] - R[k, k + 2] * x0 - R[k + 1, k + 2] * x1) / R[k + 2, k + 2]
+        x3 = (y[k + 3] - R[k, k + 3] * x0 - R[k + 1, k + 3] * x1 - R[k + 2, k + 3] * x2) / R[k + 3, k + 3]
+        y[k], y[k + 1], y[k + 2], y[k + 3] = x0, x1, x2, x3
+        r0, r1, r2, r3 = R[k, k + 4 : n], R[k + 1, k + 4 : n], R[k + 2, k + 4 : n], R[k + 3, k + 4 : n]
+        rest = y[k + 4 : n]
+        for j in range(rest.size):
+            rest[j] -= x0 * r0[j] + x1 * r1[j] + x2 * r2[j] + x3 * r3[j]
+        k += 4
+    while k < n:
+        x = y[k] / R[k, k]
+        y[k] = x
+        for j in range(k + 1, n):
+            y[j] -= x * R[k, j]
+        k += 1
+
+
+@compiled
+def solve_backward(R: Floats, n: int, y: Floats) -> None:
+    """Solve ``R x = y`` in place, four rows at a time."""
+    whole = n - n % 4
+    for k in range(n - 1, whole - 1, -1):
+        total = y[k]
+        for j in range(k + 1, n):
+            total -= R[k, j] * y[j]
+        y[k] = total / R[k, k]
+    for k in range(whole - 4, -1, -4):
+        r0, r1, r2, r3 = R[k, k + 4 : n], R[k + 1, k + 4 : n], R[k + 2, k + 4 : n], R[k + 3, k + 4 : n]
+        rest = y[k + 4 : n]
+        t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
+        for j in range(rest.size):
+            t0 += r0[j] * rest[j]
+            t1 += r1[j] * rest[j]
+            t2 += r2[j] * rest[j]
+            t3 += r3[j] * rest[j]
+        x3 = (y[k + 3] - t3) / R[k + 3, k + 3]
+        x2 = (y[k + 2] - t2 - R[k + 2, k + 3] * x3) / R[k + 2, k + 2]
+        x1 = (y[k + 1] - t1 - R[k + 1, k + 2] * x2 - R[k + 1, k + 3] * x3) / R[k + 1, k + 1]
+        x0 = (y[k] - t0 - R[k, k + 1] * x1 - R[k, k + 2] * x2 - R[k, k + 3] * x3) / R[k, k]
+        y[k], y[k + 1], y[k + 2], y[k + 3] = x0, x1, x2, x3
+
+
+@compiled
+def schur(fac: Factor, column: Floats, diagonal: float) -> float:
+    """Forward-solve the column of an entrant in place; return the square of the pivot it would get."""
+    n = fac.size[0]
+    solve_forward(fac.R, n, column)
+    total = 0.0
+    for k in range(n):
+        total += column[k] * column[k]
+    return diagonal - total
+
+
+@compiled
+def append(fac: Factor, column: Floats, pivot2: float, slot: int, rhs: float) -> None:
+    """Append an example whose forward-solved ``column`` and squared pivot are known, with its entry of the rhs."""
+    n = fac.size[0]
+    pivot = np.sqrt(pivot2)
+    dot_rhs = 0.0
+    dot_one = 0.0
+    for k in range(n):
+        fac.R[k, n] = column[k]
+        dot_rhs += column[k] * fac.y[0, k]
+        dot_one += column[k] * fac.y[1, k]
+    fac.R[n, n] = pivot
+    fac.y[0, n] = (rhs - dot_rhs) / pivot
+    fac.y[1, n] = (1.0 - dot_one) / pivot
+    fac.slot[n] = slot
+    fac.position[slot] = n
+    fac.size[0] = n + 1
+    fac.size[1] += 1
+
+
+@compiled
+def delete(fac: Factor, slot: int) -> None:
+    """Take an example out: its row is rotated into those below it, its position is left dead.
+
+    What solving forward would make of its column of the block, without itself, is left in ``column``: its column of the
+    factor, rotated with the rest.
+    """
+    R, y, column = fac.R, fac.y, fac.column
+    n = fac.size[0]
+    p = fac.position[slot]
+    x = fac.work
+    for j in range(p + 1, n):
+        x[j] = R[p, j]
+        R[p, j] = 0.0
+    x_rhs, x_one, x_own = y[0, p], y[1, p], R[p, p]
+    for k in range(p + 1, n):
+        column[k] = 0.0
+        if x[k] == 0.0:
+            continue
+        r = np.sqrt(R[k, k] * R[k, k] + x[k] * x[k])
+        c, s = R[k, k] / r, x[k] / r
+        R[k, k] = r
+        row, rest = R[k, k + 1 : n], x[k + 1 : n]
+        for j in range(rest.size):
+            t = row[j]
+            row[j] = c * t + s * rest[j]
+            rest[j] = c * rest[j] - s * t
+        t = y[0, k]
+        y[0, k] = c * t + s * x_rhs
+        x_rhs = c * x_rhs - s * t
+        t = y[1, k]
+        y[1, k] = c * t + s * x_one
+        x_one = c * x_one - s * t
+        column[k] = s * x_own
+        x_own = c * x_own
+    for k in range(p):
+        column[k] = R[k, p]
+        R[k, p] = 0.0
+    column[p] = 0.0
+    R[p, p] = 1.0
+    y[0, p] = 0.0
+    y[1, p] = 0.0
+    fac.slot[p] = -1
+    fac.position[slot] = -1
+    fac.size[1] -= 1
+    while fac.size[0] > 0 and fac.slot[fac.size[0] - 1] < 0:
+        fac.size[0] -= 1
+
+
+@compiled
+def compact(fac: Factor) -> None:
+    """Close the holes that deletions left."""
+    n, m = fac.size[0], 0
+    for k in range(n):
+        if fac.slot[k] < 0:
+            continue
+        j_new = m
+        for j in range(k, n):
+            if fac.slot[j] >= 0:
+                fac.R[m, j_new] = fac.R[k, j]
+                j_new += 1
+        fac.y[0, m] = fac.y[0, k]
+        fac.y[1, m] = fac.y[1, k]
+        m += 1
+    m = 0
+    for k in range(n):
+        if fac.slot[k] >= 0:
+            fac.slot[m] = fac.slot[k]
+            fac.position[fac.slot[m]] = m
+            m += 1
+    fac.size[0] = m

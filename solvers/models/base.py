@@ -1,0 +1,458 @@
+"""What every live estimator does, whatever its losses: learn, be robust, be kept.
+
+Nothing here imports scikit-learn, whose import takes longer than restoring a large model: see ``estimators.scikit``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers import validation
+from solvers.errors import InvalidInput, InvalidType, NotOptimal
+from solvers.homotopy.run import Trace
+from solvers.kernels.kernel import Gram, Kernel
+from solvers.models import scaling
+from solvers.models.edits import NO_EDITS, Edits, edited
+from solvers.models.fitted import Fitted
+from solvers.models.report import UpdateReport
+from solvers.models.window import Change, Window
+from solvers.problem.piecewise_linear import NO_LOSSES, Losses
+from solvers.robust.local_optimality import LocalOptimality
+from solvers.robust.ramp_losses import Sides, Walling, conditional
+from solvers.robust.settings import Robustness, Terms
+from solvers.validation import Key
+
+Floats = NDArray[np.float64]
+
+KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept")
+
+
+class LiveEstimator(Fitted):
+    """Base of the live estimators; a subclass says what targets mean and which losses they have."""
+
+    C: float
+    kernel: str
+    gamma: float | str
+    degree: int
+    coef0: float
+    fit_intercept: bool
+    cache_mb: float
+    _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
+    _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
+
+    # -- what a subclass says ------------------------------------------------------------------------------------------
+
+    def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
+        """Return the targets of ``m`` examples as numbers; raises InvalidInput for ``field``."""
+        raise AssertionError("every live estimator says what its targets are")
+
+    def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
+        """Return the losses of examples with these targets and weights; ``C`` stands in for the model's own."""
+        raise AssertionError("every live estimator says what its losses are")
+
+    @property
+    def _prices(self) -> tuple[float, float] | None:
+        """What a unit counts by which f is too low, or too high; None: the error is a share of wrong decisions."""
+        return None
+
+    def _error(self, decisions: Floats, targets: Floats) -> float:
+        """Return how wrong decision values are about the targets of their examples."""
+        raise AssertionError("every live estimator says what an error is")
+
+    def _walling(self, s: float | None = None) -> Walling:
+        """Return how s places the walls, beyond which examples count as outliers; raises InvalidInput for such an s."""
+        raise InvalidInput("models of this kind have no robust losses", field="robust")
+
+    def _unit_cost(self, C: float | None) -> float:
+        """Return what a unit of weight costs at most, of a unit of f; ``C`` stands in for the model's own."""
+        return validation.positive(self.C if C is None else C, "C", validation.LARGEST)
+
+    def _total_per_weight(self) -> float:
+        """Return what the coefficients sum up to, per unit of weight in the window."""
+        return 0.0
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        keys: Iterable[Key] | None = None,
+    ) -> Self:
+        """Train on ``X`` (n, d) and ``y`` (n,) from nothing; whatever was in the window is gone, unless this raises."""
+        before = self._forget()
+        try:
+            self._learn((X, y), sample_weight, keys, ())
+            if not self._window.weights.any():
+                raise InvalidInput("all weights are zero", field="sample_weight")
+        except BaseException:
+            self._forget()
+            vars(self).update(before)
+            raise
+        return self
+
+    def update(
+        self,
+        add: tuple[ArrayLike, ArrayLike | None] | None = None,
+        remove: Iterable[Key] | None = None,
+        *,
+        keys: Iterable[Key] | None = None,
+        sample_weight: ArrayLike | None = None,
+        relabel: Mapping[Key, Any] | None = None,
+        reweight: Mapping[Key, float] | None = None,
+        decay: float = 1.0,
+        C: float | None = None,
+        robust: Robustness | None = None,
+    ) -> UpdateReport:
+        """Add, remove, correct and reweight examples along one path; all or nothing.
+
+        Parameters of the losses that were set since the last update, by ``set_params``, hold for the whole window from
+        this one on.
+
+        Parameters
+        ----------
+        add : features (m, d) and targets (m,) of new examples; with the kernel "precomputed", in place of features
+            their kernel values (m, n + m) with the n examples of the window, oldest first, and with each other
+        remove : keys of examples that leave; a key that leaves can come back in the same call
+        keys : m names for the new examples, strings or whole numbers; unused whole numbers by default
+        sample_weight : (m,) weights of the new examples, in [0, 1e100]
+        relabel : {key: target} corrects targets of examples that stay
+        reweight : {key: weight} gives examples that stay another weight, in [0, 1e100]
+        decay : multiplies the weights of all examples that stay and are not reweighted, in (0, 1]
+        C : from now on the model's ``C``
+        robust : from now on the model's losses are robust, see ``outlier_path``; theta = 1 makes them convex again
+
+        Raises
+        ------
+        InvalidInput, DuplicateKey, UnknownKey : see the message; nothing was changed
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
+        """
+        if type(decay) is not float:
+            decay = validation.positive(decay, "decay")
+        if C is not None:
+            C = validation.positive(C, "C", validation.LARGEST)
+        if robust is not None and not isinstance(robust, Robustness):
+            raise InvalidType(f"must be a Robustness, not {type(robust).__name__}", field="robust")
+        relabel, reweight = validation.mapping(relabel, "relabel"), validation.mapping(reweight, "reweight")
+        edits = Edits(relabel, reweight, decay, C, robust)
+        is_nothing = add is None and remove is None and edits == NO_EDITS
+        if is_nothing and not (hasattr(self, "_window") and self._set_anew()):
+            raise InvalidInput("there is nothing to add, to remove or to change")
+        return self._learn(add, sample_weight, keys, () if remove is None else remove, edits)
+
+    def _learn(
+        self,
+        add: tuple[ArrayLike, ArrayLike | None] | None,
+        sample_weight: ArrayLike | None,
+        keys: Iterable[Key] | None,
+        remove: Iterable[Key],
+        edits: Edits = NO_EDITS,
+    ) -> UpdateReport:
+        """Change the window; a first update that fails leaves the estimator as if it had not been."""
+        started = time.perf_counter()
+        is_first = not hasattr(self, "_window")
+        try:
+            change, trace = self._change(add, sample_weight, keys, remove, edits)
+        except BaseException:
+            if is_first:
+                self._forget()
+            raise
+        return self._report(trace, change, time.perf_counter() - started)
+
+    def _change(
+        self,
+        add: tuple[ArrayLike, ArrayLike | None] | None,
+        sample_weight: ArrayLike | None,
+        keys: Iterable[Key] | None,
+        remove: Iterable[Key],
+        edits: Edits,
+    ) -> tuple[Change, Trace]:
+        """Check everything, follow the path, and take over what holds from now on."""
+        window = getattr(self, "_window", None)
+        rows, targets = self._examples(add, window)
+        weights = validation.sample_weights(sample_weight, rows.shape[0])
+        heaviest = 1.0 if sample_weight is None else float(weights.max(initial=0.0))
+        leaving = validation.known_keys(remove, window.keys if window is not None else {})
+        if window is None:
+            if add is None:
+                raise InvalidInput("the model has not seen any example; its first update adds some", field="add")
+            window = self._new_window(rows, weights)
+        else:
+            window.state.allow(self._cache_bytes())
+            if self._set_anew():
+                edits = edits._replace(everyone=True)
+        names = window.unused_keys(len(targets)) if keys is None else keys
+        adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
+        changing, new_y, new_weights, new_sides = edited(window, edits, set(leaving), self._targets, self._walling)
+        C = edits.C
+        if edits.reweight:
+            heaviest = max(heaviest, float(new_weights.max()))
+        size = self._check_scale(window, rows, weights, heaviest, C)
+        robust = self._robust_after(edits)
+        change = Change(
+            rows,
+            targets,
+            weights,
+            self._losses(targets, weights, C),
+            adding,
+            leaving,
+            changing,
+            new_y,
+            new_weights,
+            self._conditional(new_y, new_weights, new_sides, C, robust) if changing else NO_LOSSES,
+            new_sides,
+        )
+        try:
+            trace = window.update(change, self._total_per_weight(), self._terms(robust, C) if robust else None)
+        except NotOptimal as error:
+            raise NotOptimal(f"{error}{scaling.advice(window.state.examples, change.losses, size)}") from error
+        if C is not None:
+            self.C = C
+        if edits.robust is not None:
+            self.robust_ = robust
+        if C is not None or edits.everyone or not hasattr(self, "_window"):
+            self._take_over(window)
+        self.n_features_in_ = window.width
+        return change, trace
+
+    def check_scale(
+        self,
+        X: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        reweight: Mapping[Key, float] | None = None,
+        C: float | None = None,
+    ) -> None:
+        """Raise what ``update`` would for numbers that double precision cannot hold; changes and solves nothing.
+
+        What k(x, x), C and weights come to, summed up over the window, has to be a number. Takes time for the diagonal
+        of the kernel only, O(m d).
+
+        Parameters
+        ----------
+        X : features (m, d) of new examples, or what ``update`` takes in place of them; None: nobody comes
+        sample_weight, reweight, C : as in ``update``
+
+        Raises
+        ------
+        InvalidInput : names what is too large, with its row
+        """
+        window: Window | None = getattr(self, "_window", None)
+        rows = np.empty((0, 0)) if X is None else validation.examples(X)
+        weights = validation.sample_weights(sample_weight, rows.shape[0])
+        given = list(validation.mapping(reweight, "reweight").values())
+        changed = validation.sample_weights(given, len(given), "reweight")
+        if C is not None:
+            C = validation.positive(C, "C", validation.LARGEST)
+        if window is None and X is not None:
+            window = self._new_window(rows, weights)
+        if window is not None:
+            heaviest = max(float(weights.max(initial=0.0)), float(changed.max(initial=0.0)))
+            self._check_scale(window, rows, weights, heaviest, C)
+
+    def _check_scale(self, window: Window, rows: Floats, weights: Floats, heaviest: float, C: float | None) -> float:
+        """Check the scale of an update whose largest weight is ``heaviest``; return the largest new k(x, x)."""
+        kernel, n, cost = window.state.kernel, window.state.n + rows.shape[0], self._unit_cost(C)
+        size = scaling.size_of_kernel(kernel, rows)
+        most = window.room
+        if n <= most.n and size <= most.kernel and cost <= most.C and heaviest <= most.weight:
+            return size
+        known = window.sizes()
+        scale = scaling.Scale(n, max(size, known[0]), cost, max(heaviest, known[1]))
+        if not scale.fits:
+            raise scaling.refusal(scale, scaling.diagonal(kernel, rows), weights)
+        window.room = scale.with_room
+        return size
+
+    def _examples(self, add: tuple[ArrayLike, ArrayLike | None] | None, window: Window | None) -> tuple[Floats, Floats]:
+        """Return the features (m, d) and targets (m,) of new examples, checked; raises InvalidInput."""
+        if add is None:
+            return np.empty((0, (window.state.n_features if window else 0))), np.empty(0)
+        X, y = _pair(add)
+        rows, given = validation.examples(X), self.kernel == "precomputed"
+        if window is None or not given:
+            self._check_features(X, reset=window is None)
+        validation.check_width(rows.shape[1], None if given or window is None else window.width, "X")
+        return rows, self._targets(y, rows.shape[0])
+
+    def _take_over(self, window: Window) -> None:
+        """Let a window with the present parameters be the one that the model knows."""
+        self._window = window
+        self._made_of = {name: getattr(self, name) for name in (*KERNEL_PARAMETERS, *self._loss_parameters)}
+        self.gamma_ = window.state.kernel.gamma
+
+    def _check_fitted(self) -> None:
+        """Raise scikit-learn's NotFittedError before the first examples, InvalidInput if parameters are newer."""
+        self._learnt  # noqa: B018 - it raises
+        for name in self._set_anew():
+            raise InvalidInput("was set since the window was learnt; call update() first", field=name)
+
+    def _set_anew(self) -> list[str]:
+        """Return which parameters of the losses were set since the last update; one of the kernel cannot be.
+
+        Raises
+        ------
+        InvalidInput : one of the kernel was
+        """
+        try:
+            changed = [name for name, value in self._made_of.items() if getattr(self, name) != value]
+        except ValueError:  # one is an array, which is not simply equal or not
+            changed = [name for name, value in self._made_of.items() if not np.array_equal(getattr(self, name), value)]
+        for name in changed:
+            if name in KERNEL_PARAMETERS:
+                old, new = self._made_of[name], getattr(self, name)
+                raise InvalidInput(f"is {new!r}, but the window was learnt with {old!r}; call fit", field=name)
+        return changed
+
+    def _report(self, trace: Trace, change: Change, seconds: float) -> UpdateReport:
+        state = self._window.state
+        return UpdateReport(
+            added=tuple(change.adding),
+            removed=tuple(change.leaving),
+            changed=len(change.changing),
+            events=trace.events,
+            seconds=seconds,
+            n=state.n,
+            n_free=state.n_free,
+            n_bound=state.n_bound_supports(),
+            max_violation=trace.max_violation,
+            relative_gap=trace.relative_gap,
+            rounds=trace.rounds,
+            exchanges=trace.exchanges,
+            stalls=trace.stalls,
+            refreshes=trace.refreshed,
+            refactorizations=trace.refactored,
+            retrained=bool(trace.retrained),
+        )
+
+    def _kernel(self, gamma: float) -> Kernel:
+        name = "poly" if self.kernel == "polynomial" else self.kernel
+        gram = Gram() if name == "precomputed" else None
+        checked = Kernel(name, gamma, self.degree, self.coef0, gram)  # type: ignore[arg-type]
+        return replace(checked, degree=int(self.degree), coef0=float(self.coef0))
+
+    def _new_window(self, X: Floats, weights: Floats) -> Window:
+        if isinstance(self.gamma, str):
+            if self.gamma != "scale":
+                raise InvalidInput(f"must be a number or 'scale', not {self.gamma!r}", field="gamma")
+            gamma = scaling.gamma(X, weights)
+        else:
+            gamma = validation.positive(self.gamma, "gamma")
+        return self._window_with(gamma)
+
+    def _window_with(self, gamma: float) -> Window:
+        return Window(self._kernel(gamma), intercept=bool(self.fit_intercept), cache_bytes=self._cache_bytes())
+
+    def _cache_bytes(self) -> int:
+        return int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; ``deep`` makes no difference, as none has parameters of its own."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def _forget(self) -> dict[str, Any]:
+        """Drop everything learnt and return it, by attribute."""
+        learnt = [name for name in vars(self) if name in ("_window", "_made_of") or name.endswith("_")]
+        return {name: vars(self).pop(name) for name in learnt}
+
+    # -- robust losses -------------------------------------------------------------------------------------------------
+
+    @property
+    def _robust(self) -> Robustness | None:
+        return getattr(self, "robust_", None)
+
+    def _robust_after(self, edits: Edits) -> Robustness | None:
+        """Return how robust the model is to be, without who counts as an outlier."""
+        robust = self._robust
+        if edits.robust is not None:
+            robust = Robustness(float(edits.robust.theta), float(edits.robust.s))
+        return None if robust is None or robust.theta == 1.0 else robust
+
+    def _terms(self, robust: Robustness, C: float | None = None) -> Terms:
+        """Return how robust losses are computed."""
+        return Terms(robust.theta, partial(self._losses, C=C), self._walling(robust.s).at(robust.s))
+
+    def _conditional(
+        self, targets: Floats, weights: Floats, sides: Sides, C: float | None, robust: Robustness | None
+    ) -> Losses:
+        """Return the losses of examples that count on these sides."""
+        base = self._losses(targets, weights, C)
+        return base if robust is None else conditional(base, sides, robust.theta)
+
+    def robustness(self) -> Robustness | None:
+        """Return how robust the model is, with who counts as an outlier; None: its losses are convex."""
+        if self._robust is None:
+            return None
+        sides = zip(self._window.keys, self._window.sides.tolist(), strict=True)
+        return Robustness(self._robust.theta, self._robust.s, {key: side for key, side in sides if side})
+
+    def local_optimality(self) -> LocalOptimality:
+        """Return how well a robust model satisfies the conditions of a local optimum, recomputed from the data.
+
+        ``certificate`` is of the convex problem in which everyone stays on the side that counts now; its solution is a
+        local optimum of the robust problem if everyone is on the true side there, and that is what this adds.
+
+        Raises
+        ------
+        InvalidInput : the model is not robust
+        """
+        self._check_fitted()
+        if self._robust is None:
+            raise InvalidInput("the model is not robust", field="robust")
+        return self._window.local_optimality(self._terms(self._robust))
+
+    def prepare(self) -> None:
+        """Do now what the first update after ``from_arrays`` would do first, to kernel rows and their factor.
+
+        Predictions and certificates need neither.
+        """
+        self._learnt.state.prepare()
+
+    # -- keeping -------------------------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
+        robust = self._robust
+        return {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
+
+    @classmethod
+    def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+        """Return the model that ``to_arrays`` was taken from; ``params`` are those of ``get_params``.
+
+        Raises
+        ------
+        NotOptimal : the arrays do not describe a model that can be brought to its optimum
+        """
+        model = cls(**params)
+        model._restore(arrays)
+        return model
+
+    def _restore(self, arrays: Mapping[str, Any]) -> None:
+        window = self._window_with(float(arrays["gamma"]))
+        targets, weights = (validation.plain(arrays[name], np.float64) for name in ("y", "sample_weight"))
+        robust = None
+        if np.size(arrays.get("robust", ())):
+            theta, s = np.asarray(arrays["robust"], np.float64)
+            robust = Robustness(float(theta), float(s))
+            self.robust_ = robust
+        sides = np.asarray(arrays.get("sides", np.zeros(targets.size)), np.int8)
+        losses = self._conditional(targets, weights, sides, None, robust)
+        window.restore(arrays, losses, self._total_per_weight() * float(weights.sum()))
+        self._take_over(window)
+        self.n_features_in_ = window.width
+
+
+def _pair(add: Any) -> tuple[ArrayLike, ArrayLike | None]:
+    """Return features and targets of new examples."""
+    if not isinstance(add, tuple | list) or len(add) != 2:
+        raise InvalidType("must be a pair (X, y); for a one-class model (X, None)", field="add")
+    return add[0], add[1]

@@ -1,0 +1,100 @@
+"""What a model that has learnt can be asked: decisions, a proof of them, and what its window holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers import validation
+from solvers.certificate import Certificate
+from solvers.models.predictor import Predictor
+from solvers.models.window import Window
+from solvers.validation import Key
+
+Floats = NDArray[np.float64]
+
+
+class Fitted:
+    """Base of the live estimators: everything that is asked of a window and changes nothing.
+
+    Everything here raises scikit-learn's NotFittedError before the first examples.
+    """
+
+    _window: Window
+
+    @property
+    def _learnt(self) -> Window:
+        """The window; raises scikit-learn's NotFittedError before the first examples."""
+        if not hasattr(self, "_window"):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError(f"this {type(self).__name__} has not seen any example; call fit, or update with some")
+        return self._window
+
+    def _check_features(self, X: ArrayLike, *, reset: bool) -> None:
+        """Note or compare the names of the features; only scikit-learn's estimators know any."""
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def _decision(self, X: ArrayLike) -> Floats:
+        predictor = self.predictor()
+        rows = validation.matrix(X)
+        self._check_features(X, reset=False)
+        return predictor.decision_function(rows)
+
+    def predictor(self) -> Predictor:
+        """Return the model as it is now, frozen: safe to share between threads."""
+        return self._learnt.predictor()
+
+    def certificate(self) -> Certificate:
+        """Return how far the model is from the optimum of its window, recomputed from the data."""
+        return self._learnt.certificate()
+
+    # -- the window ----------------------------------------------------------------------------------------------------
+
+    @property
+    def keys_(self) -> list[Key]:
+        """Keys of the window, oldest first."""
+        return list(self._learnt.keys)
+
+    @property
+    def n_window_(self) -> int:
+        """Number of examples in the window."""
+        return len(self._learnt.keys)
+
+    @property
+    def window_X(self) -> Floats:
+        """Features of the window, (n, d), oldest first."""
+        return self._learnt.X
+
+    @property
+    def window_y(self) -> NDArray[Any]:
+        """Targets of the window, (n,), oldest first."""
+        return self._learnt.y
+
+    @property
+    def window_sample_weight(self) -> Floats:
+        """Weights of the window's examples, (n,), oldest first."""
+        return self._learnt.weights
+
+    @property
+    def support_(self) -> NDArray[np.int32]:
+        """Places in the window, oldest first, of examples with a coefficient, (n_support,)."""
+        return np.flatnonzero(self._learnt.beta).astype(np.int32)
+
+    @property
+    def support_vectors_(self) -> Floats:
+        """Their features, (n_support, d)."""
+        return self.window_X[self.support_]
+
+    @property
+    def dual_coef_(self) -> Floats:
+        """Their signed coefficients, (1, n_support)."""
+        return self._learnt.beta[self.support_][None, :]
+
+    @property
+    def intercept_(self) -> Floats:
+        """The intercept b, (1,)."""
+        return np.array([self._learnt.state.b])

@@ -1,0 +1,63 @@
+"""A model frozen for reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers import validation
+from solvers.kernels.kernel import Kernel, times
+from solvers.runtime.interrupt import check
+
+Floats = NDArray[np.float64]
+
+_BLOCK = 1024  # rows of X whose kernel values are held at once
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Decision function of a model at one moment; immutable, safe to share between threads.
+
+    Attributes
+    ----------
+    support : (d, n_support) features of the support vectors, transposed; of the kernel "precomputed",
+        (1, n_support) their places in the window
+    coefficients : (n_support,) signed beta
+    boundary : decision values up to this far from 0 are 0; of one-class models, whose margin lies on the boundary
+    """
+
+    kernel: Kernel
+    support: Floats
+    coefficients: Floats
+    intercept: float
+    n_features: int | None
+    boundary: float = 0.0
+
+    @property
+    def n_support(self) -> int:
+        """Number of support vectors."""
+        return self.coefficients.size
+
+    def validate(self, X: ArrayLike) -> Floats:
+        """Return ``X`` as a finite float64 array (m, d) or raise InvalidInput naming the row and column."""
+        return validation.matrix(X, width=self.n_features)
+
+    def _values(self, X: Floats) -> Floats:
+        if self.kernel.gram is not None:
+            return np.ascontiguousarray(X[:, self.support[0].astype(np.int64)])
+        return self.kernel.matrix(X, self.support)
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return f(x) for ``X`` (m, d), as (m,)."""
+        rows = self.validate(X)
+        out = np.full(rows.shape[0], self.intercept)
+        if self.n_support:
+            for start in range(0, rows.shape[0], _BLOCK):
+                check()
+                part = rows[start : start + _BLOCK]
+                out[start : start + _BLOCK] += times(self._values(part), self.coefficients)
+        if self.boundary:
+            out[np.abs(out) <= self.boundary] = 0.0
+        return out

@@ -1,0 +1,134 @@
+"""What the scale of the features decides: gamma by default, and whether double precision suffices."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import InvalidInput
+from solvers.kernels.kernel import Kernel
+from solvers.problem.piecewise_linear import Losses
+from solvers.problem.state import Examples
+
+Floats = NDArray[np.float64]
+
+LARGE = 1e12  # k(x, x) times a coefficient: f, a sum of such terms, has few digits left
+
+
+def gamma(X: Floats, weights: Floats) -> float:
+    """Return the gamma called "scale" of examples ``X`` (n, d) with ``weights`` (n,).
+
+    It is 1 / (d * variance of all entries of ``X``, rows weighted), or 1 where they do not vary.
+
+    Raises
+    ------
+    InvalidInput : that is not a positive finite number
+    """
+    total = weights.sum() * X.shape[1]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        if total > 0:
+            mean = (weights @ X).sum() / total
+            variance = float((weights @ (X - mean) ** 2).sum() / total)
+        else:
+            variance = float(X.var())
+    if variance == 0.0:
+        return 1.0
+    found: float = 1.0 / (X.shape[1] * variance)
+    if not 0.0 < found < np.inf:
+        raise InvalidInput(f"is 'scale', but the features have the variance {variance:g}; scale them", field="gamma")
+    return found
+
+
+def size_of_kernel(kernel: Kernel, X: Floats) -> float:
+    """Return the largest k(x, x) of new examples ``X`` (m, d), 0 without any.
+
+    Raises
+    ------
+    InvalidInput : it is not finite; names the row
+    """
+    if X.shape[0] == 0:
+        return 0.0
+    return 1.0 if kernel.name == "rbf" else float(diagonal(kernel, X).max())
+
+
+def diagonal(kernel: Kernel, X: Floats) -> Floats:
+    """Return k(x, x) of new examples ``X`` (m, d), as (m,); of a precomputed kernel theirs stand last in each row.
+
+    Raises
+    ------
+    InvalidInput : one is not finite; names the row
+    """
+    if kernel.gram is not None:
+        m, columns = X.shape
+        return X[:, columns - m :].diagonal() if columns >= m else np.zeros(m)
+    with np.errstate(over="ignore"):
+        own = kernel.diagonal(X)
+    if not np.isfinite(own).all():
+        reason = f"the {kernel.name} kernel of this example is not finite; scale the features"
+        raise InvalidInput(reason, field="X", row=int(np.argmin(np.isfinite(own))))
+    return own
+
+
+class Scale(NamedTuple):
+    """The sizes of a window's numbers after an update."""
+
+    n: int  #: examples
+    kernel: float  #: largest k(x, x)
+    C: float  #: what a unit of weight costs
+    weight: float  #: largest weight
+
+    @property
+    def fits(self) -> bool:
+        """Whether f, and the objective, with all coefficients at their largest are numbers of double precision."""
+        level = self.n * self.C * self.weight
+        return math.isfinite(level * self.kernel) and math.isfinite(level * level * max(self.kernel, 1.0))
+
+    @property
+    def with_room(self) -> Scale:
+        """A scale twice as large, if that fits."""
+        larger = Scale(2 * self.n, 2 * self.kernel, 2 * self.C, 2 * self.weight)
+        return larger if larger.fits else self
+
+
+NOTHING = Scale(0, 0.0, 0.0, 0.0)
+
+
+def refusal(scale: Scale, diagonal: Floats, weights: Floats) -> InvalidInput:
+    """Return what to say of numbers that do not fit: the largest of them is at fault.
+
+    ``diagonal`` (m,) holds k(x, x) of the new examples, ``weights`` (m,) theirs.
+    """
+    n, size, C, weight = scale
+    worst = max(size, C, weight)
+    numbers = f"k(x, x) goes up to {size:.1e}, C to {C:.1e} and weights to {weight:.1e}"
+    reason = f"{numbers}, so that sums over {n} examples leave double precision"
+    if worst == size:
+        return InvalidInput(f"{reason}; scale the features", field="X", row=_place_of(size, diagonal))
+    if worst == C:
+        return InvalidInput(f"{reason}; choose a smaller C", field="C")
+    row = _place_of(weight, weights)
+    field = "reweight" if row is None else "sample_weight"
+    return InvalidInput(f"{reason}; choose smaller weights", field=field, row=row)
+
+
+def _place_of(largest: float, values: Floats) -> int | None:
+    """Return where the largest number is among those of new examples; None: it is of another."""
+    return int(values.argmax()) if values.max(initial=0.0) == largest else None
+
+
+def advice(window: Examples, new: Losses, size: float) -> str:
+    """Return what to do about a path that failed, if the features are too large for it; else nothing.
+
+    Parameters
+    ----------
+    window, new : the examples of the window, and the losses of the new ones
+    size : largest k(x, x) among the new ones
+    """
+    size = max(size, float(window.diagonal.max(initial=0.0)))
+    slope = max(float(np.abs(levels).max(initial=0.0)) for levels in (window.levels, new.levels))
+    if size * slope < LARGE:
+        return ""
+    return f"; k(x, x) goes up to {size:.1e} and coefficients to {slope:.1e}: scale the features"

@@ -1,0 +1,365 @@
+"""Who is in the window: keys in order of arrival, each with its slot, label and weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.certificate import Certificate, certify
+from solvers.errors import InvalidInput, NotOptimal
+from solvers.homotopy import batch_update
+from solvers.homotopy.batch_update import UndoneOnError
+from solvers.homotopy.run import NOBODY, Trace
+from solvers.homotopy.warm_start import resume
+from solvers.kernels.definiteness import check_positive
+from solvers.kernels.kernel import Kernel
+from solvers.models.predictor import Predictor
+from solvers.models.scaling import NOTHING
+from solvers.problem.piecewise_linear import Losses, leaving
+from solvers.problem.state import PathState
+from solvers.robust.local_optimality import LocalOptimality, local_optimality
+from solvers.robust.partition import Partition, settle
+from solvers.robust.ramp_losses import WITHIN, Sides
+from solvers.robust.settings import Terms
+from solvers.validation import Key, plain
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+ON_BOUNDARY = 1e-10  # of rho: f this close to 0 is 0 in a one-class model
+
+
+class Change(NamedTuple):
+    """What an update does to a window; everything has been checked."""
+
+    X: Floats  #: (m, d) features of new examples
+    y: Floats  #: (m,) their targets
+    weights: Floats  #: (m,)
+    losses: Losses
+    adding: list[Key]  #: their keys
+    leaving: list[Key]  #: keys of those who go
+    changing: list[Key]  #: keys of those who stay with another target or weight
+    new_y: Floats  #: their targets and weights from now on
+    new_weights: Floats
+    new_losses: Losses
+    new_sides: Sides  #: on which side of their walls they start
+
+
+class Window:
+    """A path state whose examples have keys. Every change is all or nothing."""
+
+    def __init__(self, kernel: Kernel, *, intercept: bool, cache_bytes: int) -> None:
+        self.state = PathState(kernel, intercept=intercept, cache_bytes=cache_bytes)
+        self.keys: dict[Key, int] = {}  #: key -> slot, oldest first
+        self.next_key = 0
+        self._y = np.empty(0)  # by slot
+        self._weight = np.empty(0)
+        self._side: Sides = np.empty(0, np.int8)  # of its walls; 0 unless the model is robust
+        self.room = NOTHING  #: a scale that is known to fit, and not smaller than that of the examples here
+
+    @property
+    def width(self) -> int | None:
+        """Number of features of an example to predict; None before any were seen."""
+        if self.state.kernel.gram is not None:
+            return len(self.keys) or None
+        return self.state.n_features or None
+
+    @property
+    def numbers(self) -> Ints:
+        """Numbers of the window's examples in the precomputed kernel matrix, oldest first."""
+        return self._numbers_of(self.slots)
+
+    def _numbers_of(self, slots: Ints) -> Ints:
+        return self.state.XT[0, slots].astype(np.int64) if slots.size else NOBODY
+
+    @property
+    def slots(self) -> Ints:
+        """Slots of the window, oldest first."""
+        return np.fromiter(self.keys.values(), np.int64, len(self.keys))
+
+    def _slots_of(self, keys: list[Key]) -> Ints:
+        return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NOBODY
+
+    @property
+    def X(self) -> Floats:
+        """Features (n, d), oldest first; of the kernel "precomputed" the kernel matrix (n, n)."""
+        gram = self.state.kernel.gram
+        if gram is not None:
+            return gram.values[np.ix_(self.numbers, self.numbers)]
+        return self.state.features(self.slots)
+
+    @property
+    def y(self) -> Floats:
+        """Targets (n,), oldest first; labels as -1 and 1."""
+        return self._y[self.slots]
+
+    @property
+    def weights(self) -> Floats:
+        """Weights (n,), oldest first."""
+        return self._weight[self.slots]
+
+    @property
+    def sides(self) -> Sides:
+        """On which side of its walls each example counts, (n,); see ``solvers.robust.ramp_losses``."""
+        return self._side[self.slots]
+
+    @property
+    def beta(self) -> Floats:
+        """Signed coefficients (n,), oldest first."""
+        return self.state.examples.beta[self.slots]
+
+    def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
+        """Return targets, weights and sides of examples, by key."""
+        slots = self._slots_of(keys)
+        return self._y[slots], self._weight[slots], self._side[slots]
+
+    def partition(self, terms: Terms) -> Partition:
+        """Return the window's examples under robust losses, oldest first."""
+        slots, y = self.slots, self.y
+        return Partition(
+            self.state, slots, terms.losses(y, self.weights), terms.walls(y), terms.theta, self._side[slots]
+        )
+
+    def sizes(self) -> tuple[float, float]:
+        """Return the largest k(x, x) and the largest weight."""
+        slots = self.slots
+        diagonal = self.state.examples.diagonal[slots]
+        return float(diagonal.max(initial=0.0)), float(self._weight[slots].max(initial=0.0))
+
+    def unused_keys(self, m: int) -> list[Key]:
+        """Return ``m`` whole numbers that are nobody's key."""
+        out: list[Key] = []
+        key = self.next_key
+        while len(out) < m:
+            if key not in self.keys:
+                out.append(key)
+            key += 1
+        return out
+
+    def update(self, change: Change, total_per_weight: float, terms: Terms | None = None) -> Trace:
+        """Make a change that has been checked; betas sum up to ``total_per_weight`` times the sum of weights.
+
+        With the ``terms`` of robust losses, examples then switch sides until everyone is on the true one.
+        """
+        gram = self.state.kernel.gram
+        if gram is None:
+            return self._settled(change, total_per_weight, terms)
+        leaving = self._numbers_of(self._slots_of(change.leaving))
+        numbers = gram.admit(change.X, self.numbers) if change.y.size else NOBODY
+        try:
+            trace = self._settled(change._replace(X=numbers[:, None].astype(np.float64)), total_per_weight, terms)
+        except BaseException:
+            gram.release(numbers)
+            raise
+        gram.release(leaving)
+        return trace
+
+    def _settled(self, change: Change, total_per_weight: float, terms: Terms | None) -> Trace:
+        """Make a change, and under robust losses let everyone find the true side; all or nothing."""
+        if terms is None:
+            return self._update(change, total_per_weight)
+        with self._undone_on_error():
+            trace = self._update(change, total_per_weight)
+            if self.keys:
+                partition = self.partition(terms)
+                trace.events += settle(partition)
+                self._side[partition.slots] = partition.sides
+            return trace
+
+    @contextmanager
+    def _undone_on_error(self) -> Iterator[None]:
+        """Bring books and state back to what they were when anything goes wrong inside."""
+        books = dict(vars(self), keys=dict(self.keys))
+        copies = {name: books[name].copy() for name in ("_y", "_weight", "_side")}
+        try:
+            with UndoneOnError(self.state):
+                yield
+        except BaseException:
+            vars(self).update(books | copies)
+            raise
+
+    def _update(self, change: Change, total_per_weight: float) -> Trace:
+        """Follow one path to the window that the change leads to.
+
+        Where more comes, goes and changes than is there in the end, the window is solved from nothing instead, and also
+        where the path fails; the trace says so.
+        """
+        leave, changed = self._slots_of(change.leaving), self._slots_of(change.changing)
+        self._check_positive(change.X, leave)
+        total = 0.0
+        if total_per_weight:
+            stay = np.setdiff1d(self.slots, np.concatenate([leave, changed]), assume_unique=True)
+            weight = self._weight[stay].sum() + change.weights.sum() + change.new_weights.sum()
+            total = total_per_weight * float(weight)
+        edit = batch_update.Edit(leave, changed, change.new_losses, total)
+        if self._is_a_new_window(change, leave, changed):
+            return self._solve_from_nothing(change, edit)
+        try:
+            slots, trace = batch_update.update(self.state, change.X, change.losses, edit)
+        except NotOptimal:
+            return self._solve_from_nothing(change, edit)
+        self._commit(change, changed, slots)
+        return trace
+
+    def _is_a_new_window(self, change: Change, leave: Ints, changed: Ints) -> bool:
+        remaining = self.state.n - leave.size + change.y.size
+        if leave.size + changed.size + change.y.size <= remaining:
+            return False
+        beta = self.state.examples.beta
+        moving = int(np.count_nonzero(beta[leave])) + int(np.count_nonzero(beta[changed]))
+        return moving > 0 and moving + change.y.size > remaining > 0
+
+    def _solve_from_nothing(self, change: Change, edit: batch_update.Edit) -> Trace:
+        """Solve the window that the change leads to without regard to what there was."""
+        gone = set(change.leaving)
+        keys = [key for key in self.keys if key not in gone]
+        slots = self._slots_of(keys)
+        old = self.state
+        losses = old.losses(slots)
+        where = {slot: i for i, slot in enumerate(slots.tolist())}
+        for j, slot in enumerate(edit.changed.tolist()):
+            for mine, new in zip(losses, edit.losses, strict=True):
+                mine[where[slot]] = new[j]
+        y, weights, sides = self._y[slots], self._weight[slots], self._side[slots]
+        state = PathState(old.kernel, intercept=old.intercept, cache_bytes=old.rows.limit)
+        fresh, trace = batch_update.update(
+            state,
+            np.vstack([old.features(slots), change.X]) if slots.size else change.X,
+            Losses(*(np.concatenate([a, b]) for a, b in zip(losses, change.losses, strict=True))),
+            batch_update.Edit(NOBODY, NOBODY, leaving(0), edit.total),
+        )
+        trace.retrained = 1
+        self.state, self.keys = state, {}
+        self._y, self._weight, self._side = np.empty(0), np.empty(0), np.empty(0, np.int8)
+        self._admit(fresh[: slots.size], y, weights, keys, sides)
+        changed = self._slots_of(change.changing)
+        self._commit(change._replace(leaving=[]), changed, fresh[slots.size :])
+        return trace
+
+    def _commit(self, change: Change, changed: Ints, slots: Ints) -> None:
+        for key in change.leaving:
+            del self.keys[key]
+        if changed.size:
+            self._y[changed] = change.new_y
+            self._weight[changed] = change.new_weights
+            self._side[changed] = change.new_sides
+        self._admit(slots, change.y, change.weights, change.adding)
+
+    def _admit(self, slots: Ints, y: Floats, weights: Floats, keys: list[Key], sides: Sides | int = WITHIN) -> None:
+        if self._y.size < self.state.capacity:
+            extra = self.state.capacity - self._y.size
+            self._y = np.concatenate([self._y, np.zeros(extra)])
+            self._weight = np.concatenate([self._weight, np.zeros(extra)])
+            self._side = np.concatenate([self._side, np.zeros(extra, np.int8)])
+        self._y[slots] = y
+        self._weight[slots] = weights
+        self._side[slots] = sides
+        self.keys.update(zip(keys, slots.tolist(), strict=True))
+        numbers = [key for key in keys if type(key) is int]
+        if numbers:
+            self.next_key = max(self.next_key, max(numbers) + 1)
+
+    def _check_positive(self, X: Floats, leave: Ints) -> None:
+        """Refuse data on which the kernel is not positive semi-definite; costs O(n^3) where the kernel may not be."""
+        kernel = self.state.kernel
+        if kernel.always_positive or X.shape[0] == 0:
+            return
+        stay = np.setdiff1d(self.slots, leave)
+        everyone = np.vstack([self.state.features(stay), X]) if stay.size else X
+        check_positive(kernel, everyone, self.state.rows.limit)
+
+    def flip_signs(self) -> None:
+        """Exchange the two classes; the mirror image of an optimum is the optimum of the mirror image."""
+        self._y = -self._y
+        self._side = -self._side
+        self.state.mirror()
+
+    def kernel_values(self, X: Floats) -> Floats:
+        """Return k(x, x_j) for ``X`` (m, d) and the window's examples, oldest first, (m, n)."""
+        if self.state.kernel.gram is not None:
+            return X
+        return self.state.kernel.matrix(X, self.state.columns(self.slots))
+
+    def predictor(self) -> Predictor:
+        """Return the decision function as it is now, frozen."""
+        slots = self.slots
+        at = np.flatnonzero(self.state.examples.beta[slots])
+        support = slots[at]
+        return Predictor(
+            self.state.kernel,
+            self.state.columns(support) if self.state.kernel.gram is None else at[None, :].astype(np.float64),
+            self.state.examples.beta[support],
+            self.state.b,
+            self.width,
+            ON_BOUNDARY * abs(self.state.b) if self.state.total else 0.0,
+        )
+
+    def certificate(self) -> Certificate:
+        """Recompute f from features and coefficients, and certify."""
+        slots, state = self.slots, self.state
+        f = self._fresh_f()
+        losses, diagonal = state.losses(slots), state.examples.diagonal[slots]
+        return certify(losses, self.beta, f, state.b, diagonal, total=state.total, intercept=state.intercept)
+
+    def local_optimality(self, terms: Terms) -> LocalOptimality:
+        """Recompute f from features and coefficients, and check the conditions of a robust local optimum."""
+        slots, y, state = self.slots, self.y, self.state
+
+        def kernel(rows: Ints, columns: Ints) -> Floats:
+            return state.kernel_rows(slots[rows])[:, slots[columns]]
+
+        base, walls, f = terms.losses(y, self.weights), terms.walls(y), self._fresh_f()
+        return local_optimality(base, walls, terms.theta, f, self.beta, kernel, intercept=state.intercept)
+
+    def _fresh_f(self) -> Floats:
+        """Recompute f from features and coefficients, oldest first."""
+        predictor = replace(self.predictor(), boundary=0.0, n_features=None)
+        return predictor.decision_function(self.X) if self.keys else np.empty(0)
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return examples, coefficients and standing; factors and kernel rows are rebuilt."""
+        slots, state = self.slots, self.state
+        return {
+            "X": self.X,
+            "y": self._y[slots],
+            "sample_weight": self._weight[slots],
+            "sides": self._side[slots],
+            "keys": list(self.keys),
+            "beta": state.examples.beta[slots],
+            "segments": state.examples.seg[slots],
+            "intercept": state.b,
+            "gamma": state.kernel.gamma,
+            "next_key": self.next_key,
+        }
+
+    def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float) -> None:
+        """Fill an empty window from ``to_arrays``; f and the factor are computed afresh, and corrected."""
+        X, y = plain(arrays["X"], np.float64), plain(arrays["y"], np.float64)
+        keys = list(arrays["keys"])
+        if not (X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size):
+            raise InvalidInput("the arrays of this checkpoint do not belong together")
+        if self.state.kernel.gram is not None and X.shape[0]:
+            X = self.state.kernel.gram.admit(X, NOBODY)[:, None].astype(np.float64)
+        self.next_key = int(arrays["next_key"])
+        self.state.total = total
+        if X.shape[0]:
+            slots = resume(
+                self.state,
+                X,
+                losses,
+                plain(arrays["beta"], np.float64),
+                plain(arrays["segments"], np.int64),
+                float(arrays["intercept"]),
+            )
+            sides = np.asarray(
+                arrays.get("sides", np.zeros(len(keys))), np.int8
+            )  # none before there were outlier paths
+            self._admit(slots, y, np.asarray(arrays["sample_weight"], np.float64), keys, sides)
+        elif X.shape[1]:
+            self.state.XT = np.zeros((X.shape[1], self.state.capacity))

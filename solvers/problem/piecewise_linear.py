@@ -1,0 +1,126 @@
+"""Piecewise-linear convex losses as tables of kinks and levels (section 1 of the path engine's design).
+
+An example's loss has kinks ``k_0 < k_1 < ...`` and slopes ``s_0 < s_1 < ...`` between them. What the engine needs of
+the slopes is the coefficient that each asks for, ``beta = -w s``: the *levels* ``a_0 > a_1 > ...``. Plotted as
+``beta`` against ``f`` an example is a descending staircase: on a step (a piece) ``beta`` rests at a level, on a riser
+(a kink) ``f`` rests and ``beta`` is free. ::
+
+    hinge, y = +1 :  kinks [1]    levels [C, 0]         hinge, y = -1 :  kinks [-1]   levels [0, -C]
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.runtime.compile import compiled
+
+Floats = NDArray[np.float64]
+
+MAX_KINKS = 2
+
+
+class Losses(NamedTuple):
+    """One loss a row; unused kinks are ``+inf``, unused levels repeat the last one."""
+
+    kinks: Floats  #: (m, 2) ascending
+    levels: Floats  #: (m, 3) descending, weight included
+    n_kinks: NDArray[np.int64]  #: (m,)
+
+    def of(self, who: NDArray[np.int64]) -> Losses:
+        """Return the losses of some examples, by position."""
+        return Losses(self.kinks[who], self.levels[who], self.n_kinks[who])
+
+
+def hinge(y: Floats, C: Floats) -> Losses:
+    """Return the hinge losses ``C max(0, 1 - y f)`` for labels ``y`` (m,) in {-1, +1} and weights ``C`` (m,).
+
+    An example of weight zero has no loss at all.
+    """
+    losses = _empty(y.size)
+    _fill_hinge(losses, y, C)
+    return losses
+
+
+def epsilon_insensitive(y: Floats, epsilon: float, C: Floats) -> Losses:
+    """Return the losses ``C max(0, |y - f| - epsilon)``; with ``epsilon = 0`` the absolute deviation, of one kink."""
+    if epsilon == 0.0:
+        return _one_kink(y, C, -C)
+    kinks = np.stack([y - epsilon, y + epsilon], axis=1)
+    kinks[C == 0] = np.inf
+    levels = np.stack([C, np.zeros(y.size), -C], axis=1)
+    return Losses(kinks, levels, np.where(C > 0, 2, 0))
+
+
+def pinball(y: Floats, quantile: float, C: Floats) -> Losses:
+    """Return the losses ``C max(q (y - f), (1 - q) (f - y))``, whose minimum is the quantile ``q`` of y."""
+    return _one_kink(y, C * quantile, -C * (1.0 - quantile))
+
+
+def one_class(weights: Floats) -> Losses:
+    """Return the losses ``weight max(0, -f)``; with them the betas sum up to ``nu sum of weights``."""
+    return _one_kink(np.zeros(weights.size), weights, np.zeros(weights.size))
+
+
+def _one_kink(kink: Floats, left: Floats, right: Floats) -> Losses:
+    """Return losses with the coefficients they ask for on the left and on the right of their only kink."""
+    losses = _empty(kink.size)
+    _fill(losses, np.array(kink, np.float64), np.array(left, np.float64), np.array(right, np.float64))
+    return losses
+
+
+@compiled
+def _fill_hinge(losses: Losses, y: Floats, C: Floats) -> None:
+    for i in range(y.size):
+        _set(losses, i, y[i], max(y[i], 0.0) * C[i], min(y[i], 0.0) * C[i])
+
+
+@compiled
+def _fill(losses: Losses, kink: Floats, left: Floats, right: Floats) -> None:
+    for i in range(kink.size):
+        _set(losses, i, kink[i], left[i], right[i])
+
+
+@compiled
+def _set(losses: Losses, i: int, kink: float, left: float, right: float) -> None:
+    losses.levels[i, 0] = left
+    losses.levels[i, 1:] = right
+    losses.kinks[i, 0] = kink if left > right else np.inf
+    losses.kinks[i, 1:] = np.inf
+    losses.n_kinks[i] = left > right
+
+
+def leaving(m: int) -> Losses:
+    """Return the loss of ``m`` examples that are on their way out: zero everywhere."""
+    return Losses(np.full((m, MAX_KINKS), np.inf), np.zeros((m, MAX_KINKS + 1)), np.zeros(m, np.int64))
+
+
+def _empty(m: int) -> Losses:
+    """Return room for the losses of ``m`` examples."""
+    return Losses(np.empty((m, MAX_KINKS)), np.empty((m, MAX_KINKS + 1)), np.empty(m, np.int64))
+
+
+NO_LOSSES = leaving(0)
+
+
+def values(losses: Losses, f: Floats) -> Floats:
+    """Return each loss at ``f`` (m,); a loss is zero at its first kink by convention, and linear without kinks."""
+    kinks, levels, n_kinks = losses
+    anchor = np.where(n_kinks > 0, kinks[:, 0], 0.0)
+    total: Floats = -levels[:, 0] * (f - anchor)
+    for q in range(kinks.shape[1]):
+        there = n_kinks > q
+        total[there] += (levels[there, q] - levels[there, q + 1]) * np.maximum(0.0, f[there] - kinks[there, q])
+    return total
+
+
+def nearest_kink(losses: Losses, beta: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return for each example the kink whose box holds ``beta``, and whether it has a kink at all."""
+    kinks, levels, n_kinks = losses
+    q = np.zeros(beta.size, np.int64)
+    for k in range(1, kinks.shape[1]):
+        q[(n_kinks > k) & (beta < levels[:, k])] = k
+    has = n_kinks > 0
+    return np.where(has, np.take_along_axis(kinks, q[:, None], 1)[:, 0], 0.0), has

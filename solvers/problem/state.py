@@ -1,0 +1,375 @@
+"""The arrays of one model, by slot: the only mutable thing here.
+
+Glossary. An example lives in a *slot* for as long as it is in the window.
+
+=========  ==================================================================================================
+``f``      decision values, f(x) = sum_j beta_j k(x_j, x) + b
+``beta``   signed coefficients; for classification alpha_i y_i of the papers
+``b``      intercept
+``seg``    where the example stands on its staircase: ``2q`` is bound on piece ``q``, ``2q + 1`` is free at kink ``q``
+``level``  the beta that a piece asks for; the *box* of kink ``q`` is [level q+1, level q]
+``free``   f rests at a kink and beta moves; the set F of the papers' margin vectors
+``rho``    what remains of the path, from 1 down to 0; kinks and levels move linearly in it
+=========  ==================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import MemoryLimit
+from solvers.kernels.kernel import Kernel
+from solvers.kernels.row_cache import RowCache
+from solvers.linalg.cholesky import Factor, delete, empty_factor, grown, with_room
+from solvers.problem.piecewise_linear import MAX_KINKS, Losses
+from solvers.runtime.compile import compiled
+from solvers.runtime.interrupt import AT_ONCE, COPY, parts
+from solvers.runtime.memory import aligned, padded
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LITTLE = AT_ONCE // COPY  #: so many features are moved in one go
+
+
+class Examples(NamedTuple):
+    """What every example is and where it stands; all by slot, ``c`` slots."""
+
+    kinks: Floats  #: (c, 2) at the end of the path
+    levels: Floats  #: (c, 3) at the end of the path
+    dkinks: Floats  #: (c, 2) their motion: now they are at kinks - rho dkinks
+    dlevels: Floats  #: (c, 3) the same for levels
+    n_kinks: Ints  #: (c,)
+    seg: Ints  #: (c,)
+    f: Floats  #: (c,)
+    beta: Floats  #: (c,)
+    diagonal: Floats  #: (c,) k(x, x)
+
+
+class Motion(NamedTuple):
+    """Rates of the current direction and the limits of the current segments; by slot."""
+
+    low: Floats  #: (c,) lower limit of f (bound) or beta (free)
+    high: Floats  #: (c,) upper limit
+    dlow: Floats  #: (c,) rates of the limits
+    dhigh: Floats  #: (c,)
+    v: Floats  #: (c,) velocity of beta of bound examples
+    drive: Floats  #: (c,) sum of v_j k_j over bound examples
+    df: Floats  #: (c,) rate of f
+    dbeta: Floats  #: (c,) rate of beta of free examples
+    work: Floats  #: (c,) work of the ratio test
+
+
+class PutOff(NamedTuple):
+    """A factor and kernel rows that are not there yet."""
+
+    free: Ints  #: slots of the free examples
+    build: Callable[[PathState, Ints], None]  #: puts them there
+
+
+def empty_motion(c: int) -> Motion:
+    """Return a motion of ``c`` slots at rest."""
+    return Motion(*aligned(len(Motion._fields), c, make=np.zeros))
+
+
+def _resized(a: NDArray[Any], capacity: int, fill: float = 0) -> NDArray[Any]:
+    new = aligned(capacity, *a.shape[1:]).view(a.dtype)
+    new[: a.shape[0]] = a[:capacity]
+    new[a.shape[0] :] = fill
+    return new
+
+
+class PathState:
+    """One model: examples by slot, their coefficients, the factor of the free block and a cache of kernel rows."""
+
+    def __init__(
+        self, kernel: Kernel, *, intercept: bool = True, total: float = 0.0, cache_bytes: int = 1 << 29
+    ) -> None:
+        self.kernel = kernel
+        self.intercept = intercept
+        self.total = total  #: what the betas sum up to; only with an intercept
+        self.b = 0.0
+        self.n_slots = 0  #: slots 0 .. n_slots-1 are or were in use
+        self.vacant: list[int] = []
+        self.XT = np.empty((0, 0))  #: (d, c) features
+        self.examples = self._empty_examples(0)
+        self._factor: Factor = empty_factor(0, 0)
+        self._put_off: PutOff | None = None
+        self._rows = RowCache(cache_bytes)
+        self._motion = empty_motion(0)
+        self.scratch = aligned(1 << 20)  #: work of the strides; untouched memory costs nothing
+        self.kappa = 1.0  #: weight of 1 1' in the factor
+        self.events_since_refresh = 0
+        self.heaviest = 0.0  #: largest sum of |beta| k(x, x) since then, at the end of an update
+        self.drift = 0.0  #: how far the f of free examples were off, all updates since then together
+
+    @staticmethod
+    def _empty_examples(c: int) -> Examples:
+        return Examples(
+            np.full((c, MAX_KINKS), np.inf),
+            np.zeros((c, MAX_KINKS + 1)),
+            np.zeros((c, MAX_KINKS)),
+            np.zeros((c, MAX_KINKS + 1)),
+            np.zeros(c, np.int64),
+            np.zeros(c, np.int64),
+            np.zeros(c),
+            np.zeros(c),
+            np.zeros(c),
+        )
+
+    @property
+    def capacity(self) -> int:
+        return self.examples.f.size
+
+    @property
+    def n(self) -> int:
+        """Number of examples in the window."""
+        return self.n_slots - len(self.vacant)
+
+    @property
+    def n_features(self) -> int:
+        return self.XT.shape[0]
+
+    @property
+    def n_free(self) -> int:
+        return int(self.factor.size[1]) if self._put_off is None else self._put_off.free.size
+
+    @property
+    def factor(self) -> Factor:
+        """The factor of the free block, see :meth:`prepare`."""
+        if self._put_off is not None:
+            self.prepare()
+        return self._factor
+
+    @factor.setter
+    def factor(self, factor: Factor) -> None:
+        self._factor = factor
+
+    @property
+    def rows(self) -> RowCache:
+        """The kernel rows, see :meth:`prepare`."""
+        if self._put_off is not None:
+            self.prepare()
+        return self._rows
+
+    @property
+    def motion(self) -> Motion:
+        """Work of ``follow``, kept as it is slow to make anew; what is in it is of no account."""
+        if self._motion.v.size != self.capacity:
+            self._motion = empty_motion(self.capacity)
+        return self._motion
+
+    def put_off(self, free: Ints, build: Callable[[PathState, Ints], None]) -> None:
+        """Let ``build`` fill the empty factor and cache for the examples ``free`` when one of them is asked for."""
+        self._put_off = PutOff(free, build)
+
+    def prepare(self) -> None:
+        """Build factor and kernel rows now if they were put off.
+
+        Raises
+        ------
+        MemoryLimit : they do not fit into the cache
+        """
+        put_off, self._put_off = self._put_off, None
+        if put_off is None:
+            return
+        try:
+            put_off.build(self, put_off.free)
+        except BaseException:
+            self._put_off = put_off
+            raise
+
+    def empty_factor(self) -> None:
+        """Let nobody stand in the factor, and nothing be put off: whoever is free has yet to be put there."""
+        self._put_off = None
+        self._factor = empty_factor(self._factor.R.shape[0], self.capacity)
+
+    def free_slots(self) -> Ints:
+        """Return the slots of the free examples, in the factor's order."""
+        factor = self.factor
+        size, live = factor.size.tolist()
+        slots = factor.slot[:size]
+        return slots.copy() if live == size else slots[slots >= 0]
+
+    def insert(self, X: Floats, losses: Losses) -> Ints:
+        """Give slots to new examples ``X`` (m, d), at beta = 0; their f is not known yet. Returns the slots."""
+        m = X.shape[0]
+        if self.XT.shape[0] != X.shape[1]:
+            self.XT = np.zeros((X.shape[1], self.capacity))
+        fresh = max(0, m - len(self.vacant))
+        if self.n_slots + fresh > self.capacity:
+            # with room for a batch that comes before one goes
+            self.resize(padded(64 + (self.n_slots + fresh) * 5 // 4))
+        staying = len(self.vacant) - (m - fresh)
+        reused = self.vacant[staying:][::-1]
+        del self.vacant[staying:]
+        slots = np.array([*reused, *range(self.n_slots, self.n_slots + fresh)], np.int64)
+        self.n_slots += fresh
+        diagonal = self.kernel.diagonal(X)
+        if X.size <= LITTLE:
+            _set_out(self.examples, self.XT, slots, X, diagonal, *losses)
+            return slots
+        for part in parts(m, COPY * X.shape[1]):
+            mine = losses.kinks[part], losses.levels[part], losses.n_kinks[part]
+            _set_out(self.examples, self.XT, slots[part], X[part], diagonal[part], *mine)
+        return slots
+
+    def set_losses(self, slots: Ints, losses: Losses) -> None:
+        """Give examples new losses, at rest."""
+        _set_losses(self.examples, slots, *losses)
+
+    def drop_losses(self, slots: Ints) -> None:
+        """Take examples' losses away, so that they are bound and nothing is asked of them but a beta of 0."""
+        _drop_losses(self.examples, self.factor, slots)
+
+    def losses(self, slots: Ints) -> Losses:
+        """Return the losses of examples."""
+        e = self.examples
+        return Losses(e.kinks.take(slots, axis=0), e.levels.take(slots, axis=0), e.n_kinks.take(slots))
+
+    def release(self, slots: Ints) -> None:
+        """Take back the slots of examples that have left; they have no loss any more, and their beta is 0."""
+        self.examples.beta[slots] = 0.0
+        self.rows.forget(slots)
+        self.vacant.extend(slots[::-1].tolist())
+        if len(self.vacant) == self.n_slots:
+            self.n_slots, self.vacant, self.b = 0, [], 0.0
+
+    def resize(self, capacity: int) -> None:
+        """Make room for so many slots, no fewer than are in use."""
+        fills = [np.inf, *([0.0] * (len(Examples._fields) - 1))]
+        self.examples = Examples(*(_resized(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True)))
+        XT = aligned(self.XT.shape[0], capacity, make=np.zeros)
+        XT[:, : self.n_slots] = self.XT[:, : self.n_slots]
+        self.XT = XT
+        self.factor = grown(self.factor, self.factor.R.shape[0], capacity)
+        self.rows.resize(capacity)
+
+    def allow(self, cache_bytes: int) -> None:
+        """Let the kernel rows take so much memory from now on.
+
+        Raises
+        ------
+        MemoryLimit : those of the free examples do not fit into it
+        """
+        if self.rows.limit == cache_bytes:
+            return
+        needed = 8 * self.capacity * self.n_free
+        if needed > cache_bytes:
+            raise MemoryLimit(needed, cache_bytes)
+        self.rows.limit = cache_bytes
+        self.rows.resize(self.capacity)
+
+    def make_room_for_free(self, extra: int = 1) -> None:
+        """See to it that the factor can take ``extra`` more examples."""
+        self.factor = with_room(self.factor, extra)
+
+    def n_bound_supports(self) -> int:
+        """Return how many examples that are not free have a coefficient that is not zero."""
+        return int(_count_bound_supports(self.examples.beta, self.examples.seg, self.n_slots))
+
+    def mirror(self) -> None:
+        """Turn the problem into its mirror image, f -> -f; an optimum stays one."""
+        e = self.examples
+        for j in range(self.n_slots):
+            p = int(e.n_kinks[j])
+            e.kinks[j, :p] = -e.kinks[j, :p][::-1]
+            e.levels[j, : p + 1] = -e.levels[j, : p + 1][::-1]
+            e.levels[j, p + 1 :] = e.levels[j, p]
+            e.seg[j] = 2 * p - e.seg[j]
+        e.f[:] = -e.f
+        e.beta[:] = -e.beta
+        self.b = -self.b
+
+    def features(self, slots: Ints) -> Floats:
+        """Return the features of examples, (m, d)."""
+        d = self.XT.shape[0]
+        if slots.size * d <= LITTLE:
+            return np.ascontiguousarray(self.XT[:, slots].T)
+        out = np.empty((slots.size, d))
+        for part in parts(slots.size, COPY * d):
+            out[part] = self.XT[:, slots[part]].T
+        return out
+
+    def columns(self, slots: Ints) -> Floats:
+        """Return the features of examples, transposed, (d, m), as kernels are computed with them."""
+        out = np.empty((self.n_features, slots.size))
+        for part in parts(self.n_features, COPY * slots.size):
+            np.take(self.XT[part], slots, axis=1, out=out[part], mode="clip")  # the other modes copy twice
+        return out
+
+    def kernel_rows(self, slots: Ints) -> Floats:
+        """Compute ``k(x_i, x_j)`` for ``i`` in ``slots`` and every slot ``j`` in use, (m, n_slots)."""
+        return self.kernel.matrix(self.features(slots), self.XT, self.n_slots)
+
+    def cache_rows(self, slots: Ints, keep: Ints) -> None:
+        """Compute the kernel rows of ``slots``, which are not cached, into the cache; those of ``keep`` stay.
+
+        Raises
+        ------
+        MemoryLimit : when they do not fit together
+        """
+        if slots.size == 0:
+            return
+        rows = self.rows.vacate(slots.size, keep)
+        self.kernel.write(self.features(slots), self.XT, self.n_slots, self.rows.values, rows)
+        self.rows.hold(slots, rows)
+
+
+@compiled
+def _count_bound_supports(beta: Floats, seg: Ints, n: int) -> int:
+    count = 0
+    for j in range(n):
+        count += beta[j] != 0.0 and seg[j] & 1 == 0
+    return count
+
+
+@compiled
+def release_free(factor: Factor, slots: Ints) -> None:
+    """Take examples out of the free block, where they are in it."""
+    for slot in slots:
+        if factor.position[slot] >= 0:
+            delete(factor, slot)
+
+
+@compiled
+def _set_losses(e: Examples, slots: Ints, kinks: Floats, levels: Floats, n_kinks: Ints) -> None:
+    for i, slot in enumerate(slots):
+        e.n_kinks[slot] = n_kinks[i]
+        for k in range(MAX_KINKS):
+            e.kinks[slot, k] = kinks[i, k]
+            e.dkinks[slot, k] = 0.0
+        for k in range(MAX_KINKS + 1):
+            e.levels[slot, k] = levels[i, k]
+            e.dlevels[slot, k] = 0.0
+
+
+@compiled
+def _set_out(
+    e: Examples, XT: Floats, slots: Ints, X: Floats, diagonal: Floats, kinks: Floats, levels: Floats, n_kinks: Ints
+) -> None:
+    _set_losses(e, slots, kinks, levels, n_kinks)
+    for i, slot in enumerate(slots):
+        e.beta[slot] = 0.0
+        e.diagonal[slot] = diagonal[i]
+    for k in range(X.shape[1]):
+        for i, slot in enumerate(slots):
+            XT[k, slot] = X[i, k]
+
+
+@compiled
+def _drop_losses(e: Examples, factor: Factor, slots: Ints) -> None:
+    release_free(factor, slots)
+    for slot in slots:
+        e.n_kinks[slot] = 0
+        e.seg[slot] = 0
+        for k in range(MAX_KINKS):
+            e.kinks[slot, k] = np.inf
+            e.dkinks[slot, k] = 0.0
+        for k in range(MAX_KINKS + 1):
+            e.levels[slot, k] = 0.0
+            e.dlevels[slot, k] = 0.0

@@ -1,0 +1,123 @@
+"""Legs of an outlier path: between two D-steps everyone stays on a side, and the solution is linear in the value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.homotopy.piecewise import Changes, Segments, position
+from solvers.problem.piecewise_linear import Losses
+from solvers.robust.ramp_losses import Sides, conditional
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.integer[Any]]
+
+AT_ONCE = 256  # solutions
+JOINS, LEAVES, CROSSES = "joins margin", "leaves margin", "crosses margin"
+
+
+class Solution(NamedTuple):
+    """Coefficients at one value, by position in the window."""
+
+    beta: Floats  #: (n,)
+    seg: Places  #: (n,) places on the staircase, see ``solvers.problem.state``
+    b: float
+
+
+class Nodes(NamedTuple):
+    """The solutions at the breakpoints of a leg."""
+
+    values: Floats  #: (k,)
+    beta: Floats  #: (k, n)
+    b: Floats  #: (k,)
+
+
+class Leg(Protocol):
+    """A stretch of the path, from ``start`` up to where the next one begins."""
+
+    @property
+    def start(self) -> float:
+        """The value that it begins with."""
+
+    @property
+    def end(self) -> float:
+        """The value that it ends with."""
+
+    @property
+    def sides(self) -> Sides:
+        """On which side of its walls everyone counts, (n,)."""
+
+    def at(self, value: float) -> Solution:
+        """Return the solution at a value of the leg."""
+
+    def nodes(self, last: bool) -> Iterator[Nodes]:
+        """Yield the solutions at the breakpoints, some at a time; that at the end only if it is the ``last`` leg."""
+
+    def told(self) -> list[tuple[float, int, str]]:
+        """Return what happens on the leg: at which value, to whom (position), and what."""
+
+
+@dataclass(frozen=True)
+class ConstantLeg:
+    """A leg on which nothing moves: outliers without weight do not notice where their wall is."""
+
+    start: float
+    end: float
+    sides: Sides
+    solution: Solution
+
+    def at(self, value: float) -> Solution:
+        return self.solution
+
+    def nodes(self, last: bool) -> Iterator[Nodes]:
+        """Yield the one solution there is."""
+        yield Nodes(np.array([self.start]), self.solution.beta[None, :], np.array([self.solution.b]))
+
+    def told(self) -> list[tuple[float, int, str]]:
+        """Return nothing: nobody moves."""
+        return []
+
+
+@dataclass(frozen=True)
+class LinearLeg:
+    """A leg on which the weights of outliers shrink in proportion to theta."""
+
+    start: float
+    end: float
+    goal: float  #: the theta that the leg was heading for
+    sides: Sides
+    base: Losses
+    before: Places  #: (n,) places on the staircase at the start
+    segments: Segments  #: slots are positions here
+    changes: Changes
+
+    def at(self, value: float) -> Solution:
+        rho = float(np.clip((value - self.goal) / (self.start - self.goal), 0.0, 1.0))
+        return self._solution(rho, value)
+
+    def nodes(self, last: bool) -> Iterator[Nodes]:
+        """Yield the solutions at the breakpoints, as many at a time as are cheap to hold."""
+        rho = self.segments.start_rho
+        rho = np.append(rho, self.segments.end_rho[-1:]) if last else rho
+        values = self.goal + (self.start - self.goal) * rho
+        for start in range(0, rho.size, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            found = [self._solution(r, value) for r, value in zip(rho[part], values[part], strict=True)]
+            yield Nodes(values[part], np.array([x.beta for x in found]), np.array([x.b for x in found]))
+
+    def told(self) -> list[tuple[float, int, str]]:
+        """Return who joins, leaves or crosses the margin, and at which value."""
+        c = self.changes
+        values = self.goal + (self.start - self.goal) * c.rho
+        free_before, free_after = c.before & 1, c.after & 1
+        events = np.where(free_after > free_before, JOINS, np.where(free_after < free_before, LEAVES, CROSSES))
+        return list(zip(values.tolist(), c.slot.tolist(), events.tolist(), strict=True))
+
+    def _solution(self, rho: float, theta: float) -> Solution:
+        levels = conditional(self.base, self.sides, theta).levels
+        seg, beta, b = position(self.before.astype(np.int64), self.segments, self.changes, rho, levels)
+        return Solution(beta, seg, b)

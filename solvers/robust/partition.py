@@ -1,0 +1,325 @@
+"""Examples under robust losses, each on a side of its walls, and the D-step that settles who is on which.
+
+With everyone's side fixed the problem is convex: its losses majorize the robust ones and touch them where an example is
+on its true side. The D-step [Suzumura et al., section 4.4] switches all examples that stand at a wall to the other
+side at once and follows the path to the optimum of the new losses. The majorant was the true objective where the step
+began and is not below it where it ends, so the true objective falls, strictly if anybody moved. Who ends on the wrong
+side switches next; partitions are finitely many, so this ends, and then everyone is on the true side: the model
+satisfies the conditions of Theorems 4 and 5. The paper keeps everyone within walls meanwhile; this needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set import workspace
+from solvers.active_set.degeneracy import perturb
+from solvers.errors import NotOptimal
+from solvers.homotopy.optimality import audited, scales
+from solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
+from solvers.homotopy.recorder import Walls as Stops
+from solvers.homotopy.run import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, walk_of
+from solvers.homotopy.solve import follow
+from solvers.linalg.cholesky import Factor, solve_forward
+from solvers.problem.piecewise_linear import Losses, leaving
+from solvers.problem.snapshot import LITTLE
+from solvers.problem.state import PathState, empty_motion
+from solvers.robust import c_step
+from solvers.robust import sides as split
+from solvers.robust.ramp_losses import WITHIN, Sides, Walls, outermost, size_of
+from solvers.robust.sides import ROWS_OF_TABLES, Split, fill_tables
+from solvers.runtime.interrupt import check, raise_what_stopped
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+AT_WALL = 1e-9  #: f this close to a wall, of the largest finite kink or wall, is at it
+ROUNDINGS = 16.0  #: or within so many roundings of the sum that f is
+MOST_SPREADS = 8  #: times that ties are spread in one walk
+MOST_OF_THE_WAY = 1e-9  #: of which so little is left that ties are not spread any more
+REFRESH_EVENTS = 1000  #: f is computed afresh from beta at least this often
+
+
+@dataclass
+class Partition:
+    """A state whose examples have the losses of the sides that they count on.
+
+    ``base`` holds their convex losses, ``slots`` where they are; all by position, ``m`` examples.
+    """
+
+    state: PathState
+    slots: Ints  #: (m,)
+    base: Losses
+    walls: Walls
+    theta: float
+    sides: Sides  #: (m,)
+
+    @cached_property
+    def tolerance(self) -> float:
+        """How close to its wall an f is at it, in units of f: not closer than rounding leaves it."""
+        tables = (self.base.kinks, self.walls.low[:, None], self.walls.high[:, None])
+        scale = max(size_of(table) for table in tables)
+        e, slots = self.state.examples, self.slots
+        return max(AT_WALL * scale, ROUNDINGS * EPS * float(np.abs(e.beta[slots]) @ e.diagonal[slots]))
+
+    @property
+    def f(self) -> Floats:
+        """Decision values, (m,)."""
+        return self.state.examples.f[self.slots]
+
+    def objective(self) -> float:
+        """Return the robust objective, not convex and with nothing dropped."""
+        return Rounds(self).look()
+
+    def by_slot(self) -> tuple[Losses, Walls, Sides]:
+        """Return convex losses, walls and sides of all slots, (n_slots,); those of the examples have no others."""
+        n = self.state.n_slots
+        if self.slots.size == n and bool((self.slots == np.arange(n)).all()):
+            return self.base, self.walls, self.sides
+        base, walls = leaving(n), Walls(np.full(n, -np.inf), np.full(n, np.inf))
+        for there, own in zip((*base, *walls), (*self.base, *self.walls), strict=True):
+            there[self.slots] = own
+        sides = np.full(n, WITHIN, np.int8)
+        sides[self.slots] = self.sides
+        return base, walls, sides
+
+
+class Rounds:
+    """One walk of a partition with all it works on, for as many steps as it takes; it answers what they ask for.
+
+    Attributes
+    ----------
+    w, p : what the compiled steps work on, by slot
+    stalls : how often ties had to be spread
+    """
+
+    def __init__(self, partition: Partition) -> None:
+        self.state = partition.state
+        self.stalls = 0
+        self.w: workspace.Walk
+        self._slots = partition.slots
+        self._motion = empty_motion(self.state.capacity)
+        n = self.state.n_slots
+        self.p = Split(
+            *partition.by_slot(),
+            np.empty((ROWS_OF_TABLES, n)),
+            np.zeros(n, np.bool_),
+            np.zeros(n, np.int8),
+            np.zeros(n, np.bool_),
+            np.zeros(n, np.bool_),
+            np.zeros(n, np.bool_),
+            np.empty(2 * n + 64, np.int64),
+            np.empty(2 * n + 64, np.int8),
+            Stops(np.full(n, -np.inf), np.full(n, np.inf), partition.tolerance),
+            partition.tolerance,
+            np.zeros(split.N_NUMBERS),
+            np.zeros(split.N_COUNTS, np.int64),
+        )
+        fill_tables(self.p.base.kinks, self.p.base.levels, self.p.tables)
+        units = scales(self.state, self._motion.v)
+        numbers = self.p.numbers
+        numbers[split.THETA], numbers[split.TOTAL] = partition.theta, self.state.total
+        numbers[split.KINK], numbers[split.LEVEL], numbers[split.DIAGONAL] = units[:3]
+        if self.state.n_free == 0:
+            self.state.kappa = mean_diagonal(self.state)
+        self._renew()
+
+    @property
+    def sides(self) -> Sides:
+        """On which side the examples count, by position, (m,)."""
+        return self.p.sides[self._slots]
+
+    @property
+    def events(self) -> int:
+        """Breakpoints so far."""
+        return int(self.p.counts[split.ALL_EVENTS])
+
+    def look(self) -> float:
+        """Find out where everyone stands, and return the robust objective."""
+        split.look(self.w, self.p)
+        return float(self.p.numbers[split.OBJECTIVE])
+
+    def run(self, steps: Callable[..., int], *notes: Any, until: tuple[int, ...] = ()) -> int:
+        """Make compiled steps, which write ``notes``, until they are done or want one of ``until``; returns that exit.
+
+        Raises
+        ------
+        NotOptimal : the objective rose, or the switches do not end
+        NotPositiveSemidefinite, MemoryLimit : see ``solvers.homotopy.solve.follow``
+        """
+        while True:
+            check()
+            exit_ = steps(self.w, self.p, *notes)
+            raise_what_stopped()
+            self.state.b = float(self.w.clock[workspace.B])
+            if exit_ == workspace.DONE or exit_ in until:
+                return exit_
+            self._answer(exit_)
+
+    def settle(self) -> None:
+        """From the optimum of any partition, let examples switch until everyone is on the true side."""
+        self.look()
+        split.choose_misplaced(self.p)
+        self.p.tried[:] = False
+        self.p.counts[split.STAGE] = c_step.CHOSEN
+        self.run(c_step.take_sides, True)
+
+    def part_at_walls(self) -> None:
+        """At theta = 1 both sides of a wall are the same: let who stands at one be beyond it if that takes him there.
+
+        ``look`` has found somebody there. Such examples may make up for each other as long as they count alike, and all
+        stay at their walls. Whether they leave is told by the rates of f when the outliers' weights fall while the free
+        f rest.
+        """
+        p, state = self.p, self.state
+        who = np.flatnonzero(p.at_wall & (state.examples.seg[: state.n_slots] & 1 == 0))
+        if who.size == 0:
+            return
+        shift = state.kappa if state.intercept else 0.0
+        block = state.kernel_rows(who) + shift
+        own, cross = block[:, who], forward_solved(state.factor, block)
+        rates = own - cross @ cross.T
+        least = split.HELD * (float(np.diag(own).mean()) or 1.0)
+        push = np.zeros(who.size)
+        levels = outermost(p.base.of(who), p.proper[who])
+        for i, j in enumerate(who):
+            outwards = push[i] * p.proper[j] >= -least * abs(levels[i])
+            if rates[i, i] > least and outwards:
+                p.sides[j] = p.proper[j]
+                push -= levels[i] * rates[i]
+
+    def freshen(self, *, always: bool = False) -> None:
+        """Between steps, compute everyone's f afresh if that has been long ago, or ``always``; correct what is off."""
+        due = self.p.counts[split.STAGE] == c_step.AT_REST and self.p.counts[split.SINCE_REFRESH] > REFRESH_EVENTS
+        if always or due:
+            refresh(self.state)
+            self.p.counts[split.SINCE_REFRESH] = 0
+            if not audited(self.state).good(DEFAULT.goal):
+                self._correct()
+            else:
+                self._renew()
+
+    def spread_ties(self) -> None:
+        """The walk has stalled: spread ties, each time further.
+
+        Raises
+        ------
+        NotOptimal : they are spread as far as may be
+        """
+        if not self._may_spread():
+            raise NotOptimal(f"a walk stalled {MOST_SPREADS} times")
+        self.stalls += 1
+        size = DEFAULT.perturbation * 3.0 ** self.p.counts[split.SPREADS]
+        self.p.counts[split.SPREADS] += 1
+        units = scales(self.state, self._motion.v)
+        random = np.random.default_rng(self.stalls).random((self.w.n, 2))
+        perturb(self.w, random, size * units.kink, size * units.level)
+
+    def _may_spread(self) -> bool:
+        return bool(self.p.counts[split.SPREADS] < MOST_SPREADS)
+
+    def _answer(self, exit_: int) -> None:
+        state, p = self.state, self.p
+        if exit_ == workspace.NEED_ROW:
+            self._fetch()
+            self.w = self.w._replace(rows=state.rows.values, parent_rows=state.rows.values)
+        elif exit_ == workspace.NEED_ROOM:
+            state.make_room_for_free()
+            self.w = self.w._replace(factor=state.factor)
+        elif exit_ == c_step.NEED_ROWS:
+            self._drive()
+        elif exit_ == workspace.STALLED and self.w.clock[workspace.RHO] > MOST_OF_THE_WAY and self._may_spread():
+            self.spread_ties()
+        elif exit_ == workspace.UNBALANCED and self._is_balanced():
+            self.w.clock[workspace.SUM_RATE] = self.w.clock[workspace.SUM_V]
+        elif exit_ == c_step.SWITCHES_FULL:
+            size = 2 * p.who.size
+            self.p = p._replace(who=np.resize(p.who, size), to=np.resize(p.to, size))
+        elif exit_ == c_step.ROSE:
+            raise NotOptimal(f"the objective rose to {p.numbers[split.OBJECTIVE]} at a D-step")
+        elif exit_ == c_step.ENDLESS:
+            raise NotOptimal(f"a D-step did not end within {c_step.MOST_ROUNDS} rounds")
+        else:
+            raise_for(exit_)
+            self._correct()
+            p.counts[split.STAGE] += 1
+
+    def _fetch(self) -> None:
+        """Cache the row that is asked for and others to come: all there are, where that is little work."""
+        state, n = self.state, self.state.n_slots
+        missing = np.flatnonzero(state.rows.row_of[:n] < 0)
+        if missing.size * n <= LITTLE and n <= state.rows.max_rows:
+            need_rows(state, np.arange(n))
+        else:
+            fetch_rows(state, self.w)
+
+    def _is_balanced(self) -> bool:
+        """Say whether what the betas will be off their sum by at the end of the walk is rounding."""
+        clock, level = self.w.clock, scales(self.state, self._motion.v).level
+        off = abs(clock[workspace.SUM_RATE] - clock[workspace.SUM_V]) * clock[workspace.RHO]
+        return bool(off <= 1e-13 * level * self.state.n)
+
+    def _drive(self) -> None:
+        """Cache the kernel rows of the moving betas, with those of who stands near a wall.
+
+        Where they do not fit, compute what the betas do to f.
+        """
+        state, p, slots, n = self.state, self.p, self._slots, self.state.n_slots
+        moving = np.flatnonzero(self._motion.v[:n])
+        must = np.union1d(moving, state.free_slots())
+        if must.size > state.rows.max_rows:
+            self._motion.drive[:n] = combine(state, moving, self._motion.v[moving])
+            p.counts[split.STAGE] += 1
+        else:
+            f = state.examples.f[slots]
+            distance = np.minimum(np.abs(f - p.walls.low[slots]), np.abs(f - p.walls.high[slots]))
+            count = min(PREFETCH, slots.size)
+            wanted = np.union1d(must, slots[np.argpartition(distance, count - 1)[:count]])
+            need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
+        self.w = self.w._replace(rows=state.rows.values, parent_rows=state.rows.values)
+
+    def _correct(self) -> None:
+        """Bring the state to the optimum of the losses it has."""
+        trace = follow(self.state, Trace())
+        self.p.counts[split.ALL_EVENTS] += self.w.counters[workspace.EVENTS] + trace.events
+        self.stalls += trace.stalls
+        self._renew()
+
+    def _renew(self) -> None:
+        """Take up what the state has now: b, the factor, the kernel rows."""
+        state = self.state
+        need_rows(state, state.free_slots())
+        state.make_room_for_free()
+        self.w = walk_of(state, self._motion, scales(state, self._motion.v))
+
+
+def forward_solved(fac: Factor, block: Floats) -> Floats:
+    """Return the columns of examples in the factor, one a row: of ``block`` (m, n_slots), what its free slots say."""
+    size = int(fac.size[0])
+    live = np.flatnonzero(fac.slot[:size] >= 0)
+    columns = np.zeros((block.shape[0], size))
+    columns[:, live] = block[:, fac.slot[live]]
+    for column in columns:
+        check()
+        solve_forward(fac.R, size, column)
+    return columns
+
+
+def settle(partition: Partition) -> int:
+    """From the optimum of any partition, let examples switch until everyone is on the true side; returns the events.
+
+    Raises
+    ------
+    NotOptimal : the objective rose, or the switches do not end
+    """
+    steps = Rounds(partition)
+    steps.settle()
+    steps.freshen(always=True)
+    partition.sides = steps.sides
+    return steps.events

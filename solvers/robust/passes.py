@@ -1,0 +1,153 @@
+"""What a walk of an outlier path begins and ends with: passes over everyone, as vector instructions can make them.
+
+A path has dozens of walks of a few events each, so that what happens once a walk costs as much as the events do. Only
+those who have switched move, and the limits of everyone else are known without looking at rates: the kinks beside a
+bound example and its walls, whichever are nearer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.active_set.direction import resolve
+from solvers.active_set.ratio_test import largest
+from solvers.active_set.reactivation import EVENTS_EACH, EVENTS_EACH_OF_LARGE, LARGE, LEAST_PACE, is_moving
+from solvers.active_set.workspace import CARE, PACE, STARTED, SUM_END, WHOLE, Walk, set_limits
+from solvers.homotopy.recorder import HEEDED
+from solvers.robust.ramp_losses import BELOW, BEYOND
+from solvers.robust.sides import FIRST_LIMIT, SECOND_LIMIT, SWITCHED, SWITCHED_BEFORE, Split
+from solvers.runtime.compile import inlined
+
+
+@inlined
+def rest(w: Walk) -> None:
+    """Let nobody move."""
+    e, motion = w.examples, w.motion
+    for j in range(w.n):
+        for q in range(e.dkinks.shape[1]):
+            e.dkinks[j, q] = 0.0
+    for j in range(w.n):
+        for q in range(e.dlevels.shape[1]):
+            e.dlevels[j, q] = 0.0
+    for j in range(w.n):
+        motion.v[j] = 0.0
+        motion.dbeta[j] = 0.0
+
+
+@inlined
+def place_stops(p: Split) -> None:
+    """Let a walk stop where anybody comes to a wall."""
+    sides, low, high, stop_low, stop_high = p.sides, p.walls.low, p.walls.high, p.stops.low, p.stops.high
+    for j in range(sides.size):
+        low_j, high_j = low[j], high[j]
+        inner = high_j if sides[j] == BEYOND else low_j
+        stop_low[j] = -np.inf if sides[j] == BELOW else inner
+    for j in range(sides.size):
+        low_j, high_j = low[j], high[j]
+        inner = low_j if sides[j] == BELOW else high_j
+        stop_high[j] = np.inf if sides[j] == BEYOND else inner
+
+
+@inlined
+def place_stops_of_round(w: Walk, p: Split) -> None:
+    """Let a walk stop where anybody comes to a wall but those who switch and those who are at one.
+
+    A walk that is made in strides from its start heeds no walls.
+    """
+    stop_low, stop_high, wrong, at_wall = p.stops.low, p.stops.high, p.wrong, p.at_wall
+    place_stops(p)
+    in_strides = w.counters[WHOLE] == 0
+    for j in range(p.sides.size):
+        low, high = stop_low[j], stop_high[j]
+        passes = wrong[j] or at_wall[j] or in_strides
+        stop_low[j] = -np.inf if passes else low
+        stop_high[j] = np.inf if passes else high
+
+
+@inlined
+def set_out_among_walls(w: Walk, p: Split) -> None:
+    """Set everyone's limits at the start of a walk on which no bound example's kinks move; walls limit the bound."""
+    motion, slack, stop_low, stop_high = w.motion, p.stops.slack, p.stops.low, p.stops.high
+    seg, f, first_kink, second_kink = w.examples.seg, w.examples.f, p.tables[FIRST_LIMIT], p.tables[SECOND_LIMIT]
+    low, high, dlow, dhigh = motion.low, motion.high, motion.dlow, motion.dhigh
+    for j in range(w.n):
+        place, f_j, first, second = seg[j], f[j], first_kink[j], second_kink[j]
+        kink = first if place < 4 else second
+        kink = kink if place >= 2 else -np.inf
+        wall = stop_low[j] - slack
+        near = kink if kink > wall else wall
+        low[j] = near if near < f_j else f_j
+    for j in range(w.n):
+        place, f_j, first, second = seg[j], f[j], first_kink[j], second_kink[j]
+        kink = first if place < 2 else second
+        kink = kink if place < 4 else np.inf
+        wall = stop_high[j] + slack
+        near = kink if kink < wall else wall
+        high[j] = near if near > f_j else f_j
+    for j in range(w.n):
+        dlow[j] = 0.0
+        dhigh[j] = 0.0
+    for k in range(w.factor.size[0]):
+        if w.factor.slot[k] >= 0:
+            set_limits(w, w.factor.slot[k])
+    w.counters[STARTED] = HEEDED
+
+
+@inlined
+def set_out(w: Walk, p: Split) -> None:
+    """Start the walk of a round as ``laps.start`` does; only those who have just switched move."""
+    set_out_among_walls(w, p)
+    moving = 0
+    for i in range(p.counts[SWITCHED_BEFORE], p.counts[SWITCHED]):
+        set_limits(w, p.who[i])
+        moving += is_moving(w, p.who[i])
+    each = EVENTS_EACH if w.n <= LARGE else EVENTS_EACH_OF_LARGE
+    w.clock[PACE], w.clock[CARE] = max(LEAST_PACE, 1.0 / (each * max(moving, 1))), 1.0
+    resolve(w)
+
+
+@inlined
+def has_arrived(w: Walk, p: Split) -> bool:
+    """Say whether, at the end of a walk, everyone is where he should be, so that no other lap is needed."""
+    seg, f, beta, beyond = w.examples.seg, w.examples.f, w.examples.beta, w.motion.work
+    first_kink, second_kink = p.tables[FIRST_LIMIT], p.tables[SECOND_LIMIT]
+    for j in range(w.n):
+        place, f_j, first, second = seg[j], f[j], first_kink[j], second_kink[j]
+        next_one, last_one = first if place < 2 else second, first if place < 4 else second
+        above = f_j - next_one if place < 4 else -np.inf
+        below = last_one - f_j if place >= 2 else -np.inf
+        further = above if above > below else below
+        beyond[j] = further if place & 1 == 0 else -np.inf
+    if largest(beyond, w.n, 0.0) > w.tol.f:
+        return False
+    if not w.intercept or w.factor.size[0] == 0:
+        return True
+    total = 0.0
+    for j in range(w.n):
+        total += beta[j]
+    balanced: bool = abs(w.clock[SUM_END] - total) <= w.tol.balance
+    return balanced
+
+
+@inlined
+def put_on_levels(w: Walk, snap: float) -> None:
+    """Put bound betas that have moved, and are within ``snap`` of their level, on it."""
+    e, v = w.examples, w.motion.v
+    for j in range(w.n):
+        if v[j] != 0.0 and e.seg[j] & 1 == 0:
+            level = e.levels[j, e.seg[j] // 2]
+            if abs(e.beta[j] - level) <= snap:
+                e.beta[j] = level
+
+
+@inlined
+def is_at_an_end(w: Walk, dust: float) -> bool:
+    """Say whether a free example is at an end of its box, but for dust."""
+    e = w.examples
+    for k in range(w.factor.size[0]):
+        j = w.factor.slot[k]
+        if j >= 0:
+            q = e.seg[j] // 2
+            if not e.levels[j, q + 1] + dust < e.beta[j] < e.levels[j, q] - dust:
+                return True
+    return False

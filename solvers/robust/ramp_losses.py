@@ -1,0 +1,117 @@
+"""Robust losses: convex tables whose slopes are cut down beyond a wall on either side of an example [Suzumura et al.].
+
+Beyond its wall the slope of a loss is only ``theta`` times the outermost one of the convex table ``L`` it is made of::
+
+    loss(f) = L(f) - (1 - theta) (a_first (low - f)_+ - a_last (f - high)_+)
+
+with the outermost levels ``a_first >= 0 >= a_last``. For the hinge of a positive label the only wall is ``low = s``,
+for a negative one ``high = -s`` [eq. 5]; for regression ``low = y - s`` and ``high = y + s`` [eq. 9]. The loss is not
+convex at a wall. Each example therefore counts on one *side*: within its walls it keeps its table, beyond one its
+levels are all shifted by the same amount. That majorizes the loss, touches it wherever the side is the true one, and
+needs no kink more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.problem.piecewise_linear import Losses
+from solvers.runtime.compile import compiled
+
+Floats = NDArray[np.float64]
+Sides = NDArray[np.int8]
+
+Parameter = Literal["theta", "s"]
+
+TYPICAL = 3.7  # 2.5 standard deviations of normal residuals, in medians of their sizes [Rousseeuw & Leroy]
+ROUNDING = 1e-6  # residuals of this share of the largest target are none
+INNERMOST = 0.2  # where OP-s ends in regression, of the largest residual [Suzumura et al., section 5.2]
+BELOW, WITHIN, BEYOND = -1, 0, 1  #: the sides
+
+
+class Walls(NamedTuple):
+    """Where the slopes of losses are cut down, in units of f; infinite where they are not."""
+
+    low: Floats  #: (m,)
+    high: Floats  #: (m,)
+
+
+def label_walls(y: Floats, s: float) -> Walls:
+    """Return the walls of hinge losses for labels ``y`` (m,) in {-1, +1}: examples of margin below ``s`` are beyond."""
+    return Walls(np.where(y > 0, s, -np.inf), np.where(y > 0, np.inf, -s))
+
+
+def residual_walls(y: Floats, s: float) -> Walls:
+    """Return the walls of regression losses for targets ``y`` (m,): residuals larger than ``s`` are beyond."""
+    return Walls(y - s, y + s)
+
+
+class Walling(NamedTuple):
+    """How s places the walls of a kind of loss."""
+
+    walls: Callable[[Floats, float], Walls]  #: of targets (m,) and s
+    reach: Callable[[Floats, Floats], Floats]  #: at which s a wall comes to f: of targets (m,) and f (m,)
+    inwards: float  #: 1 where walls come in as s grows, -1 where as it falls
+    tube: float = 0.0  #: residuals up to this have no loss; s is larger
+
+    def at(self, s: float) -> Callable[[Floats], Walls]:
+        """Return how an s places the walls of targets (m,)."""
+        return lambda y: self.walls(y, s)
+
+    def default(self, parameter: Parameter, reach: Floats, y: Floats) -> float:
+        """Return the s that is taken where none is given, from the ``reach`` (m,) of examples at the convex optimum.
+
+        Residuals that are next to nothing beside the targets ``y`` (m,) are rounding, and leave everyone within.
+        """
+        if self.inwards > 0:
+            return 0.0
+        typical, largest = float(np.median(reach)), float(reach.max())
+        interpolated = typical <= 1e-6 * largest  # most residuals are zero, but for rounding
+        s = TYPICAL * typical if parameter == "theta" and not interpolated else INNERMOST * largest
+        return max(s, 2.0 * self.tube, ROUNDING * float(np.abs(y).max())) or 1.0
+
+
+def margins(y: Floats, f: Floats) -> Floats:
+    """Return ``y f``."""
+    return y * f
+
+
+def residual_sizes(y: Floats, f: Floats) -> Floats:
+    """Return ``|y - f|``."""
+    return np.abs(y - f)
+
+
+LABELS = Walling(label_walls, margins, 1.0)
+RESIDUALS = Walling(residual_walls, residual_sizes, -1.0)
+
+
+def true_sides(walls: Walls, f: Floats) -> Sides:
+    """Return the side on which each ``f`` (m,) lies; on a wall counts as within."""
+    return ((f > walls.high).astype(np.int8) - (f < walls.low)).astype(np.int8)
+
+
+@compiled
+def size_of(table: Floats) -> float:
+    """Return the size of the largest finite entry (m, k); 0 if there is none."""
+    size = 0.0
+    for j in range(table.shape[0]):
+        for q in range(table.shape[1]):
+            entry = abs(table[j, q])
+            if size < entry < np.inf:
+                size = entry
+    return size
+
+
+def conditional(base: Losses, sides: Sides, theta: float) -> Losses:
+    """Return the convex losses of a partition: outliers' tables are shifted so that their slope beyond is ``theta``."""
+    return Losses(base.kinks, base.levels - (1.0 - theta) * outermost(base, sides)[:, None], base.n_kinks)
+
+
+def outermost(base: Losses, sides: Sides) -> Floats:
+    """Return the level of the piece beyond the wall of each outlier, (m,); 0 for the others."""
+    last = base.levels[np.arange(sides.size), base.n_kinks]
+    return np.where(sides == BELOW, base.levels[:, 0], np.where(sides == BEYOND, last, 0.0))

@@ -1,0 +1,75 @@
+"""What makes a live model robust: theta, s, and who of its window counts as an outlier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import InvalidInput
+from solvers.problem.piecewise_linear import Losses
+from solvers.robust.ramp_losses import BELOW, BEYOND, Walls
+from solvers.validation import Key, known_keys, mapping, number_or_none
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """The robust losses of a model.
+
+    Attributes
+    ----------
+    theta : share of its slope that a loss keeps beyond its wall, in [0, 1]
+    s : where the walls are: a margin (classification, <= 0) or the size of a residual (regression, > 0, in units of y)
+    outliers : {key: side} of those who start beyond a wall, -1 where f is too low and 1 where it is too high; the rest
+        of the window starts within. Whom that does not suit switches.
+    """
+
+    theta: float
+    s: float
+    outliers: Mapping[Key, int] = field(default_factory=dict)
+
+
+class Terms(NamedTuple):
+    """How a window computes robust losses."""
+
+    theta: float
+    losses: Callable[[Floats, Floats], Losses]  #: convex losses of targets (m,) and weights (m,)
+    walls: Callable[[Floats], Walls]  #: walls of targets (m,)
+
+
+def checked(asked: Robustness, window: Container[Key]) -> Robustness:
+    """Return a Robustness that can be used; which s a task allows is for its walls to say.
+
+    Raises
+    ------
+    InvalidInput : theta is not in [0, 1], s not a finite number, a side not -1 or 1
+    UnknownKey : an outlier is not in the window
+    """
+    theta = share(asked.theta)
+    s = number_or_none(asked.s)
+    if s is None:
+        raise InvalidInput(f"must be a finite number, not {asked.s!r}", field="s")
+    outliers = mapping(asked.outliers, "outliers")
+    names = known_keys(outliers, window, field="outliers")
+    for row, side in enumerate(outliers.values()):
+        if side not in (BELOW, BEYOND):
+            raise InvalidInput(f"a side is -1 or 1, not {side!r}", field="outliers", row=row)
+    return Robustness(theta, s, dict(zip(names, outliers.values(), strict=True)))
+
+
+def share(theta: object) -> float:
+    """Return a theta that can be used.
+
+    Raises
+    ------
+    InvalidInput : it is not in [0, 1]
+    """
+    number = number_or_none(theta)
+    if number is None or not 0.0 <= number <= 1.0:
+        raise InvalidInput(f"must lie in [0, 1], not {theta!r}", field="theta")
+    return number

@@ -1,0 +1,182 @@
+"""Where everyone stands under robust losses, and who is on the wrong side of a wall: compiled, by slot.
+
+Who is not in the window has no loss, no walls, and stays within.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.active_set.workspace import CANCEL, B, Walk
+from solvers.homotopy.recorder import Walls as Stops
+from solvers.linalg.cholesky import schur
+from solvers.problem.piecewise_linear import Losses
+from solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN, Sides, Walls
+from solvers.runtime.compile import compiled, inlined
+from solvers.runtime.interrupt import is_stopped
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+HELD = 1e-9  #: a squared distance to the span of examples at kinks, of the diagonal, that counts as none
+
+# Rows of the tables
+FIRST_KINK, SECOND_KINK, FIRST_BEND, SECOND_BEND, FIRST_LEVEL, LAST_LEVEL, FIRST_LIMIT, SECOND_LIMIT = range(8)
+ROWS_OF_TABLES = 8
+
+# Entries of the numbers
+THETA, OBJECTIVE, START_OBJECTIVE, TOTAL, TOL_F, TOL_BALANCE, KINK, LEVEL, DIAGONAL = range(9)
+N_NUMBERS = 9
+
+# Entries of the counts
+STAGE, ROUNDS, SWITCHED, SWITCHED_BEFORE, ALL_EVENTS, SINCE_REFRESH, SINCE_AUDIT, SPREADS, AT_WALLS = range(9)
+N_COUNTS = 9
+
+
+class Split(NamedTuple):
+    """Everyone's convex loss, walls and side, by slot (n,), and what a D-step works with and writes down.
+
+    Of the numbers, those of the kink, the level and the diagonal are the units of the path, see ``audit.Scales``.
+    """
+
+    base: Losses
+    walls: Walls
+    sides: Sides
+    tables: Floats  #: (8, n) the convex losses once more, see ``fill_tables``
+    resting: Bools  #: who stands at a wall, and has tried both sides
+    proper: Sides  #: the true side of everyone; of those at a wall, the other one than they count on
+    at_wall: Bools
+    wrong: Bools  #: who takes the proper side next, and its levels
+    tried: Bools  #: who has been looked at, in this D-step, whether he can leave his wall alone
+    who: Ints  #: (switches,) who has switched, in order
+    to: Sides  #: (switches,) and to which side
+    stops: Stops  #: where a walk stops because somebody has come to a wall
+    near: float  #: how close to its wall an f is at it
+    numbers: Floats
+    counts: Ints
+
+
+@inlined
+def place_levels(w: Walk, p: Split, j: int, theta: float) -> None:
+    """Give an example the levels of its side at a theta, see ``robust_losses.conditional``."""
+    cut = (1.0 - theta) * outermost_level(p, j)
+    for q in range(p.base.levels.shape[1]):
+        w.examples.levels[j, q] = p.base.levels[j, q] - cut
+
+
+@compiled
+def place_walls(p: Split, zero: Walls, depth: float) -> None:
+    """Put the walls ``depth`` further in than they are at zero."""
+    for j in range(p.sides.size):
+        p.walls.low[j] = zero.low[j] + depth
+        p.walls.high[j] = zero.high[j] - depth
+
+
+@inlined
+def outermost_level(p: Split, j: int) -> float:
+    """Return the level of the piece beyond the wall of an outlier; 0 for who is within."""
+    if p.sides[j] == WITHIN:
+        return 0.0
+    last = p.base.levels.shape[1] - 1
+    level: float = p.base.levels[j, 0 if p.sides[j] == BELOW else last]
+    return level
+
+
+@compiled
+def fill_tables(kinks: Floats, levels: Floats, tables: Floats) -> None:
+    """Write kinks, bends of the slope at them, and outermost levels of losses (n,) into the rows of ``tables`` (8, n).
+
+    Kinks that do not exist are at 0 and have no bend; as limits they are infinite.
+    """
+    last = levels.shape[1] - 1
+    for j in range(kinks.shape[0]):
+        for q in range(kinks.shape[1]):
+            tables[FIRST_LIMIT + q, j] = kinks[j, q]
+            tables[FIRST_KINK + q, j] = kinks[j, q] if abs(kinks[j, q]) < np.inf else 0.0
+            tables[FIRST_BEND + q, j] = levels[j, q] - levels[j, q + 1]
+        tables[FIRST_LEVEL, j], tables[LAST_LEVEL, j] = levels[j, 0], levels[j, last]
+
+
+@inlined
+def look(w: Walk, p: Split) -> None:
+    """Say where everyone stands, and what the robust objective is, not convex and with nothing dropped.
+
+    Loops are such as vector instructions can take, and who is at a wall is looked for only where somebody is.
+    """
+    f, low, high, near, many = w.examples.f, p.walls.low, p.walls.high, p.near, 0
+    for j in range(w.n):
+        below, above = abs(f[j] - low[j]), abs(f[j] - high[j])
+        closest = below if below < above else above
+        many += 1 if closest <= near else 0
+    for j in range(w.n):
+        over, under = np.int8(f[j] > high[j]), np.int8(f[j] < low[j])
+        p.proper[j] = over - under
+    for j in range(w.n):
+        p.at_wall[j] = False
+    p.counts[AT_WALLS] = many
+    for j in range(w.n if many > 0 else 0):
+        below, above = abs(f[j] - low[j]), abs(f[j] - high[j])
+        if below <= near or above <= near:
+            p.at_wall[j] = True
+            nearest = BELOW if below < above else BEYOND
+            p.proper[j] = nearest if p.sides[j] == WITHIN else WITHIN
+    p.numbers[OBJECTIVE] = objective(w, p)
+
+
+@compiled
+def objective(w: Walk, p: Split) -> float:
+    """Return the robust objective; see ``losses.values`` and ``robust_losses``."""
+    all_f, all_beta, b = w.examples.f, w.examples.beta, w.clock[B]
+    first, second = p.tables[FIRST_KINK], p.tables[SECOND_KINK]
+    bend, second_bend = p.tables[FIRST_BEND], p.tables[SECOND_BEND]
+    level, last, low, high = p.tables[FIRST_LEVEL], p.tables[LAST_LEVEL], p.walls.low, p.walls.high
+    convex, cut = 0.0, 0.0
+    for j in range(w.n):
+        f = all_f[j]
+        over, further = f - first[j], f - second[j]
+        under, above = f - low[j], f - high[j]
+        kinks = bend[j] * (over if over > 0.0 else 0.0) + second_bend[j] * (further if further > 0.0 else 0.0)
+        convex += 0.5 * all_beta[j] * (f - b) - level[j] * over + kinks
+        cut += level[j] * (under if under < 0.0 else 0.0) + last[j] * (above if above > 0.0 else 0.0)
+    value: float = convex + (1.0 - p.numbers[THETA]) * cut
+    return value
+
+
+@compiled
+def choose_misplaced(p: Split) -> None:
+    """Choose who is not on the side where he should be.
+
+    Who has come to a wall must try its other side. An example that stands there in the end, because others hold its f,
+    is optimal on either side: when that has been tried, or it has just switched and is there still, it rests there.
+    """
+    for j in range(p.sides.size):
+        p.wrong[j] = p.proper[j] != p.sides[j] and not (p.at_wall[j] and (p.resting[j] or p.wrong[j]))
+        p.resting[j] = p.at_wall[j]
+
+
+@compiled
+def choose_loose(w: Walk, p: Split) -> bool:
+    """Of those who rest at a wall, choose one whom nobody at a kink holds there; False: there is none.
+
+    Several who switch together may make up for each other, such as examples with the same features and different
+    labels; one of them alone moves.
+    """
+    e, fac = w.examples, w.factor
+    kappa = w.kappa if w.intercept else 0.0
+    for j in range(w.n if p.counts[AT_WALLS] > 0 else 0):
+        if not p.at_wall[j] or p.tried[j] or e.seg[j] & 1:
+            continue
+        if is_stopped(w.counters, CANCEL):
+            return False
+        p.tried[j] = True
+        for k in range(fac.size[0]):
+            fac.column[k] = w.rows[w.row_of[fac.slot[k]], j] + kappa if fac.slot[k] >= 0 else 0.0
+        own = e.diagonal[j] + kappa
+        if schur(fac, fac.column, own) > HELD * own:
+            p.wrong[j] = True
+            return True
+    return False

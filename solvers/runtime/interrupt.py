@@ -1,0 +1,206 @@
+"""Solves that can be interrupted: a handler is called in the thread of the solve, in the middle of it.
+
+Whoever asks raises a flag. Python code looks at it where it calls ``check``; compiled loops, at every event, look at
+an integer among their own counters, which ``watch`` has made known, and call back. So nothing is left and entered again
+for a handler that returns, and the solve goes on to the same bits. One that raises ends the solve; who has changed
+something by then brings it back, ``undisturbed``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+from llvmlite import binding
+from numba.core import types
+from numba.core.extending import intrinsic
+from numpy.typing import NDArray
+
+from solvers.errors import TimeLimit
+from solvers.runtime.compile import compiled, inlined
+from solvers.validation import positive
+
+Ints = NDArray[np.int64]
+AT_ONCE = 30_000_000  #: products that are computed between two looks, in some hundredths of a second
+COPY = 16  #: products that are computed while one number comes from far away in memory
+WHOLE = (slice(None),)
+
+
+class Interrupt:
+    """One running solve, see :func:`interruptible`."""
+
+    def __init__(self, handler: Callable[[], None]) -> None:
+        self._handler = handler
+        self._outer: Interrupt | None = None
+        self._asked = False
+        self._flag: tuple[Ints, int] | None = None
+
+    def __enter__(self) -> Interrupt:
+        self._outer, _here.interrupt = _here.interrupt, self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _here.interrupt = self._outer
+
+    def ask(self) -> None:
+        """From any thread: have the solve call its handler soon."""
+        self._asked = True
+        if self._flag is not None:
+            flags, place = self._flag
+            flags[place] = 1
+
+    def _heed(self) -> None:
+        """Call the handler if it was asked for."""
+        if self._asked:
+            self._asked = False
+            self._handler()
+
+    def _watch(self, flags: Ints, place: int) -> None:
+        """Raise ``flags[place]`` when asked from now on, or at once if that was so before."""
+        self._flag = flags, place
+        if self._asked:
+            flags[place] = 1
+
+
+class _Here(threading.local):
+    """What is going on in a thread."""
+
+    interrupt: Interrupt | None = None
+    error: BaseException | None = None  #: of a handler that compiled code has called
+
+
+_here = _Here()
+
+
+def interruptible(handler: Callable[[], None]) -> Interrupt:
+    """Let solves of this thread inside call ``handler``, in this thread, soon after they are asked.
+
+    It may raise a SolverError, which ends the solve with the model as it was; or return, after waiting if it likes, and
+    the solve goes on as if nothing had been. Where these are nested, those around are heeded too. ::
+
+        with interruptible(handler) as interrupt:  # another thread calls interrupt.ask()
+            model.update(...)
+    """
+    return Interrupt(handler)
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Give whatever is solved inside, by this thread, so many seconds of wall time.
+
+    Raises
+    ------
+    TimeLimit : inside, when they are over; models are as they were before the call that did not end in time
+    InvalidInput : ``seconds`` is not a positive finite number
+    """
+    limit = positive(seconds, "seconds")
+
+    def end() -> None:
+        interrupt.ask()  # what comes next inside has no time either
+        raise TimeLimit(limit)
+
+    with interruptible(end) as interrupt:
+        timer = threading.Timer(limit, interrupt.ask)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let nobody interrupt what this thread does inside; who asks meanwhile is heard afterwards."""
+    interrupt, _here.interrupt = _here.interrupt, None
+    try:
+        yield
+    finally:
+        _here.interrupt = interrupt
+
+
+def check() -> None:
+    """Let whoever has asked interrupt here: called where a solve can stop; costs next to nothing."""
+    interrupt = _here.interrupt
+    while interrupt is not None:
+        interrupt._heed()
+        interrupt = interrupt._outer
+
+
+def parts(count: int, products: int) -> Iterable[slice]:
+    """Return slices of ``count`` things, each of little work at ``products`` for a thing; with a look before each.
+
+    All at once, where that is little work, needs no look.
+    """
+    return WHOLE if count * products <= AT_ONCE else _parts(count, max(1, AT_ONCE // products))
+
+
+def _parts(count: int, size: int) -> Iterator[slice]:
+    for start in range(0, count, size):
+        check()
+        yield slice(start, min(count, start + size))
+
+
+def watch(flags: Ints, place: int) -> None:
+    """Let compiled code that looks at ``flags[place]``, by ``is_stopped``, be interrupted from now on."""
+    interrupt = _here.interrupt
+    while interrupt is not None:
+        interrupt._watch(flags, place)
+        interrupt = interrupt._outer
+
+
+def raise_what_stopped() -> None:
+    """Raise the error that has made compiled code of this thread stop, if there is one: after every call of such."""
+    error = _here.error
+    if error is not None:
+        _here.error = None
+        raise error
+
+
+def _paused() -> int:
+    """Let whoever has asked interrupt compiled code, which cannot be left by an exception; 1: it is to stop."""
+    try:
+        if _here.error is None:
+            check()
+    except BaseException as error:
+        _here.error = error
+    return int(_here.error is not None)
+
+
+_callback = ctypes.CFUNCTYPE(ctypes.c_int64)(_paused)
+binding.add_symbol("livesvm_paused", cast("int", ctypes.cast(_callback, ctypes.c_void_p).value))
+_pause = cast("Callable[[], int]", types.ExternalFunction("livesvm_paused", types.int64()))
+
+
+def _read(context: Any, flags: Any, place: Any) -> tuple[Any, Callable[..., Any]]:
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.load_atomic(builder.gep(array.data, [arguments[1]]), "monotonic", 8)
+
+    return types.int64(flags, types.intp), code
+
+
+#: ``flags[place]`` as it is in memory now; an ordinary read may be made once for all rounds of a loop.
+_read_now = cast("Callable[[Ints, int], int]", intrinsic(_read))
+
+
+@inlined
+def is_stopped(flags: Ints, place: int) -> bool:
+    """In compiled code, where it can stop: let whoever has raised ``flags[place]`` interrupt; say whether to stop.
+
+    What comes after that looks, in the same call, is stopped too, and its results are of no account.
+    """
+    return _read_now(flags, place) != 0 and _stops(flags, place)
+
+
+@compiled
+def _stops(flags: Ints, place: int) -> bool:
+    flags[place] = 0  # before the handler is called: who raises it later is heard at the next look
+    if _pause() == 0:
+        return False
+    flags[place] = 1  # whoever looks next stops too
+    return True

@@ -1,0 +1,57 @@
+"""How much of a long work is done, told steadily; whoever is told can end it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from solvers.errors import Cancelled
+from solvers.runtime.interrupt import interruptible
+
+#: Called in the thread of the work with how much is done and how much there is, as far as is known; False cancels.
+Progress = Callable[[int, int], bool]
+
+EVERY = 0.25  #: seconds between two calls while nothing is done that would be told
+
+
+class Teller:
+    """Tells how much is done of a total; less than before is not told."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._done, self._total = 0, total
+
+    def __call__(self, done: int, total: int) -> None:
+        """Tell it; raises Cancelled where that was the answer."""
+        self._done, self._total = max(done, self._done), total
+        self.again()
+
+    def again(self) -> None:
+        """Tell what was told last; raises Cancelled where that was the answer."""
+        if self._progress is not None and not self._progress(self._done, self._total):
+            raise Cancelled(f"cancelled when {self._done} of {self._total} were done")
+
+
+@contextmanager
+def steadily(progress: Progress | None, total: int) -> Iterator[Teller]:
+    """Tell ``progress`` at once, whenever the work inside tells something, and in between too."""
+    teller = Teller(progress, total)
+    if progress is None:
+        yield teller
+        return
+    teller.again()
+    over = threading.Event()
+    with interruptible(teller.again) as interrupt:
+
+        def ask() -> None:
+            while not over.wait(EVERY):
+                interrupt.ask()
+
+        clock = threading.Thread(target=ask, name="progress", daemon=True)
+        clock.start()
+        try:
+            yield teller
+        finally:
+            over.set()
+            clock.join()

@@ -1,0 +1,96 @@
+"""How many threads one solve may use: one, so that several models share the cores, but while nobody else needs them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.runtime.interrupt import check
+
+T = TypeVar("T")
+Ints = NDArray[np.int64]
+
+PART = 64  #: examples whose kernel rows one thread computes at once
+LOOK_EVERY = 0.02  #: seconds between two looks at whether to stop, of who waits for the others
+
+_threads = 1
+_lock = threading.Lock()
+_at_work = 0
+_at_rest = threading.Event()
+_at_rest.set()
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let each solve of the process that can use ``count`` threads do so inside; not to be nested.
+
+    The threads of BLAS stay one: where others use the cores, several wait for each other longer than they work.
+    """
+    global _threads
+    _threads = count
+    try:
+        yield
+    finally:
+        _threads = 1
+
+
+@contextmanager
+def at_work() -> Iterator[None]:
+    """Ask who can wait to do so for as long as this lasts, as all threads that one solve may use are busy."""
+    global _at_work
+    with _lock:
+        _at_work += 1
+        _at_rest.clear()
+    try:
+        yield
+    finally:
+        with _lock:
+            _at_work -= 1
+            if not _at_work:
+                _at_rest.set()
+
+
+def wait_for_rest(seconds: float) -> None:
+    """Wait until nobody asks for that, but not for longer."""
+    _at_rest.wait(seconds)
+
+
+def in_parts(work: Callable[[Ints], T], slots: Ints) -> list[T]:
+    """Return what ``work`` makes of ``slots``, ``PART`` at a time, in their order, whatever the number of threads."""
+    return together([partial(work, slots[start : start + PART]) for start in range(0, slots.size, PART)])
+
+
+def together(works: Sequence[Callable[[], T]]) -> list[T]:
+    """Return what each of ``works`` returns, in their order, in which they are begun by as many threads as may be."""
+    count = min(_threads, len(works))
+    if count <= 1:
+        return [work() for work in _looking(works)]
+    with ThreadPoolExecutor(count, "together") as pool:
+        begun = [pool.submit(work) for work in works]
+        try:
+            return [_result(one) for one in begun]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _looking(works: Sequence[Callable[[], T]]) -> Iterator[Callable[[], T]]:
+    """Yield one after the other, with a look at whether to stop before each."""
+    for work in works:
+        check()
+        yield work
+
+
+def _result(work: Future[T]) -> T:
+    """Wait for work of another thread; interrupts are for the one that waits, and stop what has not begun."""
+    while not wait([work], LOOK_EVERY).done:
+        check()
+    check()
+    return work.result()
