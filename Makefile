@@ -7,7 +7,7 @@
 #   make faults     the fault tests in their long form: 1,000 kills of the service, with a report (KILLS=100 for fewer)
 #   make attack     hostile requests by the thousand, and what others see of a hard update (REQUESTS=10000 for fewer)
 #   make watched    what a real Prometheus sees of services that die and disks that fill (needs prometheus, and root)
-#   make check      ruff, mypy --strict, hadolint
+#   make check      ruff, mypy --strict, import-linter, hadolint
 #   make bench      the benchmarks, in their short form
 #   make keys       write docker/.env and docker/secrets/: API keys for `make up`
 #   make up, down   the service and Prometheus and Grafana in containers (needs Docker)
@@ -94,6 +94,7 @@ check: $(VENV)/.installed-dev
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+	@$(VENV)/bin/lint-imports --no-cache
 	@$(VENV)/bin/hadolint docker/Dockerfile
 
 bench: $(VENV)/.installed-bench

@@ -16,7 +16,7 @@ from solvers.homotopy.batch_update import hold_near
 from solvers.homotopy.optimality import scales
 from solvers.homotopy.run import NOBODY, walk_of
 from solvers.problem.state import empty_motion
-from solvers.runtime.compile import cache_directory
+from solvers.runtime.machine_code import delete_unused, directory
 
 log = logging.getLogger("solvers")
 NO_PLACE = (
@@ -27,7 +27,7 @@ NO_PLACE = (
 
 def warm_up() -> None:
     """Run every compiled function once on tiny problems, so that none is compiled inside a user's first request."""
-    if cache_directory() is None:
+    if directory() is None:
         log.warning(NO_PLACE)
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(24, 2)))  # a grid: ties, duplicates and dependent rows among it
@@ -49,6 +49,7 @@ def warm_up() -> None:
         path.best(X, y)
         path.at(path.start).update(robust=path.robustness(path.end))
     _what_comes_up_rarely(model)
+    delete_unused()
 
 
 def _what_comes_up_rarely(model: LiveSVC) -> None:

@@ -92,9 +92,13 @@ def test_readme_has_the_table_of_settings_as_the_service_prints_it(capsys: pytes
 
 def test_the_map_names_every_module() -> None:
     solvers, service = read("CONTRIBUTING.md").split("### `service/`")
-    for package, section in (("solvers", solvers), ("service", service), ("service/store", service)):
+    for package, section in (("service", service), ("service/store", service)):
         modules = {path.name for path in (ROOT / package).glob("*.py")} - {"__init__.py"}
         assert {name for name in modules if f"`{name}`" not in section} == set(), package
+    for path in (ROOT / "solvers").rglob("*.py"):
+        room = path.relative_to(ROOT / "solvers").parent.as_posix()
+        row = next(row for row in solvers.splitlines() if row.startswith("| `" + (f"{room}/`" if room != "." else "")))
+        assert path.name == "__init__.py" or f"`{path.name}`" in (row if room != "." else solvers), path
 
 
 def test_changelog_knows_this_version() -> None:

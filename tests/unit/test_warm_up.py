@@ -67,7 +67,7 @@ def test_it_is_said_where_machine_code_is_not_kept(
 ) -> None:
     solvers.warm_up()
     assert not caplog.records
-    monkeypatch.setattr(warm_up, "cache_directory", lambda: None)
+    monkeypatch.setattr(warm_up, "directory", lambda: None)
     solvers.warm_up()
     (said,) = caplog.records
     assert (said.name, said.levelname) == ("solvers", "WARNING")

@@ -1,0 +1,213 @@
+"""Where machine code is kept on disk, and which is up to date.
+
+Numba's own cache looks at the file of a function only, and would go on using code that called an older version of
+another. Here each piece has the name of all that it was made of: the bytecode of the function and of whatever it
+calls, the constants they use, the fields of their records, the types of the arguments, the processor, and the
+versions. So an edit makes anew just what depends on it, two versions can share a directory, and a name is never
+given twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import hashlib
+import os
+import pickle
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core import sigutils, types
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
+from numba.core.dispatcher import Dispatcher
+from numba.core.extending import _Intrinsic
+from numba.core.serialize import dumps
+
+PACKAGE = __name__.partition(".")[0]
+VERSIONS = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag)
+UNUSED_SECONDS = 60 * 24 * 3600  #: what nobody has loaded for so long is deleted
+
+
+class MachineCode(_Cache):  # type: ignore[misc]
+    """The machine code of one function, one file for each list of types of arguments."""
+
+    def __init__(self, dispatcher: Any) -> None:
+        self._dispatcher = dispatcher
+        self._enabled = True
+
+    @property
+    def cache_path(self) -> str:
+        """The directory."""
+        return directory() or ""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was compiled before for these types, or None."""
+        target_context.refresh()
+        file = self._file(sig, target_context.codegen())
+        if file is None:
+            return None
+        try:
+            payload = pickle.loads(file.read_bytes())
+        except (OSError, EOFError, pickle.UnpicklingError):
+            return None  # never made, or cut off by a loss of power
+        with contextlib.suppress(OSError):
+            os.utime(file)  # it is in use
+        return CompileResult._rebuild(target_context, *payload)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled; a file is there whole or not at all."""
+        file = self._file(sig, data.codegen)
+        if file is None or data.lifted or data.library.has_dynamic_globals:
+            return
+        with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as made:
+            made.write(dumps(data._reduce()))
+            os.replace(made.name, file)
+
+    def enable(self) -> None:
+        """Use files."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Use none."""
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Nothing that is kept is ever out of date."""
+
+    def _file(self, sig: Any, codegen: Any) -> Path | None:
+        where = directory()
+        if where is None or not self._enabled:
+            return None
+        args, _ = sigutils.normalize_signature(sig)
+        fields = [name for arg in args for name in _fields_of(arg)]
+        words = (VERSIONS, codegen.magic_tuple(), str(args), fields, *_parts_of(self._dispatcher))
+        digest = hashlib.sha256(repr(words).encode()).hexdigest()
+        function = self._dispatcher.py_func
+        return Path(where) / f"{function.__module__}.{function.__qualname__}-{digest[:32]}"
+
+
+@cache
+def directory() -> str | None:
+    """Return where machine code is kept; None: nowhere can be written to.
+
+    That is below ``NUMBA_CACHE_DIR`` if it is set, else beside the source, else in the user's cache; never where others
+    could put code for us to run.
+    """
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    source = Path(__file__).parents[1] / "__pycache__"
+    for place in [Path(given)] if given else [source, user / "livesvm"]:
+        found = place / "machine-code"
+        try:
+            found.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(found, os.R_OK | os.W_OK | os.X_OK):
+            return str(found)
+    return None
+
+
+def delete_unused() -> None:
+    """Delete the machine code of versions that are no longer run."""
+    where = directory()
+    if where is None:
+        return
+    with contextlib.suppress(OSError):
+        for file in Path(where).iterdir():
+            if time.time() - file.stat().st_mtime > UNUSED_SECONDS:
+                file.unlink(missing_ok=True)
+
+
+@cache
+def fingerprint(function: Any) -> str:
+    """Return a digest of all that the machine code of a compiled function is made of but the types of its arguments.
+
+    Raises
+    ------
+    TypeError : it uses something that machine code should not depend on
+    """
+    digest = hashlib.sha256()
+    for part in _parts_of_function(function.py_func):
+        digest.update(part.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def _parts_of(value: Any) -> Iterator[str]:
+    """Everything that a value says, and for a function all that it uses."""
+    if isinstance(value, Dispatcher):
+        yield repr(sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in value.targetoptions.items()))
+        yield fingerprint(value)
+    elif isinstance(value, _Intrinsic):
+        yield from _parts_of_function(value._defn)
+    elif isinstance(value, FunctionType):
+        yield from _parts_of_function(value)
+    elif isinstance(value, type) and issubclass(value, enum.Enum):
+        yield repr([(member.name, member.value) for member in value])
+    elif isinstance(value, type):
+        yield repr((value.__qualname__, getattr(value, "_fields", ())))
+    elif isinstance(value, np.ndarray):
+        yield repr((value.dtype.descr, value.shape, value.tolist()))
+    elif isinstance(value, tuple):
+        yield str(len(value))
+        for item in value:
+            yield from _parts_of(item)
+    elif value is None or isinstance(value, bool | int | float | complex | str | enum.Enum | np.generic | np.dtype):
+        yield repr(value)
+    elif isinstance(value, types.Type | types.ExternalFunction | BuiltinFunctionType | ModuleType | np.ufunc):
+        yield str(value).partition(" at 0x")[0]  # of numba, numpy or Python, whose versions are known
+    else:
+        raise TypeError(f"machine code should not depend on {value!r}")
+
+
+def _parts_of_function(function: Callable[..., Any]) -> Iterator[str]:
+    """Bytecode, defaults, and the values of the names that the bytecode looks up."""
+    yield f"{function.__module__}.{function.__qualname__}"
+    if not function.__module__.startswith(PACKAGE + "."):
+        return  # as above
+    yield from _parts_of(function.__defaults__)
+    for cell in function.__closure__ or ():
+        yield from _parts_of(cell.cell_contents)
+    names: list[str] = []
+    yield from _parts_of_code(function.__code__, function.__doc__, names)
+    for name in names:
+        found = function.__globals__.get(name)
+        if getattr(found, "py_func", None) is function or name not in function.__globals__:
+            continue
+        yield name
+        if isinstance(found, ModuleType) and found.__name__.startswith(PACKAGE + "."):
+            for attribute in names:
+                if hasattr(found, attribute):
+                    yield attribute
+                    yield from _parts_of(getattr(found, attribute))
+        else:
+            yield from _parts_of(found)
+
+
+def _parts_of_code(code: CodeType, doc: str | None, names: list[str]) -> Iterator[str]:
+    yield code.co_code.hex()
+    yield repr((code.co_names, code.co_varnames, code.co_freevars, code.co_argcount))
+    names.extend(name for name in code.co_names if name not in names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _parts_of_code(constant, None, names)
+        elif constant is None or constant != doc:
+            yield repr(constant)
+
+
+def _fields_of(argument: Any) -> Iterator[str]:
+    """The names of the fields of the records among types of arguments, and of the records in those."""
+    if isinstance(argument, types.NamedTuple | types.NamedUniTuple):
+        yield f"{argument.instance_class.__qualname__}{argument.fields}"
+    for item in getattr(argument, "types", ()):
+        yield from _fields_of(item)

@@ -1,0 +1,132 @@
+"""Machine code that is kept is used again for just the code it was made of."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = {
+    "__init__.py": "",
+    "runtime/__init__.py": "",
+    "records.py": """
+from enum import IntEnum
+from typing import NamedTuple
+import numpy as np
+
+class Pair(NamedTuple):
+    first: float
+    second: float
+
+class Exit(IntEnum):
+    DONE = 3
+""",
+    "low.py": '''
+from solvers.runtime.compile import compiled, inlined
+FACTOR = 2.0
+
+@inlined
+def scaled(x):
+    """Scale it."""
+    return FACTOR * x
+
+@compiled
+def apart(x):
+    return x + 100.0
+''',
+    "high.py": """
+from solvers import low, records
+from solvers.low import scaled
+from solvers.records import Exit, Pair
+from solvers.runtime.compile import compiled
+
+@compiled
+def total(pair):
+    return scaled(pair.first) + pair.second + Exit.DONE.value
+""",
+    "main.py": """
+from solvers.high import total
+from solvers.low import apart
+from solvers.records import Pair
+value = total(Pair(10.0, 1.0)), apart(1.0)
+misses = {f.__name__: sum(f.stats.cache_misses.values()) for f in (total, apart)}
+print(value, misses)
+""",
+}
+REAL = Path(__file__).parents[2] / "solvers" / "runtime"
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package of the same name, with the same two files that compile and keep."""
+    folder = tmp_path / "solvers"
+    for name, text in PACKAGE.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    for name in ("compile.py", "machine_code.py"):
+        (folder / "runtime" / name).write_text((REAL / name).read_text())
+    return folder
+
+
+def run(package: Path) -> str:
+    """What ``main`` prints: two values, and how often each function was compiled."""
+    environment = {**os.environ, "PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": str(package.parent / "kept")}
+    command = [sys.executable, "-P", "-m", "solvers.main"]
+    done = subprocess.run(
+        command, env=environment, cwd=package.parent, capture_output=True, text=True, timeout=100, check=True
+    )
+    return done.stdout.strip()
+
+
+def edit(package: Path, name: str, old: str, new: str) -> None:
+    text = (package / name).read_text()
+    assert old in text
+    (package / name).write_text(text.replace(old, new))
+
+
+def test_what_has_not_changed_is_not_compiled_again(package: Path) -> None:
+    assert run(package) == "(24.0, 101.0) {'total': 1, 'apart': 1}"
+    assert run(package) == "(24.0, 101.0) {'total': 0, 'apart': 0}"
+    edit(package, "low.py", "Scale it.", "Scale it, as is said elsewhere.")
+    edit(package, "records.py", "import numpy as np", "# a comment")
+    edit(package, "high.py", "@compiled", "def another():\n    return 1\n\n\n@compiled")
+    assert run(package) == "(24.0, 101.0) {'total': 0, 'apart': 0}"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "value"),
+    [
+        ("high.py", "+ pair.second", "- pair.second", 22.0),
+        ("low.py", "return FACTOR * x", "return FACTOR * x * x", 204.0),
+        ("low.py", "FACTOR = 2.0", "FACTOR = 3.0", 34.0),
+        ("records.py", "DONE = 3", "DONE = 4", 25.0),
+        ("records.py", "first: float\n    second: float", "second: float\n    first: float", 15.0),
+        ("runtime/compile.py", '"error_model": "numpy"', '"error_model": "python"', 24.0),
+    ],
+    ids=["itself", "what it calls", "a constant there", "an enumeration", "the fields of a record", "how"],
+)
+def test_what_depends_on_a_change_is_compiled_again(package: Path, name: str, old: str, new: str, value: float) -> None:
+    run(package)
+    edit(package, name, old, new)
+    again = int(name == "runtime/compile.py")
+    assert run(package) == f"({value}, 101.0) {{'total': 1, 'apart': {again}}}"
+    edit(package, name, new, old)
+    assert run(package) == "(24.0, 101.0) {'total': 0, 'apart': 0}"  # the other version is still there
+
+
+def test_a_file_that_was_cut_off_is_made_again(package: Path) -> None:
+    run(package)
+    for file in (package.parent / "kept" / "machine-code").iterdir():
+        file.write_bytes(file.read_bytes()[:100])
+    assert run(package) == "(24.0, 101.0) {'total': 1, 'apart': 1}"
+
+
+def test_what_machine_code_should_not_depend_on_is_refused(package: Path) -> None:
+    edit(package, "low.py", "FACTOR = 2.0", "FACTOR = [2.0][0]\nTABLE = {1: 2}")
+    edit(package, "low.py", "return x + 100.0", "return x + len(TABLE)")
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        run(package)
+    assert "should not depend on {1: 2}" in refused.value.stderr
