@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.active_set.direction import resolve
-from solvers.active_set.workspace import RHO, Walk, add_to_drive, set_limits, set_velocity
+from solvers.active_set.workspace import Walk, add_to_drive, set_limits, set_velocity
 from solvers.linalg.cholesky import Factor, append, delete, schur
 from solvers.problem.state import Examples
 from solvers.runtime.compile import compiled
@@ -76,7 +76,7 @@ def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
     examples is met at most once (rule 6).
     """
     e = w.examples
-    rho = w.clock[RHO]
+    rho = w.at[0].rho
     for j in range(w.n):
         q = e.seg[j] // 2
         if e.seg[j] & 1:

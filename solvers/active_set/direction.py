@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.workspace import DB, REFINED, RHO, SUM_RATE, SUM_V, Walk, kink_rate
+from solvers.active_set.workspace import Walk, kink_rate
 from solvers.linalg.cholesky import solve_backward, solve_forward
-from solvers.runtime.compile import compiled, inlined
+from solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,12 +28,12 @@ def resolve(w: Walk) -> None:
         solve_forward(fac.R, n, fac.y[1])
 
 
-@inlined
+@compiled
 def find_direction(w: Walk) -> None:
     """Solve for the rates of the free betas and of b, then get everyone's rate of f."""
     fac, df, drive = w.factor, w.motion.df, w.motion.drive
     find_rates(w)
-    db = w.clock[DB]
+    db = w.at[0].db
     for j in range(w.n_seen):
         df[j] = drive[j] + db
     add_free_rows(w, fac.work, df, w.n_seen)
@@ -41,7 +41,7 @@ def find_direction(w: Walk) -> None:
         df[j] = kink_rate(w, j) if w.examples.seg[j] & 1 else drive[j] + db + along_row(w, fac.work, j)
 
 
-@inlined
+@compiled
 def find_rates(w: Walk) -> None:
     """Solve for the rates of the free betas, by position into ``factor.work`` too, and of b."""
     fac, motion = w.factor, w.motion
@@ -54,7 +54,7 @@ def find_rates(w: Walk) -> None:
         for k in range(n):
             y_one += fac.y[1, k] * fac.y[1, k]
             y_rhs += fac.y[1, k] * fac.y[0, k]
-        total = w.clock[SUM_RATE] - w.clock[SUM_V]
+        total = w.at[0].sum_rate - w.at[0].sum_v
         shift = (y_rhs - total) / y_one
         db = shift + w.kappa * total
     for k in range(n):
@@ -63,7 +63,7 @@ def find_rates(w: Walk) -> None:
     for k in range(n):
         if fac.slot[k] >= 0:
             motion.dbeta[fac.slot[k]] = fac.work[k]
-    w.clock[DB] = db
+    w.at[0].db = db
 
 
 @compiled
@@ -116,7 +116,7 @@ def add_free_rows(w: Walk, coefficients: Floats, out: Floats, n: int) -> None:
             o[j] += c0 * r0[j] + c1 * r1[j] + c2 * r2[j] + c3 * r3[j]
 
 
-@inlined
+@compiled
 def refine_if_needed(w: Walk, step: float) -> bool:
     """Improve the direction if the free examples would leave their kinks within this step; say whether it changed."""
     if holds(w, step):
@@ -125,12 +125,12 @@ def refine_if_needed(w: Walk, step: float) -> bool:
     return True
 
 
-@inlined
+@compiled
 def holds(w: Walk, step: float) -> bool:
     """Say whether the free examples stay at their kinks for a step."""
     e, worst = w.examples, 0.0
-    rho = w.clock[RHO]
-    most, part = 0.1 * w.tol.f, 1.0 / max(rho, 1e-3)
+    rho = w.at[0].rho
+    most, part = 0.1 * w.tol[0].f, 1.0 / max(rho, 1e-3)
     for k in range(w.factor.size[0]):
         slot = w.factor.slot[k]
         if 0 <= slot < w.n_seen:
@@ -143,13 +143,13 @@ def holds(w: Walk, step: float) -> bool:
 @compiled
 def refine(w: Walk, step: float) -> None:
     """Improve the direction until the free examples stay at their kinks for a step, or three times."""
-    w.counters[REFINED] += 1
+    w.at[0].refined += 1
     resolve(w)
     find_direction(w)
     for _ in range(2):
         if holds(w, step):
             return
-        w.counters[REFINED] += 1
+        w.at[0].refined += 1
         correct_direction(w)
 
 
@@ -166,7 +166,7 @@ def correct_direction(w: Walk) -> None:
     shift = 0.0
     total = 0.0
     if w.intercept:
-        total = w.clock[SUM_RATE] - w.clock[SUM_V]
+        total = w.at[0].sum_rate - w.at[0].sum_v
         y_one = 0.0
         y_rhs = 0.0
         for k in range(n):
@@ -185,4 +185,4 @@ def correct_direction(w: Walk) -> None:
     for j in range(w.n_seen):
         motion.df[j] += db
     add_free_rows(w, residual, motion.df, w.n_seen)
-    w.clock[DB] += db
+    w.at[0].db += db

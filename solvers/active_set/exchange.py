@@ -6,26 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.active_set.direction import add_free_rows, along_row, resolve
-from solvers.active_set.workspace import (
-    CANCEL,
-    CANCELLED,
-    DONE,
-    EXCHANGES,
-    INDEFINITE,
-    NEED_ROOM,
-    NEED_ROW,
-    RHO,
-    ROWS,
-    SUM_RATE,
-    SUM_V,
-    Walk,
-    add_to_drive,
-    kink_rate,
-    set_limits,
-    set_velocity,
-)
+from solvers.active_set.exits import Exit
+from solvers.active_set.workspace import Walk, add_to_drive, kink_rate, set_limits, set_velocity
 from solvers.linalg.cholesky import append, compact, delete, schur, solve_backward, solve_forward
-from solvers.runtime.compile import compiled, inlined
+from solvers.runtime.compile import compiled
 from solvers.runtime.interrupt import is_stopped
 
 Floats = NDArray[np.float64]
@@ -34,19 +18,19 @@ Ints = NDArray[np.int64]
 INDEFINITE_BELOW = 1e-3  #: what a nearly dependent block makes of a squared pivot, of the diagonal, is less than this
 
 
-@inlined
+@compiled
 def change_side(w: Walk, slot: int, side: int) -> int:
     """Let an example that is at the end of its segment go on to the next one."""
     if w.row_of[slot] < 0 and not gather_row(w, slot):
-        return NEED_ROW
+        return Exit.NEED_ROW
     if w.examples.seg[slot] & 1:
         leave(w, slot, side)
-        return DONE
+        return Exit.DONE
     if w.factor.size[0] + 1 > w.factor.R.shape[0]:
         if w.factor.size[0] > w.factor.size[1]:
             compact(w.factor)
         else:
-            return NEED_ROOM
+            return Exit.NEED_ROOM
     return enter(w, slot, side)
 
 
@@ -63,10 +47,10 @@ def gather_row(w: Walk, slot: int) -> bool:
 def gather_seen(w: Walk, slot: int) -> bool:
     """In a stride, pick the columns of those who are near out of the cached row of the whole, if there is one."""
     parent = w.parent_row_of[w.members[slot]]
-    if parent < 0 or w.counters[ROWS] >= w.rows.shape[0]:
+    if parent < 0 or w.at[0].rows >= w.rows.shape[0]:
         return False
-    w.row_of[slot] = w.counters[ROWS]
-    w.counters[ROWS] += 1
+    w.row_of[slot] = w.at[0].rows
+    w.at[0].rows += 1
     row, out = w.parent_rows[parent], w.seen_rows[w.row_of[slot]]
     for j in range(w.n_seen):
         out[j] = row[w.members[j]]
@@ -84,7 +68,7 @@ def complete_row(w: Walk, slot: int) -> None:
     w.is_whole[slot] = True
 
 
-@inlined
+@compiled
 def leave(w: Walk, slot: int, side: int) -> None:
     """A free example has reached an end of its box: the upper end leads to the piece left of its kink."""
     e, motion, fac = w.examples, w.motion, w.factor
@@ -103,7 +87,7 @@ def leave(w: Walk, slot: int, side: int) -> None:
         compact(fac)
 
 
-@inlined
+@compiled
 def solve_for_drive(w: Walk, v: float) -> None:
     """Somebody who is not in the block, but whose forward-solved column is ready, no longer drives it with ``v``."""
     fac = w.factor
@@ -112,7 +96,7 @@ def solve_for_drive(w: Walk, v: float) -> None:
         fac.y[0, k] += v * (fac.column[k] - kappa * fac.y[1, k])
 
 
-@inlined
+@compiled
 def enter(w: Walk, slot: int, side: int) -> int:
     """A bound example has reached a kink: it becomes free, in exchange for another if it depends on those who are."""
     e, fac = w.examples, w.factor
@@ -125,23 +109,23 @@ def enter(w: Walk, slot: int, side: int) -> int:
         for k in range(n):
             column[k] = row[fac.slot[k]] + kappa if fac.slot[k] >= 0 else 0.0
         pivot2 = schur(fac, column, diagonal)
-        if pivot2 > w.tol.dependent * diagonal:
+        if pivot2 > w.tol[0].dependent * diagonal:
             become_free(w, slot, side, pivot2)
-            return DONE
+            return Exit.DONE
         if pivot2 < -INDEFINITE_BELOW * diagonal:
-            return INDEFINITE
-        w.counters[EXCHANGES] += 1
+            return Exit.INDEFINITE
+        w.at[0].exchanges += 1
         for k in range(fac.size[0]):
             if fac.slot[k] >= 0:
                 complete_row(w, fac.slot[k])
         if exchange(w, slot, side):
-            return DONE
-        if is_stopped(w.counters, CANCEL):
-            return CANCELLED
-    return INDEFINITE
+            return Exit.DONE
+        if is_stopped(w.stop, 0):
+            return Exit.CANCELLED
+    return Exit.INDEFINITE
 
 
-@inlined
+@compiled
 def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
     """Put an example whose forward-solved column is ready into the free block."""
     e, motion, fac = w.examples, w.motion, w.factor
@@ -149,7 +133,7 @@ def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
     if v != 0.0:
         solve_for_drive(w, v)
         add_to_drive(w, slot, -v)
-        w.clock[SUM_V] -= v
+        w.at[0].sum_v -= v
         motion.v[slot] = 0.0
     e.seg[slot] += side
     append(fac, fac.column, pivot2, slot, kink_rate(w, slot) - motion.drive[slot])
@@ -168,7 +152,7 @@ def exchange(w: Walk, slot: int, side: int) -> bool:
     n = fac.size[0]
     q = (e.seg[slot] + side) // 2  # the kink it is at
     target = q + 1 if side > 0 else q  # the piece beyond it
-    end = e.levels[slot, target] - w.clock[RHO] * e.dlevels[slot, target]
+    end = e.levels[slot, target] - w.at[0].rho * e.dlevels[slot, target]
     z = fac.work
     for k in range(n):
         z[k] = fac.column[k]
@@ -223,7 +207,7 @@ def blocking(w: Walk, z: Floats, side: int, length: float) -> tuple[int, int]:
         rate = side * z[k]
         if slot >= 0 and abs(rate) > 1e-9:
             gap = motion.high[slot] - e.beta[slot] if rate > 0.0 else e.beta[slot] - motion.low[slot]
-            bound = min(bound, (max(gap, 0.0) + w.tol.beta) / abs(rate))
+            bound = min(bound, (max(gap, 0.0) + w.tol[0].beta) / abs(rate))
     if bound >= length:
         return -1, 0
     best = 0.0
@@ -258,7 +242,7 @@ def move_along(w: Walk, z: Floats, slot: int, side: int, length: float) -> None:
             motion.low[free] = min(motion.low[free], e.beta[free])
             motion.high[free] = max(motion.high[free], e.beta[free])
     e.beta[slot] -= length * side
-    w.clock[SUM_RATE] -= length * side * off / max(w.clock[RHO], 1e-3)  # the sum is made up for by the end
+    w.at[0].sum_rate -= length * side * off / max(w.at[0].rho, 1e-3)  # the sum is made up for by the end
     for j in range(w.n):
         e.f[j] += length * side * change[j]
         if e.seg[j] & 1 == 0:

@@ -12,27 +12,10 @@ from numpy.typing import NDArray
 
 from solvers.active_set.direction import find_direction, refine_if_needed
 from solvers.active_set.exchange import change_side
+from solvers.active_set.exits import Exit
 from solvers.active_set.ratio_test import advance, longest_step
-from solvers.active_set.workspace import (
-    BUDGET,
-    CANCEL,
-    CANCELLED,
-    DONE,
-    EVENTS,
-    EXHAUSTED,
-    IDLE_TURNS,
-    LAST,
-    SIDE,
-    STALLED,
-    STRIDE,
-    STRIDE_END,
-    TURNS,
-    WHO,
-    ZERO_STEPS,
-    Walk,
-    balanced,
-)
-from solvers.runtime.compile import compiled, inlined
+from solvers.active_set.workspace import IDLE_TURNS, Walk, balanced
+from solvers.runtime.compile import compiled
 from solvers.runtime.interrupt import is_stopped
 
 Floats = NDArray[np.float64]
@@ -42,39 +25,39 @@ Ints = NDArray[np.int64]
 @compiled
 def walk(w: Walk) -> int:
     """Go from event to event until the path or the stride ends, or something is needed; returns why it stopped."""
-    counters = w.counters
+    at = w.at[0]
     while True:
         outcome = take_turn(w)
-        if outcome != DONE:
+        if outcome != Exit.DONE:
             return outcome
-        if counters[EVENTS] >= counters[STRIDE_END] or (w.factor.size[0] == 0 and not balanced(w)):
-            return STRIDE
+        if at.events >= at.stride_end or (w.factor.size[0] == 0 and not balanced(w)):
+            return Exit.STRIDE
         find_direction(w)
         step, who, side = longest_step(w)
         if refine_if_needed(w, step):
             step, who, side = longest_step(w)
         advance(w, step)
         if who < 0:
-            return DONE if w.clock[LAST] == 0.0 else STRIDE
-        counters[WHO], counters[SIDE] = who, side
-        counters[ZERO_STEPS] = counters[ZERO_STEPS] + 1 if step <= w.tol.zero_step else 0
+            return Exit.DONE if w.at[0].last == 0.0 else Exit.STRIDE
+        at.who, at.side = who, side
+        at.zero_steps = at.zero_steps + 1 if step <= w.tol[0].zero_step else 0
 
 
-@inlined
+@compiled
 def take_turn(w: Walk) -> int:
     """Let the example whose turn it is change sides; DONE: the walk can go on."""
-    counters = w.counters
-    if counters[WHO] >= 0:
-        outcome = change_side(w, counters[WHO], counters[SIDE])
-        if outcome != DONE:
+    at = w.at[0]
+    if at.who >= 0:
+        outcome = change_side(w, at.who, at.side)
+        if outcome != Exit.DONE:
             return outcome
-        counters[WHO] = -1
-        counters[EVENTS] += 1
-        if counters[ZERO_STEPS] > w.tol.stall:
-            counters[ZERO_STEPS] = 0
-            return STALLED
-    if is_stopped(counters, CANCEL):
-        return CANCELLED
-    counters[TURNS] += 1
-    exhausted = counters[EVENTS] >= counters[BUDGET] or counters[TURNS] >= IDLE_TURNS * counters[BUDGET]
-    return EXHAUSTED if exhausted else DONE
+        at.who = -1
+        at.events += 1
+        if at.zero_steps > w.tol[0].stall:
+            at.zero_steps = 0
+            return Exit.STALLED
+    if is_stopped(w.stop, 0):
+        return Exit.CANCELLED
+    at.turns += 1
+    exhausted = at.events >= at.budget or at.turns >= IDLE_TURNS * at.budget
+    return Exit.EXHAUSTED if exhausted else Exit.DONE

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.workspace import DB, JUMPS, LAST, RHO, SIDE, SUM_RATE, SUM_V, WHO, B, Walk
-from solvers.runtime.compile import compiled, inlined
+from solvers.active_set.workspace import Walk
+from solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@inlined
+@compiled
 def longest_step(w: Walk) -> tuple[float, int, int]:
     """Return the step to the next event, who makes it, and on which side (-1 low, +1 high).
 
@@ -22,7 +22,7 @@ def longest_step(w: Walk) -> tuple[float, int, int]:
     pass their own limit within it, the one that does so at the highest speed.
     """
     motion = w.motion
-    rest = w.clock[RHO] - w.clock[LAST]
+    rest = w.at[0].rho - w.at[0].last
     frequencies(w, motion.work)
     highest = largest(motion.work, w.n, 0.0)
     if highest * rest <= 1.0:
@@ -64,11 +64,11 @@ def largest(x: Floats, n: int, least: float) -> float:
 def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
     """Return what the limits of an example are about, its rate, and the tolerance: beta if it is free, f if bound."""
     if w.examples.seg[j] & 1:
-        return w.examples.beta[j], w.motion.dbeta[j], w.tol.beta
-    return w.examples.f[j], w.motion.df[j], w.tol.f
+        return w.examples.beta[j], w.motion.dbeta[j], w.tol[0].beta
+    return w.examples.f[j], w.motion.df[j], w.tol[0].f
 
 
-@inlined
+@compiled
 def frequencies(w: Walk, out: Floats) -> None:
     """Compute for each example one over the step at which it passes the relaxed limit it moves to.
 
@@ -78,7 +78,7 @@ def frequencies(w: Walk, out: Floats) -> None:
     e, motion = w.examples, w.motion
     seg, f, beta, df, dbeta = e.seg, e.f, e.beta, motion.df, motion.dbeta
     low, high, dlow, dhigh = motion.low, motion.high, motion.dlow, motion.dhigh
-    tol_f, tol_beta = w.tol.f, w.tol.beta
+    tol_f, tol_beta = w.tol[0].f, w.tol[0].beta
     for j in range(w.n):
         free = seg[j] & 1 == 1
         f_j, beta_j, df_j, dbeta_j = f[j], beta[j], df[j], dbeta[j]
@@ -91,7 +91,7 @@ def frequencies(w: Walk, out: Floats) -> None:
         out[j] = (up if rises else down) / (way_up if rises else way_down)
 
 
-@inlined
+@compiled
 def advance(w: Walk, step: float) -> None:
     """Move everyone by ``step``; a limit that was passed within its tolerance moves along."""
     e, motion = w.examples, w.motion
@@ -112,15 +112,15 @@ def advance(w: Walk, step: float) -> None:
         x = beta_j if seg[j] & 1 == 1 else f_j
         limit = high[j] + step * dhigh[j]
         high[j] = x if x > limit else limit
-    w.clock[B] += step * w.clock[DB]
-    w.clock[RHO] = max(0.0, w.clock[RHO] - step)
+    w.at[0].b += step * w.at[0].db
+    w.at[0].rho = max(0.0, w.at[0].rho - step)
 
 
 @compiled
 def jump(w: Walk) -> bool:
     """With nobody free and betas out of balance, move b until someone who can take them up is at a kink (rule 4)."""
     e, motion = w.examples, w.motion
-    up = w.clock[SUM_RATE] - w.clock[SUM_V] < 0.0  # somebody's beta must fall, so f must rise to a kink
+    up = w.at[0].sum_rate - w.at[0].sum_v < 0.0  # somebody's beta must fall, so f must rise to a kink
     least = np.inf
     who = -1
     for j in range(w.n):
@@ -131,9 +131,9 @@ def jump(w: Walk) -> bool:
         return False
     least = max(least, 0.0)
     shift = least if up else -least
-    w.clock[B] += shift
+    w.at[0].b += shift
     for j in range(w.n):
         e.f[j] += shift
-    w.counters[WHO], w.counters[SIDE] = who, 1 if up else -1
-    w.counters[JUMPS] += 1
+    w.at[0].who, w.at[0].side = who, 1 if up else -1
+    w.at[0].jumps += 1
     return True

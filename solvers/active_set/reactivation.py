@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from solvers.active_set.direction import resolve
-from solvers.active_set.workspace import (
-    CARE,
-    LAPS,
-    PACE,
-    RHO,
-    SUM_END,
-    SUM_RATE,
-    SUM_V,
-    THROUGH,
-    Walk,
-    set_limits,
-)
+from solvers.active_set.workspace import Walk, set_limits
 from solvers.problem.state import Examples
-from solvers.runtime.compile import compiled, inlined
+from solvers.runtime.compile import compiled
 
 LARGE = 2500  #: in larger windows a stride costs much: its length and the care it takes are other ones
 EVENTS_EACH = 20  #: events that each one who moves is taken to make, before there was any
@@ -32,7 +21,7 @@ def start(w: Walk) -> None:
         set_limits(w, j)
         moving += is_moving(w, j)
     each = EVENTS_EACH if w.n <= LARGE else EVENTS_EACH_OF_LARGE
-    w.clock[PACE], w.clock[CARE] = max(LEAST_PACE, 1.0 / (each * max(moving, 1))), 1.0
+    w.at[0].pace, w.at[0].care = max(LEAST_PACE, 1.0 / (each * max(moving, 1))), 1.0
     resolve(w)
 
 
@@ -52,20 +41,20 @@ def another_lap(w: Walk) -> bool:
     has arrived and stands still.
     """
     e, motion = w.examples, w.motion
-    off = w.clock[SUM_END]
+    off = w.at[0].sum_end
     for j in range(w.n):
         off -= e.beta[j]
-    anybody = w.intercept and w.factor.size[0] > 0 and abs(off) > w.tol.balance
+    anybody = w.intercept and w.factor.size[0] > 0 and abs(off) > w.tol[0].balance
     for j in range(w.n):
         q = e.seg[j] // 2
         if e.seg[j] & 1 == 0:
-            above = q < e.n_kinks[j] and e.f[j] > e.kinks[j, q] + w.tol.lap
-            below = q > 0 and e.f[j] < e.kinks[j, q - 1] - w.tol.lap
+            above = q < e.n_kinks[j] and e.f[j] > e.kinks[j, q] + w.tol[0].lap
+            below = q > 0 and e.f[j] < e.kinks[j, q - 1] - w.tol[0].lap
             anybody = anybody or above or below
     if not anybody:
         return False
-    w.counters[LAPS] += 1
-    w.clock[RHO], w.clock[SUM_V], w.clock[SUM_RATE] = 1.0, 0.0, off if w.intercept else 0.0
+    w.at[0].laps += 1
+    w.at[0].rho, w.at[0].sum_v, w.at[0].sum_rate = 1.0, 0.0, off if w.intercept else 0.0
     e.dkinks[: w.n] = 0.0
     e.dlevels[: w.n] = 0.0
     for j in range(w.n):
@@ -81,13 +70,13 @@ def another_lap(w: Walk) -> bool:
 def let_through(w: Walk, slot: int) -> None:
     """A bound example was found beyond its limit: move its kink there, and back by the end of the path."""
     e = w.examples
-    w.counters[THROUGH] += 1
-    if w.clock[RHO] > 1e-6:
-        shift_kinks(e, slot, w.clock[RHO])
+    w.at[0].through += 1
+    if w.at[0].rho > 1e-6:
+        shift_kinks(e, slot, w.at[0].rho)
     set_limits(w, slot)
 
 
-@inlined
+@compiled
 def shift_kinks(e: Examples, slot: int, rho: float) -> None:
     """Move those kinks of a bound example that its f is beyond to where it is, for now."""
     q = e.seg[slot] // 2

@@ -13,39 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.active_set.direction import find_direction
+from solvers.active_set.exits import Exit
 from solvers.active_set.loop import take_turn, walk
 from solvers.active_set.ratio_test import jump
 from solvers.active_set.reactivation import LARGE, LEAST_PACE, another_lap, start
-from solvers.active_set.subproblem import narrowed, update_everyone
-from solvers.active_set.workspace import (
-    ASKING,
-    CARE,
-    DONE,
-    EVENTS,
-    FRESH,
-    KNOWN,
-    LAPS,
-    LAST,
-    MEMBERS,
-    NEED_ROW,
-    PACE,
-    RHO,
-    STARTED,
-    STRIDE,
-    STRIDE_END,
-    STRIDE_EVENTS,
-    STRIDES,
-    SUM_RATE,
-    SUM_V,
-    THROUGH,
-    UNBALANCED,
-    WANT_ROWS,
-    WHO,
-    WHOLE,
-    B,
-    Walk,
-    balanced,
-)
+from solvers.active_set.subproblem import stride
+from solvers.active_set.workspace import STRIDE_EVENTS, Walk, balanced
 from solvers.runtime.compile import compiled, compiled_allocating
 
 Floats = NDArray[np.float64]
@@ -81,44 +54,44 @@ FEWER_HALVINGS = 3  #: but no more often than that
 def follow_path(w: Walk) -> int:
     """Follow the path to its end, in strides, or until something is needed; returns why it stopped.
 
-    With NEED_ROW or NEED_ROOM the example ``counters[WHO]`` is about to change sides; call again when its kernel row is
-    cached and the factor has room. WANT_ROWS, where ``counters[ASKING]`` is 1, asks for those that the next stride may
+    With NEED_ROW or NEED_ROOM the example ``at.who`` is about to change sides; call again when its kernel row is
+    cached and the factor has room. WANT_ROWS, where ``at.asking`` is 1, asks for those that the next stride may
     need, so that it need not stop for them.
     """
-    if w.counters[STARTED] == 0:
-        w.counters[STARTED] = 1
+    if w.at[0].started == 0:
+        w.at[0].started = 1
         start(w)
-    known = w.counters[KNOWN] == 1
-    w.counters[KNOWN] = 0
+    known = w.at[0].known == 1
+    w.at[0].known = 0
     while True:
-        w.counters[FRESH] = 0
+        w.at[0].fresh = 0
         outcome = take_turn(w)
-        if outcome != DONE:
+        if outcome != Exit.DONE:
             return outcome
         if w.factor.size[0] == 0 and not balanced(w):
             known = False
             count_speeds(w)
             if not balanced(w) and not jump(w):
-                left = abs(w.clock[SUM_RATE] - w.clock[SUM_V]) * w.clock[RHO]
-                if not left < np.inf or (w.counters[LAPS] == 0 and left > w.tol.balance):
-                    return UNBALANCED
-                w.clock[SUM_RATE] = w.clock[SUM_V]  # what was left of the sum was rounding
+                left = abs(w.at[0].sum_rate - w.at[0].sum_v) * w.at[0].rho
+                if not left < np.inf or (w.at[0].laps == 0 and left > w.tol[0].balance):
+                    return Exit.UNBALANCED
+                w.at[0].sum_rate = w.at[0].sum_v  # what was left of the sum was rounding
             continue
-        rho, events = w.clock[RHO], w.counters[EVENTS]
+        rho, events = w.at[0].rho, w.at[0].events
         members, n_seen = choose(w, known)
-        if w.counters[ASKING] == 1 and wants_rows(w, members, n_seen):
-            w.counters[KNOWN], w.counters[ASKING] = 1, 2
-            return WANT_ROWS
-        w.counters[ASKING] = min(w.counters[ASKING], 1)
-        outcome = walk(w) if n_seen < 0 else stride(w, members, n_seen)
-        known = n_seen >= 0 and outcome in (STRIDE, NEED_ROW) and w.counters[FRESH] == 0
+        if w.at[0].asking == 1 and wants_rows(w, members, n_seen):
+            w.at[0].known, w.at[0].asking = 1, 2
+            return Exit.WANT_ROWS
+        w.at[0].asking = min(w.at[0].asking, 1)
+        outcome = walk(w) if n_seen < 0 else one_stride(w, members, n_seen)
+        known = n_seen >= 0 and outcome in (Exit.STRIDE, Exit.NEED_ROW) and w.at[0].fresh == 0
         if n_seen >= 0 or w.n <= LARGE:
-            w.clock[PACE] = max(LEAST_PACE, (rho - w.clock[RHO]) / max(w.counters[EVENTS] - events, 1))
-        if outcome == DONE and w.counters[LAPS] < MOST_LAPS and another_lap(w):
+            w.at[0].pace = max(LEAST_PACE, (rho - w.at[0].rho) / max(w.at[0].events - events, 1))
+        if outcome == Exit.DONE and w.at[0].laps < MOST_LAPS and another_lap(w):
             known = False
             continue
-        if outcome != STRIDE:
-            w.counters[KNOWN] = known  # before the one who waits has changed sides, which is near enough
+        if outcome != Exit.STRIDE:
+            w.at[0].known = known  # before the one who waits has changed sides, which is near enough
             return outcome
 
 
@@ -126,7 +99,7 @@ def follow_path(w: Walk) -> int:
 def wants_rows(w: Walk, members: Ints, n_seen: int) -> bool:
     """Say whether a stride in a large window, where it costs much to begin and to end one, may need kernel rows."""
     wanted = False
-    if w.n > LARGE and w.counters[LAPS] == 0:
+    if w.n > LARGE and w.at[0].laps == 0:
         for i in range(n_seen):
             wanted = wanted or w.row_of[members[i]] < 0
     return wanted
@@ -138,7 +111,7 @@ def count_speeds(w: Walk) -> None:
     total = 0.0
     for j in range(w.n):
         total += w.motion.v[j]
-    w.clock[SUM_V] = total
+    w.at[0].sum_v = total
 
 
 @compiled_allocating
@@ -147,36 +120,36 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
     are first.
 
     The number is -1 where most would be members, even if the stride were much shorter, or where few events are expected
-    (the first ``counters[WHOLE]``), so that all may walk.
+    (the first ``at.whole``), so that all may walk.
     """
-    clock, counters = w.clock, w.counters
-    counters[STRIDE_END] = counters[EVENTS] + SHORT
+    at = w.at[0]
+    at.stride_end = at.events + SHORT
     small = w.n < WHOLE_BELOW or (w.n < SMALL and w.n * w.factor.size[1] < WHOLE_WORK)
-    if small or counters[EVENTS] < counters[WHOLE]:
-        counters[STRIDE_END] = max(counters[EVENTS] + STRIDE_EVENTS, counters[WHOLE])
+    if small or at.events < at.whole:
+        at.stride_end = max(at.events + STRIDE_EVENTS, at.whole)
         return np.empty(0, np.int64), -1
     members = np.empty(w.n, np.int64)
     soon = w.motion.work
-    if counters[LAPS] > 0 and not known:
+    if at.laps > 0 and not known:
         expect_any_way(w, soon)
     else:
         if not known:
             find_direction(w)
         expect(w, soon)
-    horizon = 2.0 * clock[PACE]
+    horizon = 2.0 * at.pace
     ordinary = events_of_stride(w.n)
-    near = count_below(soon, w.n, min(clock[RHO], ordinary * horizon))
-    nearer = count_below(soon, w.n, min(clock[RHO], SHORT * horizon))
+    near = count_below(soon, w.n, min(at.rho, ordinary * horizon))
+    nearer = count_below(soon, w.n, min(at.rho, SHORT * horizon))
     few = w.n > LARGE or near <= FEWER * nearer + w.n // 16
-    length = ordinary if counters[LAPS] == 0 and few else SHORT
+    length = ordinary if at.laps == 0 and few else SHORT
     m = near if length == ordinary else nearer
-    horizon = min(clock[RHO], length * horizon)
+    horizon = min(at.rho, length * horizon)
     if w.n * w.factor.size[1] >= (HARD_WORK if 2 * m > w.n else HEAVY_WORK):
         for _ in range(HALVINGS):
             if m > SHARE * w.n:
                 horizon *= 0.5
                 m = count_below(soon, w.n, horizon)
-    if w.n > LARGE and counters[LAPS] == 0:
+    if w.n > LARGE and at.laps == 0:
         for _ in range(FEWER_HALVINGS):
             if m > max(FEW, PRODUCTS / max(w.factor.size[1], 1)):
                 horizon *= 0.5
@@ -185,8 +158,8 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
     if 2 * m > w.n:
         learn(w, 0, 0)
         return members, -1
-    counters[STRIDE_END] = counters[EVENTS] + (2 * length if w.n > LARGE else length)  # so many the horizon allows for
-    clock[LAST] = clock[RHO] - horizon
+    at.stride_end = at.events + (2 * length if w.n > LARGE else length)  # so many the horizon allows for
+    at.last = at.rho - horizon
     m = 0
     for j in range(w.n):
         if soon[j] <= horizon:
@@ -212,7 +185,7 @@ def expect(w: Walk, out: Floats) -> None:
     """Compute how much of the path each one may still have before its limit: less for those who move fast."""
     e, motion = w.examples, w.motion
     least = STEADIEST if w.n <= LARGE else STEADIEST_OF_LARGE
-    steady = (1.0 if is_last(w) else w.clock[CARE]) * max(least, min(1.0, STEADY / max(w.factor.size[1], 1)))
+    steady = (1.0 if is_last(w) else w.at[0].care) * max(least, min(1.0, STEADY / max(w.factor.size[1], 1)))
     drift = 1e-300
     for j in range(w.n):
         drift += SPREAD * steady * abs(motion.df[j]) / w.n
@@ -228,7 +201,7 @@ def expect(w: Walk, out: Floats) -> None:
 @compiled
 def is_last(w: Walk) -> bool:
     """Say whether an ordinary stride would end the path of a small window: whoever that lets through needs a lap."""
-    return w.n <= LARGE and events_of_stride(w.n) * 2.0 * w.clock[PACE] >= w.clock[RHO]
+    return w.n <= LARGE and events_of_stride(w.n) * 2.0 * w.at[0].pace >= w.at[0].rho
 
 
 @compiled
@@ -253,20 +226,16 @@ def count_below(x: Floats, n: int, bound: float) -> int:
     return count
 
 
-@compiled_allocating
-def stride(w: Walk, members: Ints, n_seen: int) -> int:
-    """Walk one stride among ``members``, then bring everyone up to date; returns why it stopped."""
-    rho, b = w.clock[RHO], w.clock[B]
-    events, through = w.counters[EVENTS], w.counters[THROUGH]
-    near = narrowed(w, members, n_seen)
-    w.counters[STRIDES] += 1
-    w.counters[MEMBERS] += n_seen
-    outcome = walk(near)
-    w.clock[LAST] = 0.0
-    update_everyone(near, w, rho - w.clock[RHO], w.clock[B] - b)
-    if w.counters[WHO] >= 0:
-        w.counters[WHO] = members[w.counters[WHO]]
-    learn(w, w.counters[THROUGH] - through, w.counters[EVENTS] - events)
+@compiled
+def one_stride(w: Walk, members: Ints, n_seen: int) -> int:
+    """Walk one stride among ``members``, and learn from it how to choose the next; returns why it stopped."""
+    events, through = w.at[0].events, w.at[0].through
+    w.at[0].n_strides += 1
+    w.at[0].members += n_seen
+    outcome = stride(w, members, n_seen)
+    if w.at[0].who >= 0:
+        w.at[0].who = members[w.at[0].who]
+    learn(w, w.at[0].through - through, w.at[0].events - events)
     return outcome
 
 
@@ -276,8 +245,8 @@ def learn(w: Walk, through: int, events: int) -> None:
     if w.n > LARGE:
         return
     if LOST * (through - 8) > events:
-        w.counters[WHOLE] = w.counters[EVENTS] + ALL
+        w.at[0].whole = w.at[0].events + ALL
     if through == 0:
-        w.clock[CARE] = max(LEAST_CARE, LESS_CARE * w.clock[CARE])
+        w.at[0].care = max(LEAST_CARE, LESS_CARE * w.at[0].care)
     elif MANY * through > events:
-        w.clock[CARE] = min(1.0, MORE_CARE * w.clock[CARE])
+        w.at[0].care = min(1.0, MORE_CARE * w.at[0].care)

@@ -7,11 +7,13 @@ from numpy.typing import NDArray
 
 from solvers.active_set.direction import find_rates
 from solvers.active_set.exchange import gather_seen
+from solvers.active_set.loop import walk
 from solvers.active_set.reactivation import let_through
-from solvers.active_set.workspace import DB, DRIFT, EVENTS, FRESH, RHO, ROWS, STRIDE_END, B, Walk
+from solvers.active_set.workspace import Walk
 from solvers.linalg.cholesky import Factor
 from solvers.linalg.products import add_rows_and_multiply, add_rows_to_both
 from solvers.problem.state import Examples, Motion
+from solvers.runtime.by_reference import keep, refer
 from solvers.runtime.compile import compiled, compiled_allocating
 from solvers.runtime.memory import LINE
 
@@ -20,44 +22,23 @@ Ints = NDArray[np.int64]
 
 
 @compiled_allocating
-def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
-    """Return the walk of ``members``: copies of their arrays, and their columns of the kernel rows they need."""
-    m = members.size
-    e, v, fac = w.examples, w.motion, w.factor
-    position = np.full(m, -1, np.int64)
-    local = np.full(w.n, -1, np.int64)
+def stride(w: Walk, members: Ints, n_seen: int) -> int:
+    """Walk one stride among ``members``, with copies of their arrays and columns; bring everyone up to date."""
+    at_start, b_at_start, fac, m = w.at[0].rho, w.at[0].b, w.factor, members.size
+    local, position = np.full(w.n, -1, np.int64), np.full(m, -1, np.int64)
     for i in range(m):
         local[members[i]] = i
     rename(fac.slot, fac.size[0], local, position)
-    rows, seen_rows = room_for_rows(w.scratch, fac.size[1] + w.counters[STRIDE_END] - w.counters[EVENTS] + 1, m, n_seen)
-    near = Walk(
+    rows, seen_rows = room_for_rows(w.scratch, fac.size[1] + w.at[0].stride_end - w.at[0].events + 1, m, n_seen)
+    examples, motion = examples_of(w.examples, members), motion_of(w.motion, members)
+    walk_of_near = Walk(
         m,
         n_seen,
         w.intercept,
         w.kappa,
-        Examples(
-            e.kinks[members],
-            e.levels[members],
-            e.dkinks[members],
-            e.dlevels[members],
-            e.n_kinks[members],
-            e.seg[members],
-            e.f[members],
-            e.beta[members],
-            e.diagonal[members],
-        ),
-        Motion(
-            v.low[members],
-            v.high[members],
-            v.dlow[members],
-            v.dhigh[members],
-            v.v[members],
-            v.drive[members],
-            v.df[members],
-            v.dbeta[members],
-            np.empty(m),
-        ),
-        Factor(fac.R, fac.y, fac.column, fac.work, fac.slot, position, fac.size),
+        refer(examples),
+        refer(motion),
+        refer(Factor(fac.R, fac.y, fac.column, fac.work, fac.slot, position, fac.size)),
         rows,
         np.full(m, -1, np.int64),
         seen_rows,
@@ -66,15 +47,55 @@ def narrowed(w: Walk, members: Ints, n_seen: int) -> Walk:
         w.rows,
         w.row_of,
         w.scratch,
-        w.clock,
-        w.counters,
+        w.at,
+        w.stop,
         w.tol,
     )
-    w.counters[ROWS] = 0
+    near = refer(walk_of_near)
+    w.at[0].rows = 0
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:
             gather_seen(near, fac.slot[k])
-    return near
+    outcome = walk(near)
+    w.at[0].last = 0.0
+    update_everyone(near, w, at_start - w.at[0].rho, w.at[0].b - b_at_start)
+    keep(examples)
+    keep(motion)
+    keep(position)
+    keep(walk_of_near)
+    return outcome
+
+
+@compiled_allocating
+def examples_of(e: Examples, members: Ints) -> Examples:
+    """Return copies for some."""
+    return Examples(
+        e.kinks[members],
+        e.levels[members],
+        e.dkinks[members],
+        e.dlevels[members],
+        e.n_kinks[members],
+        e.seg[members],
+        e.f[members],
+        e.beta[members],
+        e.diagonal[members],
+    )
+
+
+@compiled_allocating
+def motion_of(v: Motion, members: Ints) -> Motion:
+    """Return copies for some."""
+    return Motion(
+        v.low[members],
+        v.high[members],
+        v.dlow[members],
+        v.dhigh[members],
+        v.v[members],
+        v.drive[members],
+        v.df[members],
+        v.dbeta[members],
+        np.empty(members.size),
+    )
 
 
 @compiled_allocating
@@ -114,7 +135,7 @@ def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
     """
     e, motion, members = w.examples, w.motion, near.members
     change, df = motion.work, motion.df
-    over = w.clock[RHO] == 0.0
+    over = w.at[0].rho == 0.0
     for j in range(w.n):
         change[j] = used * motion.drive[j] + db
         motion.dbeta[j] = 0.0
@@ -134,7 +155,7 @@ def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
             if near.motion.v[i] != motion.v[slot]:
                 add_scaled(w.rows[w.row_of[slot]], near.motion.v[i] - motion.v[slot], motion.drive, w.n)
     for j in range(w.n):
-        df[j] = motion.drive[j] + w.clock[DB]
+        df[j] = motion.drive[j] + w.at[0].db
         motion.low[j] += used * motion.dlow[j]
         motion.high[j] += used * motion.dhigh[j]
         if e.seg[j] & 1 == 0:
@@ -166,13 +187,13 @@ def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
 def freshen(near: Walk, w: Walk, products: Floats) -> None:
     """Give free examples the f that the ``products`` of their kernel rows with the betas say, and note by how much."""
     f, m = w.examples.f, 0
-    w.clock[DRIFT], w.counters[FRESH] = 0.0, 1
+    w.at[0].drift, w.at[0].fresh = 0.0, 1
     for i in range(near.n):
         if near.row_of[i] >= 0:
             slot = near.members[i]
             if w.examples.seg[slot] & 1 == 1:
-                fresh = products[m] + w.clock[B]
-                w.clock[DRIFT] = max(w.clock[DRIFT], abs(fresh - f[slot]))
+                fresh = products[m] + w.at[0].b
+                w.at[0].drift = max(w.at[0].drift, abs(fresh - f[slot]))
                 f[slot] = fresh
             m += 1
 

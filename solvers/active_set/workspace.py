@@ -1,4 +1,4 @@
-"""What the compiled loop works on: everyone's place, motion and limits, and the loop's own clock and counters."""
+"""What the compiled loop works on: everyone's place, motion and limits, and where the loop itself stands."""
 
 from __future__ import annotations
 
@@ -9,53 +9,58 @@ from numpy.typing import NDArray
 
 from solvers.linalg.cholesky import Factor
 from solvers.problem.state import Examples, Motion
+from solvers.runtime.by_reference import by_reference
 from solvers.runtime.compile import compiled
+from solvers.runtime.scalars import One, Scalars
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-# Exits of the loop
-DONE, NEED_ROW, NEED_ROOM, STALLED, UNBALANCED, INDEFINITE, CANCELLED, EXHAUSTED, STRIDE, WANT_ROWS = range(10)
-
-# Entries of the clock
-B, RHO, SUM_V, SUM_RATE, DB, PACE, SUM_END, CARE, LAST, DRIFT = range(10)
-N_CLOCK = 10
-
-# Entries of the counters
-(
-    EVENTS,
-    EXCHANGES,
-    JUMPS,
-    ZERO_STEPS,
-    REFINED,
-    WHO,
-    SIDE,
-    BUDGET,
-    CANCEL,
-    ROWS,
-    STRIDE_END,
-    THROUGH,
-    STRIDES,
-    MEMBERS,
-    LAPS,
-    STARTED,
-    WHOLE,
-    KNOWN,
-    FRESH,
-    ASKING,
-    TURNS,
-) = range(21)
-N_COUNTERS = 21
 IDLE_TURNS = 4  #: turns that a walk is allowed for each event that it is: without any it must end too
 STRIDE_EVENTS = 80  #: events after which everyone is brought up to date
 
 
-class Tolerances(NamedTuple):
+class Status(Scalars):
+    """Where the loop stands, and what it has counted."""
+
+    b: float
+    rho: float  #: what remains of the path
+    sum_v: float  #: of the velocities of bound examples
+    sum_rate: float  #: at which the sum of the betas has to change
+    db: float  #: rate of b
+    pace: float  #: rho used up per event
+    sum_end: float  #: the sum of the betas at the end
+    care: float  #: with which the members of a stride are chosen
+    last: float  #: the rho at which a stride ends at the latest
+    drift: float  #: what the f of free examples were off when they were computed afresh at the end
+    events: int
+    exchanges: int
+    jumps: int
+    zero_steps: int  #: in a row
+    refined: int
+    who: int  #: whose turn it is to change sides; -1: nobody's
+    side: int
+    budget: int  #: events after which a walk is given up
+    rows: int  #: kernel rows of a stride in use
+    stride_end: int  #: events at which it ends
+    through: int  #: examples that were let through
+    n_strides: int
+    members: int  #: of all strides together
+    laps: int
+    started: int
+    whole: int  #: events up to which everyone walks
+    known: int
+    fresh: int  #: 1: the f of free examples have been computed afresh
+    asking: int  #: 1: rows that will be needed soon are asked for
+    turns: int
+
+
+class Tolerances(Scalars):
     """What counts as equal; absolute, in the units named."""
 
     f: float  #: slack of a kink that the ratio test may use up, in units of f
-    lap: float  #: how far beyond a kink someone must be to be sent back on a lap of his own, in units of f
+    lap: float  #: how far beyond a kink an example must be to be sent back on a lap of its own, in units of f
     beta: float  #: the same for the end of a box, in units of beta
     dependent: float  #: a squared pivot below this, relative to the diagonal, means dependence
     balance: float  #: an imbalance of velocities that counts as none, in units of beta
@@ -63,6 +68,7 @@ class Tolerances(NamedTuple):
     stall: int  #: how many of those in a row mean a stall
 
 
+@by_reference
 class Walk(NamedTuple):
     """Everything the loop reads and writes."""
 
@@ -81,12 +87,19 @@ class Walk(NamedTuple):
     parent_rows: Floats  #: in a narrow walk, the cached rows of the whole
     parent_row_of: Ints
     scratch: Floats  #: work of the strides
-    # b, rho, sum of v, wanted rate of sum beta, rate of b, rho used up per event, sum of beta at the end, the care with
-    # which the members of a stride are chosen, the rho at which it ends at the latest, and what the f of free examples
-    # were off when they were computed afresh at the end
-    clock: Floats
-    counters: Ints
-    tol: Tolerances
+    at: One[Status]
+    stop: Ints  #: (1,) the flag of who wants to interrupt
+    tol: One[Tolerances]
+
+
+@compiled
+def count_anew(w: Walk) -> None:
+    """Start to count."""
+    at = w.at[0]
+    at.events = at.exchanges = at.jumps = at.zero_steps = at.refined = at.side = at.rows = at.stride_end = 0
+    at.through = at.n_strides = at.members = at.laps = at.started = at.whole = at.known = at.fresh = 0
+    at.asking = at.turns = 0
+    at.who = -1
 
 
 @compiled
@@ -94,7 +107,7 @@ def kink_rate(w: Walk, slot: int) -> float:
     """Return the rate at which a free example's f must move: with its kink, and back to it if it is off."""
     e = w.examples
     q = (e.seg[slot] - 1) // 2
-    rho = w.clock[RHO]
+    rho = w.at[0].rho
     off = e.kinks[slot, q] - rho * e.dkinks[slot, q] - e.f[slot]
     rate: float = e.dkinks[slot, q] + off / max(rho, 1e-3)
     return rate
@@ -104,7 +117,7 @@ def kink_rate(w: Walk, slot: int) -> float:
 def set_limits(w: Walk, slot: int) -> None:
     """Set the limits of the segment an example is on, at the present rho."""
     e, motion = w.examples, w.motion
-    rho = w.clock[RHO]
+    rho = w.at[0].rho
     seg = e.seg[slot]
     q = seg // 2
     if seg & 1:
@@ -129,11 +142,11 @@ def set_velocity(w: Walk, slot: int) -> float:
     e, motion = w.examples, w.motion
     gap = e.levels[slot, e.seg[slot] // 2] - e.beta[slot]
     v = 0.0
-    if gap != 0.0 and w.clock[RHO] > 1e-12:
-        v = gap / w.clock[RHO]
+    if gap != 0.0 and w.at[0].rho > 1e-12:
+        v = gap / w.at[0].rho
     change: float = v - motion.v[slot]
     motion.v[slot] = v
-    w.clock[SUM_V] += change
+    w.at[0].sum_v += change
     return change
 
 
@@ -149,4 +162,4 @@ def add_to_drive(w: Walk, slot: int, change: float) -> None:
 @compiled
 def balanced(w: Walk) -> bool:
     """Say whether the betas that move keep their sum by themselves."""
-    return not w.intercept or abs(w.clock[SUM_RATE] - w.clock[SUM_V]) <= w.tol.balance
+    return not w.intercept or abs(w.at[0].sum_rate - w.at[0].sum_v) <= w.tol[0].balance

@@ -19,8 +19,10 @@ def arrive(state: PathState, w: workspace.Walk, units: Scales, dust: float, is_f
     Says whether nobody moved by more than rounding, and how good the state is with the f that decide about it computed
     afresh; those of the free examples are already if ``is_fresh``.
     """
-    rounding = w.tol.f if w.tol.f > BLUR * units.kink else 0.0  # so coarse a walk may have left any f that far off
-    drift = max(float(w.clock[workspace.DRIFT]), rounding)
+    rounding = (
+        w.tol[0].f if w.tol[0].f > BLUR * units.kink else 0.0
+    )  # so coarse a walk may have left any f that far off
+    drift = max(float(w.at[0].drift), rounding)
     band = doubtful(state, drift, units.kink)
     moved, is_judged, found = _leave_ends_and_audit(
         w.examples, w.factor, w.n, w.intercept, dust, units.level, units.top_speed, is_fresh, state.b, band

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.active_set import degeneracy, workspace
+from solvers.active_set.exits import Exit
 from solvers.errors import InvalidInput, NotOptimal
 from solvers.homotopy.optimality import Scales, audited, scales
 from solvers.homotopy.piecewise import Changes, Position, Segments, joined, position
 from solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
-from solvers.homotopy.recorder import LOG_FULL, Log, Walls, empty_log, track_path
+from solvers.homotopy.recorder import Log, Walls, empty_log, track_path
 from solvers.homotopy.run import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, walk_of
 from solvers.homotopy.solve import follow
 from solvers.problem.piecewise_linear import Losses
@@ -89,13 +90,13 @@ def track(
         state.kappa = mean_diagonal(state)
     trace = Trace()
     w = walk_of(state, motion, units, settings)
-    w.clock[workspace.SUM_RATE] += total - state.total if state.intercept else 0.0
+    w.at[0].sum_rate += total - state.total if state.intercept else 0.0
     start = state.examples.seg[: w.n].copy()
     exit_, chunks, w = _walk(state, w, units, trace, tell)
     tally(state, w, trace)
     raise_for(exit_)
-    if exit_ == workspace.EXHAUSTED or exit_ == workspace.STALLED:
-        raise NotOptimal(f"the path was left after {trace.events} events, {w.clock[workspace.RHO]:.2g} before its end")
+    if exit_ == Exit.EXHAUSTED or exit_ == Exit.STALLED:
+        raise NotOptimal(f"the path was left after {trace.events} events, {w.at[0].rho:.2g} before its end")
     state.examples.dkinks[:] = 0.0
     state.examples.dlevels[:] = 0.0
     state.total = total
@@ -147,31 +148,31 @@ def _walk(
     strength = DEFAULT.perturbation
     nowhere = Walls(np.full(w.n, -np.inf), np.full(w.n, np.inf), 0.0)
     chunks = [_fresh_log(state, w)]
-    w.counters[workspace.STRIDE_END] = PORTION
+    w.at[0].stride_end = PORTION
     while True:
         check()
         exit_ = track_path(w, chunks[-1], nowhere)
         raise_what_stopped()
-        if exit_ == workspace.NEED_ROW:
+        if exit_ == Exit.NEED_ROW:
             fetch_rows(state, w)
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
-        elif exit_ == workspace.NEED_ROOM:
+        elif exit_ == Exit.NEED_ROOM:
             state.make_room_for_free()
             w = w._replace(factor=state.factor)
-        elif exit_ == LOG_FULL:
+        elif exit_ == Exit.LOG_FULL:
             chunks.append(_fresh_log(state, w, chunks[-1]))
-        elif exit_ == workspace.STRIDE:
-            w.counters[workspace.STRIDE_END] += PORTION
+        elif exit_ == Exit.STRIDE:
+            w.at[0].stride_end += PORTION
             if tell is not None:
-                tell(1.0 - float(w.clock[workspace.RHO]))
-        elif exit_ == workspace.STALLED and strength < 1e-4:
+                tell(1.0 - float(w.at[0].rho))
+        elif exit_ == Exit.STALLED and strength < 1e-4:
             trace.stalls += 1
             rng = np.random.default_rng(trace.stalls)
             degeneracy.perturb(w, rng.random((w.n, 2)), strength * units.kink, strength * units.level)
             strength *= 3
         else:
             break
-    state.b = float(w.clock[workspace.B])
+    state.b = float(w.at[0].b)
     return exit_, chunks, w
 
 

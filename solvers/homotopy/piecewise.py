@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.homotopy.recorder import Log
+from solvers.runtime.by_reference import by_reference
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+@by_reference
 class Segments(NamedTuple):
     """Linear pieces of the way, in its order; between them b and betas may jump at one rho."""
 
@@ -95,7 +97,7 @@ def places(start: Ints, changes: Changes, count: int) -> Ints:
 
 def joined(logs: list[Log]) -> tuple[Segments, Changes]:
     """Put the parts of a log together."""
-    used = [(log, *log.sizes.tolist()) for log in logs]
+    used = [(log, log.used[0].segments, log.used[0].pool, log.used[0].changes) for log in logs]
     before = np.cumsum([(0, 0), *((p, c) for _, _, p, c in used)], axis=0)
     ends = np.concatenate([log.ends[:s] for log, s, _, _ in used]).T.copy()
     first, changes_before = np.concatenate([log.before[:s] + before[i] for i, (log, s, _, _) in enumerate(used)]).T

@@ -13,39 +13,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.active_set.direction import find_direction, refine_if_needed
+from solvers.active_set.exits import Exit
 from solvers.active_set.loop import take_turn
 from solvers.active_set.ratio_test import advance, jump, longest_step
 from solvers.active_set.reactivation import start
-from solvers.active_set.workspace import (
-    DONE,
-    EVENTS,
-    EXCHANGES,
-    RHO,
-    SIDE,
-    STARTED,
-    STRIDE,
-    STRIDE_END,
-    UNBALANCED,
-    WHO,
-    ZERO_STEPS,
-    B,
-    Walk,
-)
+from solvers.active_set.workspace import Walk
 from solvers.active_set.workspace import balanced as in_balance
-from solvers.runtime.compile import compiled, inlined
+from solvers.runtime.by_reference import by_reference
+from solvers.runtime.compile import compiled
+from solvers.runtime.scalars import One, Scalars
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Exits of the loop, beyond those of solvers.active_set.workspace
-STOPPED, LOG_FULL = 9, 10
-
 HEEDED = 2  #: what STARTED may be set to by who has set limits that heed the walls
 
-# Entries of a log's sizes
-SEGMENTS, POOL, CHANGES = range(3)
+
+class Used(Scalars):
+    """How much of a log is used."""
+
+    segments: int
+    pool: int
+    changes: int
 
 
+@by_reference
 class Log(NamedTuple):
     """What is written down; room for some, and how much of it is used."""
 
@@ -56,7 +48,7 @@ class Log(NamedTuple):
     beta: Floats  #: (pool, 2) where the segment starts, and where it ends
     change_rho: Floats  #: (changes,)
     change: Ints  #: (changes, 3) slot, place on the staircase before and after, see ``solvers.problem.state``
-    sizes: Ints  #: (3,) used: segments, pool, changes
+    used: One[Used]
     seen: Ints  #: (slots,) everyone's place as it was last noted
 
 
@@ -71,11 +63,12 @@ def empty_log(slots: int, segments: int, pool: int) -> Log:
         beta=np.empty((pool, 2)),
         change_rho=np.empty(changes),
         change=np.empty((changes, 3), np.int64),
-        sizes=np.zeros(3, np.int64),
+        used=Used.zeros(),
         seen=np.empty(slots, np.int64),
     )
 
 
+@by_reference
 class Walls(NamedTuple):
     """Between what each f must stay for the walk to go on."""
 
@@ -88,31 +81,31 @@ class Walls(NamedTuple):
 def track_path(w: Walk, log: Log, walls: Walls) -> int:
     """Follow the path to its end, or until something is needed; returns why it stopped.
 
-    STOPPED: example ``counters[WHO]`` has come to a wall. LOG_FULL: call again with an empty log. STRIDE: so many
+    STOPPED: example ``at.who`` has come to a wall. LOG_FULL: call again with an empty log. STRIDE: so many
     events are done as the caller asked for.
     """
-    counters = w.counters
-    if counters[STARTED] == 0:
-        counters[STARTED] = 1
+    at = w.at[0]
+    if at.started == 0:
+        at.started = 1
         note_places(w, log)
         start(w)
-    if counters[STARTED] == HEEDED:
-        counters[STARTED] = 1
+    if at.started == HEEDED:
+        at.started = 1
     else:
         heed_all(w, walls)
     while True:
-        if log.sizes[CHANGES] + w.n > log.change_rho.size or no_room(w, log):
-            return LOG_FULL
+        if log.used[0].changes + w.n > log.change_rho.size or no_room(w, log):
+            return Exit.LOG_FULL
         outcome = noted_turn(w, log, walls)
-        if outcome != DONE:
+        if outcome != Exit.DONE:
             return outcome
-        if counters[EVENTS] >= counters[STRIDE_END]:
-            return STRIDE
+        if at.events >= at.stride_end:
+            return Exit.STRIDE
         if w.factor.size[1] == 0 and not in_balance(w):
             if not jump(w):
-                return UNBALANCED
+                return Exit.UNBALANCED
             if jump_stops(w, walls):
-                return STOPPED
+                return Exit.STOPPED
             continue
         find_direction(w)
         step, who, side = longest_step(w)
@@ -121,35 +114,35 @@ def track_path(w: Walk, log: Log, walls: Walls) -> int:
         stopped = is_at_wall(w, walls, who, side)
         if stopped:
             step = min(step, way_to_wall(w, walls, who, side) / abs(w.motion.df[who]))
-        noted = step > w.tol.zero_step
+        noted = step > w.tol[0].zero_step
         if noted:
             note_start(w, log, step)
         advance(w, step)
         if noted:
             note_end(w, log)
         if who < 0:
-            return DONE
-        counters[WHO], counters[SIDE] = who, side
+            return Exit.DONE
+        at.who, at.side = who, side
         if stopped:
-            return STOPPED
-        counters[ZERO_STEPS] = counters[ZERO_STEPS] + 1 if step <= w.tol.zero_step else 0
+            return Exit.STOPPED
+        at.zero_steps = at.zero_steps + 1 if step <= w.tol[0].zero_step else 0
 
 
-@inlined
+@compiled
 def note_places(w: Walk, log: Log) -> None:
     """Note everyone's place at the start of a walk."""
     for j in range(w.n):
         log.seen[j] = w.examples.seg[j]
 
 
-@inlined
+@compiled
 def no_room(w: Walk, log: Log) -> bool:
     """Say whether one more segment may not fit."""
-    full: bool = log.sizes[SEGMENTS] >= log.idle.size or log.sizes[POOL] + w.factor.size[1] + 1 > log.slot.size
+    full: bool = log.used[0].segments >= log.idle.size or log.used[0].pool + w.factor.size[1] + 1 > log.slot.size
     return full
 
 
-@inlined
+@compiled
 def heed(w: Walk, walls: Walls, j: int) -> None:
     """Let a bound example's limits be no further away than its walls."""
     motion, f = w.motion, w.examples.f[j]
@@ -169,7 +162,7 @@ def heed_all(w: Walk, walls: Walls) -> None:
         heed(w, walls, j)
 
 
-@inlined
+@compiled
 def is_at_wall(w: Walk, walls: Walls, who: int, side: int) -> bool:
     """Say whether the limit that an example comes to on a side is a wall."""
     if who < 0 or w.examples.seg[who] & 1:
@@ -178,7 +171,7 @@ def is_at_wall(w: Walk, walls: Walls, who: int, side: int) -> bool:
     return wall
 
 
-@inlined
+@compiled
 def way_to_wall(w: Walk, walls: Walls, who: int, side: int) -> float:
     """Return how far the f of an example is from its wall on a side; it may be beyond by the slack."""
     way: float = walls.high[who] - w.examples.f[who] if side > 0 else w.examples.f[who] - walls.low[who]
@@ -188,23 +181,23 @@ def way_to_wall(w: Walk, walls: Walls, who: int, side: int) -> float:
 @compiled
 def jump_stops(w: Walk, walls: Walls) -> bool:
     """After a jump of b, say whether it has come to a wall; then take back what it went beyond."""
-    e, who, side = w.examples, w.counters[WHO], w.counters[SIDE]
+    e, who, side = w.examples, w.at[0].who, w.at[0].side
     if not is_at_wall(w, walls, who, side):
         return False
     over = e.f[who] - (walls.high[who] if side > 0 else walls.low[who])
     for j in range(w.n):
         e.f[j] -= over
-    w.clock[B] -= over
+    w.at[0].b -= over
     return True
 
 
-@inlined
+@compiled
 def noted_turn(w: Walk, log: Log, walls: Walls) -> int:
     """Let the example whose turn it is change sides, and note who has changed: an exchange moves others too."""
-    who, exchanges = w.counters[WHO], w.counters[EXCHANGES]
+    who, exchanges = w.at[0].who, w.at[0].exchanges
     outcome = take_turn(w)
-    if who >= 0 and w.counters[WHO] < 0:
-        if w.counters[EXCHANGES] > exchanges:
+    if who >= 0 and w.at[0].who < 0:
+        if w.at[0].exchanges > exchanges:
             for j in range(w.n):
                 if j != who:
                     note_change(w, log, j)
@@ -214,24 +207,24 @@ def noted_turn(w: Walk, log: Log, walls: Walls) -> int:
     return outcome
 
 
-@inlined
+@compiled
 def note_change(w: Walk, log: Log, slot: int) -> None:
     """Note a change if there is one."""
     before, after = log.seen[slot], w.examples.seg[slot]
     if before != after:
-        i = log.sizes[CHANGES]
-        log.change_rho[i] = w.clock[RHO]
+        i = log.used[0].changes
+        log.change_rho[i] = w.at[0].rho
         log.change[i, 0], log.change[i, 1], log.change[i, 2] = slot, before, after
         log.seen[slot] = after
-        log.sizes[CHANGES] = i + 1
+        log.used[0].changes = i + 1
 
 
-@inlined
+@compiled
 def note_start(w: Walk, log: Log, step: float) -> None:
     """Write down where a segment starts, and which way the free betas go with a ``step``."""
-    s, end = log.sizes[SEGMENTS], log.sizes[POOL]
-    log.ends[s, 0], log.ends[s, 1] = w.clock[RHO], w.clock[B]
-    log.before[s, 0], log.before[s, 1] = end, log.sizes[CHANGES]
+    s, end = log.used[0].segments, log.used[0].pool
+    log.ends[s, 0], log.ends[s, 1] = w.at[0].rho, w.at[0].b
+    log.before[s, 0], log.before[s, 1] = end, log.used[0].changes
     log.idle[s] = is_idle(w, step)
     for k in range(w.factor.size[0]):
         slot = w.factor.slot[k]
@@ -239,21 +232,21 @@ def note_start(w: Walk, log: Log, step: float) -> None:
             beta = w.examples.beta[slot]
             log.slot[end], log.beta[end, 0], log.beta[end, 1] = slot, beta, beta + step * w.motion.dbeta[slot]
             end += 1
-    log.sizes[POOL] = end
+    log.used[0].pool = end
 
 
-@inlined
+@compiled
 def note_end(w: Walk, log: Log) -> None:
     """Write down where a segment ends."""
-    s = log.sizes[SEGMENTS]
-    log.ends[s, 2], log.ends[s, 3] = w.clock[RHO], w.clock[B]
-    log.sizes[SEGMENTS] = s + 1
+    s = log.used[0].segments
+    log.ends[s, 2], log.ends[s, 3] = w.at[0].rho, w.at[0].b
+    log.used[0].segments = s + 1
 
 
-@inlined
+@compiled
 def is_idle(w: Walk, step: float) -> bool:
     """Say whether every free example stays at one end of its box for a step."""
-    motion, tol = w.motion, w.tol.beta
+    motion, tol = w.motion, w.tol[0].beta
     for k in range(w.factor.size[0]):
         slot = w.factor.slot[k]
         if slot >= 0:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.active_set import degeneracy, workspace
+from solvers.active_set.exits import Exit
 from solvers.active_set.ratio_test import frequencies
 from solvers.active_set.shrinking import follow_path
 from solvers.errors import NotOptimal, NotPositiveSemidefinite
@@ -18,6 +19,7 @@ from solvers.homotopy.recompute import mean_diagonal, need_rows, refactor
 from solvers.homotopy.target import set_out
 from solvers.problem.state import Motion, PathState
 from solvers.runtime.interrupt import check, raise_what_stopped, watch
+from solvers.runtime.scalars import One
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -99,11 +101,11 @@ def walk_once(
     tally(state, w, trace)
     raise_for(exit_)
     dust = settings.dust if trace.rounds <= 2 else 0.0
-    is_fresh = exit_ == workspace.DONE and bool(w.counters[workspace.FRESH])
+    is_fresh = exit_ == Exit.DONE and bool(w.at[0].fresh)
     stood, audit = arrive(state, w, units, dust, is_fresh)
     if not audit.is_finite:
         raise NotOptimal("coefficients or decision values leave the range of double precision")
-    return stood and exit_ == workspace.DONE, trace.noted(audit)
+    return stood and exit_ == Exit.DONE, trace.noted(audit)
 
 
 def walk_of(
@@ -111,14 +113,15 @@ def walk_of(
 ) -> workspace.Walk:
     """Return what the compiled loop works on, at the start of the path; ``units`` are those of this motion."""
     n = state.n_slots
-    clock = np.zeros(workspace.N_CLOCK)
-    clock[workspace.B], clock[workspace.RHO], clock[workspace.SUM_END] = state.b, 1.0, state.total
-    clock[workspace.SUM_V] = units.sum_speed
-    clock[workspace.SUM_RATE] = state.total - units.sum_beta if state.intercept else 0.0
-    counters = np.zeros(workspace.N_COUNTERS, np.int64)
-    watch(counters, workspace.CANCEL)
-    counters[workspace.WHO] = -1
-    counters[workspace.BUDGET] = 50 * n + 10_000
+    status = workspace.Status.zeros()
+    at = status[0]
+    at.b, at.rho, at.sum_end = state.b, 1.0, state.total
+    at.sum_v = units.sum_speed
+    at.sum_rate = state.total - units.sum_beta if state.intercept else 0.0
+    stop = np.zeros(1, np.int64)
+    watch(stop, 0)
+    at.who = -1
+    at.budget = 50 * n + 10_000
     rows = state.rows
     return workspace.Walk(
         n,
@@ -136,24 +139,25 @@ def walk_of(
         rows.values,
         rows.row_of,
         state.scratch,
-        clock,
-        counters,
+        status,
+        stop,
         _tolerances(state, units, settings, precision),
     )
 
 
-def _tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> workspace.Tolerances:
+def _tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> One[workspace.Tolerances]:
     """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
     rounding, n_free = EPS * max(8 * units.speed, units.mass) * units.diagonal, state.n_free
-    return workspace.Tolerances(
-        f=max(precision * settings.ratio_f * units.kink, rounding),
-        lap=max(precision * settings.lap * units.kink, rounding),
-        beta=max(precision * settings.ratio_beta, 1e-18) * units.level,
-        dependent=settings.dependent * max(1.0, math.sqrt(n_free) / 4),
-        balance=max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed),
-        zero_step=1e-14,
-        stall=2 * n_free + 200,
-    )
+    found = workspace.Tolerances.zeros()
+    tol = found[0]
+    tol.f = max(precision * settings.ratio_f * units.kink, rounding)
+    tol.lap = max(precision * settings.lap * units.kink, rounding)
+    tol.beta = max(precision * settings.ratio_beta, 1e-18) * units.level
+    tol.dependent = settings.dependent * max(1.0, math.sqrt(n_free) / 4)
+    tol.balance = max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed)
+    tol.zero_step = 1e-14
+    tol.stall = 2 * n_free + 200
+    return found
 
 
 def _walk_to_the_end(
@@ -162,31 +166,31 @@ def _walk_to_the_end(
     """Walk, fetch what the loop asks for, spread ties where it stalls; returns the last exit, and the walk."""
     strength, dependent = settings.perturbation, settings.spoiled
     events = -1
-    w.counters[workspace.ASKING] = 1
+    w.at[0].asking = 1
     while True:
         check()
         exit_ = follow_path(w)
-        if exit_ == workspace.CANCELLED:
+        if exit_ == Exit.CANCELLED:
             raise_what_stopped()
-        if exit_ in (workspace.NEED_ROW, workspace.WANT_ROWS):
+        if exit_ in (Exit.NEED_ROW, Exit.WANT_ROWS):
             fetch_rows(state, w)
             w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
-        elif exit_ == workspace.NEED_ROOM:
+        elif exit_ == Exit.NEED_ROOM:
             state.make_room_for_free()
             w = w._replace(factor=state.factor)
-        elif exit_ == workspace.INDEFINITE and dependent < 1e-9:
-            dependent = 10 * dependent if w.counters[workspace.EVENTS] == events else settings.spoiled
-            events = int(w.counters[workspace.EVENTS])
+        elif exit_ == Exit.INDEFINITE and dependent < 1e-9:
+            dependent = 10 * dependent if w.at[0].events == events else settings.spoiled
+            events = int(w.at[0].events)
             w = _with_sound_factor(state, w, dependent)
             trace.refactored += 1
-        elif exit_ == workspace.STALLED and w.clock[workspace.RHO] > 1e-9 and strength < 1e-4:
+        elif exit_ == Exit.STALLED and w.at[0].rho > 1e-9 and strength < 1e-4:
             trace.stalls += 1
             spread = np.random.default_rng([trace.rounds, trace.stalls]).random((w.n, 2))
             degeneracy.perturb(w, spread, strength * units.kink, strength * units.level)
             strength *= 3
         else:
             break
-    state.b = float(w.clock[workspace.B])
+    state.b = float(w.at[0].b)
     return exit_, w
 
 
@@ -206,33 +210,33 @@ def fetch_rows(state: PathState, w: workspace.Walk) -> None:
     """Cache the row of the example that is about to change sides, if one is, and those of the next likely ones."""
     often = w.motion.work[: w.n]
     frequencies(w, often)
-    likely = np.flatnonzero((w.row_of[: w.n] < 0) & (often * w.clock[workspace.RHO] > UNLIKELY))
+    likely = np.flatnonzero((w.row_of[: w.n] < 0) & (often * w.at[0].rho > UNLIKELY))
     if likely.size > PREFETCH:
         likely = likely[np.argpartition(often[likely], -PREFETCH)[-PREFETCH:]]
     must = state.free_slots()
-    if w.counters[workspace.WHO] >= 0:
-        must = np.append(must, w.counters[workspace.WHO])
+    if w.at[0].who >= 0:
+        must = np.append(must, w.at[0].who)
     wanted = np.union1d(must, likely)
     need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
 
 
 def tally(state: PathState, w: workspace.Walk, trace: Trace) -> None:
     """Add what a walk has counted to the trace."""
-    counters = w.counters.tolist()
+    at = w.at[0]
     trace.rounds += 1
-    trace.events += counters[workspace.EVENTS]
-    trace.exchanges += counters[workspace.EXCHANGES]
-    trace.jumps += counters[workspace.JUMPS]
-    trace.strides += counters[workspace.STRIDES]
-    trace.through += counters[workspace.THROUGH]
-    trace.members += counters[workspace.MEMBERS]
-    trace.refined += counters[workspace.REFINED]
-    state.events_since_refresh += counters[workspace.EVENTS]
+    trace.events += int(at.events)
+    trace.exchanges += int(at.exchanges)
+    trace.jumps += int(at.jumps)
+    trace.strides += int(at.n_strides)
+    trace.through += int(at.through)
+    trace.members += int(at.members)
+    trace.refined += int(at.refined)
+    state.events_since_refresh += int(at.events)
 
 
 def raise_for(exit_: int) -> None:
     """Raise the error that the loop's last exit stands for, if it stands for one."""
-    if exit_ == workspace.INDEFINITE:
+    if exit_ == Exit.INDEFINITE:
         raise NotPositiveSemidefinite("the kernel matrix of the window has a negative eigenvalue", field="kernel")
-    if exit_ == workspace.UNBALANCED:
+    if exit_ == Exit.UNBALANCED:
         raise NotOptimal("the examples that are left cannot balance the sum of the coefficients")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.runtime.by_reference import by_reference
 from solvers.runtime.compile import compiled
 from solvers.runtime.memory import aligned, padded
 
@@ -22,6 +23,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+@by_reference
 class Factor(NamedTuple):
     """The factor of the free block and what is solved along with it; capacity ``c``."""
 

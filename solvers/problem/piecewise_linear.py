@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.runtime.by_reference import by_reference
 from solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
@@ -22,6 +23,7 @@ Floats = NDArray[np.float64]
 MAX_KINKS = 2
 
 
+@by_reference
 class Losses(NamedTuple):
     """One loss a row; unused kinks are ``+inf``, unused levels repeat the last one."""
 

@@ -26,6 +26,7 @@ from solvers.kernels.kernel import Kernel
 from solvers.kernels.row_cache import RowCache
 from solvers.linalg.cholesky import Factor, delete, empty_factor, grown, with_room
 from solvers.problem.piecewise_linear import MAX_KINKS, Losses
+from solvers.runtime.by_reference import by_reference
 from solvers.runtime.compile import compiled
 from solvers.runtime.interrupt import AT_ONCE, COPY, parts
 from solvers.runtime.memory import aligned, padded
@@ -36,6 +37,7 @@ Ints = NDArray[np.int64]
 LITTLE = AT_ONCE // COPY  #: so many features are moved in one go
 
 
+@by_reference
 class Examples(NamedTuple):
     """What every example is and where it stands; all by slot, ``c`` slots."""
 
@@ -50,6 +52,7 @@ class Examples(NamedTuple):
     diagonal: Floats  #: (c,) k(x, x)
 
 
+@by_reference
 class Motion(NamedTuple):
     """Rates of the current direction and the limits of the current segments; by slot."""
 

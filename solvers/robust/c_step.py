@@ -13,53 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.active_set.degeneracy import center, leave_ends
+from solvers.active_set.exits import Exit
 from solvers.active_set.shrinking import WHOLE_WORK, follow_path
-from solvers.active_set.workspace import (
-    BUDGET,
-    CANCEL,
-    DONE,
-    EVENTS,
-    LAPS,
-    N_COUNTERS,
-    RHO,
-    SUM_RATE,
-    SUM_V,
-    THROUGH,
-    WHO,
-    WHOLE,
-    B,
-    Walk,
-)
-from solvers.active_set.workspace import Tolerances as Slack
+from solvers.active_set.workspace import Walk, count_anew
 from solvers.homotopy.optimality import gap_of
 from solvers.homotopy.run import DEFAULT, EPS
 from solvers.homotopy.target import set_motion_of
 from solvers.robust.crossing import follow_over_walls
 from solvers.robust.passes import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
-from solvers.robust.sides import (
-    ALL_EVENTS,
-    DIAGONAL,
-    KINK,
-    LEVEL,
-    OBJECTIVE,
-    ROUNDS,
-    SINCE_AUDIT,
-    SINCE_REFRESH,
-    SPREADS,
-    STAGE,
-    SWITCHED,
-    SWITCHED_BEFORE,
-    THETA,
-    TOL_BALANCE,
-    TOL_F,
-    TOTAL,
-    Split,
-    choose_loose,
-    choose_misplaced,
-    look,
-    place_levels,
-)
-from solvers.runtime.compile import compiled, inlined
+from solvers.robust.sides import Split, Stage, choose_loose, choose_misplaced, look, place_levels
+from solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -70,13 +33,6 @@ MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
 SINCE_EXACT = 100  #: events after which a round ends with an audit
 FEW = 64  #: events that a round may have without being walked in strides
 CROWD = 16  #: when more than so many switch at once, the walk is long and heeds no walls from its start
-
-# Exits, beyond those of solvers.active_set.workspace and solvers.homotopy.recorder
-NEED_ROWS, SWITCHES_FULL, INEXACT, ROSE, ENDLESS = range(20, 25)
-
-# Stages of a D-step, and of a C-step
-AT_REST, CHOSEN, SET_OUT, DRIVEN, WALKING, ARRIVED = range(6)
-LEAVING, LEFT, TRACKING, STOPPING, SWITCHING = range(6, 11)
 
 _RATIO_F, _RATIO_BETA, _DEPENDENT = DEFAULT.ratio_f, DEFAULT.ratio_beta, DEFAULT.dependent
 _DUST, _GOAL = DEFAULT.dust, DEFAULT.goal
@@ -92,52 +48,51 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
     ``follow_path``. SWITCHES_FULL: room to write down. INEXACT, STALLED and the other exits of a walk: the state must
     be brought to its optimum by other means, and then comes the next stage. ROSE, ENDLESS: the D-step has failed.
     """
-    counts, numbers = p.counts, p.numbers
+    now = p.now[0]
     while True:
-        if counts[STAGE] == CHOSEN:
+        if now.stage == Stage.CHOSEN:
             many = count(p.wrong)
             if many == 0:
                 if not choose_loose(w, p):
-                    return DONE
+                    return Exit.DONE
                 many = 1
-            if counts[SWITCHED] + many > p.who.size:
-                return SWITCHES_FULL
-            if counts[ROUNDS] >= MOST_ROUNDS:
-                return ENDLESS
+            if now.switched + many > p.who.size:
+                return Exit.SWITCHES_FULL
+            if now.rounds >= MOST_ROUNDS:
+                return Exit.ENDLESS
             switch(w, p)
-            counts[ROUNDS] += 1
-            if numbers[THETA] == 1.0:
-                return DONE  # both sides are the same still: nothing moves, not even b where nobody is free
+            now.rounds += 1
+            if now.theta == 1.0:
+                return Exit.DONE  # both sides are the same still: nothing moves, not even b where nobody is free
             send_off(w, p)
-            counts[STAGE] = SET_OUT
-        if counts[STAGE] == SET_OUT:
+            now.stage = Stage.SET_OUT
+        if now.stage == Stage.SET_OUT:
             if not drive(w, p):
-                return NEED_ROWS
-            counts[STAGE] = DRIVEN
-        if counts[STAGE] == DRIVEN:
-            set_clock(w, p, 1.0)
+                return Exit.NEED_ROWS
+            now.stage = Stage.DRIVEN
+        if now.stage == Stage.DRIVEN:
+            set_out_for(w, p, 1.0)
             if crossing:
-                if counts[SWITCHED] - counts[SWITCHED_BEFORE] > CROWD:
-                    w.counters[WHOLE] = 0
+                if now.switched - now.switched_before > CROWD:
+                    w.at[0].whole = 0
                 place_stops_of_round(w, p)
             set_out(w, p)
-            counts[STAGE] = WALKING
-        if counts[STAGE] == WALKING:
-            walk = within(w, p)
-            outcome = follow_over_walls(walk, p) if crossing else follow_path(walk)
-            if outcome != DONE:
+            now.stage = Stage.WALKING
+        if now.stage == Stage.WALKING:
+            outcome = follow_over_walls(w, p) if crossing else follow_path(w)
+            if outcome != Exit.DONE:
                 return outcome
             landed_well = landed(w, p)
             note_events(w, p)
             if not landed_well:
-                return INEXACT
-            counts[STAGE] = ARRIVED
-        before = numbers[OBJECTIVE]
+                return Exit.INEXACT
+            now.stage = Stage.ARRIVED
+        before = now.objective
         look(w, p)
-        if numbers[OBJECTIVE] > before + ROUNDING * abs(before) and numbers[OBJECTIVE] > before + roundings(w):
-            return ROSE
+        if now.objective > before + ROUNDING * abs(before) and now.objective > before + roundings(w):
+            return Exit.ROSE
         choose_misplaced(p)
-        counts[STAGE] = CHOSEN
+        now.stage = Stage.CHOSEN
 
 
 @compiled
@@ -151,7 +106,7 @@ def roundings(w: Walk) -> float:
     return EPS * size * mass
 
 
-@inlined
+@compiled
 def count(flags: Bools) -> int:
     """Return how many are set."""
     total = 0
@@ -160,10 +115,10 @@ def count(flags: Bools) -> int:
     return total
 
 
-@inlined
+@compiled
 def switch(w: Walk, p: Split) -> None:
     """Let who is wrong count on the other side; the state is then not optimal."""
-    first, last = p.counts[SWITCHED], p.counts[SWITCHED]
+    first, last = p.now[0].switched, p.now[0].switched
     for j in range(w.n):
         if p.wrong[j]:
             p.who[last] = j
@@ -171,22 +126,22 @@ def switch(w: Walk, p: Split) -> None:
     for i in range(first, last):
         j = p.who[i]
         p.sides[j] = p.to[i] = p.proper[j]
-        place_levels(w, p, j, p.numbers[THETA])
-    p.counts[SWITCHED_BEFORE], p.counts[SWITCHED] = first, last
+        place_levels(w, p, j, p.now[0].theta)
+    p.now[0].switched_before, p.now[0].switched = first, last
 
 
-@inlined
+@compiled
 def send_off(w: Walk, p: Split) -> None:
     """Set those in motion whose levels have changed; everyone else is in his place."""
     rest(w)
-    for i in range(p.counts[SWITCHED_BEFORE], p.counts[SWITCHED]):
+    for i in range(p.now[0].switched_before, p.now[0].switched):
         set_motion_of(w.examples, w.motion, p.who[i])
 
 
-@inlined
+@compiled
 def drive(w: Walk, p: Split) -> bool:
     """Sum up what the moving betas, of those who have switched, do to f; False: somebody's kernel row is missing."""
-    motion, first, last = w.motion, p.counts[SWITCHED_BEFORE], p.counts[SWITCHED]
+    motion, first, last = w.motion, p.now[0].switched_before, p.now[0].switched
     for i in range(first, last):
         if motion.v[p.who[i]] != 0.0 and w.row_of[p.who[i]] < 0:
             return False
@@ -198,7 +153,7 @@ def drive(w: Walk, p: Split) -> bool:
     return True
 
 
-@inlined
+@compiled
 def add_row(w: Walk, slot: int, factor: float, out: Floats) -> None:
     """Add a multiple of a cached kernel row to ``out``."""
     row = w.rows[w.row_of[slot]]
@@ -206,10 +161,10 @@ def add_row(w: Walk, slot: int, factor: float, out: Floats) -> None:
         out[j] += factor * row[j]
 
 
-@inlined
-def set_clock(w: Walk, p: Split, rho: float) -> None:
-    """Start a walk: ``rho`` of its way is ahead. Tolerances as in ``passage.walk_of``."""
-    e, motion, clock, numbers = w.examples, w.motion, w.clock, p.numbers
+@compiled
+def set_out_for(w: Walk, p: Split, rho: float) -> None:
+    """Start a walk: ``rho`` of its way is ahead. Tolerances as in ``homotopy.run.walk_of``."""
+    e, motion, at, tol, now = w.examples, w.motion, w.at[0], w.tol[0], p.now[0]
     sum_v, sum_beta, speed, top = 0.0, 0.0, 0.0, 0.0
     for j in range(w.n):
         sum_v += motion.v[j]
@@ -217,87 +172,54 @@ def set_clock(w: Walk, p: Split, rho: float) -> None:
     for j in range(w.n if w.intercept else 0):
         top = max(top, abs(motion.v[j]))
         sum_beta += e.beta[j]
-    numbers[TOL_F] = max(_RATIO_F * numbers[KINK], 8.0 * EPS * speed * numbers[DIAGONAL])
-    numbers[TOL_BALANCE] = max(1e-12, EPS * w.n**1.5) * max(numbers[LEVEL], top)
-    clock[RHO], clock[SUM_V] = rho, sum_v
-    clock[SUM_RATE] = numbers[TOTAL] - sum_beta if w.intercept else 0.0
-    for k in range(N_COUNTERS):
-        if k != CANCEL:
-            w.counters[k] = 0
-    w.counters[WHO] = -1
-    w.counters[WHOLE] = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
-    p.counts[SPREADS] = 0
-    w.counters[BUDGET] = 50 * w.n + 10_000
+    tol.f = tol.lap = max(_RATIO_F * now.kink, 8.0 * EPS * speed * now.diagonal_unit)
+    tol.beta = _RATIO_BETA * now.level
+    tol.dependent = _DEPENDENT
+    tol.balance = max(1e-12, EPS * w.n**1.5) * max(now.level, top)
+    tol.stall = 2 * w.factor.size[1] + 200
+    at.rho, at.sum_v = rho, sum_v
+    at.sum_rate = now.total - sum_beta if w.intercept else 0.0
+    count_anew(w)
+    at.whole = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
+    at.budget = 50 * w.n + 10_000
+    now.spreads = 0
 
 
-@inlined
-def within(w: Walk, p: Split) -> Walk:
-    """Return the walk with the tolerances that the clock was set with."""
-    slack = Slack(
-        p.numbers[TOL_F],
-        p.numbers[TOL_F],
-        _RATIO_BETA * p.numbers[LEVEL],
-        _DEPENDENT,
-        p.numbers[TOL_BALANCE],
-        1e-14,
-        2 * w.factor.size[1] + 200,
-    )
-    return Walk(
-        w.n,
-        w.n,
-        w.intercept,
-        w.kappa,
-        w.examples,
-        w.motion,
-        w.factor,
-        w.rows,
-        w.row_of,
-        w.seen_rows,
-        w.is_whole,
-        w.members,
-        w.rows,
-        w.row_of,
-        w.scratch,
-        w.clock,
-        w.counters,
-        slack,
-    )
-
-
-@inlined
+@compiled
 def note_events(w: Walk, p: Split) -> None:
     """Count what a walk did."""
-    p.counts[ALL_EVENTS] += w.counters[EVENTS]
-    p.counts[SINCE_REFRESH] += w.counters[EVENTS]
-    p.counts[SINCE_AUDIT] += w.counters[EVENTS]
-    w.counters[EVENTS] = 0
+    at, now = w.at[0], p.now[0]
+    now.all_events += at.events
+    now.since_refresh += at.events
+    now.since_audit += at.events
+    at.events = 0
 
 
-@inlined
+@compiled
 def landed(w: Walk, p: Split) -> bool:
     """Put betas that are at an end there, b in its middle if nobody is free, and judge; False: not exact.
 
     A walk in which nobody was let beyond a limit, or moved to an end, keeps f and beta together, but for rounding: only
     now and then is it judged by more.
     """
-    level, moved = p.numbers[LEVEL], False
+    level, moved = p.now[0].level, False
     alone = w.intercept and w.factor.size[1] == 1
-    astray = w.counters[LAPS] + w.counters[THROUGH] + p.counts[SPREADS] > 0
+    astray = w.at[0].laps + w.at[0].through + p.now[0].spreads > 0
     if alone or astray or is_at_an_end(w, _DUST * level):
         moved = leave_ends(w.examples, w.factor, w.n, w.intercept, SNAP * level, _DUST * level, 4.0 * EPS * level)
     else:
         put_on_levels(w, SNAP * level)
     if w.factor.size[1] == 0 and w.intercept:
-        w.clock[B] += center(w)
-    due = p.counts[SINCE_AUDIT] + w.counters[EVENTS] >= SINCE_EXACT
+        w.at[0].b += center(w)
+    due = p.now[0].since_audit + w.at[0].events >= SINCE_EXACT
     return exact(w, p) if moved or astray or due else True
 
 
 @compiled
 def exact(w: Walk, p: Split) -> bool:
     """Compute the f of free examples afresh, and say whether the state is optimal, as ``follow`` asks for."""
-    e, b, level, total = w.examples, w.clock[B], p.numbers[LEVEL], p.numbers[TOTAL]
-    p.counts[SINCE_AUDIT] = -w.counters[EVENTS]
+    e, b, level, total = w.examples, w.at[0].b, p.now[0].level, p.now[0].total
+    p.now[0].since_audit = -w.at[0].events
     for k in range(w.factor.size[0]):
         slot = w.factor.slot[k]
         if slot >= 0:
@@ -312,7 +234,7 @@ def exact(w: Walk, p: Split) -> bool:
         primal += total * b
     if off_sum > 1e-13 * level * w.n and w.factor.size[1] > 0:
         return False
-    gap += max(abs(b), p.numbers[KINK]) * off_sum
+    gap += max(abs(b), p.now[0].kink) * off_sum
     good: bool = gap <= max(_GOAL * max(abs(primal), abs(primal - gap)), resolution)
     return good
 

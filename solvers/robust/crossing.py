@@ -11,34 +11,18 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.active_set.direction import find_direction, refine_if_needed, resolve
+from solvers.active_set.exits import Exit
 from solvers.active_set.loop import take_turn
 from solvers.active_set.ratio_test import advance, jump, longest_step
 from solvers.active_set.reactivation import another_lap
 from solvers.active_set.shrinking import count_speeds, follow_path
-from solvers.active_set.workspace import (
-    DONE,
-    EVENTS,
-    EXCHANGES,
-    LAPS,
-    RHO,
-    SIDE,
-    STARTED,
-    SUM_V,
-    UNBALANCED,
-    WHO,
-    WHOLE,
-    ZERO_STEPS,
-    Walk,
-    add_to_drive,
-    balanced,
-    set_limits,
-)
+from solvers.active_set.workspace import Walk, add_to_drive, balanced, set_limits
 from solvers.homotopy.recorder import HEEDED, heed, heed_all, is_at_wall, jump_stops, way_to_wall
 from solvers.homotopy.target import set_motion_of
 from solvers.robust.passes import has_arrived
 from solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN
-from solvers.robust.sides import SWITCHED, THETA, Split, place_levels
-from solvers.runtime.compile import compiled, inlined
+from solvers.robust.sides import Split, place_levels
+from solvers.runtime.compile import compiled
 
 LEAST_WAY = 1e-6  #: of a walk: with less left, who comes to a wall switches after it
 
@@ -52,22 +36,22 @@ def let_pass(p: Split, j: int) -> None:
 @compiled
 def follow_over_walls(w: Walk, p: Split) -> int:
     """Follow the path to its end as ``follow_path`` does, but let who comes to a wall in its first events switch."""
-    counters = w.counters
-    if counters[LAPS] > 0 or counters[EVENTS] >= counters[WHOLE]:
+    at = w.at[0]
+    if at.laps > 0 or at.events >= at.whole:
         return follow_path(w)
-    if counters[STARTED] == HEEDED:
-        counters[STARTED] = 1
+    if at.started == HEEDED:
+        at.started = 1
     else:
         heed_all(w, p.stops)
-    while counters[EVENTS] < counters[WHOLE]:
+    while at.events < at.whole:
         outcome = heedful_turn(w, p)
-        if outcome != DONE:
+        if outcome != Exit.DONE:
             return outcome
         if w.factor.size[0] == 0 and not balanced(w):
             count_speeds(w)
             if not balanced(w):
                 if not jump(w):
-                    return UNBALANCED
+                    return Exit.UNBALANCED
                 if jump_stops(w, p.stops):
                     cross(w, p)
                 continue
@@ -80,26 +64,26 @@ def follow_over_walls(w: Walk, p: Split) -> int:
             step = min(step, way_to_wall(w, p.stops, who, side) / abs(w.motion.df[who]))
         advance(w, step)
         if who < 0:
-            return DONE if has_arrived(w, p) or not another_lap(w) else follow_path(w)
-        counters[WHO], counters[SIDE] = who, side
+            return Exit.DONE if has_arrived(w, p) or not another_lap(w) else follow_path(w)
+        at.who, at.side = who, side
         if crossing:
             cross(w, p)
             continue
-        counters[ZERO_STEPS] = counters[ZERO_STEPS] + 1 if step <= w.tol.zero_step else 0
+        at.zero_steps = at.zero_steps + 1 if step <= w.tol[0].zero_step else 0
     for j in range(w.n):
         if is_at_wall(w, p.stops, j, -1) or is_at_wall(w, p.stops, j, 1):
             set_limits(w, j)
     return follow_path(w)
 
 
-@inlined
+@compiled
 def heedful_turn(w: Walk, p: Split) -> int:
     """Let the example whose turn it is change sides, and let nobody overlook his wall."""
-    who, exchanges = w.counters[WHO], w.counters[EXCHANGES]
+    who, exchanges = w.at[0].who, w.at[0].exchanges
     outcome = take_turn(w)
-    if w.counters[EXCHANGES] > exchanges:
+    if w.at[0].exchanges > exchanges:
         heed_all(w, p.stops)
-    elif who >= 0 and w.counters[WHO] < 0:
+    elif who >= 0 and w.at[0].who < 0:
         heed(w, p.stops, who)
     return outcome
 
@@ -110,10 +94,10 @@ def cross(w: Walk, p: Split) -> None:
 
     It comes to no wall a second time; where that is not good, it switches after the walk.
     """
-    e, motion, rho, j = w.examples, w.motion, w.clock[RHO], w.counters[WHO]
-    w.counters[WHO] = -1
+    e, motion, rho, j = w.examples, w.motion, w.at[0].rho, w.at[0].who
+    w.at[0].who = -1
     let_pass(p, j)
-    k = p.counts[SWITCHED]
+    k = p.now[0].switched
     if rho < LEAST_WAY or w.row_of[j] < 0 or k == p.who.size:
         set_limits(w, j)
         return
@@ -121,8 +105,8 @@ def cross(w: Walk, p: Split) -> None:
     outer = BELOW if abs(f - p.walls.low[j]) < abs(f - p.walls.high[j]) else BEYOND
     p.sides[j] = outer if p.sides[j] == WITHIN else WITHIN
     p.who[k], p.to[k], p.wrong[j] = j, p.sides[j], True
-    p.counts[SWITCHED] = k + 1
-    place_levels(w, p, j, p.numbers[THETA])
+    p.now[0].switched = k + 1
+    place_levels(w, p, j, p.now[0].theta)
     before = motion.v[j]
     set_motion_of(e, motion, j)
     for q in range(e.dkinks.shape[1]):
@@ -130,7 +114,7 @@ def cross(w: Walk, p: Split) -> None:
     for q in range(e.dlevels.shape[1]):
         e.dlevels[j, q] /= rho
     motion.v[j] /= rho
-    w.clock[SUM_V] += motion.v[j] - before
+    w.at[0].sum_v += motion.v[j] - before
     add_to_drive(w, j, motion.v[j] - before)
     set_limits(w, j)
     resolve(w)

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set import workspace
+from solvers.active_set.exits import Exit
 from solvers.errors import NotOptimal
 from solvers.homotopy.piecewise import Changes, joined
-from solvers.homotopy.recorder import LOG_FULL, Log, empty_log
+from solvers.homotopy.recorder import Log, empty_log
 from solvers.problem.piecewise_linear import Losses
 from solvers.robust import pieces as tracks
 from solvers.robust.legs import ConstantLeg, Leg, LinearLeg, Solution
 from solvers.robust.partition import Partition, Rounds
-from solvers.robust.pieces import Constants, Notes, Pull, steps_of_s, steps_of_theta
+from solvers.robust.pieces import Constants, Notes, Pull, Used, steps_of_s, steps_of_theta
 from solvers.robust.ramp_losses import Walling
-from solvers.robust.sides import THETA, Split
+from solvers.robust.sides import Split
 from solvers.runtime.interrupt import COPY, parts
 
 Floats = NDArray[np.float64]
@@ -28,8 +28,8 @@ Floats = NDArray[np.float64]
 SEGMENTS = 512  #: linear pieces that there is room for at first; memory that is not written to costs nothing
 LEGS = 64  #: legs likewise
 
-STOPS_OF_S = (workspace.STRIDE, tracks.NOTES_FULL, tracks.STUCK)
-STOPS_OF_THETA = (*STOPS_OF_S, LOG_FULL, tracks.AT_ONCE, tracks.TIED, tracks.LOST, tracks.WITH_TIES)
+STOPS_OF_S = (Exit.STRIDE, Exit.NOTES_FULL, Exit.STUCK)
+STOPS_OF_THETA = (*STOPS_OF_S, Exit.LOG_FULL, Exit.AT_ONCE, Exit.TIED, Exit.LOST, Exit.WITH_TIES)
 
 
 @dataclass
@@ -98,12 +98,12 @@ def walk_s(
     zero, ends = walling.walls(y, 0.0), np.array([start, end])
     while True:
         exit_ = rounds.run(steps_of_s, notes, kept, zero, walling.inwards, ends, until=STOPS_OF_S)
-        if exit_ == workspace.DONE:
+        if exit_ == Exit.DONE:
             break
         tell((ends[0] - start) / (end - start))
-        if exit_ == tracks.STUCK:
+        if exit_ == Exit.STUCK:
             raise NotOptimal(f"the path stands still at s = {ends[0]}")
-        if exit_ == tracks.NOTES_FULL:
+        if exit_ == Exit.NOTES_FULL:
             notes, kept = _roomier(notes), Constants._make(_doubled(kept))
         rounds.freshen()
     return Walked(partial(_constant_legs, notes, kept, rounds.p), rounds.events, rounds.stalls)
@@ -134,25 +134,25 @@ def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) 
     at_once: dict[int, Solution] = {}
     while True:
         exit_ = rounds.run(steps_of_theta, notes, log, pull, end, until=STOPS_OF_THETA)
-        if exit_ == workspace.DONE:
+        if exit_ == Exit.DONE:
             break
-        if exit_ == tracks.WITH_TIES:
+        if exit_ == Exit.WITH_TIES:
             rounds.part_at_walls()
             continue
-        partition.theta = float(rounds.p.numbers[THETA])
+        partition.theta = float(rounds.p.now[0].theta)
         tell((start - partition.theta) / (start - end))
-        if exit_ in (tracks.STUCK, tracks.LOST):
+        if exit_ in (Exit.STUCK, Exit.LOST):
             raise NotOptimal(f"the path stands still at theta = {partition.theta}")
-        if exit_ == LOG_FULL:
+        if exit_ == Exit.LOG_FULL:
             log = _longer(log)
-        elif exit_ == tracks.NOTES_FULL:
+        elif exit_ == Exit.NOTES_FULL:
             notes = _roomier(notes)
-        elif exit_ == tracks.AT_ONCE:
-            at_once[int(notes.sizes[tracks.LEGS]) - 1] = solution_of(partition)
-        elif exit_ == tracks.TIED:
+        elif exit_ == Exit.AT_ONCE:
+            at_once[int(notes.used[0].legs) - 1] = solution_of(partition)
+        elif exit_ == Exit.TIED:
             rounds.spread_ties()
         else:
-            rounds.w.counters[workspace.STRIDE_END] += tracks.PORTION_EVENTS
+            rounds.w.at[0].stride_end += tracks.PORTION_EVENTS
         rounds.freshen()
     made = partial(_linear_legs, partition.base, notes, log, end, at_once, rounds.p)
     return Walked(made, rounds.events, rounds.stalls)
@@ -181,7 +181,7 @@ def _jumps(notes: Notes, p: Split) -> list[Jump]:
     """Return the D-steps."""
     switched = list(zip(p.who.tolist(), p.to.tolist(), strict=True))
     jumps, first = [], 0
-    for k in range(notes.sizes[tracks.JUMPS]):
+    for k in range(notes.used[0].jumps):
         _, value, drop = notes.values[k].tolist()
         _, _, rounds, last = notes.counts[k].tolist()
         jumps.append(Jump(value, switched[first:last], rounds, drop))
@@ -195,24 +195,24 @@ def _empty_notes(m: int) -> Notes:
         np.empty((LEGS, 4), np.int64),
         np.empty((LEGS, m), np.int8),
         np.empty((LEGS, m), np.int8),
-        np.zeros(tracks.N_SIZES, np.int64),
+        Used.zeros(),
     )
 
 
 def _roomier(notes: Notes) -> Notes:
     """Return notes with twice the room."""
-    return Notes._make([*_doubled(notes[:-1]), notes.sizes])
+    return Notes._make([*_doubled(notes[:-1]), notes.used])
 
 
 def _trimmed(notes: Notes) -> Notes:
     """Return notes without room for more."""
-    legs = notes.sizes[tracks.LEGS]
-    return Notes._make([*(a[:legs].copy() for a in notes[:-1]), notes.sizes])
+    legs = int(notes.used[0].legs)
+    return Notes._make([*(a[:legs].copy() for a in notes[:-1]), notes.used])
 
 
 def _longer(log: Log) -> Log:
     """Return a log with twice the room."""
-    return Log._make([*_doubled(log[:-2]), log.sizes, log.seen])
+    return Log._make([*_doubled(log[:-2]), log.used, log.seen])
 
 
 def _doubled(arrays: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:

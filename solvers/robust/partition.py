@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from solvers.active_set import workspace
 from solvers.active_set.degeneracy import perturb
+from solvers.active_set.exits import Exit
 from solvers.errors import NotOptimal
 from solvers.homotopy.optimality import audited, scales
 from solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
@@ -33,7 +34,7 @@ from solvers.problem.state import PathState, empty_motion
 from solvers.robust import c_step
 from solvers.robust import sides as split
 from solvers.robust.ramp_losses import WITHIN, Sides, Walls, outermost, size_of
-from solvers.robust.sides import ROWS_OF_TABLES, Split, fill_tables
+from solvers.robust.sides import ROWS_OF_TABLES, Now, Split, Stage, fill_tables
 from solvers.runtime.interrupt import check, raise_what_stopped
 
 Floats = NDArray[np.float64]
@@ -118,14 +119,13 @@ class Rounds:
             np.empty(2 * n + 64, np.int8),
             Stops(np.full(n, -np.inf), np.full(n, np.inf), partition.tolerance),
             partition.tolerance,
-            np.zeros(split.N_NUMBERS),
-            np.zeros(split.N_COUNTS, np.int64),
+            Now.zeros(),
         )
         fill_tables(self.p.base.kinks, self.p.base.levels, self.p.tables)
         units = scales(self.state, self._motion.v)
-        numbers = self.p.numbers
-        numbers[split.THETA], numbers[split.TOTAL] = partition.theta, self.state.total
-        numbers[split.KINK], numbers[split.LEVEL], numbers[split.DIAGONAL] = units[:3]
+        now = self.p.now[0]
+        now.theta, now.total = partition.theta, self.state.total
+        now.kink, now.level, now.diagonal_unit = units[:3]
         if self.state.n_free == 0:
             self.state.kappa = mean_diagonal(self.state)
         self._renew()
@@ -138,12 +138,12 @@ class Rounds:
     @property
     def events(self) -> int:
         """Breakpoints so far."""
-        return int(self.p.counts[split.ALL_EVENTS])
+        return int(self.p.now[0].all_events)
 
     def look(self) -> float:
         """Find out where everyone stands, and return the robust objective."""
         split.look(self.w, self.p)
-        return float(self.p.numbers[split.OBJECTIVE])
+        return float(self.p.now[0].objective)
 
     def run(self, steps: Callable[..., int], *notes: Any, until: tuple[int, ...] = ()) -> int:
         """Make compiled steps, which write ``notes``, until they are done or want one of ``until``; returns that exit.
@@ -157,8 +157,8 @@ class Rounds:
             check()
             exit_ = steps(self.w, self.p, *notes)
             raise_what_stopped()
-            self.state.b = float(self.w.clock[workspace.B])
-            if exit_ == workspace.DONE or exit_ in until:
+            self.state.b = float(self.w.at[0].b)
+            if exit_ == Exit.DONE or exit_ in until:
                 return exit_
             self._answer(exit_)
 
@@ -167,7 +167,7 @@ class Rounds:
         self.look()
         split.choose_misplaced(self.p)
         self.p.tried[:] = False
-        self.p.counts[split.STAGE] = c_step.CHOSEN
+        self.p.now[0].stage = Stage.CHOSEN
         self.run(c_step.take_sides, True)
 
     def part_at_walls(self) -> None:
@@ -196,10 +196,10 @@ class Rounds:
 
     def freshen(self, *, always: bool = False) -> None:
         """Between steps, compute everyone's f afresh if that has been long ago, or ``always``; correct what is off."""
-        due = self.p.counts[split.STAGE] == c_step.AT_REST and self.p.counts[split.SINCE_REFRESH] > REFRESH_EVENTS
+        due = self.p.now[0].stage == Stage.AT_REST and self.p.now[0].since_refresh > REFRESH_EVENTS
         if always or due:
             refresh(self.state)
-            self.p.counts[split.SINCE_REFRESH] = 0
+            self.p.now[0].since_refresh = 0
             if not audited(self.state).good(DEFAULT.goal):
                 self._correct()
             else:
@@ -215,40 +215,40 @@ class Rounds:
         if not self._may_spread():
             raise NotOptimal(f"a walk stalled {MOST_SPREADS} times")
         self.stalls += 1
-        size = DEFAULT.perturbation * 3.0 ** self.p.counts[split.SPREADS]
-        self.p.counts[split.SPREADS] += 1
+        size = DEFAULT.perturbation * 3.0 ** self.p.now[0].spreads
+        self.p.now[0].spreads += 1
         units = scales(self.state, self._motion.v)
         random = np.random.default_rng(self.stalls).random((self.w.n, 2))
         perturb(self.w, random, size * units.kink, size * units.level)
 
     def _may_spread(self) -> bool:
-        return bool(self.p.counts[split.SPREADS] < MOST_SPREADS)
+        return bool(self.p.now[0].spreads < MOST_SPREADS)
 
     def _answer(self, exit_: int) -> None:
         state, p = self.state, self.p
-        if exit_ == workspace.NEED_ROW:
+        if exit_ == Exit.NEED_ROW:
             self._fetch()
             self.w = self.w._replace(rows=state.rows.values, parent_rows=state.rows.values)
-        elif exit_ == workspace.NEED_ROOM:
+        elif exit_ == Exit.NEED_ROOM:
             state.make_room_for_free()
             self.w = self.w._replace(factor=state.factor)
-        elif exit_ == c_step.NEED_ROWS:
+        elif exit_ == Exit.NEED_ROWS:
             self._drive()
-        elif exit_ == workspace.STALLED and self.w.clock[workspace.RHO] > MOST_OF_THE_WAY and self._may_spread():
+        elif exit_ == Exit.STALLED and self.w.at[0].rho > MOST_OF_THE_WAY and self._may_spread():
             self.spread_ties()
-        elif exit_ == workspace.UNBALANCED and self._is_balanced():
-            self.w.clock[workspace.SUM_RATE] = self.w.clock[workspace.SUM_V]
-        elif exit_ == c_step.SWITCHES_FULL:
+        elif exit_ == Exit.UNBALANCED and self._is_balanced():
+            self.w.at[0].sum_rate = self.w.at[0].sum_v
+        elif exit_ == Exit.SWITCHES_FULL:
             size = 2 * p.who.size
             self.p = p._replace(who=np.resize(p.who, size), to=np.resize(p.to, size))
-        elif exit_ == c_step.ROSE:
-            raise NotOptimal(f"the objective rose to {p.numbers[split.OBJECTIVE]} at a D-step")
-        elif exit_ == c_step.ENDLESS:
+        elif exit_ == Exit.ROSE:
+            raise NotOptimal(f"the objective rose to {p.now[0].objective} at a D-step")
+        elif exit_ == Exit.ENDLESS:
             raise NotOptimal(f"a D-step did not end within {c_step.MOST_ROUNDS} rounds")
         else:
             raise_for(exit_)
             self._correct()
-            p.counts[split.STAGE] += 1
+            p.now[0].stage += 1
 
     def _fetch(self) -> None:
         """Cache the row that is asked for and others to come: all there are, where that is little work."""
@@ -261,8 +261,8 @@ class Rounds:
 
     def _is_balanced(self) -> bool:
         """Say whether what the betas will be off their sum by at the end of the walk is rounding."""
-        clock, level = self.w.clock, scales(self.state, self._motion.v).level
-        off = abs(clock[workspace.SUM_RATE] - clock[workspace.SUM_V]) * clock[workspace.RHO]
+        at, level = self.w.at[0], scales(self.state, self._motion.v).level
+        off = abs(at.sum_rate - at.sum_v) * at.rho
         return bool(off <= 1e-13 * level * self.state.n)
 
     def _drive(self) -> None:
@@ -275,7 +275,7 @@ class Rounds:
         must = np.union1d(moving, state.free_slots())
         if must.size > state.rows.max_rows:
             self._motion.drive[:n] = combine(state, moving, self._motion.v[moving])
-            p.counts[split.STAGE] += 1
+            p.now[0].stage += 1
         else:
             f = state.examples.f[slots]
             distance = np.minimum(np.abs(f - p.walls.low[slots]), np.abs(f - p.walls.high[slots]))
@@ -287,7 +287,7 @@ class Rounds:
     def _correct(self) -> None:
         """Bring the state to the optimum of the losses it has."""
         trace = follow(self.state, Trace())
-        self.p.counts[split.ALL_EVENTS] += self.w.counters[workspace.EVENTS] + trace.events
+        self.p.now[0].all_events += self.w.at[0].events + trace.events
         self.stalls += trace.stalls
         self._renew()
 

@@ -12,14 +12,14 @@ import numpy as np
 from solvers.active_set.direction import resolve
 from solvers.active_set.ratio_test import largest
 from solvers.active_set.reactivation import EVENTS_EACH, EVENTS_EACH_OF_LARGE, LARGE, LEAST_PACE, is_moving
-from solvers.active_set.workspace import CARE, PACE, STARTED, SUM_END, WHOLE, Walk, set_limits
+from solvers.active_set.workspace import Walk, set_limits
 from solvers.homotopy.recorder import HEEDED
 from solvers.robust.ramp_losses import BELOW, BEYOND
-from solvers.robust.sides import FIRST_LIMIT, SECOND_LIMIT, SWITCHED, SWITCHED_BEFORE, Split
-from solvers.runtime.compile import inlined
+from solvers.robust.sides import FIRST_LIMIT, SECOND_LIMIT, Split
+from solvers.runtime.compile import compiled
 
 
-@inlined
+@compiled
 def rest(w: Walk) -> None:
     """Let nobody move."""
     e, motion = w.examples, w.motion
@@ -34,7 +34,7 @@ def rest(w: Walk) -> None:
         motion.dbeta[j] = 0.0
 
 
-@inlined
+@compiled
 def place_stops(p: Split) -> None:
     """Let a walk stop where anybody comes to a wall."""
     sides, low, high, stop_low, stop_high = p.sides, p.walls.low, p.walls.high, p.stops.low, p.stops.high
@@ -48,7 +48,7 @@ def place_stops(p: Split) -> None:
         stop_high[j] = np.inf if sides[j] == BEYOND else inner
 
 
-@inlined
+@compiled
 def place_stops_of_round(w: Walk, p: Split) -> None:
     """Let a walk stop where anybody comes to a wall but those who switch and those who are at one.
 
@@ -56,7 +56,7 @@ def place_stops_of_round(w: Walk, p: Split) -> None:
     """
     stop_low, stop_high, wrong, at_wall = p.stops.low, p.stops.high, p.wrong, p.at_wall
     place_stops(p)
-    in_strides = w.counters[WHOLE] == 0
+    in_strides = w.at[0].whole == 0
     for j in range(p.sides.size):
         low, high = stop_low[j], stop_high[j]
         passes = wrong[j] or at_wall[j] or in_strides
@@ -64,7 +64,7 @@ def place_stops_of_round(w: Walk, p: Split) -> None:
         stop_high[j] = np.inf if passes else high
 
 
-@inlined
+@compiled
 def set_out_among_walls(w: Walk, p: Split) -> None:
     """Set everyone's limits at the start of a walk on which no bound example's kinks move; walls limit the bound."""
     motion, slack, stop_low, stop_high = w.motion, p.stops.slack, p.stops.low, p.stops.high
@@ -90,23 +90,23 @@ def set_out_among_walls(w: Walk, p: Split) -> None:
     for k in range(w.factor.size[0]):
         if w.factor.slot[k] >= 0:
             set_limits(w, w.factor.slot[k])
-    w.counters[STARTED] = HEEDED
+    w.at[0].started = HEEDED
 
 
-@inlined
+@compiled
 def set_out(w: Walk, p: Split) -> None:
     """Start the walk of a round as ``laps.start`` does; only those who have just switched move."""
     set_out_among_walls(w, p)
     moving = 0
-    for i in range(p.counts[SWITCHED_BEFORE], p.counts[SWITCHED]):
+    for i in range(p.now[0].switched_before, p.now[0].switched):
         set_limits(w, p.who[i])
         moving += is_moving(w, p.who[i])
     each = EVENTS_EACH if w.n <= LARGE else EVENTS_EACH_OF_LARGE
-    w.clock[PACE], w.clock[CARE] = max(LEAST_PACE, 1.0 / (each * max(moving, 1))), 1.0
+    w.at[0].pace, w.at[0].care = max(LEAST_PACE, 1.0 / (each * max(moving, 1))), 1.0
     resolve(w)
 
 
-@inlined
+@compiled
 def has_arrived(w: Walk, p: Split) -> bool:
     """Say whether, at the end of a walk, everyone is where he should be, so that no other lap is needed."""
     seg, f, beta, beyond = w.examples.seg, w.examples.f, w.examples.beta, w.motion.work
@@ -118,18 +118,18 @@ def has_arrived(w: Walk, p: Split) -> bool:
         below = last_one - f_j if place >= 2 else -np.inf
         further = above if above > below else below
         beyond[j] = further if place & 1 == 0 else -np.inf
-    if largest(beyond, w.n, 0.0) > w.tol.f:
+    if largest(beyond, w.n, 0.0) > w.tol[0].f:
         return False
     if not w.intercept or w.factor.size[0] == 0:
         return True
     total = 0.0
     for j in range(w.n):
         total += beta[j]
-    balanced: bool = abs(w.clock[SUM_END] - total) <= w.tol.balance
+    balanced: bool = abs(w.at[0].sum_end - total) <= w.tol[0].balance
     return balanced
 
 
-@inlined
+@compiled
 def put_on_levels(w: Walk, snap: float) -> None:
     """Put bound betas that have moved, and are within ``snap`` of their level, on it."""
     e, v = w.examples, w.motion.v
@@ -140,7 +140,7 @@ def put_on_levels(w: Walk, snap: float) -> None:
                 e.beta[j] = level
 
 
-@inlined
+@compiled
 def is_at_an_end(w: Walk, dust: float) -> bool:
     """Say whether a free example is at an end of its box, but for dust."""
     e = w.examples

@@ -11,47 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.active_set.direction import resolve
+from solvers.active_set.exits import Exit
 from solvers.active_set.ratio_test import largest
-from solvers.active_set.workspace import DONE, EXHAUSTED, RHO, STALLED, STRIDE, STRIDE_END, WHO, Walk
-from solvers.homotopy.recorder import CHANGES, SEGMENTS, STOPPED, Log, note_places, track_path
-from solvers.robust.c_step import (
-    AT_REST,
-    CHOSEN,
-    INEXACT,
-    LEAVING,
-    LEFT,
-    NEED_ROWS,
-    SINCE_EXACT,
-    SNAP,
-    STOPPING,
-    SWITCHING,
-    TRACKING,
-    add_row,
-    exact,
-    note_events,
-    set_clock,
-    take_sides,
-    within,
-)
+from solvers.active_set.workspace import Walk
+from solvers.homotopy.recorder import Log, note_places, track_path
+from solvers.robust.c_step import SINCE_EXACT, SNAP, add_row, exact, note_events, set_out_for, take_sides
 from solvers.robust.passes import place_stops, put_on_levels, rest, set_out_among_walls
 from solvers.robust.ramp_losses import WITHIN, Sides, Walls
-from solvers.robust.sides import (
-    AT_WALLS,
-    LEVEL,
-    OBJECTIVE,
-    ROUNDS,
-    SINCE_AUDIT,
-    STAGE,
-    START_OBJECTIVE,
-    SWITCHED,
-    THETA,
-    Split,
-    look,
-    outermost_level,
-    place_levels,
-    place_walls,
-)
-from solvers.runtime.compile import compiled, inlined
+from solvers.robust.sides import Split, Stage, look, outermost_level, place_levels, place_walls
+from solvers.runtime.by_reference import by_reference
+from solvers.runtime.compile import compiled
+from solvers.runtime.scalars import One, Scalars
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -61,18 +31,22 @@ PORTION_EVENTS = 2000  #: or events of one C-step
 STANDSTILL = 1e-12  #: a C-step that takes theta down by no more than this makes no progress
 STANDSTILLS = 1000  #: C-steps without progress after which a path is given up
 
-# Exits, beyond those of outlier_rounds
-NOTES_FULL, AT_ONCE, STUCK, TIED, LOST, WITH_TIES = range(30, 36)
-
-# Entries of the sizes
-LEGS, JUMPS, STILL, FIRST, BEGUN = range(5)
-N_SIZES = 5
-
 # Columns of the values, and of the counts: of the log at the start of the leg, and at the end of the D-step
 START, END, DROP = range(3)
 SEGMENTS_BEFORE, CHANGES_BEFORE, ROUNDS_MADE, SWITCHES_SO_FAR = range(4)
 
 
+class Used(Scalars):
+    """How many notes there are, and where the walk is."""
+
+    legs: int
+    jumps: int  #: D-steps
+    still: int  #: C-steps in a row without progress
+    first: int  #: who came to a wall first
+    begun: int  #: 1: it has
+
+
+@by_reference
 class Notes(NamedTuple):
     """What is written down of each leg and of the D-step at its end; room for k of them, n slots."""
 
@@ -80,9 +54,10 @@ class Notes(NamedTuple):
     counts: Ints  #: (k, 4) named above
     sides: Sides  #: (k, n) at the start
     seg: Sides  #: (k, n) places on the staircase at the start
-    sizes: Ints  #: (5,) legs, D-steps; C-steps in a row without progress; who came to a wall first; 1: it has begun
+    used: One[Used]
 
 
+@by_reference
 class Pull(NamedTuple):
     """Who is an outlier, and what that does to f as theta moves, kept up from one leg to the next."""
 
@@ -93,6 +68,7 @@ class Pull(NamedTuple):
     size: Ints  #: (1,) how many outliers there are
 
 
+@by_reference
 class Constants(NamedTuple):
     """The coefficients on legs on which nothing moves; room for k of them, n slots."""
 
@@ -100,47 +76,47 @@ class Constants(NamedTuple):
     b: Floats  #: (k,)
 
 
-@inlined
+@compiled
 def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
     """Note how everyone stands at the start of a leg."""
-    k = notes.sizes[LEGS]
+    k = notes.used[0].legs
     notes.values[k, START] = start
     for j in range(w.n):
         notes.sides[k, j] = p.sides[j]
         notes.seg[k, j] = w.examples.seg[j]
 
 
-@inlined
+@compiled
 def begin_jump(p: Split, notes: Notes) -> None:
     """Those who are to switch have been chosen.
 
     Where the path stands still they have switched already, all at once and alone: now they rest where that leaves them.
     """
-    p.numbers[START_OBJECTIVE] = p.numbers[OBJECTIVE]
-    p.counts[ROUNDS] = 0
-    p.tried[:] = notes.sizes[STILL] > 0
-    p.counts[STAGE] = CHOSEN
+    p.now[0].start_objective = p.now[0].objective
+    p.now[0].rounds = 0
+    p.tried[:] = notes.used[0].still > 0
+    p.now[0].stage = Stage.CHOSEN
 
 
-@inlined
+@compiled
 def end_jump(p: Split, notes: Notes) -> None:
     """Note what a D-step did."""
-    k = notes.sizes[JUMPS]
-    notes.values[k, DROP] = p.numbers[START_OBJECTIVE] - p.numbers[OBJECTIVE]
-    notes.counts[k, ROUNDS_MADE] = p.counts[ROUNDS]
-    notes.counts[k, SWITCHES_SO_FAR] = p.counts[SWITCHED]
-    notes.sizes[JUMPS] = k + 1
-    p.counts[STAGE] = AT_REST
+    k = notes.used[0].jumps
+    notes.values[k, DROP] = p.now[0].start_objective - p.now[0].objective
+    notes.counts[k, ROUNDS_MADE] = p.now[0].rounds
+    notes.counts[k, SWITCHES_SO_FAR] = p.now[0].switched
+    notes.used[0].jumps = k + 1
+    p.now[0].stage = Stage.AT_REST
 
 
-@inlined
+@compiled
 def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
     """Let those who switch take their sides and note the jump; STRIDE: so many have been that it is time to report."""
     outcome = take_sides(w, p, True)
-    if outcome != DONE:
+    if outcome != Exit.DONE:
         return outcome
     end_jump(p, notes)
-    return STRIDE if notes.sizes[JUMPS] % PORTION == 0 else DONE
+    return Exit.STRIDE if notes.used[0].jumps % PORTION == 0 else Exit.DONE
 
 
 @compiled
@@ -151,21 +127,21 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, in
     NOTES_FULL, STRIDE, STUCK, and what ``take_sides`` asks for.
     """
     while True:
-        if p.counts[STAGE] == AT_REST:
-            k = notes.sizes[LEGS]
+        if p.now[0].stage == Stage.AT_REST:
+            k = notes.used[0].legs
             if k == len(notes.values):
-                return NOTES_FULL
+                return Exit.NOTES_FULL
             begin_leg(w, p, notes, ends[0])
             keep(w, p, kept, k)
-            notes.sizes[LEGS] = k + 1
+            notes.used[0].legs = k + 1
             nearest = inwards * max(inwards * ends[0], nearest_wall(w, p, zero))
             if inwards * nearest > inwards * ends[1]:
                 notes.values[k, END] = ends[1]
-                return DONE
+                return Exit.DONE
             notes.values[k, END] = nearest
-            notes.sizes[STILL] = notes.sizes[STILL] + 1 if nearest == ends[0] else 0
-            if notes.sizes[STILL] > STANDSTILLS or not abs(nearest) < np.inf:
-                return STUCK
+            notes.used[0].still = notes.used[0].still + 1 if nearest == ends[0] else 0
+            if notes.used[0].still > STANDSTILLS or not abs(nearest) < np.inf:
+                return Exit.STUCK
             ends[0] = nearest
             place_walls(p, zero, inwards * nearest)
             look(w, p)
@@ -173,19 +149,19 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, in
                 p.wrong[j] = p.sides[j] == WITHIN if p.at_wall[j] else p.proper[j] != p.sides[j]
             begin_jump(p, notes)
         outcome = finish_jump(w, p, notes)
-        if outcome != DONE:
+        if outcome != Exit.DONE:
             return outcome
 
 
-@inlined
+@compiled
 def keep(w: Walk, p: Split, kept: Constants, k: int) -> None:
     """Write the coefficients down."""
     for j in range(w.n):
         kept.beta[k, j] = w.examples.beta[j]
-    kept.b[k] = w.clock[0]
+    kept.b[k] = w.at[0].b
 
 
-@inlined
+@compiled
 def nearest_wall(w: Walk, p: Split, zero: Walls) -> float:
     """Return how far in walls must be to reach the first of those within."""
     f, low, high, way = w.examples.f, zero.low, zero.high, w.motion.work
@@ -204,62 +180,62 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
     leg has no length, TIED and LOST where a C-step stalls or has no end, and what ``track_path`` and ``take_sides`` ask
     for. INEXACT, and NEED_ROWS, may also be about the C-step.
     """
-    counts = p.counts
-    if notes.sizes[BEGUN] == 0:
-        notes.sizes[BEGUN] = 1
+    now = p.now[0]
+    if notes.used[0].begun == 0:
+        notes.used[0].begun = 1
         look(w, p)
-        if counts[AT_WALLS] > 0:
-            return WITH_TIES
+        if now.at_walls > 0:
+            return Exit.WITH_TIES
     while True:
-        if counts[STAGE] == AT_REST:
-            if notes.sizes[LEGS] == len(notes.values):
-                return NOTES_FULL
-            begin_leg(w, p, notes, p.numbers[THETA])
-            notes.counts[notes.sizes[LEGS], SEGMENTS_BEFORE] = log.sizes[SEGMENTS]
-            notes.counts[notes.sizes[LEGS], CHANGES_BEFORE] = log.sizes[CHANGES]
+        if now.stage == Stage.AT_REST:
+            if notes.used[0].legs == len(notes.values):
+                return Exit.NOTES_FULL
+            begin_leg(w, p, notes, p.now[0].theta)
+            notes.counts[notes.used[0].legs, SEGMENTS_BEFORE] = log.used[0].segments
+            notes.counts[notes.used[0].legs, CHANGES_BEFORE] = log.used[0].changes
             leave_for(w, p, pull, end)
-            counts[STAGE] = LEAVING
-        if counts[STAGE] == LEAVING:
+            now.stage = Stage.LEAVING
+        if now.stage == Stage.LEAVING:
             if not drive_outliers(w, p, pull, end):
-                return NEED_ROWS
-            counts[STAGE] = LEFT
-        if counts[STAGE] == LEFT:
-            set_clock(w, p, 1.0)
+                return Exit.NEED_ROWS
+            now.stage = Stage.LEFT
+        if now.stage == Stage.LEFT:
+            set_out_for(w, p, 1.0)
             set_out_among_walls(w, p)
             resolve(w)
             note_places(w, log)
-            w.counters[STRIDE_END] = PORTION_EVENTS
-            counts[STAGE] = TRACKING
-        if counts[STAGE] == TRACKING:
-            outcome = track_path(within(w, p), log, p.stops)
-            if outcome == STALLED:
-                return TIED
-            if outcome == EXHAUSTED:
-                return LOST
-            if outcome != DONE and outcome != STOPPED:
+            w.at[0].stride_end = PORTION_EVENTS
+            now.stage = Stage.TRACKING
+        if now.stage == Stage.TRACKING:
+            outcome = track_path(w, log, p.stops)
+            if outcome == Exit.STALLED:
+                return Exit.TIED
+            if outcome == Exit.EXHAUSTED:
+                return Exit.LOST
+            if outcome != Exit.DONE and outcome != Exit.STOPPED:
                 return outcome
-            nothing = log.sizes[SEGMENTS] == notes.counts[notes.sizes[LEGS], SEGMENTS_BEFORE]
-            arrive(w, p, pull, notes, end, outcome == STOPPED)
-            counts[STAGE] = STOPPING
+            nothing = log.used[0].segments == notes.counts[notes.used[0].legs, SEGMENTS_BEFORE]
+            arrive(w, p, pull, notes, end, outcome == Exit.STOPPED)
+            now.stage = Stage.STOPPING
             if nothing:
-                return AT_ONCE
-        if counts[STAGE] == STOPPING:
-            if notes.sizes[FIRST] < 0:
-                return DONE
-            if counts[SINCE_AUDIT] >= SINCE_EXACT and not exact(w, p):
-                return INEXACT
-            counts[STAGE] = SWITCHING
-        if counts[STAGE] == SWITCHING:
-            if notes.sizes[STILL] > STANDSTILLS:
-                return STUCK
+                return Exit.AT_ONCE
+        if now.stage == Stage.STOPPING:
+            if notes.used[0].first < 0:
+                return Exit.DONE
+            if now.since_audit >= SINCE_EXACT and not exact(w, p):
+                return Exit.INEXACT
+            now.stage = Stage.SWITCHING
+        if now.stage == Stage.SWITCHING:
+            if notes.used[0].still > STANDSTILLS:
+                return Exit.STUCK
             choose_tied(w, p, notes)
             begin_jump(p, notes)
         outcome = finish_jump(w, p, notes)
-        if outcome != DONE:
+        if outcome != Exit.DONE:
             return outcome
 
 
-@inlined
+@compiled
 def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
     """Give everyone the losses of the end, the rates that lead there, and the walls that stop the way."""
     e = w.examples
@@ -273,14 +249,14 @@ def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
     for i in range(many):
         j = pull.who[i]
         place_levels(w, p, j, end)
-        rate = (end - p.numbers[THETA]) * outermost_level(p, j)
+        rate = (end - p.now[0].theta) * outermost_level(p, j)
         for q in range(e.dlevels.shape[1]):
             e.dlevels[j, q] = rate
         if e.seg[j] & 1 == 0:
             w.motion.v[j] = rate
 
 
-@inlined
+@compiled
 def drive_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
     """Take up who has become a bound outlier, or is one no more; False: somebody's kernel row is missing.
 
@@ -306,13 +282,13 @@ def drive_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
         j = pull.changed[i]
         add_row(w, j, bound[j] - pull.by[j], pull.sum)
         pull.by[j] = bound[j]
-    way = end - p.numbers[THETA]
+    way = end - p.now[0].theta
     for j in range(w.n):
         w.motion.drive[j] = way * pull.sum[j]
     return True
 
 
-@inlined
+@compiled
 def differing(bound: Floats, pull: Pull) -> int:
     """Find whose rate is not that of ``bound`` (n,); return how many."""
     many = 0
@@ -322,36 +298,36 @@ def differing(bound: Floats, pull: Pull) -> int:
     return many
 
 
-@inlined
+@compiled
 def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: bool) -> None:
     """Give everyone the losses of where the way has stopped, and end the leg."""
-    k = notes.sizes[LEGS]
+    k = notes.used[0].legs
     note_events(w, p)
-    rho = w.clock[RHO] if stopped else 0.0
+    rho = w.at[0].rho if stopped else 0.0
     start = notes.values[k, START]
     theta = end + (start - end) * rho
-    p.numbers[THETA] = theta
+    p.now[0].theta = theta
     notes.values[k, END] = theta
-    notes.sizes[LEGS] = k + 1
-    notes.sizes[FIRST] = w.counters[WHO] if stopped else -1
-    notes.sizes[STILL] = notes.sizes[STILL] + 1 if start - theta <= STANDSTILL else 0
+    notes.used[0].legs = k + 1
+    notes.used[0].first = w.at[0].who if stopped else -1
+    notes.used[0].still = notes.used[0].still + 1 if start - theta <= STANDSTILL else 0
     for i in range(pull.size[0]):
         place_levels(w, p, pull.who[i], theta)
-    put_on_levels(w, SNAP * p.numbers[LEVEL])
+    put_on_levels(w, SNAP * p.now[0].level)
 
 
-@inlined
+@compiled
 def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
     """Choose all bound examples who stand at a wall, and whom a correction has taken beyond it.
 
     Of several who hold each other there, so that the path stands still, one at a time: then no partition comes twice.
     """
     look(w, p)
-    still = notes.sizes[STILL] > 0
+    still = notes.used[0].still > 0
     for j in range(w.n):
         p.wrong[j] = p.proper[j] != p.sides[j]
-    for j in range(w.n if p.counts[AT_WALLS] > 0 else 0):
+    for j in range(w.n if p.now[0].at_walls > 0 else 0):
         if p.at_wall[j]:
-            p.wrong[j] = j == notes.sizes[FIRST] or (not still and w.examples.seg[j] & 1 == 0)
+            p.wrong[j] = j == notes.used[0].first or (not still and w.examples.seg[j] & 1 == 0)
     for j in range(w.n if still else 0):
         p.resting[j] = p.at_wall[j]

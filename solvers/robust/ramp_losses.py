@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.problem.piecewise_linear import Losses
+from solvers.runtime.by_reference import by_reference
 from solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
@@ -33,6 +34,7 @@ INNERMOST = 0.2  # where OP-s ends in regression, of the largest residual [Suzum
 BELOW, WITHIN, BEYOND = -1, 0, 1  #: the sides
 
 
+@by_reference
 class Walls(NamedTuple):
     """Where the slopes of losses are cut down, in units of f; infinite where they are not."""
 
@@ -50,6 +52,7 @@ def residual_walls(y: Floats, s: float) -> Walls:
     return Walls(y - s, y + s)
 
 
+@by_reference
 class Walling(NamedTuple):
     """How s places the walls of a kind of loss."""
 

@@ -5,18 +5,21 @@ Who is not in the window has no loss, no walls, and stays within.
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.workspace import CANCEL, B, Walk
+from solvers.active_set.workspace import Walk
 from solvers.homotopy.recorder import Walls as Stops
 from solvers.linalg.cholesky import schur
 from solvers.problem.piecewise_linear import Losses
 from solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN, Sides, Walls
-from solvers.runtime.compile import compiled, inlined
+from solvers.runtime.by_reference import by_reference
+from solvers.runtime.compile import compiled
 from solvers.runtime.interrupt import is_stopped
+from solvers.runtime.scalars import One, Scalars
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,20 +31,47 @@ HELD = 1e-9  #: a squared distance to the span of examples at kinks, of the diag
 FIRST_KINK, SECOND_KINK, FIRST_BEND, SECOND_BEND, FIRST_LEVEL, LAST_LEVEL, FIRST_LIMIT, SECOND_LIMIT = range(8)
 ROWS_OF_TABLES = 8
 
-# Entries of the numbers
-THETA, OBJECTIVE, START_OBJECTIVE, TOTAL, TOL_F, TOL_BALANCE, KINK, LEVEL, DIAGONAL = range(9)
-N_NUMBERS = 9
 
-# Entries of the counts
-STAGE, ROUNDS, SWITCHED, SWITCHED_BEFORE, ALL_EVENTS, SINCE_REFRESH, SINCE_AUDIT, SPREADS, AT_WALLS = range(9)
-N_COUNTS = 9
+class Stage(IntEnum):
+    """Where a D-step is, and then a C-step: what is asked for on the way is answered, and it goes on from there."""
+
+    AT_REST = 0
+    CHOSEN = 1
+    SET_OUT = 2
+    DRIVEN = 3
+    WALKING = 4
+    ARRIVED = 5
+    LEAVING = 6
+    LEFT = 7
+    TRACKING = 8
+    STOPPING = 9
+    SWITCHING = 10
 
 
+class Now(Scalars):
+    """Where an outlier path stands, and what it has counted."""
+
+    theta: float
+    objective: float
+    start_objective: float  #: before the D-step
+    total: float  #: what the betas sum up to
+    kink: float  #: units of the path, see ``homotopy.optimality.Scales``
+    level: float
+    diagonal_unit: float
+    stage: int  #: a Stage
+    rounds: int  #: of the D-step
+    switched: int  #: examples so far
+    switched_before: int  #: this round
+    all_events: int
+    since_refresh: int  #: events since f was computed afresh
+    since_audit: int  #: and since the state was judged by it
+    spreads: int  #: how often the ties of this walk have been spread
+    at_walls: int  #: how many stand at a wall
+
+
+@by_reference
 class Split(NamedTuple):
-    """Everyone's convex loss, walls and side, by slot (n,), and what a D-step works with and writes down.
-
-    Of the numbers, those of the kink, the level and the diagonal are the units of the path, see ``audit.Scales``.
-    """
+    """Everyone's convex loss, walls and side, by slot (n,), and what a D-step works with and writes down."""
 
     base: Losses
     walls: Walls
@@ -56,11 +86,10 @@ class Split(NamedTuple):
     to: Sides  #: (switches,) and to which side
     stops: Stops  #: where a walk stops because somebody has come to a wall
     near: float  #: how close to its wall an f is at it
-    numbers: Floats
-    counts: Ints
+    now: One[Now]
 
 
-@inlined
+@compiled
 def place_levels(w: Walk, p: Split, j: int, theta: float) -> None:
     """Give an example the levels of its side at a theta, see ``robust_losses.conditional``."""
     cut = (1.0 - theta) * outermost_level(p, j)
@@ -76,7 +105,7 @@ def place_walls(p: Split, zero: Walls, depth: float) -> None:
         p.walls.high[j] = zero.high[j] - depth
 
 
-@inlined
+@compiled
 def outermost_level(p: Split, j: int) -> float:
     """Return the level of the piece beyond the wall of an outlier; 0 for who is within."""
     if p.sides[j] == WITHIN:
@@ -101,7 +130,7 @@ def fill_tables(kinks: Floats, levels: Floats, tables: Floats) -> None:
         tables[FIRST_LEVEL, j], tables[LAST_LEVEL, j] = levels[j, 0], levels[j, last]
 
 
-@inlined
+@compiled
 def look(w: Walk, p: Split) -> None:
     """Say where everyone stands, and what the robust objective is, not convex and with nothing dropped.
 
@@ -117,20 +146,20 @@ def look(w: Walk, p: Split) -> None:
         p.proper[j] = over - under
     for j in range(w.n):
         p.at_wall[j] = False
-    p.counts[AT_WALLS] = many
+    p.now[0].at_walls = many
     for j in range(w.n if many > 0 else 0):
         below, above = abs(f[j] - low[j]), abs(f[j] - high[j])
         if below <= near or above <= near:
             p.at_wall[j] = True
             nearest = BELOW if below < above else BEYOND
             p.proper[j] = nearest if p.sides[j] == WITHIN else WITHIN
-    p.numbers[OBJECTIVE] = objective(w, p)
+    p.now[0].objective = objective(w, p)
 
 
 @compiled
 def objective(w: Walk, p: Split) -> float:
     """Return the robust objective; see ``losses.values`` and ``robust_losses``."""
-    all_f, all_beta, b = w.examples.f, w.examples.beta, w.clock[B]
+    all_f, all_beta, b = w.examples.f, w.examples.beta, w.at[0].b
     first, second = p.tables[FIRST_KINK], p.tables[SECOND_KINK]
     bend, second_bend = p.tables[FIRST_BEND], p.tables[SECOND_BEND]
     level, last, low, high = p.tables[FIRST_LEVEL], p.tables[LAST_LEVEL], p.walls.low, p.walls.high
@@ -142,7 +171,7 @@ def objective(w: Walk, p: Split) -> float:
         kinks = bend[j] * (over if over > 0.0 else 0.0) + second_bend[j] * (further if further > 0.0 else 0.0)
         convex += 0.5 * all_beta[j] * (f - b) - level[j] * over + kinks
         cut += level[j] * (under if under < 0.0 else 0.0) + last[j] * (above if above > 0.0 else 0.0)
-    value: float = convex + (1.0 - p.numbers[THETA]) * cut
+    value: float = convex + (1.0 - p.now[0].theta) * cut
     return value
 
 
@@ -167,10 +196,10 @@ def choose_loose(w: Walk, p: Split) -> bool:
     """
     e, fac = w.examples, w.factor
     kappa = w.kappa if w.intercept else 0.0
-    for j in range(w.n if p.counts[AT_WALLS] > 0 else 0):
+    for j in range(w.n if p.now[0].at_walls > 0 else 0):
         if not p.at_wall[j] or p.tried[j] or e.seg[j] & 1:
             continue
-        if is_stopped(w.counters, CANCEL):
+        if is_stopped(w.stop, 0):
             return False
         p.tried[j] = True
         for k in range(fac.size[0]):

@@ -1,11 +1,19 @@
-"""One place that says how hot loops are compiled."""
+"""One place that says how hot loops are compiled.
+
+Numba makes machine code of every function, and for that takes in all that it calls, and what that calls, once more:
+what stands at the bottom of twenty calls is made twenty times. Here a function that is called by compiled code is only
+translated, once; machine code is made of what Python calls, with all that it needs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
-import numba
+from llvmlite.binding import Linkage
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
 
 from solvers.runtime.machine_code import MachineCode
 
@@ -20,18 +28,10 @@ FAST_MATH = frozenset({"reassoc", "contract", "nsz"})
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that makes no arrays to machine code that releases the GIL.
 
-    It borrows the arrays it is given, so no references are counted: with tuples of arrays as arguments that would take
-    longer than the work of a small event. The result is kept on disk where there is a place.
+    It borrows the arrays it is given, so no references are counted, which would take longer than the work of a small
+    event. The result is kept on disk where there is a place.
     """
     return _machine_code(function, counts_references=False)
-
-
-def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """The same for a function that is called at every event: its code becomes part of whoever calls it.
-
-    To hand over a walk takes hundreds of words, and a few such calls as long as the work of a small event.
-    """
-    return _machine_code(function, counts_references=False, inline=True)
 
 
 def compiled_allocating(function: Callable[P, R]) -> Callable[P, R]:
@@ -39,14 +39,88 @@ def compiled_allocating(function: Callable[P, R]) -> Callable[P, R]:
     return _machine_code(function, counts_references=True)
 
 
-def _machine_code(function: Callable[P, R], counts_references: bool, inline: bool = False) -> Callable[P, R]:
+def _machine_code(function: Callable[P, R], counts_references: bool) -> Callable[P, R]:
     options: dict[str, Any] = {
+        "nopython": True,
         "nogil": True,
         "fastmath": set(FAST_MATH),
         "error_model": "numpy",
         "_nrt": counts_references,
-        "forceinline": inline,
+        "no_cfunc_wrapper": True,
     }
-    dispatcher = numba.njit(**options)(function)
-    dispatcher._cache = MachineCode(dispatcher)
-    return cast("Callable[P, R]", dispatcher)
+    return cast("Callable[P, R]", Entry(function, targetoptions=options, pipeline_class=_EntryCompiler))
+
+
+class Entry(CPUDispatcher):
+    """A compiled function as Python calls it; compiled code calls the function itself."""
+
+    def __init__(self, function: Callable[..., Any], **how: Any) -> None:
+        super().__init__(function, **how)
+        self._cache = MachineCode(self)
+        options = {**how["targetoptions"], "no_cpython_wrapper": True}
+        self.inner = Inner(function, targetoptions=options, pipeline_class=_InnerCompiler)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Asked for where compiled code calls it."""
+        return self.inner.get_call_template(args, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        """Asked for where compiled code calls it."""
+        return self.inner.get_overload(sig)
+
+
+class Inner(CPUDispatcher):
+    """A function as compiled code calls it: translated, to become part of what Python calls."""
+
+    def add_overload(self, result: Any) -> None:
+        """Know the function by a key of its own, as it has no address."""
+        result = result._replace(entry_point=_Key())
+        self.targetctx.insert_user_function(result.entry_point, result.fndesc, [result.library])
+        self.overloads[tuple(result.signature.args)] = result
+
+
+class _Key:
+    pass
+
+
+class _InnerLibrary(JITCodeLibrary):
+    """The translation of a function, without what it calls."""
+
+    def finalize(self) -> None:
+        """Leave it as it is."""
+        self._raise_if_finalized()
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _EntryLibrary(JITCodeLibrary):
+    """The machine code of a function and of all that it calls."""
+
+    def finalize(self) -> None:
+        """Take in what is called, and what that calls."""
+        self._own = {f.name for f in self._final_module.functions if not f.is_declaration}
+        libraries = self._linking_libraries
+        for library in libraries:  # which grows
+            if isinstance(library, _InnerLibrary):
+                libraries.extend(other for other in library._linking_libraries if other not in libraries)
+        super().finalize()
+
+    def _optimize_final_module(self) -> None:
+        """Optimize it as a whole: nobody else sees the functions taken in, so what is inlined everywhere is gone."""
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.name not in self._own:
+                function.linkage = Linkage.internal
+        super()._optimize_final_module()
+
+
+class _InnerCompiler(Compiler):
+    def __init__(self, typing: Any, target: Any, library: Any, args: Any, returns: Any, flags: Any, local: Any) -> None:
+        flags.no_compile = True
+        super().__init__(typing, target, _InnerLibrary(target.codegen(), "inner"), args, returns, flags, local)
+
+
+class _EntryCompiler(Compiler):
+    def __init__(self, typing: Any, target: Any, library: Any, args: Any, returns: Any, flags: Any, local: Any) -> None:
+        entry = _EntryLibrary(target.codegen(), "entry")
+        entry.enable_object_caching()
+        super().__init__(typing, target, entry, args, returns, flags, local)

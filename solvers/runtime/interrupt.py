@@ -21,7 +21,7 @@ from numba.core.extending import intrinsic
 from numpy.typing import NDArray
 
 from solvers.errors import TimeLimit
-from solvers.runtime.compile import compiled, inlined
+from solvers.runtime.compile import compiled
 from solvers.validation import positive
 
 Ints = NDArray[np.int64]
@@ -188,7 +188,7 @@ def _read(context: Any, flags: Any, place: Any) -> tuple[Any, Callable[..., Any]
 _read_now = cast("Callable[[Ints, int], int]", intrinsic(_read))
 
 
-@inlined
+@compiled
 def is_stopped(flags: Ints, place: int) -> bool:
     """In compiled code, where it can stop: let whoever has raised ``flags[place]`` interrupt; say whether to stop.
 

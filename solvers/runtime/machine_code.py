@@ -33,12 +33,14 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 from numba.core.serialize import dumps
 
+from solvers.runtime.by_reference import Reference
+
 PACKAGE = __name__.partition(".")[0]
-VERSIONS = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag)
+VERSIONS = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag, "ref1")
 UNUSED_SECONDS = 60 * 24 * 3600  #: what nobody has loaded for so long is deleted
 
 
-class MachineCode(_Cache):  # type: ignore[misc]
+class MachineCode(_Cache):
     """The machine code of one function, one file for each list of types of arguments."""
 
     def __init__(self, dispatcher: Any) -> None:
@@ -209,5 +211,7 @@ def _fields_of(argument: Any) -> Iterator[str]:
     """The names of the fields of the records among types of arguments, and of the records in those."""
     if isinstance(argument, types.NamedTuple | types.NamedUniTuple):
         yield f"{argument.instance_class.__qualname__}{argument.fields}"
+    if isinstance(argument, Reference):
+        yield from _fields_of(argument.record)
     for item in getattr(argument, "types", ()):
         yield from _fields_of(item)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
-from solvers.active_set.workspace import WHO, Walk
+from solvers.active_set.workspace import Walk
 from solvers.homotopy import batch_update
 from solvers.homotopy import run as passage
 from solvers.models.base import LiveEstimator
@@ -48,7 +48,7 @@ def test_a_large_window_slides_from_optimum_to_optimum(
     fetch, waiting = passage.fetch_rows, []
 
     def fetched(state: PathState, w: Walk) -> None:
-        waiting.append(bool(w.counters[WHO] >= 0))
+        waiting.append(bool(w.at[0].who >= 0))
         fetch(state, w)
 
     monkeypatch.setattr(passage, "fetch_rows", fetched)

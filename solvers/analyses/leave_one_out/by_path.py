@@ -13,24 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.active_set.degeneracy import center, leave_ends
+from solvers.active_set.exits import Exit
 from solvers.active_set.shrinking import follow_path
-from solvers.active_set.workspace import (
-    BUDGET,
-    CANCELLED,
-    DONE,
-    EVENTS,
-    LAPS,
-    RHO,
-    STARTED,
-    STRIDE_EVENTS,
-    SUM_END,
-    SUM_RATE,
-    SUM_V,
-    WHO,
-    WHOLE,
-    B,
-    Walk,
-)
+from solvers.active_set.workspace import STRIDE_EVENTS, Walk, count_anew
 from solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
 from solvers.homotopy.batch_update import UndoneOnError, depart
 from solvers.homotopy.optimality import EPS, gap_of, scales
@@ -40,6 +25,7 @@ from solvers.homotopy.solve import follow
 from solvers.kernels.kernel import times
 from solvers.linalg.cholesky import delete
 from solvers.problem.state import Examples, PathState, empty_motion
+from solvers.runtime.by_reference import by_reference
 from solvers.runtime.compile import compiled_allocating
 from solvers.runtime.interrupt import raise_what_stopped
 
@@ -70,6 +56,7 @@ def decisions_without(state: PathState, slots: Ints, total: float) -> tuple[Floa
         return decisions, events
 
 
+@by_reference
 class Kept(NamedTuple):
     """The optimum that every example leaves from."""
 
@@ -143,7 +130,7 @@ def _cache_rows(state: PathState, who: Ints) -> None:
 @compiled_allocating
 def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float, level: float) -> tuple[Floats, int]:
     """Let one example after the other leave, each from the kept optimum; NaN where that cannot be done here."""
-    e, motion, clock, counters = w.examples, w.motion, w.clock, w.counters
+    e, motion, at = w.examples, w.motion, w.at[0]
     decisions = np.full(who.size, np.nan)
     events = 0
     for i in range(who.size):
@@ -156,23 +143,22 @@ def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float, 
             motion.v[j] = 0.0
             motion.drive[j] = v * row[j]
         motion.v[slot] = v
-        clock[B], clock[RHO], clock[SUM_V], clock[SUM_RATE] = kept.b, 1.0, v, totals[i] - kept.total
-        clock[SUM_END] = totals[i]
-        counters[:BUDGET] = 0
-        counters[WHO] = -1
+        at.b, at.rho, at.sum_v, at.sum_rate = kept.b, 1.0, v, totals[i] - kept.total
+        at.sum_end = totals[i]
+        count_anew(w)
         if w.factor.position[slot] >= 0:
             delete(w.factor, slot)
         e.n_kinks[slot] = 0
         e.seg[slot] = 0
         e.levels[slot, :] = 0.0
-        counters[STARTED] = counters[LAPS] = 0
-        counters[WHOLE] = FEW if w.n <= SMALL else 0
+        at.started = at.laps = 0
+        at.whole = FEW if w.n <= SMALL else 0
         outcome = follow_path(w)
-        if outcome == CANCELLED:
+        if outcome == Exit.CANCELLED:
             break
-        events += counters[EVENTS]
-        gap, primal, resolution = gap_of(e, w.n, clock[B])
-        if outcome == DONE and gap <= max(goal * abs(primal), 4.0 * resolution):
+        events += at.events
+        gap, primal, resolution = gap_of(e, w.n, at.b)
+        if outcome == Exit.DONE and gap <= max(goal * abs(primal), 4.0 * resolution):
             leave_ends(w.examples, w.factor, w.n, w.intercept, DUST * level, DUST * level, 4 * EPS * level)
             decisions[i] = e.f[slot]
             if w.intercept and w.factor.size[1] == 0:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from solvers.analyses.leave_one_out.tableau import CANCEL, Columns, Tableau, add_row, make_column
 from solvers.problem.state import Examples
+from solvers.runtime.by_reference import by_reference, keep, refer
 from solvers.runtime.compile import compiled, compiled_allocating
 from solvers.runtime.interrupt import is_stopped
 
@@ -25,6 +26,7 @@ MOST_EVENTS = 60
 SINGULAR = 1e-9  # a pivot below this, of its row, is none
 
 
+@by_reference
 class Leaving(NamedTuple):
     """How some examples leave, one a row."""
 
@@ -37,6 +39,7 @@ class Leaving(NamedTuple):
     events: Ints  #: (m,), -1: given up
 
 
+@by_reference
 class Work(NamedTuple):
     """Arrays of one walk, by slot, and the system of those who have changed sides."""
 
@@ -62,7 +65,7 @@ def walk_all(
     low, high = np.empty(n), np.empty(n)
     for j in range(n):
         low[j], high[j] = side_limits(e, j, e.seg[j])
-    w = Work(
+    work = Work(
         np.empty(n),
         np.empty(n),
         np.empty(n, np.int64),
@@ -75,9 +78,10 @@ def walk_all(
         np.empty(MOST_CHANGED + 1),
         np.empty(MOST_CHANGED + 1, np.int64),
     )
+    w = refer(work)
     for i in range(who.size):
         if is_stopped(columns.size, CANCEL):
-            return
+            break
         clear, solved = True, True
         for j in range(n):
             place = tableau.place[j]
@@ -90,6 +94,7 @@ def walk_all(
             continue
         w.beta[:], w.f[:], w.seg[:], w.low[:], w.high[:] = e.beta, e.f, e.seg, low, high
         leaving.events[i] = walk(e, tableau, columns, w, who[i], i, leaving, tol_f, tol_beta)
+    keep(work)
 
 
 @compiled

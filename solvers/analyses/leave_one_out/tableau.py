@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.problem.state import Examples
+from solvers.runtime.by_reference import by_reference
 from solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
@@ -24,6 +25,7 @@ ROUNDING = 1e-13  # how far off the f of the free examples a column may put them
 DEPENDENT = 1e-10  # an example whose own f hardly follows its beta, of k(x, x), is a combination of the free ones
 
 
+@by_reference
 class Tableau(NamedTuple):
     """The free examples F of an optimum and the inverse of their system, see ``leave_one_out.by_pivots``."""
 
@@ -38,6 +40,7 @@ class Tableau(NamedTuple):
     intercept: bool
 
 
+@by_reference
 class Columns(NamedTuple):
     """Columns of the tableau, made when first needed."""
 

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from solvers.active_set import workspace
+from solvers.active_set.exits import Exit
 from solvers.analyses.outlier.cccp_rounds import EVENTS, ROUNDS, Found, rounds_of_cccp
 from solvers.analyses.outlier.path import Begun, begin
 from solvers.analyses.outlier.result import arrays_at
@@ -78,7 +78,7 @@ def cccp(
     rounds.p = rounds.p._replace(near=-1.0)  # nobody is at a wall: whoever is not beyond it is within
     found = _empty(values.size, n)
     zero, inwards = begun.walling.walls(begun.y, 0.0), begun.walling.inwards if parameter == "s" else 0.0
-    while rounds.run(rounds_of_cccp, found, values, zero, inwards, until=(workspace.STRIDE,)) != workspace.DONE:
+    while rounds.run(rounds_of_cccp, found, values, zero, inwards, until=(Exit.STRIDE,)) != Exit.DONE:
         rounds.freshen()
     candidate = partial(_candidate, found, parameter, begun.fixed)
     return Candidates(tuple(candidate(k, value) for k, value in enumerate(values.tolist())), begun)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.workspace import DONE, STRIDE, B, Walk
-from solvers.robust.c_step import AT_REST, CHOSEN, take_sides
+from solvers.active_set.exits import Exit
+from solvers.active_set.workspace import Walk
+from solvers.robust.c_step import take_sides
 from solvers.robust.ramp_losses import WITHIN, Sides, Walls
-from solvers.robust.sides import ALL_EVENTS, OBJECTIVE, SINCE_REFRESH, STAGE, SWITCHED, THETA, Split, look, place_walls
-from solvers.robust.sides import ROUNDS as ROUNDS_NOW
+from solvers.robust.sides import Split, Stage, look, place_walls
 from solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
@@ -45,34 +45,34 @@ def rounds_of_cccp(w: Walk, p: Split, found: Found, values: Floats, zero: Walls,
     """
     while True:
         k = found.done[0]
-        if p.counts[STAGE] == AT_REST:
+        if p.now[0].stage == Stage.AT_REST:
             if k == values.size:
-                return DONE
+                return Exit.DONE
             turn_to(w, p, values[k], zero, inwards)
-            found.counts[k, EVENTS] = -p.counts[ALL_EVENTS]
-            p.counts[STAGE] = CHOSEN
+            found.counts[k, EVENTS] = -p.now[0].all_events
+            p.now[0].stage = Stage.CHOSEN
         outcome = take_sides(w, p, False)
-        if outcome != DONE:
+        if outcome != Exit.DONE:
             return outcome
         keep(w, p, found, k)
         found.done[0] = k + 1
-        p.counts[STAGE] = AT_REST
-        if p.counts[SINCE_REFRESH] > REFRESH_EVENTS:
-            return STRIDE
+        p.now[0].stage = Stage.AT_REST
+        if p.now[0].since_refresh > REFRESH_EVENTS:
+            return Exit.STRIDE
 
 
 @compiled
 def turn_to(w: Walk, p: Split, value: float, zero: Walls, inwards: float) -> None:
     """Put theta or the walls where they are at a value, and choose whose levels that changes."""
     if inwards == 0.0:
-        p.numbers[THETA] = value
+        p.now[0].theta = value
     else:
         place_walls(p, zero, inwards * value)
     look(w, p)
     for j in range(w.n):
         outlier = p.sides[j] != WITHIN and inwards == 0.0
         p.wrong[j] = outlier or p.proper[j] != p.sides[j]
-    p.counts[ROUNDS_NOW], p.counts[SWITCHED] = 0, 0
+    p.now[0].rounds = p.now[0].switched = 0
 
 
 @compiled
@@ -80,6 +80,6 @@ def keep(w: Walk, p: Split, found: Found, k: int) -> None:
     """Write down what was found."""
     for j in range(w.n):
         found.beta[k, j], found.seg[k, j], found.sides[k, j] = w.examples.beta[j], w.examples.seg[j], p.sides[j]
-    found.b[k], found.objective[k] = w.clock[B], p.numbers[OBJECTIVE]
-    found.counts[k, ROUNDS] = p.counts[ROUNDS_NOW]
-    found.counts[k, EVENTS] += p.counts[ALL_EVENTS]
+    found.b[k], found.objective[k] = w.at[0].b, p.now[0].objective
+    found.counts[k, ROUNDS] = p.now[0].rounds
+    found.counts[k, EVENTS] += p.now[0].all_events

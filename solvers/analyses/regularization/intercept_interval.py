@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from solvers.homotopy.piecewise import Changes, Segments, places
 from solvers.homotopy.recompute import combine
 from solvers.problem.state import PathState
+from solvers.runtime.by_reference import by_reference
 from solvers.runtime.interrupt import check
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+@by_reference
 class Tables(NamedTuple):
     """Kinks (n, 2) and levels (n, 3) at both ends of a straight way, and how many kinks each example has."""
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.runtime.by_reference import by_reference
 from solvers.runtime.compile import compiled, compiled_allocating
 from solvers.runtime.interrupt import is_stopped
 
@@ -15,6 +16,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
+@by_reference
 class Pieces(NamedTuple):
     """One leg as arrays that compiled code walks over; see ``solvers.homotopy.piecewise``."""
 

@@ -1,0 +1,34 @@
+"""Why a compiled loop has stopped: all reasons there are, of which each loop has some."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What the loop has come to, or what it asks for before it is called again."""
+
+    DONE = 0  #: the end of the path; inside, that the loop can go on
+    NEED_ROW = 1  #: the kernel row of ``who`` is not cached
+    NEED_ROOM = 2  #: the factor has no room for ``who``
+    STALLED = 3  #: too many events without a step: ties have to be spread
+    UNBALANCED = 4  #: no example that is left can balance the sum of the coefficients
+    INDEFINITE = 5  #: a squared pivot is negative
+    CANCELLED = 6  #: somebody has asked for the end
+    EXHAUSTED = 7  #: more events than a path can need
+    STRIDE = 8  #: the end of a stride
+    WANT_ROWS = 9  #: rows that will be needed soon are not cached
+    # of a loop that writes down what it does
+    STOPPED = 10  #: ``who`` has come to a wall
+    LOG_FULL = 11  #: call again with an empty log
+    # of the D-steps of outlier paths
+    NEED_ROWS = 12  #: rows of those whose coefficients move are not cached
+    SWITCHES_FULL = 13  #: no room to write down who has switched
+    INEXACT = 14  #: the state is to be brought to the optimum of its losses
+    ROSE = 15  #: the objective rose
+    ENDLESS = 16  #: too many switches in a row
+    # of outlier paths
+    NOTES_FULL = 17  #: call again with empty notes
+    AT_ONCE = 18  #: a leg has no length
+    STUCK = 19  #: too many legs without progress
+    TIED = 20  #: a leg has stalled
+    LOST = 21  #: a leg has no end
+    WITH_TIES = 22  #: somebody stands at a wall before the first leg

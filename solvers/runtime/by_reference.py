@@ -1,0 +1,137 @@
+"""Records of many arrays that compiled code is handed as one pointer.
+
+Numba hands a named tuple over by value: one of forty arrays is some 280 numbers at each call, which costs time at
+every event, and most of the time that compiling takes. A named tuple that is marked ``by_reference`` is laid out in
+memory once, where Python calls compiled code, and is a pointer inside; what is read of it is the same as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.datamodel import models
+from numba.core.datamodel.registry import register_default
+from numba.core.extending import NativeValue, intrinsic, lower_getattr_generic, typeof_impl, unbox
+from numba.core.imputils import impl_ret_borrowed
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+
+R = TypeVar("R", bound=type)
+T = TypeVar("T")
+
+
+def by_reference(record: R) -> R:
+    """Mark a named tuple: compiled code gets a pointer to it. It cannot make one by itself."""
+    typeof_impl.register(record)(_type_of)
+    return record
+
+
+class Reference(types.Type):
+    """A pointer to a record; the record stays where it is, and as it is, while compiled code runs."""
+
+    def __init__(self, record: Any) -> None:
+        self.record = record
+        super().__init__(f"&{record}")
+
+    @property
+    def key(self) -> Any:
+        """What makes two of them the same."""
+        return self.record
+
+
+def _type_of(value: Any, context: Any) -> Reference | None:
+    found = [typeof_impl(item, context) for item in value]
+    return None if None in found else Reference(types.BaseTuple.from_types(found, type(value)))
+
+
+@register_default(Reference)
+class _Pointer(models.PrimitiveModel):
+    def __init__(self, manager: Any, reference: Reference) -> None:
+        super().__init__(manager, reference, manager[reference.record].get_value_type().as_pointer())
+
+
+@unbox(Reference)
+def _from_python(reference: Reference, value: Any, c: Any) -> NativeValue:
+    """Lay the record out in the frame of the call."""
+    native = c.unbox(reference.record, value)
+    pointer = cgutils.alloca_once_value(c.builder, native.value)
+
+    def cleanup() -> None:
+        if native.cleanup is not None:
+            native.cleanup()
+        if c.context.enable_nrt:
+            c.context.nrt.decref(c.builder, reference.record, native.value)
+
+    return NativeValue(_hidden(c.builder, pointer), is_error=native.is_error, cleanup=cleanup)
+
+
+def _hidden(builder: Any, pointer: Any) -> Any:
+    """Return a pointer of which the compiler cannot know where it came from.
+
+    What is read by it is marked as never changing, so that a loop need not read it twice. If it were seen that the
+    memory was written to in the same frame, it could be read before that.
+    """
+    kind = ir.FunctionType(pointer.type, [pointer.type])
+    return builder.asm(kind, "", "=r,0,~{memory}", [pointer], side_effect=True)
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):
+    key = Reference
+
+    def generic_resolve(self, reference: Reference, name: str) -> Any:  # type: ignore[override]
+        fields = reference.record.fields
+        return reference.record[fields.index(name)] if name in fields else None
+
+
+@lower_getattr_generic(Reference)
+def _read(context: Any, builder: Any, reference: Reference, pointer: Any, name: str) -> Any:
+    index = reference.record.fields.index(name)
+    field = reference.record[index]
+    place = cgutils.gep_inbounds(builder, pointer, 0, index)
+    value = _array(context, builder, field, place) if isinstance(field, types.Array) else _unchanging(builder, place)
+    return impl_ret_borrowed(context, builder, field, value)
+
+
+def _array(context: Any, builder: Any, array: types.Array, place: Any) -> Any:
+    """Read what an array is, number by number."""
+    model = context.data_model_manager[array]
+    value = ir.Constant(model.get_value_type(), ir.Undefined)
+    for k in range(model.field_count):
+        part = cgutils.gep_inbounds(builder, place, 0, k)
+        if isinstance(part.type.pointee, ir.ArrayType):
+            numbers = ir.Constant(part.type.pointee, ir.Undefined)
+            for i in range(part.type.pointee.count):
+                number = _unchanging(builder, cgutils.gep_inbounds(builder, part, 0, i))
+                numbers = builder.insert_value(numbers, number, i)
+        else:
+            numbers = _unchanging(builder, part)
+        value = builder.insert_value(value, numbers, k)
+    return value
+
+
+def _unchanging(builder: Any, place: Any) -> Any:
+    loaded = builder.load(place)
+    loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return loaded
+
+
+def _laid_out(context: Any, record: Any) -> Any:
+    """Lay a record out in the frame of the function that calls this."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _hidden(builder, cgutils.alloca_once_value(builder, arguments[0]))
+
+    return Reference(record)(record), code
+
+
+def _kept(context: Any, record: Any) -> Any:
+    return types.none(record), lambda context, builder, signature, arguments: context.get_dummy_value()
+
+
+#: In compiled code: a reference to a record that is made there. It is good until the function returns, and, where the
+#: record has arrays that nobody else has, until ``keep`` is called with the record.
+refer = cast("Callable[[T], T]", intrinsic(_laid_out))
+keep = cast("Callable[[object], None]", intrinsic(_kept))
