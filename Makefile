@@ -60,7 +60,7 @@ $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml
 # The solvers are compiled once, here, rather than while someone waits for the service; again when they change.
 $(VENV)/.compiled: $(VENV)/.installed $(shell find solvers -name "*.py")
 	@echo "compiling the solvers"
-	@$(PY) -c "import solvers; solvers.warm_up()"
+	@$(PY) -c "from solvers.warm_up import compile_all; compile_all()"
 	@touch $@
 
 install: $(VENV)/.compiled

@@ -1,10 +1,16 @@
-"""Compile everything before the first request needs it."""
+"""Compile before the first request needs it: what updates need, and the families of what else can be asked for."""
 
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.active_set import degeneracy
 from solvers.active_set.ratio_test import frequencies
@@ -16,7 +22,14 @@ from solvers.homotopy.batch_update import hold_near
 from solvers.homotopy.optimality import scales
 from solvers.homotopy.run import NOBODY, walk_of
 from solvers.problem.state import empty_motion
-from solvers.runtime.machine_code import delete_unused, directory
+from solvers.robust.settings import Robustness
+from solvers.runtime.machine_code import delete_unused, directory, is_complete, set_complete
+
+Family = Literal["updates", "regularization paths", "assessments", "outlier paths"]
+#: All of them, those that are needed most first.
+FAMILIES: tuple[Family, ...] = get_args(Family)
+
+Array = NDArray[Any]
 
 log = logging.getLogger("solvers")
 NO_PLACE = (
@@ -25,31 +38,57 @@ NO_PLACE = (
 )
 
 
-def warm_up() -> None:
-    """Run every compiled function once on tiny problems, so that none is compiled inside a user's first request."""
+def warm_up(*families: Family) -> None:
+    """Run every compiled function of some families, or of all, once on tiny problems.
+
+    None of them is compiled inside a user's first request then. What has been compiled before is loaded.
+    """
     if directory() is None:
         log.warning(NO_PLACE)
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(24, 2)))  # a grid: ties, duplicates and dependent rows among it
     y = np.where(X[:, 0] + rng.normal(size=24) > 0, 1, -1)
+    for family in families or FAMILIES:
+        _RUN[family](X, y)
+        set_complete(family)
+    delete_unused()
+
+
+def is_compiled(family: Family) -> bool:
+    """Say whether a family of exactly these solvers is kept, so that it need only be loaded."""
+    return is_complete(family)
+
+
+def compile_all() -> None:
+    """Compile what is not compiled yet, on two cores where there are as many."""
+    todo = [family for family in FAMILIES if not is_compiled(family)]
+    parts: list[list[Family]] = [[f for f in todo if f != "outlier paths"], [f for f in todo if f == "outlier paths"]]
+    if directory() is None or (os.cpu_count() or 1) < 2:
+        parts = [todo]
+    running = [subprocess.Popen(compiler(*part)) for part in parts if part]
+    codes = [process.wait() for process in running]
+    if any(codes):
+        raise RuntimeError("the solvers could not be compiled")
+
+
+def compiler(*families: Family) -> list[str]:
+    """Return the command that compiles some families in a process of its own."""
+    return [sys.executable, "-c", f"from solvers.warm_up import warm_up; warm_up(*{list(families)!r})"]
+
+
+def _updates(X: Array, y: Array) -> None:
     for kernel in ("rbf", "linear", "poly"):
         for intercept in (True, False):
             model = LiveSVC(C=10.0, kernel=kernel, gamma=0.5, coef0=1.0, fit_intercept=intercept, classes=(-1, 1))
             model.fit(X, y)
             model.update(add=(X[:4], y[:4]), remove=model.keys_[:6])
             model.decision_function(X)
-            leave_one_out(model)
     model.from_arrays(model.get_params(), model.to_arrays()).prepare()
-    model.regularization_path(5.0, 20.0).best(X, y)
     for loss in ("epsilon_insensitive", "absolute", "pinball"):
-        LiveSVR(gamma=0.5, loss=loss).fit(X, y.astype(float)).regularization_path(0.5, 2.0).best(X, y.astype(float))
-    LiveOneClassSVM(gamma=0.5).fit(X).regularization_path(0.1, 0.5).best(X)
-    for parameter in ("theta", "s"):
-        path = model.outlier_path(parameter)
-        path.best(X, y)
-        path.at(path.start).update(robust=path.robustness(path.end))
+        LiveSVR(gamma=0.5, loss=loss).fit(X, y.astype(float))
+    LiveOneClassSVM(gamma=0.5).fit(X)
     _what_comes_up_rarely(model)
-    delete_unused()
+    model.update(robust=Robustness(theta=0.5, s=-0.5))
 
 
 def _what_comes_up_rarely(model: LiveSVC) -> None:
@@ -63,3 +102,35 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     hold_near(state, NOBODY)
     state.rows.room_beside(NOBODY)
     state.rows.update_columns(NOBODY, NOBODY, state.rows.values, NOBODY)
+
+
+def _paths(X: Array, y: Array) -> None:
+    targets = y.astype(float)
+    LiveSVC(C=10.0, gamma=0.5, classes=(-1, 1)).fit(X, y).regularization_path(5.0, 20.0).best(X, y)
+    for loss in ("epsilon_insensitive", "absolute", "pinball"):
+        LiveSVR(gamma=0.5, loss=loss).fit(X, targets).regularization_path(0.5, 2.0).best(X, targets)
+    LiveOneClassSVM(gamma=0.5).fit(X).regularization_path(0.1, 0.5).best(X)
+
+
+def _assessments(X: Array, y: Array) -> None:
+    for kernel in ("rbf", "linear", "poly"):
+        for intercept in (True, False):
+            model = LiveSVC(C=10.0, kernel=kernel, gamma=0.5, coef0=1.0, fit_intercept=intercept, classes=(-1, 1))
+            leave_one_out(model.fit(X, y))
+
+
+def _outlier_paths(X: Array, y: Array) -> None:
+    model = LiveSVC(C=10.0, kernel="poly", gamma=0.5, coef0=1.0, fit_intercept=False, classes=(-1, 1)).fit(X, y)
+    model.update(add=(X[:4], y[:4]), remove=model.keys_[:6])
+    for parameter in ("theta", "s"):
+        path = model.outlier_path(parameter)
+        path.best(X, y)
+        path.at(path.start).update(robust=path.robustness(path.end))
+
+
+_RUN: Mapping[Family, Callable[[Array, Array], None]] = {
+    "updates": _updates,
+    "regularization paths": _paths,
+    "assessments": _assessments,
+    "outlier paths": _outlier_paths,
+}

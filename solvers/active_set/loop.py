@@ -32,15 +32,22 @@ def walk(w: Walk) -> int:
             return outcome
         if at.events >= at.stride_end or (w.factor.size[0] == 0 and not balanced(w)):
             return Exit.STRIDE
-        find_direction(w)
-        step, who, side = longest_step(w)
-        if refine_if_needed(w, step):
-            step, who, side = longest_step(w)
+        step, who, side = next_event(w)
         advance(w, step)
         if who < 0:
             return Exit.DONE if w.at[0].last == 0.0 else Exit.STRIDE
         at.who, at.side = who, side
         at.zero_steps = at.zero_steps + 1 if step <= w.tol[0].zero_step else 0
+
+
+@compiled
+def next_event(w: Walk) -> tuple[float, int, int]:
+    """Find the direction; return how far it goes, who changes sides there, and to which; -1: it goes to the end."""
+    find_direction(w)
+    step, who, side = longest_step(w)
+    if refine_if_needed(w, step):
+        step, who, side = longest_step(w)
+    return step, who, side
 
 
 @compiled

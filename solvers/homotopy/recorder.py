@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.direction import find_direction, refine_if_needed
 from solvers.active_set.exits import Exit
-from solvers.active_set.loop import take_turn
-from solvers.active_set.ratio_test import advance, jump, longest_step
+from solvers.active_set.loop import next_event, take_turn
+from solvers.active_set.ratio_test import advance, jump
 from solvers.active_set.reactivation import start
 from solvers.active_set.workspace import Walk
 from solvers.active_set.workspace import balanced as in_balance
@@ -107,10 +106,7 @@ def track_path(w: Walk, log: Log, walls: Walls) -> int:
             if jump_stops(w, walls):
                 return Exit.STOPPED
             continue
-        find_direction(w)
-        step, who, side = longest_step(w)
-        if refine_if_needed(w, step):
-            step, who, side = longest_step(w)
+        step, who, side = next_event(w)
         stopped = is_at_wall(w, walls, who, side)
         if stopped:
             step = min(step, way_to_wall(w, walls, who, side) / abs(w.motion.df[who]))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.active_set.direction import find_direction, refine_if_needed, resolve
+from solvers.active_set.direction import resolve
 from solvers.active_set.exits import Exit
-from solvers.active_set.loop import take_turn
-from solvers.active_set.ratio_test import advance, jump, longest_step
+from solvers.active_set.loop import next_event, take_turn
+from solvers.active_set.ratio_test import advance, jump
 from solvers.active_set.reactivation import another_lap
 from solvers.active_set.shrinking import count_speeds, follow_path
 from solvers.active_set.workspace import Walk, add_to_drive, balanced, set_limits
@@ -55,10 +55,7 @@ def follow_over_walls(w: Walk, p: Split) -> int:
                 if jump_stops(w, p.stops):
                     cross(w, p)
                 continue
-        find_direction(w)
-        step, who, side = longest_step(w)
-        if refine_if_needed(w, step):
-            step, who, side = longest_step(w)
+        step, who, side = next_event(w)
         crossing = is_at_wall(w, p.stops, who, side)
         if crossing:
             step = min(step, way_to_wall(w, p.stops, who, side) / abs(w.motion.df[who]))

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from solvers.homotopy.piecewise import Changes, Segments, position
 from solvers.problem.piecewise_linear import Losses
 from solvers.robust.ramp_losses import Sides, conditional
-from solvers.runtime.by_reference import by_reference
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.integer[Any]]
@@ -29,7 +28,6 @@ class Solution(NamedTuple):
     b: float
 
 
-@by_reference
 class Nodes(NamedTuple):
     """The solutions at the breakpoints of a leg."""
 

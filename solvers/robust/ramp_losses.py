@@ -52,7 +52,6 @@ def residual_walls(y: Floats, s: float) -> Walls:
     return Walls(y - s, y + s)
 
 
-@by_reference
 class Walling(NamedTuple):
     """How s places the walls of a kind of loss."""
 

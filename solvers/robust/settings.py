@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from solvers.errors import InvalidInput
 from solvers.problem.piecewise_linear import Losses
 from solvers.robust.ramp_losses import BELOW, BEYOND, Walls
-from solvers.runtime.by_reference import by_reference
 from solvers.validation import Key, known_keys, mapping, number_or_none
 
 Floats = NDArray[np.float64]
@@ -35,7 +34,6 @@ class Robustness:
     outliers: Mapping[Key, int] = field(default_factory=dict)
 
 
-@by_reference
 class Terms(NamedTuple):
     """How a window computes robust losses."""
 

@@ -92,6 +92,10 @@ class _InnerLibrary(JITCodeLibrary):
         self._finalize_dynamic_globals()
         self._finalized = True
 
+    def _get_module_for_linking(self) -> Any:
+        """As it is: a function that may be left out, as Numba has them, is where nobody has called it yet."""
+        return self._final_module
+
 
 class _EntryLibrary(JITCodeLibrary):
     """The machine code of a function and of all that it calls."""
@@ -104,6 +108,10 @@ class _EntryLibrary(JITCodeLibrary):
             if isinstance(library, _InnerLibrary):
                 libraries.extend(other for other in library._linking_libraries if other not in libraries)
         super().finalize()
+
+    def _verify_declare_only_symbols(self) -> None:
+        missing = [f.name for f in self._final_module.functions if f.is_declaration and f.name.startswith("_ZN")]
+        assert not missing, missing  # they would be called all the same
 
     def _optimize_final_module(self) -> None:
         """Optimize it as a whole: nobody else sees the functions taken in, so what is inlined everywhere is gone."""

@@ -26,7 +26,7 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from numba.core import sigutils, types
+from numba.core import registry, sigutils, types
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
@@ -36,7 +36,8 @@ from numba.core.serialize import dumps
 from solvers.runtime.by_reference import Reference
 
 PACKAGE = __name__.partition(".")[0]
-VERSIONS = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag, "ref1")
+MADE_BY = [Path(__file__).with_name(name).read_text() for name in ("by_reference.py", "compile.py")]
+VERSIONS = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag, *MADE_BY)
 UNUSED_SECONDS = 60 * 24 * 3600  #: what nobody has loaded for so long is deleted
 
 
@@ -128,6 +129,34 @@ def delete_unused() -> None:
         for file in Path(where).iterdir():
             if time.time() - file.stat().st_mtime > UNUSED_SECONDS:
                 file.unlink(missing_ok=True)
+
+
+def is_complete(family: str) -> bool:
+    """Say whether :func:`set_complete` was called for a family, by exactly this version of the package here."""
+    mark = _mark_of(family)
+    return mark is not None and mark.exists()
+
+
+def set_complete(family: str) -> None:
+    """Remember that all machine code of a family is kept."""
+    mark = _mark_of(family)
+    if mark is not None:
+        with contextlib.suppress(OSError):
+            mark.touch()
+
+
+def _mark_of(family: str) -> Path | None:
+    where = directory()
+    return None if where is None else Path(where) / f"complete-{family}-{_state_of_package()}".replace(" ", "-")
+
+
+@cache
+def _state_of_package() -> str:
+    codegen = registry.cpu_target.target_context.codegen()
+    digest = hashlib.sha256(repr((VERSIONS, codegen.magic_tuple())).encode())
+    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:32]
 
 
 @cache

@@ -146,6 +146,6 @@ def test_what_can_be_solved_is_not_refused() -> None:
     far.update(add=([[1e100]], [1]))  # on its side already: its coefficient is 0
     assert far.certificate().relative_gap < 1e-9
     apart = IncrementalSVC(C=1e8, kernel="linear", classes=(-1, 1)).fit([[-1e3], [1e3]], [-1, 1])
-    assert apart.certificate().relative_gap < 1e-6
+    assert apart.certificate().max_violation < 1e-15  # one rounding of f, which C multiplies
     one = IncrementalOneClassSVM(nu=0.5, kernel="linear").fit([[1e140], [2e140], [3e140]])
     one.check_scale([[1e140]])

@@ -25,10 +25,10 @@ class Exit(IntEnum):
     DONE = 3
 """,
     "low.py": '''
-from solvers.runtime.compile import compiled, inlined
+from solvers.runtime.compile import compiled
 FACTOR = 2.0
 
-@inlined
+@compiled
 def scaled(x):
     """Scale it."""
     return FACTOR * x
@@ -61,12 +61,12 @@ REAL = Path(__file__).parents[2] / "solvers" / "runtime"
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package of the same name, with the same two files that compile and keep."""
+    """A package of the same name, with the same files that compile and keep."""
     folder = tmp_path / "solvers"
     for name, text in PACKAGE.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    for name in ("compile.py", "machine_code.py"):
+    for name in ("by_reference.py", "compile.py", "machine_code.py"):
         (folder / "runtime" / name).write_text((REAL / name).read_text())
     return folder
 

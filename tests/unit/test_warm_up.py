@@ -3,13 +3,15 @@ not in an assessment, nor in a large window, nor for arrays of any kind."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import solvers
-from solvers import warm_up
 
 SCRIPT = """
 import gc
@@ -67,8 +69,21 @@ def test_it_is_said_where_machine_code_is_not_kept(
 ) -> None:
     solvers.warm_up()
     assert not caplog.records
-    monkeypatch.setattr(warm_up, "directory", lambda: None)
+    monkeypatch.setattr(import_module("solvers.warm_up"), "directory", lambda: None)
     solvers.warm_up()
     (said,) = caplog.records
     assert (said.name, said.levelname) == ("solvers", "WARNING")
     assert "NUMBA_CACHE_DIR" in said.getMessage()
+
+
+def test_families_are_known_to_be_compiled_by_what_is_kept(tmp_path: Path) -> None:
+    script = (
+        "from solvers.warm_up import FAMILIES, compile_all, is_compiled, warm_up\n"
+        "print([is_compiled(f) for f in FAMILIES])\n"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[False, False, False, False]"
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[True, True, True, True]"
