@@ -109,6 +109,7 @@ class Service:
         self.metrics = Metrics()
         self.health = Health(self.metrics, settings.lease_seconds)
         self.turns = Turns(settings.solves)
+        self.metrics.watch_solves(self.turns.counts)
         source = Source(self.store, self.health, self.metrics)
         self.budget = Budget(settings.memory_mb * MEGABYTE)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
