@@ -34,7 +34,7 @@ from service.live import LiveModel
 from service.memory import Budget
 from service.metrics import Metrics
 from service.model import ModelCopy
-from service.model_memory import model_bytes
+from service.model_memory import check_grown, model_bytes
 from service.plots import Extension
 from service.schemas import Examples
 from service.store.base import StoreError
@@ -233,8 +233,9 @@ class Jobs:
 
     def _work(self, id: str, live: LiveModel, given: Document, wanted: Wanted) -> None:
         def progress(done: int, total: int) -> bool:
-            """Note how far the work is; whether it is to go on."""
+            """Note how far the work is; whether it is to go on. Raises OutOfMemory if it has grown too large."""
             self._change(id, done=done, total=total)
+            check_grown(self._budget)
             return not wanted.is_over
 
         record = self.get(id)

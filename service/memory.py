@@ -85,6 +85,17 @@ class Budget:
         finally:
             self.give(kind, size)
 
+    def check_lasting(self, resident: int) -> None:
+        """Raise OutOfMemory if the process has more in memory, beside what requests hold, than may last.
+
+        What is held is estimated, and nobody can tell how much a path will write down.
+        """
+        with self._lock:
+            requests = sum(size for kind, size in self._held.items() if kind not in LASTING and kind != "base")
+            if resident - requests > (1.0 - RESERVED) * self.limit:
+                told = self._told(sum(self._held.values()))
+                raise OutOfMemory(f"{_megabytes(resident)} are in use; {told}; {_WHAT_TO_DO}")
+
     def largest_given(self) -> int:
         """The most that was given back at once, by requests, since this was asked last."""
         with self._lock:

@@ -103,10 +103,11 @@ class _Models(Collector):
             yield family
 
 
-class _Jobs(Collector):
-    """How many jobs are in which state."""
+class _Counts(Collector):
+    """How many of something are in which state."""
 
-    def __init__(self, counts: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(self, name: str, help_: str, counts: Callable[[], Mapping[str, int]]) -> None:
+        self._name, self._help = name, help_
         self._counts = counts
 
     def describe(self) -> Iterable[Metric]:
@@ -115,7 +116,7 @@ class _Jobs(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """One number a state."""
-        family = GaugeMetricFamily("livesvm_jobs", "Jobs that are known", labels=["state"])
+        family = GaugeMetricFamily(self._name, self._help, labels=["state"])
         for state, count in self._counts().items():
             family.add_metric([state], count)
         yield family
@@ -209,7 +210,11 @@ class Metrics:
 
     def watch_jobs(self, counts: Callable[[], Mapping[str, int]]) -> None:
         """Show how many jobs there are by state, as ``counts`` returns them."""
-        self.registry.register(_Jobs(counts))
+        self.registry.register(_Counts("livesvm_jobs", "Jobs that are known", counts))
+
+    def watch_solves(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        """Show how many solves run, and how many wait for their turn, as ``counts`` returns them."""
+        self.registry.register(_Counts("livesvm_solves", "Solves that run, or wait for their turn", counts))
 
     def watch_memory(self, budget: Budget) -> None:
         """Show the memory budget."""

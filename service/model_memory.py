@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from service.commands import Command
+from service.errors import OutOfMemory
+from service.machine import give_back, resident_bytes
 from service.memory import MEGABYTE, Budget
 from service.model import ModelState
 
@@ -25,6 +27,15 @@ def model_bytes(n: int, n_features: int, n_free: int, cache_mb: int) -> int:
     free = min(n_free, rows // (FLOAT * slots))
     features = COPIES * FLOAT * n_features * slots
     return FIXED_BYTES + features + rows + FLOAT * free**2 + BYTES_AN_EXAMPLE * slots
+
+
+def check_grown(budget: Budget) -> None:
+    """Raise OutOfMemory if jobs have written down so much that the process nears its limit."""
+    try:
+        budget.check_lasting(resident_bytes())
+    except OutOfMemory:
+        give_back()
+        budget.check_lasting(resident_bytes())
 
 
 class ModelMemory:

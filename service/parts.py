@@ -54,8 +54,8 @@ LARGE = 4 * MEGABYTE
 """What one of them takes at least."""
 TAKE_OVERS = 5
 """Looks for models to take over while one lease lasts."""
-ASIDE = 19
-"""Niceness of the threads that warm up while models are restored."""
+ASIDE = 5
+"""Niceness of the threads that warm up while models are restored; the highest would starve a start beside others."""
 ASIDE_SECONDS = 5.0
 """How long it lets them have all cores first; what they need then is mostly one."""
 
@@ -109,6 +109,7 @@ class Service:
         self.metrics = Metrics()
         self.health = Health(self.metrics, settings.lease_seconds)
         self.turns = Turns(settings.solves)
+        self.metrics.watch_solves(self.turns.counts)
         source = Source(self.store, self.health, self.metrics)
         self.budget = Budget(settings.memory_mb * MEGABYTE)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)

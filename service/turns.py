@@ -107,6 +107,11 @@ class Turns:
                 self._leave(solve)
                 self._admit()
 
+    def counts(self) -> dict[str, int]:
+        """How many solves run now, and how many wait for their turn."""
+        with self._lock:
+            return {"running": len(self._running), "waiting": len(self._waiting)}
+
     def check_open(self) -> None:
         """Raise CutOff once no solve is begun any more."""
         if self._closed:

@@ -19,7 +19,7 @@ import httpx
 
 from tests.benchmarks.tables import machine, table
 from tests.faults.models import CLOSE, distance, set_scene, versions
-from tests.faults.promises import Verdict, peak_megabytes
+from tests.faults.promises import Verdict, forget_peak, megabytes, peak_megabytes
 from tests.faults.scene import Scene
 from tests.faults.wire import Address, Answer, Sent, Unreadable, exchange
 from tests.service.process import ServiceProcess
@@ -28,6 +28,11 @@ LANES = 8
 """Connections at once."""
 LONGEST_REFUSAL = 2**16
 """Bytes of a problem document."""
+
+JOBS_SECONDS = 60.0
+"""In which every job has to end after the last request; each is about a few dozen examples."""
+BESIDE_MB = 200.0
+"""By which the service may be larger than what its budget says is held."""
 
 _CHANGES = re.compile(rb"POST (?:/models/([a-z0-9_-]+)/(?:update|restore)|/jobs/(j-[0-9a-f]{12})/apply)[ ?#]")
 
@@ -118,12 +123,14 @@ class Attack:
     def run(self, service: ServiceProcess, prefix: str = "") -> tuple[Seen, Scene, list[Verdict]]:
         """Send it all; what came back, and what held."""
         with service.http() as http:
-            scene, base = set_scene(http, prefix), peak_megabytes(service.pid)
-            before = versions(http)
+            scene, before = set_scene(http, prefix), versions(http)
+            forget_peak(service.pid)  # that of compiling would hide what requests take
+            base = peak_megabytes(service.pid)
             host, port = scene.host.rsplit(":", 1)
             seen = attack((host, int(port)), self.requests(scene), self.seconds)
             grown, after = peak_megabytes(service.pid) - base, versions(http)
-            return seen, scene, [*self._verdicts(seen, scene, before, after, grown), _served(http, scene)]
+            verdicts = self._verdicts(seen, scene, before, after, grown)
+            return seen, scene, [*verdicts, _within_budget(http, service.pid), _jobs_end(http), _served(http, scene)]
 
     def _verdicts(
         self, seen: Seen, scene: Scene, before: dict[str, int], after: dict[str, int], grown: float
@@ -148,6 +155,25 @@ def _first(seen: Seen) -> str:
     if not seen.failures:
         return f"{seen.kinds.total()} requests"
     return f"{len(seen.failures)} failed, first: {seen.failures[0].why[:60]}"
+
+
+def _within_budget(http: httpx.Client, pid: int) -> Verdict:
+    """Whether the service takes no more than its budget knows of."""
+    lines = http.get("/metrics").text.splitlines()
+    held = sum(float(line.split()[-1]) for line in lines if line.startswith("livesvm_memory_held_bytes{")) / 2**20
+    seen = megabytes(pid)
+    promise = f"memory in use is at most what the budget holds, and {BESIDE_MB:g} MB"
+    return Verdict(promise, f"{seen:.0f} MB, {held:.0f} MB held", seen <= held + BESIDE_MB)
+
+
+def _jobs_end(http: httpx.Client) -> Verdict:
+    """Whether every job ends."""
+    end, rest = time.monotonic() + JOBS_SECONDS, ["?"]
+    while rest and time.monotonic() < end:
+        jobs = http.get("/jobs").raise_for_status().json()["jobs"]
+        rest = [f"{job['kind']} at {job['progress']:.1%}" for job in jobs if job["state"] in ("queued", "running")]
+        time.sleep(0.1)
+    return Verdict("every job ends", "all have" if not rest else f"{len(rest)} have not, first: {rest[0]}", not rest)
 
 
 def _served(http: httpx.Client, scene: Scene) -> Verdict:

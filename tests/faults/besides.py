@@ -6,7 +6,8 @@ A service with its default settings, on two cores, is sent one update of random 
 gamma = 2, C = 1e8), again whenever it has been answered. Beside it, another model is updated (2 in, the 2 oldest out,
 n = 1,000), predicts one row at fixed times, and the control plane is asked for what never should wait. Then the busy
 model is deleted, twice at once; then the service is killed in the middle of such an update, and each other model is
-asked for a prediction from the start of the process on. It exits 1 if a promise does not hold.
+asked for a prediction from the start of the process on. A path over as many rows is asked for and cancelled, in every
+part of it. It exits 1 if a promise does not hold.
 """
 
 from __future__ import annotations
@@ -192,6 +193,24 @@ def on_two_cores() -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 
 
+def cancellations(service: ServiceProcess, options: argparse.Namespace) -> list[Verdict]:
+    """Ask for a regularization path over many rows and cancel it, each time later; how long each takes to end."""
+    given = {name: column.tolist() for name, column in examples(np.random.default_rng(0), options.rows, "svc").items()}
+    found = []
+    with service.http(timeout=60.0) as http:
+        for seconds in options.cancel_after:
+            asked = http.post("/models/small/regularization-path", json={"data": given}).raise_for_status().json()
+            time.sleep(seconds)
+            job = http.get(f"/jobs/{asked['id']}").json()
+            began = time.monotonic()
+            http.delete(f"/jobs/{job['id']}").raise_for_status()
+            while (state := http.get(f"/jobs/{job['id']}").json()["state"]) == "running":
+                time.sleep(0.005)
+            found.append(time.monotonic() - began if state == "cancelled" else np.inf)
+            print(f"job cancelled after {seconds:g} s, {job['state']} at {job['progress']:.1%}: {told(found[-1])}")
+    return [within(f"path over {options.rows} rows, from DELETE to cancelled, slowest", max(found), 1.0)]
+
+
 # The whole.
 
 
@@ -263,12 +282,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--crashes", type=int, default=2)
     parser.add_argument("--patience", type=float, default=60.0, help="seconds to wait for models after a start")
     parser.add_argument("--control-limit", type=float, default=5.0, help="seconds that control may take")
+    parser.add_argument("--cancel-after", type=float, nargs="+", default=[0.1, 1, 5, 15, 40], help="seconds of a job")
     parser.add_argument("--setting", action="append", default=[], help="such as solve_seconds=5; may be repeated")
     options = parser.parse_args(arguments)
     settings = dict(setting.split("=", 1) for setting in options.setting)
     print(machine())
     verdicts = []
-    for part in (besides, crashes):
+    for part in (besides, cancellations, crashes):
         with tempfile.TemporaryDirectory() as directory, started(Path(directory), settings) as service:
             verdicts += part(service, options)
     print("\n" + table(["promise", "seen", "holds"], [verdict.line() for verdict in verdicts]))

@@ -75,6 +75,20 @@ def repeat(calls: Calls, call: Callable[[], httpx.Response], every: float, secon
 
 
 def peak_megabytes(pid: int) -> float:
-    """The most memory that a process has had."""
+    """The most memory that a process has had, since it was asked to :func:`forget_peak`."""
+    return _megabytes(pid, "VmHWM")
+
+
+def megabytes(pid: int) -> float:
+    """The memory that a process has now."""
+    return _megabytes(pid, "VmRSS")
+
+
+def forget_peak(pid: int) -> None:
+    """Let the most memory that a process has had be what it has now."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def _megabytes(pid: int, what: str) -> float:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(what))

@@ -1,14 +1,21 @@
-"""One client must not take the memory: inflations, JSON bombs and large predictions at once, and others are served."""
+"""One client must not take the memory: inflations, JSON bombs, large predictions, half requests, models and jobs."""
 
 from __future__ import annotations
 
 import io
+import itertools
+import json
+import select
+import socket
 import struct
 import threading
 import time
 import zipfile
 from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +23,12 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.faults.promises import forget_peak, peak_megabytes
 from tests.service.process import ServiceProcess, blobs
 
 BUDGET_MB, BESIDE_MB = 640, 200
-ATTACK_SECONDS = 6.0
-ALLOWED = {200, 400, 413, 422, 429}
+ATTACK_SECONDS = 10.0
+ALLOWED = {200, 201, 202, 204, 400, 404, 409, 413, 422, 429, 507}
 """What attackers are answered; nothing is a failure of the service."""
 NPY, NPZ, JSON = "application/x-npy", "application/x-npz", "application/json"
 
@@ -63,57 +71,146 @@ ATTACKS: list[tuple[str, bytes]] = [
 LARGE = npy(np.random.default_rng(1).normal(size=(100_000, 3)).astype(np.float32))
 
 
-def peak_mb(pid: int) -> int:
-    """The most that a process has had in memory, in megabytes."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024
+HELD = 60
+"""Requests that are begun and never finished, of a megabyte each so far; more are than may be on their way."""
+KEPT = 6
+"""Models of one who makes them."""
+PATH = {"X": np.random.default_rng(2).normal(size=(1500, 3)).tolist(), "y": [1, -1] * 750}
+JOBS: list[tuple[str, bytes]] = [
+    ("regularization-path", json.dumps({"data": PATH, "validation": PATH}).encode()),
+    (
+        "regularization-path",
+        json.dumps({"data": PATH, "validation": {"X": [[0.5] * 3] * 250_000, "y": [1] * 250_000}}).encode(),
+    ),
+    ("regularization-path", b'{"minimum": 1e-3, "maximum": 1e3}'),
+    ("outlier-path", b'{"parameter": "s", "hold_out": 0.2}'),
+    ("assessment", b'{"method": "leave-one-out"}'),
+]
 
 
-def test_memory_stays_within_the_budget_and_others_are_served(tmp_path: Path) -> None:
+def npz(**arrays: Any) -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
+
+
+MODEL = npz(X=np.random.default_rng(3).normal(size=(500, 40)), y=np.array([1.0, -1.0] * 250))
+
+Ask = Callable[[httpx.Client], httpx.Response]
+Attack = Iterator[Ask]
+"""What one attacker asks for, again and again."""
+
+
+def too_much(media: str, body: bytes) -> Attack:
+    """A body that is too much, or only large."""
+    while True:
+        yield lambda http: http.post("/models/m/predict", content=body, headers={"content-type": media})
+
+
+def models(name: str) -> Attack:
+    """One model after the other, each with examples; the oldest goes, so that there is room for jobs now and then."""
+    for number in itertools.count():
+        yield partial(httpx.Client.post, url="/models", json={"id": f"{name}-{number}"})
+        update = partial(httpx.Client.post, content=MODEL, headers={"content-type": NPZ})
+        yield partial(update, url=f"/models/{name}-{number}/update")
+        if number >= KEPT:
+            yield partial(httpx.Client.delete, url=f"/models/{name}-{number - KEPT}")
+
+
+def jobs(number: int) -> Attack:
+    """Jobs on much data, some of which are cancelled."""
+    for kind, body in itertools.islice(itertools.cycle(JOBS), number, None):
+        made: list[httpx.Response] = []
+
+        def ask(http: httpx.Client, kind: str = kind, body: bytes = body, made: list[httpx.Response] = made) -> Any:
+            made.append(http.post(f"/models/m/{kind}", content=body, headers={"content-type": JSON}))
+            return made[0]
+
+        yield ask
+        if made[0].status_code == 202 and kind == "assessment":
+            yield partial(httpx.Client.delete, url=f"/jobs/{made[0].json()['id']}")
+
+
+def held_open(service: ServiceProcess) -> socket.socket:
+    """A connection on which a large request is begun; the service may end it, and then there is another one."""
+    connection = service.connect()
+    head = f"POST /models/m/predict HTTP/1.1\r\nhost: {httpx.URL(service.url).netloc.decode()}\r\n"
+    connection.sendall(head.encode() + b"content-type: application/json\r\ncontent-length: 8000000\r\n\r\n")
+    with suppress(OSError):
+        connection.sendall(b" " * 2**20)
+    return connection
+
+
+def is_over(connection: socket.socket) -> bool:
+    """Whether the service has answered, or has ended a connection."""
+    return bool(select.select([connection], [], [], 0)[0])
+
+
+def test_memory_stays_within_the_budget_under_everything_at_once_and_others_are_served(tmp_path: Path) -> None:
     X, y = blobs(np.random.default_rng(0), 600)
-    with ServiceProcess(tmp_path, memory_mb=BUDGET_MB) as service, service.http() as http:
+    with ServiceProcess(tmp_path, memory_mb=BUDGET_MB, body_seconds=3) as service, service.http() as http:
         http.post("/models", json={"id": "m", "kernel": {"name": "rbf", "gamma": 1.0}})
         assert http.post("/models/m/update", json={"add": {"X": X, "y": y}}).status_code == 200
         expected = http.post("/models/m/predict", json={"X": X[:1]}).json()
+        forget_peak(service.pid)
         end = time.monotonic() + ATTACK_SECONDS
-        seen: Counter[tuple[int, int]] = Counter()
+        seen: Counter[tuple[str, int]] = Counter()
         lock = threading.Lock()
 
-        def attack(number: int) -> None:
-            """Ask again and again for what is too much."""
-            media, body = (NPY, LARGE) if number >= len(ATTACKS) else ATTACKS[number]
+        def attack(name: str, asked: Attack) -> None:
+            """Ask for one thing after the other."""
             with httpx.Client(base_url=service.url, timeout=60.0, trust_env=False) as client:
                 while time.monotonic() < end:
-                    answer = client.post("/models/m/predict", content=body, headers={"content-type": media})
-                    assert len(answer.content) < (8192 if answer.status_code != 200 else 2**23)
+                    answer = next(asked)(client)
+                    assert len(answer.content) < (8192 if answer.status_code >= 400 else 2**23)
                     with lock:
-                        seen[min(number, len(ATTACKS)), answer.status_code] += 1
+                        seen[name, answer.status_code] += 1
 
-        with ThreadPoolExecutor(len(ATTACKS) + 8) as attackers:
-            under_way = [attackers.submit(attack, number) for number in range(len(ATTACKS) + 8)]
+        def hold() -> None:
+            """Keep many requests open; one that is ended is begun again."""
+            held = [held_open(service) for _ in range(HELD)]
+            while time.monotonic() < end:
+                for number, connection in enumerate(held):
+                    if is_over(connection):
+                        connection.close()
+                        held[number] = held_open(service)
+                        seen["held", 0] += 1
+                time.sleep(0.05)
+            for connection in held:
+                connection.close()
+
+        attacks = [(f"body {number}", too_much(*body)) for number, body in enumerate(ATTACKS)]
+        attacks += [("large", too_much(NPY, LARGE))] * 8
+        attacks += [("models", models(f"made-{number}")) for number in range(3)]
+        attacks += [("jobs", jobs(number)) for number in range(4)]
+        with ThreadPoolExecutor(len(attacks) + 1) as attackers:
+            under_way = [attackers.submit(attack, *one) for one in attacks] + [attackers.submit(hold)]
             served = 0
             while time.monotonic() < end:
-                assert http.post("/models/m/predict", json={"X": X[:1]}).json() == expected
+                answer = http.post("/models/m/predict", json={"X": X[:1]})
+                assert answer.json() == expected, answer.text
                 served += 1
             for future in under_way:
                 future.result()
-        assert {status for _, status in seen} <= ALLOWED, seen
-        assert seen[len(ATTACKS), 200] > 0, seen
-        assert all(seen[number, 200] == 0 for number in range(len(ATTACKS))), seen
+        assert {status for name, status in seen if name != "held"} <= ALLOWED, seen
+        assert seen["large", 200] > 0, seen
+        assert all(seen[f"body {number}", 200] == 0 for number in range(len(ATTACKS))), seen
+        assert seen["models", 201] > 0, seen
+        assert seen["jobs", 202] > 0, seen
+        assert seen["held", 0] > 0, seen
         assert served > 10
-        assert http.post("/models/m/update", json={"add": {"X": X[:2], "y": [1, -1]}}).status_code == 200
-        assert peak_mb(service.pid) < BUDGET_MB + BESIDE_MB
+        assert http.post("/models/m/update", json={"remove": {"oldest": 1}}).status_code == 200
+        assert peak_megabytes(service.pid) < BUDGET_MB + BESIDE_MB
 
 
 def test_a_restart_holds_again_what_was_held_whatever_the_budget_is_now(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows, labels = rng.normal(size=(450, 2000)).astype(np.float32), rng.choice([-1.0, 1.0], 450)
-    stream = io.BytesIO()
-    np.savez(stream, X=rows, y=labels)
+    body = npz(X=rows, y=labels)
     with ServiceProcess(tmp_path, memory_mb=2048, max_body_bytes=2**24) as service, service.http() as http:
         for name in "abcdef":
             http.post("/models", json={"id": name, "kernel": {"name": "linear"}})
-            answer = http.post(f"/models/{name}/update", content=stream.getvalue(), headers={"content-type": NPZ})
+            answer = http.post(f"/models/{name}/update", content=body, headers={"content-type": NPZ})
             assert answer.status_code == 200, answer.text
         assert service.stop() == 0
     with ServiceProcess(tmp_path, memory_mb=512) as service, service.http() as http:

@@ -22,7 +22,7 @@ from service.registry import FailedModel, Registry
 from service.schemas import ModelSpec
 from service.settings import Settings
 from service.store import codec
-from service.store.base import Store, StoreDamaged, StoreUnavailable
+from service.store.base import Lease, Store, StoreDamaged, StoreUnavailable
 from service.turns import Solve, Turns
 from solvers import warm_up
 from solvers.runtime.interrupt import check
@@ -284,3 +284,34 @@ def test_a_stop_does_not_wait_for_what_is_restored(
     assert [record.aborted for record in store.log("m", 0)] == [False, False]  # it is tried again
     with pytest.raises((Restoring, ModelUnavailable)):
         registry.get("m")
+
+
+def test_a_stop_while_the_store_is_away_does_not_wait_for_what_is_restored(
+    store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks the store again and again until it is back ends with the service."""
+    monkeypatch.setattr("service.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("service.registry.RETRY_SECONDS", 0.01)
+    killed_in_the_middle(store, hard)
+    registry = registry_of(store, solve_seconds=1000)
+    registry.restore()
+    assert {sample.id: sample.state for sample in registry.samples()} == {"m": "restoring", "other": "live"}
+    asked: list[bool] = []
+    is_stopping = False
+
+    def away(lease: Lease) -> int:
+        asked.append(is_stopping)
+        if sum(asked) > 100:
+            raise AssertionError("it is asked for a model that nobody waits for")
+        raise StoreUnavailable("it is away")
+
+    monkeypatch.setattr(store, "last_sequence", away)
+    registry.restore_rest()
+    while len(asked) < 3:
+        time.sleep(0.01)
+    is_stopping = True
+    registry.stop()
+    found = registry.find("m")
+    assert isinstance(found, FailedModel)
+    assert found.reason == "it is away"
+    assert [record.aborted for record in store.log("m", 0)] == [False, False]  # it is tried again

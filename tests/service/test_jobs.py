@@ -20,6 +20,8 @@ from service.job_files import JobFiles, JobRecord
 from service.job_kinds import KINDS, Document, JobKind
 from service.jobs import JobLimits, Jobs
 from service.live import LiveModel
+from service.machine import resident_bytes
+from service.memory import MEGABYTE, RESERVED, Budget
 from service.metrics import Metrics
 from service.model import ModelCopy, ModelState
 from service.store.base import StoreUnavailable
@@ -29,6 +31,7 @@ from solvers.runtime.progress import Progress
 from tests.service.test_live import alive, batch
 
 SECONDS = 30.0
+GROWTH = 16 * MEGABYTE
 
 
 class Work:
@@ -41,6 +44,7 @@ class Work:
             "wait": JobKind(self.wait),
             "fail": JobKind(self.fail),
             "break": JobKind(self.break_down),
+            "grow": JobKind(self.grow),
             "count": JobKind(
                 self.count, apply=lambda result, choice: Update(edits=Edits(C=result["n"] * choice["by"]))
             ),
@@ -60,6 +64,12 @@ class Work:
 
     def break_down(self, asked: Document, model: ModelCopy, progress: Progress) -> Document:
         raise RuntimeError("not for the caller to read")
+
+    def grow(self, asked: Document, model: ModelCopy, progress: Progress) -> Document:
+        written: list[bytes] = []
+        while progress(len(written), 10**6):
+            written.append(b"x" * GROWTH)
+        return {}
 
     def count(self, asked: Document, model: ModelCopy, progress: Progress) -> Document:
         return {"n": len(model.arrays["keys"])}
@@ -101,6 +111,24 @@ def finished(jobs: Jobs, id: str) -> JobRecord:
 def reopened(tmp_path: Path) -> Jobs:
     """The jobs as a new process knows them."""
     return Jobs(JobFiles(tmp_path / "jobs"), JobLimits(1, 2, 3), Metrics(), {})
+
+
+def test_a_job_that_writes_down_too_much_fails_and_the_next_one_runs(
+    tmp_path: Path, live: LiveModel, work: Work
+) -> None:
+    """Nothing tells beforehand how long a path is; the process never takes more than its limit for one."""
+    budget = Budget((resident_bytes() + 8 * GROWTH) / (1.0 - RESERVED))
+    jobs = Jobs(JobFiles(tmp_path / "jobs"), JobLimits(1, 2, 3), Metrics(), work.kinds, budget)
+    record = finished(jobs, jobs.submit("grow", live, {}).id)
+    assert record.state == "failed"
+    assert record.error is not None
+    assert record.error["type"] == "urn:livesvm:problem:out-of-memory"
+    assert "are in use" in record.error["detail"]
+    assert 0 < record.done <= 16
+    assert resident_bytes() < budget.limit
+    assert finished(jobs, jobs.submit("count", live, {}).id).state == "done"
+    assert set(budget.held().values()) == {0}
+    jobs.stop()
 
 
 def test_a_job_runs_to_its_end_and_is_kept(jobs: Jobs, live: LiveModel, work: Work, tmp_path: Path) -> None:

@@ -55,6 +55,17 @@ def test_what_is_held_is_within_the_limit_and_all_of_it_comes_back(work: list[tu
     assert set(budget.held().values()) == {0}
 
 
+def test_what_requests_hold_does_not_count_as_lasting() -> None:
+    budget = Budget(100, small=0)
+    budget.rest_on(20)
+    budget.check_lasting(90)
+    with pytest.raises(OutOfMemory, match="are in use"):
+        budget.check_lasting(91)
+    budget.take("bodies", 30)
+    budget.check_lasting(91)
+    assert sum(budget.held().values()) == 50
+
+
 def test_what_is_small_is_served_whatever_is_held() -> None:
     budget = Budget(100, small=10)
     budget.take("predictions", 100)

@@ -34,6 +34,7 @@ WATCHES = (
     "livesvm_store_up",
     "livesvm_info",
     "livesvm_durability_info",
+    "livesvm_solves",
 )
 """Gauges that nothing done here changes."""
 

@@ -67,6 +67,18 @@ def test_a_cheap_solve_passes_hard_ones(threads: ThreadPoolExecutor) -> None:
     assert all(future.result() > 3 for future in running)
 
 
+def test_it_is_told_how_many_run_and_how_many_wait(threads: ThreadPoolExecutor) -> None:
+    turns, hard = Turns(1), [Work() for _ in range(3)]
+    assert turns.counts() == {"running": 0, "waiting": 0}
+    running = [threads.submit(work.run, turns) for work in hard]
+    has_moved(*hard)
+    until(lambda: turns.counts() == {"running": 1, "waiting": 2})
+    for work in hard:
+        work.is_done.set()
+    assert all(future.result() for future in running)
+    assert turns.counts() == {"running": 0, "waiting": 0}
+
+
 def test_hard_solves_take_turns_and_no_more_run_than_may(threads: ThreadPoolExecutor) -> None:
     turns, hard = Turns(1), [Work() for _ in range(3)]
     running = [threads.submit(work.run, turns) for work in hard]

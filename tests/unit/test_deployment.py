@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from service.cli import main
+from service.memory import Budget
 from service.metrics import Metrics, ModelSample
 from service.settings import table
 
@@ -33,6 +34,8 @@ def metric_names() -> set[str]:
     metrics = Metrics()
     metrics.watch(lambda: [ModelSample("river", updated_at=0.0)], 1)
     metrics.watch_jobs(lambda: {"done": 1})
+    metrics.watch_solves(lambda: {"running": 1})
+    metrics.watch_memory(Budget())
     names = set()
     for family in metrics.registry.collect():
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(family.type, ("",))
