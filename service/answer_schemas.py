@@ -167,6 +167,7 @@ class Job(BaseModel):
     done: int = Field(description="Steps behind it.")
     total: int = Field(description="Steps in all; 0 as long as that is not known.")
     version: int | None = Field(default=None, description="Of the model that it works on, from when it runs.")
+    waits_for: str | None = Field(default=None, description="What it waits for, as long as it does.")
     asked: dict[str, Any]
     created_at: datetime
     started_at: datetime | None = None
@@ -186,7 +187,8 @@ class Health(BaseModel):
 
     status: Literal["alive", "ready"]
     degraded: list[str] | None = Field(
-        default=None, description="Why a ready service does not serve all of its models, or some only for reading."
+        default=None,
+        description="Why a ready service does not serve all of its models, some only for reading, or lets jobs wait.",
     )
 
 

@@ -34,6 +34,7 @@ class Health:
         self._lease_seconds = lease_seconds
         self._answered_at = time.monotonic()
         self._states: Callable[[], Iterable[ServingState]] = tuple
+        self._uncompiled: Callable[[], Iterable[str]] = tuple
         self._level: Durability | None = None
         self._lock = threading.Lock()
         self._store_up = True
@@ -49,6 +50,10 @@ class Health:
     def watch_models(self, states: Callable[[], Iterable[ServingState]]) -> None:
         """Judge by the models too, whose states are asked for whenever readiness is."""
         self._states = states
+
+    def watch_compiling(self, uncompiled: Callable[[], Iterable[str]]) -> None:
+        """Tell of the solvers that are still being compiled."""
+        self._uncompiled = uncompiled
 
     @property
     def store_up(self) -> bool:
@@ -89,8 +94,9 @@ class Health:
         return [reason for reason, holds in found.items() if holds] + unserved
 
     def degraded(self) -> list[str]:
-        """What a ready service does not do: models that it does not serve, or only for reading."""
-        return _told(self._states())
+        """What a ready service does not do: models that it does not serve, or only for reading; jobs that wait."""
+        waiting = [f"solvers of {family} are being compiled: jobs that need them wait" for family in self._uncompiled()]
+        return _told(self._states()) + waiting
 
     @property
     def _is_silent(self) -> bool:
@@ -102,7 +108,7 @@ class Health:
         self._came_back = True
 
     def warmed(self) -> None:
-        """Every solver is compiled and loaded."""
+        """The solvers that updates need are compiled and loaded."""
         self._warm = True
 
     def restored(self) -> None:

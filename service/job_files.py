@@ -25,7 +25,7 @@ class JobRecord:
     """One job as it is now; times are Unix times in seconds.
 
     ``done`` of ``total`` steps are behind it; ``version`` is that of the model it works on; ``error`` is a problem
-    document.
+    document; ``waits_for`` says what a running job waits for.
     """
 
     id: str
@@ -40,6 +40,7 @@ class JobRecord:
     started_at: float | None = None
     finished_at: float | None = None
     error: Document | None = None
+    waits_for: str | None = None
 
     @property
     def is_finished(self) -> bool:

@@ -12,6 +12,7 @@ from service.model import ModelCopy
 from service.plots import Extension
 from solvers.analyses.leave_one_out.assessment import k_fold, leave_one_out
 from solvers.runtime.progress import Progress
+from solvers.warm_up import Family
 
 Document = dict[str, Any]
 
@@ -28,12 +29,14 @@ class JobKind:
         of this kind cannot be applied
     plot : from a result a picture of it; None if there is none
     copies : of the model, with kernel rows and factor, that it works on at once
+    family : of the solvers that it needs; None: what updates need is enough
     """
 
     run: Callable[[Document, ModelCopy, Progress], Document]
     apply: Callable[[Document, Document], Update] | None = None
     plot: Callable[[Document, Extension], bytes] | None = None
     copies: int = 2
+    family: Family | None = None
 
 
 def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
@@ -54,7 +57,9 @@ def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
 
 
 KINDS: Mapping[str, JobKind] = {
-    "assessment": JobKind(assess),
-    "regularization-path": JobKind(path_jobs.walk, path_jobs.move_to, path_jobs.plot),
-    "outlier-path": JobKind(outlier_jobs.walk, outlier_jobs.make_robust, outlier_jobs.plot, copies=3),
+    "assessment": JobKind(assess, family="assessments"),
+    "regularization-path": JobKind(path_jobs.walk, path_jobs.move_to, path_jobs.plot, family="regularization paths"),
+    "outlier-path": JobKind(
+        outlier_jobs.walk, outlier_jobs.make_robust, outlier_jobs.plot, copies=3, family="outlier paths"
+    ),
 }

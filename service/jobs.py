@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from service.commands import Update
+from service.compiling import Compiling
 from service.errors import (
     INTERNAL,
     JobInterrupted,
@@ -95,6 +96,7 @@ class Jobs:
         metrics: Metrics,
         kinds: Mapping[str, JobKind] = KINDS,
         budget: Budget | None = None,
+        compiling: Compiling | None = None,
     ) -> None:
         """Know the jobs of before; those that were cut off have failed."""
         self._files = files
@@ -102,6 +104,7 @@ class Jobs:
         self._metrics = metrics
         self._kinds = kinds
         self._budget = budget or Budget()
+        self._compiling = compiling or Compiling()
         self._lock = threading.RLock()
         self._stopping = False
         self._wanted: dict[str, Wanted] = {}
@@ -240,6 +243,7 @@ class Jobs:
 
         record = self.get(id)
         self._files.save(record)
+        self._wait_for_solvers(id, record.kind, wanted)
         model = _copied(live, wanted)
         self._change(id, version=model.version)
         with self._budget.holding("jobs", self._needed(record.kind, live, given)):
@@ -248,6 +252,15 @@ class Jobs:
             if id in self._records:
                 self._files.save_result(id, result)
                 self._finish(id, "done")
+
+    def _wait_for_solvers(self, id: str, kind: str, wanted: Wanted) -> None:
+        """Return when what a job needs is compiled; its record says meanwhile what it waits for."""
+        family = self._kinds[kind].family
+        if family is None or family not in self._compiling.left():
+            return
+        self._change(id, waits_for=f"the solvers of {family} to be compiled")
+        self._compiling.wait_for(family, wanted.check)
+        self._change(id, waits_for=None)
 
     def _change(self, id: str, **values: Any) -> None:
         with self._lock:
@@ -265,7 +278,7 @@ class Jobs:
             if record is None:
                 return
             told = None if error is None else problem(error)
-            ended = replace(record, state=state, finished_at=time.time(), error=told)
+            ended = replace(record, state=state, finished_at=time.time(), error=told, waits_for=None)
             if ended.started_at is not None and ended.finished_at is not None:
                 self._metrics.job_seconds.labels(ended.kind).observe(max(0.0, ended.finished_at - ended.started_at))
             try:

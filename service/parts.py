@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from service.auth import parse_keys
+from service.compiling import Compiling
 from service.errors import NotReady
 from service.health import Health
 from service.job_files import JobFiles
@@ -118,7 +119,10 @@ class Service:
         self.health.watch_models(self.registry.states)
         self.metrics.watch(self.registry.samples, settings.metrics_models)
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
-        self.jobs = Jobs(JobFiles(settings.data_dir / JOBS), limits, self.metrics, budget=self.budget)
+        self.compiling = Compiling()
+        self.health.watch_compiling(self.compiling.left)
+        files = JobFiles(settings.data_dir / JOBS)
+        self.jobs = Jobs(files, limits, self.metrics, budget=self.budget, compiling=self.compiling)
         self.metrics.watch_jobs(self.jobs.counts)
         self.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
         self.reception = Reception(settings)
@@ -168,6 +172,7 @@ class Service:
         gc.enable()
         self.health.restored()
         self.registry.prepare()
+        self.compiling.begin()
         self.registry.restore_rest()
 
     async def watch_store(self) -> None:
@@ -218,6 +223,7 @@ class Service:
         self.turns.close()
         for pool in self._pools():
             pool.close()
+        self.compiling.close()
         self.jobs.stop()
         with _asking():
             self.registry.watch()  # what the store has lost is kept elsewhere
@@ -249,9 +255,9 @@ def _warm_up() -> None:
     """Load or make compiled code, while cores are idle."""
     _yield_to_others()
     wait_for_rest(ASIDE_SECONDS)
-    log.info("loading the solvers; those that are not compiled yet are, which takes minutes")
+    log.info("loading the solvers; those that are not compiled yet are, which takes half a minute")
     began = time.perf_counter()
-    warm_up()
+    warm_up("updates")
     log.info("the solvers are loaded, after %.1f s", time.perf_counter() - began)
 
 

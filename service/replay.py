@@ -193,7 +193,7 @@ class Replay:
                 failure = f"{type(error).__name__}: {error}"
                 log.exception("model %s: record %d fails in an unforeseen way", self.lease.model, sequence)
             self.state = ModelState.decode(self.state.spec, self.state.cache_mb, before)
-        warm_up()  # raises if it is the solvers that fail, whatever the update
+        warm_up("updates")  # raises if it is the solvers that fail, whatever the update
         raise Inapplicable(failure)
 
     def _may_be_acknowledged(self, entry: Entry) -> bool:

@@ -225,6 +225,7 @@ def _job(record: JobRecord, service: Service | None = None) -> Job:
         done=record.done,
         total=record.total,
         version=record.version,
+        waits_for=record.waits_for,
         asked=record.asked,
         created_at=datetime.fromtimestamp(record.created_at, UTC),
         started_at=moment(record.started_at),

@@ -1,0 +1,87 @@
+"""Families of the solvers that no update needs, compiled beside the service where they have not been before."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+
+from solvers.runtime.machine_code import directory
+from solvers.warm_up import FAMILIES, Family, compiler, is_compiled
+
+NICENESS = 10
+LOOK_SECONDS = 0.1
+"""Between two looks of who waits whether he still wants to."""
+
+log = logging.getLogger(__name__)
+
+
+class Compiling:
+    """One process at a time compiles what is left; jobs that need a family wait for it, and are next.
+
+    Where machine code cannot be kept there is nothing to do beforehand: the first job of a family compiles it then.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._left: list[Family] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    def begin(self) -> None:
+        """Compile what is not compiled, in the background."""
+        self._left = [] if directory() is None else [family for family in FAMILIES if not is_compiled(family)]
+        if self._left:
+            threading.Thread(target=self._run, name="compiling", daemon=True).start()
+
+    def left(self) -> tuple[Family, ...]:
+        """What is not compiled yet."""
+        return tuple(self._left)
+
+    def wait_for(self, family: Family, check: Callable[[], None]) -> None:
+        """Return when a family is compiled, or could not be; what ``check`` raises meanwhile ends the wait."""
+        with self._changed:
+            if family in self._left[1:]:
+                self._left.remove(family)
+                self._left.insert(1, family)  # the first is at work
+            while family in self._left:
+                check()
+                self._changed.wait(LOOK_SECONDS)
+
+    def close(self) -> None:
+        """End it; the next start goes on."""
+        with self._changed:
+            self._closed = True
+            if self._process is not None:
+                self._process.terminate()
+
+    def _run(self) -> None:
+        while self._left:
+            family = self._left[0]
+            if not self._compiled(family):
+                break
+            with self._changed:
+                self._left.remove(family)
+                self._changed.notify_all()
+        with self._changed:
+            self._left.clear()
+            self._changed.notify_all()
+
+    def _compiled(self, family: Family) -> bool:
+        """Compile one family; False: that could not be done."""
+        began = time.perf_counter()
+        with self._changed:
+            if self._closed:
+                return False
+            log.info("compiling the solvers of %s, beside the service", family)
+            self._process = process = subprocess.Popen(compiler(family), stdin=subprocess.DEVNULL)
+        os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
+        if process.wait() != 0:
+            if not self._closed:
+                log.error("the solvers of %s could not be compiled beside the service; a job will have to", family)
+            return False
+        log.info("the solvers of %s are compiled, after %.1f s", family, time.perf_counter() - began)
+        return True
