@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from solvers.active_set.reactivation import LARGE
 from solvers.homotopy.recompute import BLOCK, cache_what_fits, compute_f, reinstate, stand
-from solvers.homotopy.refill import refill
 from solvers.homotopy.solve import DEFAULT, Settings, Trace, follow
 from solvers.kernels.kernel import times
 from solvers.kernels.row_cache import transpose_into
@@ -192,7 +191,7 @@ class UndoneOnError:
                 state.resize(self.capacity)
             reinstate(state, self.standing)
             state.drop_losses(np.array(self.vacant, np.int64))
-            state.put_off(self.standing.free, refill)
+            state.put_off(self.standing.free)
 
 
 def _in_use(n: int, vacant: list[int]) -> NDArray[np.bool_]:

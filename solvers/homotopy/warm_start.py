@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from solvers.errors import MemoryLimit, NotOptimal
 from solvers.homotopy.optimality import audited
 from solvers.homotopy.recompute import add_multiples, mean_diagonal
-from solvers.homotopy.refill import refill
 from solvers.homotopy.solve import DEFAULT, Settings, follow
 from solvers.kernels.kernel import times
 from solvers.problem.piecewise_linear import Losses
@@ -57,7 +56,7 @@ def resume(
     if free.size > state.rows.max_rows:
         raise MemoryLimit(8 * state.capacity * free.size, state.rows.limit)
     _compute_f(state)
-    state.put_off(free, refill)
+    state.put_off(free)
     audit = audited(state)
     if not (audit.balanced and audit.good(settings.goal)):
         follow(state, settings=settings)

@@ -14,6 +14,7 @@ from solvers.certificate import Certificate, certify
 from solvers.errors import InvalidInput, NotOptimal
 from solvers.homotopy import batch_update
 from solvers.homotopy.batch_update import UndoneOnError
+from solvers.homotopy.refill import refill
 from solvers.homotopy.run import NOBODY, Trace
 from solvers.homotopy.warm_start import resume
 from solvers.kernels.definiteness import check_positive
@@ -55,7 +56,7 @@ class Window:
     """A path state whose examples have keys. Every change is all or nothing."""
 
     def __init__(self, kernel: Kernel, *, intercept: bool, cache_bytes: int) -> None:
-        self.state = PathState(kernel, intercept=intercept, cache_bytes=cache_bytes)
+        self.state = PathState(kernel, refill, intercept=intercept, cache_bytes=cache_bytes)
         self.keys: dict[Key, int] = {}  #: key -> slot, oldest first
         self.next_key = 0
         self._y = np.empty(0)  # by slot
@@ -227,7 +228,7 @@ class Window:
             for mine, new in zip(losses, edit.losses, strict=True):
                 mine[where[slot]] = new[j]
         y, weights, sides = self._y[slots], self._weight[slots], self._side[slots]
-        state = PathState(old.kernel, intercept=old.intercept, cache_bytes=old.rows.limit)
+        state = PathState(old.kernel, refill, intercept=old.intercept, cache_bytes=old.rows.limit)
         fresh, trace = batch_update.update(
             state,
             np.vstack([old.features(slots), change.X]) if slots.size else change.X,

@@ -19,7 +19,9 @@ def compact_copy(state: PathState, slots: Ints) -> PathState:
     It has the factor, and the kernel rows that were cached, of a large window those of support vectors only. The
     numbers of a precomputed kernel matrix are shared: the copy cannot take examples in.
     """
-    copy = PathState(state.kernel, intercept=state.intercept, total=state.total, cache_bytes=state.rows.limit)
+    copy = PathState(
+        state.kernel, state.build, intercept=state.intercept, total=state.total, cache_bytes=state.rows.limit
+    )
     m = slots.size
     if bool((slots == np.arange(m)).all()):  # plain copies cost less
         copy.XT = state.XT[:, :m].copy()

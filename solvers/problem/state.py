@@ -34,6 +34,8 @@ from solvers.runtime.memory import aligned, padded
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+Build = Callable[["PathState", Ints], None]
+
 LITTLE = AT_ONCE // COPY  #: so many features are moved in one go
 
 
@@ -67,13 +69,6 @@ class Motion(NamedTuple):
     work: Floats  #: (c,) work of the ratio test
 
 
-class PutOff(NamedTuple):
-    """A factor and kernel rows that are not there yet."""
-
-    free: Ints  #: slots of the free examples
-    build: Callable[[PathState, Ints], None]  #: puts them there
-
-
 def empty_motion(c: int) -> Motion:
     """Return a motion of ``c`` slots at rest."""
     return Motion(*aligned(len(Motion._fields), c, make=np.zeros))
@@ -89,10 +84,9 @@ def _resized(a: NDArray[Any], capacity: int, fill: float = 0) -> NDArray[Any]:
 class PathState:
     """One model: examples by slot, their coefficients, the factor of the free block and a cache of kernel rows."""
 
-    def __init__(
-        self, kernel: Kernel, *, intercept: bool = True, total: float = 0.0, cache_bytes: int = 1 << 29
-    ) -> None:
+    def __init__(self, kernel: Kernel, build: Build, *, intercept: bool, total: float = 0.0, cache_bytes: int) -> None:
         self.kernel = kernel
+        self.build = build  #: makes factor and kernel rows of free examples where that was put off
         self.intercept = intercept
         self.total = total  #: what the betas sum up to; only with an intercept
         self.b = 0.0
@@ -101,7 +95,7 @@ class PathState:
         self.XT = np.empty((0, 0))  #: (d, c) features
         self.examples = self._empty_examples(0)
         self._factor: Factor = empty_factor(0, 0)
-        self._put_off: PutOff | None = None
+        self._put_off: Ints | None = None  #: free examples whose factor and kernel rows are not there yet
         self._rows = RowCache(cache_bytes)
         self._motion = empty_motion(0)
         self.scratch = aligned(1 << 20)  #: work of the strides; untouched memory costs nothing
@@ -109,6 +103,31 @@ class PathState:
         self.events_since_refresh = 0
         self.heaviest = 0.0  #: largest sum of |beta| k(x, x) since then, at the end of an update
         self.drift = 0.0  #: how far the f of free examples were off, all updates since then together
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle or a copy takes along: not kernel rows, factor and work, which are made when asked for."""
+        made = ("_factor", "_rows", "_motion", "scratch", "XT", "examples", "_put_off")
+        kept = {name: value for name, value in self.__dict__.items() if name not in made}
+        n, e = self.n_slots, self.examples
+        places = e.n_kinks[:n].astype(np.int8), e.seg[:n].astype(np.int8)
+        arrays = [a[:n].copy() for a in (e.kinks, e.levels, e.f, e.beta)]
+        free = self.free_slots() if self._put_off is None else self._put_off
+        kept |= {"XT": self.XT[:, :n].copy(), "arrays": arrays, "places": places}
+        return kept | {"free": free, "limit": self._rows.limit}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        """Put off what was not taken along."""
+        (kinks, levels, f, beta), (n_kinks, seg) = kept.pop("arrays"), kept.pop("places")
+        self._put_off, self._rows, n = kept.pop("free"), RowCache(kept.pop("limit")), f.size
+        self.__dict__.update(kept)
+        at_rest = np.zeros_like(kinks), np.zeros_like(levels)
+        counts = n_kinks.astype(np.int64), seg.astype(np.int64)
+        diagonal = self.kernel.diagonal(np.ascontiguousarray(self.XT.T))
+        arrays = (kinks, levels, *at_rest, *counts, f, beta, diagonal)
+        self.examples = Examples(*(_resized(a, n) for a in arrays))
+        self._factor, self._motion = empty_factor(0, n), empty_motion(0)
+        self._rows.resize(n)
+        self.scratch = aligned(1 << 20)
 
     @staticmethod
     def _empty_examples(c: int) -> Examples:
@@ -139,7 +158,7 @@ class PathState:
 
     @property
     def n_free(self) -> int:
-        return int(self.factor.size[1]) if self._put_off is None else self._put_off.free.size
+        return int(self.factor.size[1]) if self._put_off is None else self._put_off.size
 
     @property
     def factor(self) -> Factor:
@@ -166,9 +185,9 @@ class PathState:
             self._motion = empty_motion(self.capacity)
         return self._motion
 
-    def put_off(self, free: Ints, build: Callable[[PathState, Ints], None]) -> None:
-        """Let ``build`` fill the empty factor and cache for the examples ``free`` when one of them is asked for."""
-        self._put_off = PutOff(free, build)
+    def put_off(self, free: Ints) -> None:
+        """Let the empty factor and cache be filled for the examples ``free`` when one of them is asked for."""
+        self._put_off = free
 
     def prepare(self) -> None:
         """Build factor and kernel rows now if they were put off.
@@ -181,7 +200,7 @@ class PathState:
         if put_off is None:
             return
         try:
-            put_off.build(self, put_off.free)
+            self.build(self, put_off)
         except BaseException:
             self._put_off = put_off
             raise

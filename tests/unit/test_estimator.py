@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from typing import Any
 
@@ -225,3 +226,18 @@ def test_it_searches_grids() -> None:
     search = GridSearchCV(IncrementalSVC(gamma=0.05), {"C": [0.1, 1.0, 10.0]}, cv=3).fit(X, y)
     rival = GridSearchCV(SVC(gamma=0.05, tol=1e-8), {"C": [0.1, 1.0, 10.0]}, cv=3).fit(X, y)
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], rival.cv_results_["mean_test_score"])
+
+
+@pytest.mark.parametrize(("n", "d"), [(569, 30), (1500, 2)])
+def test_a_pickle_takes_no_kernel_rows_along(n: int, d: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    y = np.where(X[:, 0] + rng.normal(size=n) > 0, 1, -1)
+    model = IncrementalSVC(gamma=0.1).fit(X, y)
+    model.update(remove=model.keys_[:7])
+    pickled = pickle.dumps(model)
+    assert len(pickled) <= 2 * len(pickle.dumps(model.to_arrays()))
+    for other in (pickle.loads(pickled), copy.deepcopy(model)):
+        assert (other.decision_function(X) == model.decision_function(X)).all()
+        other.update(add=(X[:7], y[:7]), remove=other.keys_[:5])
+        assert other.certificate().relative_gap < 1e-9
