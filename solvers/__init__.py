@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from solvers.analyses.leave_one_out.assessment import Assessment, k_fold, leave_one_out
 from solvers.analyses.one_at_a_time import update_singly
+from solvers.analyses.outlier.cccp import cccp
 from solvers.analyses.regularization.error_curve import Best, ErrorCurve
 from solvers.analyses.regularization.path import RegularizationPath
 from solvers.certificate import Certificate
@@ -29,6 +30,7 @@ __all__ = [
     "RegularizationPath",
     "TimeLimit",
     "UpdateReport",
+    "cccp",
     "k_fold",
     "leave_one_out",
     "time_limit",

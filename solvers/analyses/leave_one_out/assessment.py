@@ -20,6 +20,7 @@ from solvers.analyses.leave_one_out.by_path import decisions_without, leave_each
 from solvers.errors import InvalidInput
 from solvers.homotopy.recompute import refresh
 from solvers.models.base import LiveEstimator
+from solvers.models.view import View
 from solvers.runtime.progress import Progress, Teller, steadily
 from solvers.validation import Key
 
@@ -57,18 +58,18 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
     NotOptimal : a path could not be followed
     """
     started = time.perf_counter()
-    _check_size(model)
+    view = _checked(model)
     with steadily(progress, model.n_window_) as tell:
-        copy = _copy(model)
+        copy = view.copy()
         decisions, events = _leave_one_out(copy, tell)
     return _assessment(copy, decisions, events, started)
 
 
-def _leave_one_out(copy: LiveEstimator, tell: Teller) -> tuple[Floats, int]:
+def _leave_one_out(copy: View, tell: Teller) -> tuple[Floats, int]:
     """Return the leave-one-out decisions of a copy's window, and the events of all paths."""
-    window, state = copy._window, copy._window.state
+    window, state = copy.window, copy.state
     slots, weights = window.slots, window.weights
-    per_weight = copy._total_per_weight()
+    per_weight = copy.total_of(1.0)
     refresh(state)
     decisions = state.examples.f[slots].copy()
     e = state.examples
@@ -95,32 +96,28 @@ def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progre
     NotOptimal : a path could not be followed
     """
     started = time.perf_counter()
-    _check_size(model)
+    view = _checked(model)
     fold = _folds(folds, model.n_window_)
     names = np.unique(fold)
     decisions, events = np.empty(fold.size), 0
     with steadily(progress, names.size) as tell:
-        copy = _copy(model)
-        window, state = copy._window, copy._window.state
-        slots, weights = window.slots, window.weights
+        copy = view.copy()
+        state, slots, weights = copy.state, copy.window.slots, copy.window.weights
         for done, name in enumerate(names):
             tell(done, names.size)
             out = np.flatnonzero(fold == name)
-            total = state.total - copy._total_per_weight() * float(weights[out].sum())
+            total = state.total - copy.total_of(float(weights[out].sum()))
             decisions[out], count = decisions_without(state, slots[out], total)
             events += count
         tell(names.size, names.size)
     return _assessment(copy, decisions, events, started)
 
 
-def _check_size(model: LiveEstimator) -> None:
-    model._check_fitted()
+def _checked(model: LiveEstimator) -> View:
+    view = View(model)
     if model.n_window_ < 2:
         raise InvalidInput(f"the window holds {model.n_window_} examples; at least two are needed", field="window")
-
-
-def _copy(model: LiveEstimator) -> LiveEstimator:
-    return type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
+    return view
 
 
 def _folds(folds: int | Sequence[int], n: int) -> Ints:
@@ -134,6 +131,6 @@ def _folds(folds: int | Sequence[int], n: int) -> Ints:
     return fold
 
 
-def _assessment(model: LiveEstimator, decisions: Floats, events: int, started: float) -> Assessment:
-    error = model._error(decisions, model._window.y)
-    return Assessment(tuple(model.keys_), decisions, error, events, time.perf_counter() - started)
+def _assessment(copy: View, decisions: Floats, events: int, started: float) -> Assessment:
+    error = copy.error(decisions, copy.window.y)
+    return Assessment(tuple(copy.window.keys), decisions, error, events, time.perf_counter() - started)

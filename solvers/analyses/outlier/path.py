@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from solvers.analyses.outlier.result import OutlierPath
 from solvers.errors import InvalidInput
 from solvers.models.base import LiveEstimator
+from solvers.models.view import View
 from solvers.problem.piecewise_linear import Losses
 from solvers.problem.snapshot import compact_copy
 from solvers.robust.d_step import stay, walk_s, walk_theta
@@ -107,19 +108,18 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
         raise InvalidInput(f'must be "theta" or "s", not {parameter!r}', field="parameter")
     if share(theta) == 1.0:
         raise InvalidInput("with a theta of 1 nothing is robust: there is no path", field="theta")
-    model = _convex(model)
-    window = model._window
-    slots, arrays = window.slots, model.to_arrays()
-    y, state, order = arrays["y"], compact_copy(window.state, slots), np.arange(slots.size)
-    walling = model._walling()
+    view = _convex(View(model))
+    slots, arrays = view.window.slots, view.model.to_arrays()
+    y, state, order = arrays["y"], compact_copy(view.state, slots), np.arange(slots.size)
+    walling = view.walling()
     reach = walling.reach(y, state.examples.f)
     robust = checked(Robustness(theta, walling.default(parameter, reach, y) if s is None else s), ())
-    model._walling(robust.s)
+    view.walling(robust.s)
     depth = walling.inwards * reach
     anybody = bool((depth < walling.inwards * robust.s).any())
     outermost = float(reach[np.argmin(depth)]) if anybody else robust.s
     start, end = (1.0, robust.theta) if parameter == "theta" else (outermost, robust.s)
-    terms = model._terms(Robustness(1.0, robust.s) if parameter == "theta" else Robustness(robust.theta, outermost))
+    terms = view.terms(Robustness(1.0, robust.s) if parameter == "theta" else Robustness(robust.theta, outermost))
     partition = Partition(
         state,
         order,
@@ -134,15 +134,20 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
         partition=partition,
         walling=walling,
         y=y,
-        keys=tuple(window.keys),
+        keys=tuple(view.window.keys),
         start=start,
         end=end,
         fixed=robust.s if parameter == "theta" else robust.theta,
         depth=depth,
         note="" if anybody else NOBODY,
-        restored=partial(_restored, type(model), {k: v for k, v in vars(model).items() if "_" not in (k[0], k[-1])}),
+        restored=partial(_restored, type(model), _public(view.model)),
         arrays=arrays,
     )
+
+
+def _public(model: LiveEstimator) -> dict[str, Any]:
+    """Return the attributes of a model that its user has set."""
+    return {name: value for name, value in vars(model).items() if "_" not in (name[0], name[-1])}
 
 
 def _restored(kind: type[LiveEstimator], attributes: Mapping[str, Any], arrays: Mapping[str, Any]) -> LiveEstimator:
@@ -150,15 +155,14 @@ def _restored(kind: type[LiveEstimator], attributes: Mapping[str, Any], arrays: 
     return kind.from_arrays({name: attributes[name] for name in signature(kind).parameters}, arrays)
 
 
-def _convex(model: LiveEstimator) -> LiveEstimator:
+def _convex(view: View) -> View:
     """Return a model if its losses are convex; else a copy for which they are."""
-    model._check_fitted()
-    if model.n_window_ == 0:
+    if view.model.n_window_ == 0:
         raise InvalidInput("the window is empty", field="window")
-    if model._robust is None:
-        return model
-    copy = type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
-    copy.update(robust=replace(model._robust, theta=1.0))
+    if view.robustness is None:
+        return view
+    copy = view.copy()
+    copy.model.update(robust=replace(view.robustness, theta=1.0))
     return copy
 
 

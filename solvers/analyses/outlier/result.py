@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from solvers import validation
 from solvers.errors import InvalidInput
 from solvers.models.base import LiveEstimator
+from solvers.models.view import View
 from solvers.robust.d_step import Walked
 from solvers.robust.legs import Leg, Nodes, Solution
 from solvers.robust.ramp_losses import WITHIN, Parameter, Sides
@@ -157,8 +158,8 @@ class OutlierPath:
         """Return the values of the breakpoints, (k,), and the error there on examples ``X`` (m, d), ``y`` (m,)."""
         model = self.at(self.start)
         rows = model.predictor().validate(X)
-        targets = model._targets(y, rows.shape[0])
-        kernel = model._window.kernel_values(rows)
+        view = View(model)
+        targets, kernel = view.targets(y, rows.shape[0]), view.window.kernel_values(rows)
         values, errors = [np.empty(0)], []
         for leg in self.walked.legs:
             last = leg is self.walked.legs[-1]
@@ -166,7 +167,7 @@ class OutlierPath:
                 continue  # two D-steps at one value: only the models after the second count
             for nodes in leg.nodes(last):
                 values.append(nodes.values)
-                errors += [model._error(f, targets) for f in _decisions(kernel, nodes)]
+                errors += [view.error(f, targets) for f in _decisions(kernel, nodes)]
         return np.concatenate(values), np.array(errors)
 
     def best(self, X: ArrayLike, y: ArrayLike) -> Best:

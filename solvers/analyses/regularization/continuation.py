@@ -14,12 +14,11 @@ from solvers.homotopy.parametric import track
 from solvers.homotopy.piecewise import Changes, Segments
 from solvers.homotopy.recompute import restore, stand
 from solvers.homotopy.solve import follow
-from solvers.problem.piecewise_linear import Losses
 from solvers.problem.state import PathState
 from solvers.runtime.progress import Teller
 
 if TYPE_CHECKING:
-    from solvers.models.base import LiveEstimator
+    from solvers.models.view import View
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -78,20 +77,13 @@ class PathReport:
     seconds: float
 
 
-def losses_at(model: LiveEstimator, parameter: str, value: float) -> Losses:
-    """Return the losses of a model's window, oldest first, at a value of a parameter; the model is to be private."""
-    setattr(model, parameter, value)
-    window = model._window
-    return model._losses(window.y, window.weights)
-
-
 class Walker:
     """Walks the legs of a path on a private copy of a model."""
 
-    def __init__(self, copy: LiveEstimator, parameter: str, low: float, high: float, teller: Teller) -> None:
+    def __init__(self, copy: View, parameter: str, low: float, high: float, teller: Teller) -> None:
         self.copy = copy
-        self.state: PathState = copy._window.state
-        self.slots = copy._window.slots
+        self.state: PathState = copy.state
+        self.slots = copy.window.slots
         self.parameter = parameter
         self.low, self.high = low, high
         self.teller = teller
@@ -102,8 +94,8 @@ class Walker:
 
     def walk(self) -> list[Leg]:
         """Walk up and down from where the model stands; returns the legs by ascending value."""
-        start = min(max(float(getattr(self.copy, self.parameter)), self.low), self.high)
-        if start != getattr(self.copy, self.parameter):
+        start = min(max(float(getattr(self.copy.model, self.parameter)), self.low), self.high)
+        if start != getattr(self.copy.model, self.parameter):
             self.move_to(start)
         here = stand(self.state)
         self.walk_to(start, self.high)
@@ -119,13 +111,13 @@ class Walker:
 
     def move_to(self, value: float) -> None:
         """Bring the copy to a value of the parameter, by any way."""
-        self.state.set_losses(self.slots, losses_at(self.copy, self.parameter, value))
+        self.state.set_losses(self.slots, self.copy.losses_at(self.parameter, value))
         self.state.total = self.total()
         follow(self.state)
 
     def total(self) -> float:
         """Return what the betas sum up to at the copy's own value of the parameter."""
-        return self.copy._total_per_weight() * float(self.copy._window.weights.sum())
+        return self.copy.total_of(float(self.copy.window.weights.sum()))
 
     def walk_to(self, value: float, goal: float) -> None:
         """Walk leg by leg from ``value`` to ``goal``."""
@@ -169,8 +161,8 @@ class Walker:
         ------
         NotOptimal : it ended with too large a gap
         """
-        then = losses_at(self.copy, self.parameter, start)
-        goal = losses_at(self.copy, self.parameter, end)
+        then = self.copy.losses_at(self.parameter, start)
+        goal = self.copy.losses_at(self.parameter, end)
         share = abs(np.log(end / start)) / np.log(self.high / self.low)
         way = track(self.state, self.slots, goal, self.total(), tell=lambda part: self.tell(part * share))
         if way.relative_gap > ACCEPTABLE:

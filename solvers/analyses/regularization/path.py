@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers import validation
 from solvers.analyses.regularization import error_curve
-from solvers.analyses.regularization.continuation import STEPS, Leg, PathReport, Walker, losses_at
+from solvers.analyses.regularization.continuation import STEPS, Leg, PathReport, Walker
 from solvers.analyses.regularization.error_curve import Best, ErrorCurve
 from solvers.analyses.regularization.validation_sweep import Pieces, residual_sums, sign_changes
 from solvers.errors import InvalidInput
@@ -28,6 +28,7 @@ from solvers.runtime.progress import Progress, steadily
 
 if TYPE_CHECKING:
     from solvers.models.base import LiveEstimator
+from solvers.models.view import View
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -69,13 +70,14 @@ class RegularizationPath:
     report : what it took
     """
 
-    def __init__(self, copy: LiveEstimator, parameter: str, legs: list[Leg], report: PathReport) -> None:
+    def __init__(self, copy: View, parameter: str, legs: list[Leg], report: PathReport) -> None:
         self.parameter = parameter
         self.minimum, self.maximum = legs[0].low, legs[-1].high
-        self.keys = tuple(copy.keys_)
+        self.keys = tuple(copy.window.keys)
         self.report = report
-        self._model = copy
-        self._arrays = copy.to_arrays()
+        self._view = copy
+        self._model = copy.model
+        self._arrays = copy.model.to_arrays()
         self._legs = legs
         self._highs = [leg.high for leg in legs]
         self._breakpoints: Breakpoints | None = None
@@ -121,7 +123,7 @@ class RegularizationPath:
         With the kernel "precomputed" ``X`` is (m, n).
         """
         rows, targets = self._examples(X, y)
-        prices = self._model._prices
+        prices = self._view.prices
         starts = [self._pieces(leg) for leg in self._legs]
         found: list[list[Any]] = [[] for _ in self._legs]
         boundary = ON_BOUNDARY if self.parameter == "nu" else 0.0
@@ -150,28 +152,28 @@ class RegularizationPath:
                 f"the path goes from {self.minimum:.6g} to {self.maximum:.6g}, not to {value!r}", field=self.parameter
             )
         leg = self._legs[bisect_left(self._highs, value)]
-        levels = losses_at(self._model, self.parameter, value).levels
+        levels = self._view.losses_at(self.parameter, value).levels
         return position(leg.places, leg.segments, leg.changes, leg.rho(value), levels)
 
     def _examples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
-        window = self._model._window
+        window = self._view.window
         rows = validation.matrix(X, width=window.width)
         if rows.shape[0] == 0:
             raise InvalidInput("at least one example is needed", field="X")
         if self.parameter == "nu":
             targets = np.ones(rows.shape[0]) if y is None else validation.vector(y, rows.shape[0], field="y")
         else:
-            targets = self._model._targets(y, rows.shape[0])
+            targets = self._view.targets(y, rows.shape[0])
         return rows, targets
 
     def _kernel_columns(self, rows: Floats) -> Floats:
-        state = self._model._window.state
+        state = self._view.state
         if state.kernel.gram is not None:
             return np.ascontiguousarray(rows.T)
         return np.ascontiguousarray(state.kernel.matrix(rows, state.XT, state.n_slots).T)
 
     def _pieces(self, leg: Leg) -> Pieces:
-        start, end = (losses_at(self._model, self.parameter, value).levels for value in (leg.start, leg.end))
+        start, end = (self._view.losses_at(self.parameter, value).levels for value in (leg.start, leg.end))
         seg, rates = leg.places, end - start
         at_start = position(seg, leg.segments, leg.changes, 1.0, start).beta
         bound = np.take_along_axis(rates, (seg // 2)[:, None], 1)[:, 0] * (seg & 1 == 0)
@@ -184,7 +186,7 @@ class RegularizationPath:
     def _all_breakpoints(self) -> Breakpoints:
         parts = [_ascending(leg) for leg in self._legs]
         value, example, before, after = (np.concatenate([p[i] for p in parts]) for i in range(4))
-        levels = losses_at(self._model, self.parameter, 0.5 * (self.minimum + self.maximum)).levels
+        levels = self._view.losses_at(self.parameter, 0.5 * (self.minimum + self.maximum)).levels
         counted = (levels != 0.0) | (levels[:, :1] == levels[:, 2:])
         first = self._position(self.minimum).seg
 
@@ -238,7 +240,7 @@ def regularization_path(
     if model.n_window_ == 0:
         raise InvalidInput("the window is empty; a path needs examples", field="window")
     with steadily(progress, STEPS) as teller:
-        copy = type(model).from_arrays(model.get_params(deep=False), model.to_arrays())
+        copy = View(model).copy()
         walker = Walker(copy, parameter, low, high, teller)
         legs = walker.walk()
     return RegularizationPath(copy, parameter, legs, walker.report(time.perf_counter() - started))

@@ -1,0 +1,78 @@
+"""A model as analyses see it: what they need of it and its users do not."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.models.base import LiveEstimator
+from solvers.models.window import Window
+from solvers.problem.piecewise_linear import Losses
+from solvers.problem.state import PathState
+from solvers.robust.ramp_losses import Walling
+from solvers.robust.settings import Robustness, Terms
+
+Floats = NDArray[np.float64]
+
+
+class View:
+    """A model that has learnt.
+
+    Raises
+    ------
+    NotFitted : it has not
+    """
+
+    def __init__(self, model: LiveEstimator) -> None:
+        model._check_fitted()
+        self.model = model
+
+    @property
+    def window(self) -> Window:
+        """Its examples, by key."""
+        return self.model._window
+
+    @property
+    def state(self) -> PathState:
+        """Where they stand, by slot."""
+        return self.model._window.state
+
+    @property
+    def robustness(self) -> Robustness | None:
+        """What makes it robust; None: its losses are convex."""
+        return self.model._robust
+
+    @property
+    def prices(self) -> tuple[float, float] | None:
+        """What a unit counts by which f is too low, or too high; None: errors are counted."""
+        return self.model._prices
+
+    def copy(self) -> View:
+        """Return a private copy, all of it."""
+        model = self.model
+        return View(type(model).from_arrays(model.get_params(deep=False), model.to_arrays()))
+
+    def losses_at(self, parameter: str, value: float) -> Losses:
+        """Return the losses of its examples, oldest first, at a value of a parameter, which a private copy then has."""
+        setattr(self.model, parameter, value)
+        return self.model._losses(self.window.y, self.window.weights)
+
+    def total_of(self, weight: float) -> float:
+        """Return what examples of so much weight contribute to the sum of the coefficients."""
+        return self.model._total_per_weight() * weight
+
+    def targets(self, y: ArrayLike | None, m: int) -> Floats:
+        """Return the targets that ``y`` means, (m,)."""
+        return self.model._targets(y, m)
+
+    def error(self, decisions: Floats, targets: Floats) -> float:
+        """Return the error of decisions (m,) for targets (m,), in the units of the task."""
+        return self.model._error(decisions, targets)
+
+    def walling(self, s: float | None = None) -> Walling:
+        """Return where its walls may be; raises InvalidInput where they may not be at ``s``."""
+        return self.model._walling(s)
+
+    def terms(self, robust: Robustness) -> Terms:
+        """Return how robust losses are computed."""
+        return self.model._terms(robust)
