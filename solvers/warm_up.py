@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.active_set import degeneracy
 from solvers.active_set.ratio_test import frequencies
@@ -15,7 +16,10 @@ from solvers.estimators.regression import LiveSVR
 from solvers.homotopy.batch_update import hold_near
 from solvers.homotopy.optimality import scales
 from solvers.homotopy.run import NOBODY, walk_of
+from solvers.kernels.kernel import Kernel
 from solvers.problem.state import empty_motion
+from solvers.pu.problem import costs, pu_problem
+from solvers.pu.usmo import usmo
 from solvers.runtime.machine_code import delete_unused, directory
 
 log = logging.getLogger("solvers")
@@ -49,7 +53,15 @@ def warm_up() -> None:
         path.best(X, y)
         path.at(path.start).update(robust=path.robustness(path.end))
     _what_comes_up_rarely(model)
+    _batches(X, y)
     delete_unused()
+
+
+def _batches(X: NDArray[np.float64], y: NDArray[np.int64]) -> None:
+    """Compile the solvers that have no engine."""
+    P, U = X[y > 0], X[y < 0]
+    for kernel in (Kernel("linear"), Kernel("rbf", 0.5)):
+        usmo(pu_problem(kernel, P, U, *costs(0.5, 0.01, np.ones(len(P)), np.ones(len(U)))))
 
 
 def _what_comes_up_rarely(model: LiveSVC) -> None:

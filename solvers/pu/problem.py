@@ -29,7 +29,9 @@ from solvers.validation import number_or_none, positive
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
+TINY = float(np.finfo(np.float64).tiny)
 JUMP = 1.0  #: of the penalty ``JUMP |sigma - c2/2|``
 LITTLE = 2**22  # bytes of rows, where none is to be kept
 
@@ -57,6 +59,26 @@ def costs(prior: float, lam: float, positives: Floats, unlabelled: Floats) -> tu
             raise InvalidInput(f"there is no {what} example with a weight; both kinds are needed", field="s")
     share = checked_prior(prior)
     return share * price / positives.sum() * positives, price / unlabelled.sum() * unlabelled
+
+
+def live_losses(positive: Bools, weights: Floats, mass: Floats, prior: float, lam: float) -> Losses:
+    """Return the losses of some examples of a window (m,), in their order.
+
+    Parameters
+    ----------
+    positive : (m,) who is; the others are unlabelled
+    mass : (2,) sums of the weights of the window's unlabelled and positives
+    """
+    price = 0.5 / lam
+    c1 = np.where(positive, checked_prior(prior) * price / max(mass[1], TINY) * weights, 0.0)
+    c2 = np.where(positive, 0.0, price / max(mass[0], TINY) * weights)
+    flat, hinge = linear(c1), double_hinge(c2)
+    which = positive[:, None]
+    return Losses(
+        np.where(which, flat.kinks, hinge.kinks),
+        np.where(which, flat.levels, hinge.levels),
+        np.where(positive, flat.n_kinks, hinge.n_kinks),
+    )
 
 
 @dataclass(frozen=True)

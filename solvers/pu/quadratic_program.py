@@ -1,8 +1,8 @@
 """The baseline: the same convex problem as a quadratic program with the whole kernel matrix [du Plessis et al. 2015].
 
 Each coefficient is split at the middle of its box, ``sigma = a + b`` with costs -1 and +1, both in [0, c2/2], so that
-the penalty is linear. The primal-dual method of Mehrotra [1992] solves it; its Newton systems have 2 n variables and are
-solved with one factor of n rows, as the halves differ on the diagonal only. Memory is quadratic.
+the penalty is linear. The primal-dual method of Mehrotra [1992] solves it; its Newton systems have 2 n variables and
+are solved with one factor of n rows, as the halves differ on the diagonal only. Memory is quadratic.
 """
 
 from __future__ import annotations

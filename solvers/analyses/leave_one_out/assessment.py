@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from solvers import validation
 from solvers.analyses.leave_one_out.by_path import decisions_without, leave_each_out
+from solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from solvers.errors import InvalidInput
 from solvers.homotopy.recompute import refresh
 from solvers.models.base import LiveEstimator
@@ -60,7 +61,10 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
     _check_size(model)
     with steadily(progress, model.n_window_) as tell:
         copy = _copy(model)
-        decisions, events = _leave_one_out(copy, tell)
+        if copy._shares_costs:
+            decisions, events = decisions_by_updates(copy, np.arange(copy.n_window_)[:, None], tell)
+        else:
+            decisions, events = _leave_one_out(copy, tell)
     return _assessment(copy, decisions, events, started)
 
 
@@ -101,6 +105,9 @@ def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progre
     decisions, events = np.empty(fold.size), 0
     with steadily(progress, names.size) as tell:
         copy = _copy(model)
+        if copy._shares_costs:
+            decisions, events = decisions_by_updates(copy, [np.flatnonzero(fold == name) for name in names], tell)
+            return _assessment(copy, decisions, events, started)
         window, state = copy._window, copy._window.state
         slots, weights = window.slots, window.weights
         for done, name in enumerate(names):
