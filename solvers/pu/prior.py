@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from solvers.errors import InvalidInput
 from solvers.kernels.kernel import Kernel
+from solvers.pu.landmarks import landmarks
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 DELTA = 0.1  # the bounds hold with probability 1 - DELTA [Garg et al.]
 SLACK = 0.01  # their gamma
-LANDMARKS = 200  # of the scorer
 RIDGES = tuple(10.0**power for power in range(-4, 2))  # candidates, relative to the mean square of a feature
 MOST = 20_000  # unlabelled that are scored: the error is then that of the positives
 EDGE = 1e-3  # estimates are kept that far from 0 and 1, where a prior makes no problem
@@ -95,7 +95,7 @@ def held_out_scores(
     target = np.concatenate([np.ones(len(P)), -np.ones(len(U))])
     weight = np.concatenate([np.full(len(P), 0.5 / len(P)), np.full(len(U), 0.5 / len(U))])
     fold = np.concatenate([rng.permutation(len(rows)) % folds for rows in (P, U)])
-    features = _features(kernel, X, rng)
+    features = landmarks(kernel, X, rng).of(X)
     grams = [_gram(features, target, weight, fold == k) for k in range(folds)]
     whole = tuple(sum(parts) for parts in zip(*grams, strict=True))
     size = float(np.trace(whole[0])) / features.shape[1]
@@ -109,16 +109,6 @@ def held_out_scores(
         if loss < best:
             best, found = loss, scores
     return found[: len(P)], found[len(P) :]
-
-
-def _features(kernel: Kernel, X: Floats, rng: np.random.Generator) -> Floats:
-    """Return kernel values with some landmarks, made independent [Williams & Seeger 2001], and a one."""
-    marks = X[rng.permutation(len(X))[:LANDMARKS]]
-    Z = np.ascontiguousarray(marks.T)
-    values, vectors = np.linalg.eigh(kernel.matrix(marks, Z))
-    kept = values > 1e-10 * max(float(values[-1]), np.finfo(np.float64).tiny)
-    root = vectors[:, kept] / np.sqrt(values[kept])
-    return np.column_stack([kernel.matrix(X, Z) @ root, np.ones(len(X))])
 
 
 def _gram(features: Floats, target: Floats, weight: Floats, which: NDArray[np.bool_]) -> tuple[Floats, Floats]:
