@@ -170,9 +170,7 @@ class LivePUClassifier(LiveEstimator):
 
     def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
         before = getattr(self, "class_mass_", None)
-        other = {*leaving, *changed.keys}
-        stay = window.targets_of([key for key in window.keys if key not in other])
-        parts = ((stay[0], stay[1]), (changed.y, changed.weights), new)
+        parts = (window.everyone_but([*leaving, *changed.keys]), (changed.y, changed.weights), new)
         y, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         self.class_mass_ = masses(y, weights)
         if y.size:

@@ -41,7 +41,7 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     degree, coef0 : of the kernels that have them
     tol : tau: by how much the worst pair may violate optimality, in units of f, and the largest relative gap
     start : "nested", "one_class" or "feasible", see ``solvers.pu.usmo``
-    cache_mb : memory that kernel rows, or features in their place, may take, in MiB
+    cache_mb : memory that kernel rows may take, in MiB
 
     Attributes
     ----------

@@ -1,73 +1,96 @@
-"""Features whose inner products are the values of a kernel, where few suffice for the accuracy that is asked for.
+"""Few examples whose kernel functions stand for those of all, to an accuracy that is asked for and is bounded.
 
-A pivoted Cholesky factor: ``K = G G' + E`` with E positive semi-definite, so that ``|E_ij|`` is at most the root of
-``E_ii E_jj``, and what is left of the diagonal bounds every error. A Gaussian kernel of few smooth features needs some
-hundred columns for nine digits, whatever the number of examples; of many it needs as many as there are examples.
+Pivots Z of a Cholesky factorization span a space onto which the kernel functions of all examples are projected:
+``K = K_XZ K_ZZ^-1 K_ZX + E`` with E positive semi-definite, so that ``|E_ij|`` is at most the root of ``E_ii E_jj``:
+what is left of the diagonal bounds every error. A Gaussian kernel of few features needs some hundred pivots for nine
+digits, whatever the number of examples; of many features it needs as many as there are examples.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.kernel import Kernel
+from solvers.kernels.rows import KernelRows
 from solvers.runtime.interrupt import check
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SAMPLE = 2000  # examples among which pivots are sought at once
+SAMPLE = 4000  # examples among which pivots are sought at once
+FEW = 1000  # of these, which need no more than three in four of the pivots there may be where there is hope
+TILE = 1000  # examples that are projected at once
 LEAST = 1e-12  # of the largest diagonal entry: what is left of it below is rounding
 
 
-class LowRank(NamedTuple):
-    """Features of examples, and how far their inner products may be from kernel values."""
+@dataclass(frozen=True)
+class LowRank:
+    """Pivots among n examples. Products take memory that is linear in n, and no more than twice n r kernel values.
 
-    G: Floats  #: (n, r), column by column in memory
-    error: float  #: no ``|k(x_i, x_j) - G_i G_j'|`` is larger, but for rounding
+    Attributes
+    ----------
+    pivots : (r,) which examples they are
+    factor : (r, r) lower Cholesky factor of their kernel matrix
+    error : no entry of the kernel matrix is further than that from what is put in its place, but for rounding
+    """
+
+    pivots: Ints
+    factor: Floats
+    error: float
+
+    def product(self, rows: KernelRows, X: Floats, who: Ints, c: Floats) -> Floats:
+        """Return the sum of ``c[k] k(x, x_who[k])`` for every x of ``X`` (l, d), as (l,), with that error."""
+        from scipy.linalg import cho_solve  # only loaded where it is used
+
+        onto = rows.product(rows.X[self.pivots], who, c)
+        return rows.product(X, self.pivots, cho_solve((self.factor, True), onto, check_finite=False))
 
 
 def low_rank(kernel: Kernel, X: Floats, tolerance: float, most: int) -> LowRank | None:
-    """Return at most ``most`` features of examples ``X`` (n, d) that leave an error of ``tolerance``; None: more do.
+    """Return at most ``most`` pivots of examples ``X`` (n, d) that leave an error of ``tolerance``; None: more do.
 
-    Takes ``O(n r (r + d))``, and much less where it finds that ``most`` are too few.
+    Takes ``O(n r (r + d))``, and less where it finds that ``most`` are too few.
     """
     diagonal = kernel.diagonal(X)
     if tolerance < LEAST * diagonal.max(initial=0.0):
         return None
-    left, rank = diagonal.copy(), 0
-    columns = np.empty((most, X.shape[0]))  # what is not written to takes no memory
+    left, chosen = diagonal.copy(), np.empty(0, np.int64)
+    factor: Floats = np.empty((0, 0))
     candidates = np.random.default_rng(0).permutation(X.shape[0])[:SAMPLE]
+    few = candidates[:FEW]
+    if len(X) > SAMPLE and _pivots(kernel, X[few], np.empty((0, FEW)), left[few], tolerance, 3 * most // 4) is None:
+        return None
     while True:
-        before = np.ascontiguousarray(columns[:rank, candidates])
-        pivots, corner = _pivots(kernel, X[candidates], before, left[candidates], tolerance, most - rank)
-        if corner is None:
+        before = _projected(kernel, X[chosen], factor, X[candidates])
+        found = _pivots(kernel, X[candidates], before, left[candidates], tolerance, most - chosen.size)
+        if found is None:
             return None
-        _extend(kernel, X, columns, rank, candidates[pivots], corner)
-        for column in columns[rank : rank + pivots.size]:
-            left -= np.square(column)
-        rank += pivots.size
+        chosen = np.concatenate([chosen, candidates[found]])
+        Z = X[chosen]
+        try:
+            factor = np.asarray(np.linalg.cholesky(kernel.matrix(Z, np.ascontiguousarray(Z.T))), np.float64)
+        except np.linalg.LinAlgError:
+            return None
+        left = diagonal - _lengths(kernel, Z, factor, X)
         if left.max() <= tolerance:
-            return LowRank(columns[:rank].T, max(0.0, float(left.max())))
+            return LowRank(chosen, factor, max(0.0, float(left.max())))
         candidates = np.argpartition(-left, min(SAMPLE, left.size - 1))[:SAMPLE]
 
 
-def _pivots(
-    kernel: Kernel, X: Floats, before: Floats, left: Floats, tolerance: float, most: int
-) -> tuple[Ints, Floats | None]:
-    """Return who of some examples leaves least when taken out, one by one, and the lower factor of these (m, m).
+def _pivots(kernel: Kernel, X: Floats, before: Floats, left: Floats, tolerance: float, most: int) -> Ints | None:
+    """Return who of some examples leaves least when taken out, one by one; None: ``most`` are too few.
 
-    ``before`` (r, m) and ``left`` (m,) are what was taken out of them so far, and what is not; None: ``most`` are too
-    few.
+    ``before`` (r, m) and ``left`` (m,) are what was taken out of them so far, and what is not.
     """
     XT, columns = np.ascontiguousarray(X.T), np.empty((min(most, len(X)), len(X)))
     left, found = left.copy(), list[int]()
     while left.max() > 0.5 * tolerance and len(found) < len(X):
         k = len(found)
         if k == columns.shape[0]:
-            return np.empty(0, np.int64), None
+            return None
         check()
         i = int(left.argmax())
         row = kernel.matrix(X[i : i + 1], XT)[0] - before[:, i] @ before - columns[:k, i] @ columns[:k]
@@ -75,17 +98,24 @@ def _pivots(
         left -= np.square(columns[k])
         left[i] = 0.0
         found.append(i)
-    pivots = np.array(found, np.int64)
-    return pivots, np.tril(columns[: len(found), pivots].T)
+    return np.array(found, np.int64)
 
 
-def _extend(kernel: Kernel, X: Floats, columns: Floats, rank: int, pivots: Ints, corner: Floats) -> None:
-    """Add a column for each pivot to the ``rank`` ones there are; their lower factor is ``corner``."""
+def _projected(kernel: Kernel, Z: Floats, factor: Floats, X: Floats) -> Floats:
+    """Return the coordinates (r, m) of examples ``X`` (m, d) in the space of pivots ``Z`` (r, d)."""
     from scipy.linalg import solve_triangular  # only loaded where it is used
 
-    Z, before = np.ascontiguousarray(X[pivots].T), columns[:rank, pivots].T
-    for start in range(0, X.shape[0], SAMPLE):
+    if not len(Z):
+        return np.empty((0, len(X)))
+    values = kernel.matrix(Z, np.ascontiguousarray(X.T))
+    return np.asarray(solve_triangular(factor, values, lower=True, overwrite_b=True, check_finite=False))
+
+
+def _lengths(kernel: Kernel, Z: Floats, factor: Floats, X: Floats) -> Floats:
+    """Return the squared lengths of the projections of ``X`` (n, d), (n,)."""
+    out = np.empty(len(X))
+    for start in range(0, len(X), TILE):
         check()
-        part = slice(start, start + SAMPLE)
-        values = kernel.matrix(X[part], Z).T - before @ columns[:rank, part]
-        columns[rank : rank + pivots.size, part] = solve_triangular(corner, values, lower=True, check_finite=False)
+        part = slice(start, start + TILE)
+        out[part] = np.square(_projected(kernel, Z, factor, X[part])).sum(axis=0)
+    return out

@@ -119,6 +119,13 @@ class Window:
         slots = self._slots_of(keys)
         return self._y[slots], self._weight[slots], self._side[slots]
 
+    def everyone_but(self, keys: list[Key]) -> tuple[Floats, Floats]:
+        """Return targets and weights of the window without some examples, in no order."""
+        there = np.zeros(self._y.size, np.bool_)
+        there[self.slots] = True
+        there[self._slots_of(keys)] = False
+        return self._y[there], self._weight[there]
+
     def partition(self, terms: Terms) -> Partition:
         """Return the window's examples under robust losses, oldest first."""
         slots, y = self.slots, self.y

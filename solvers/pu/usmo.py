@@ -34,6 +34,7 @@ STEPS_EACH = 50  # steps on it, for each of them
 TENTH = 0.1  # a pass brings the violation down to that share
 MOST_PASSES = 10_000
 MOST_REFRESHES = 5
+FRESH = 20  # passes whose changes f can carry along: in each its last digits get lost once more
 FLOOR = 1e-13  # of the largest f: a violation below is rounding
 GROWTH = 4  # from one part of a nested start to the next
 ROUGH = 1e-3  # violation on a part, which only tells where to set out
@@ -172,8 +173,8 @@ class Solution:
     b : the intercept
     violation : by how much the worst pair violates optimality, in units of f
     relative_gap : the duality gap divided by the larger of the two objectives
-    by_features : whether low rank features stood in for kernel values: then these two are bounds, which take in their
-        error; in any case f has been computed anew from the data at the end
+    by_pivots : whether few pivots stood for all examples in large products: then these two are bounds, which take in
+        the error of that; in any case f is from the data, and no more than 20 passes of changes old
     passes, steps : over all unlabelled; of two variables
     history : violation and gap after every pass
     """
@@ -182,7 +183,7 @@ class Solution:
     b: float
     violation: float
     relative_gap: float
-    by_features: bool
+    by_pivots: bool
     passes: int
     steps: int
     history: tuple[Look, ...]
@@ -204,7 +205,7 @@ def usmo(
     tau : in units of f
     start : "one_class" of the paper; "feasible", its simplest; "nested": the first on a random part of the unlabelled,
         whose solution is where a larger part sets out, and so on
-    cache_bytes : what kernel rows, or features in their place, may take
+    cache_bytes : what kernel rows may take
     progress : called with how much is done, in logarithms of the violation, and how much there is; False cancels
 
     Raises
@@ -236,7 +237,7 @@ def usmo(
 
 
 def _solved(problem: PUProblem, tau: float, start: Start, cache_bytes: int, tell: Callable[[Run], None]) -> Run:
-    """Return a solve that is over: by low rank features, if their error does not matter, else by kernel rows."""
+    """Return a solve that is over: by few pivots, where there are some with too small an error to matter."""
     K = products(problem.kernel, problem.U, cache_bytes, TENTH * tau / problem.total)
     if start == "feasible":
         sigma = feasible_start(problem)
@@ -249,11 +250,11 @@ def _solved(problem: PUProblem, tau: float, start: Start, cache_bytes: int, tell
 
 
 def _finished(run: Run, tau: float, tell: Callable[[Run], None]) -> Run:
-    """Go on until the conditions hold for f that has been computed anew."""
+    """Go on until the conditions hold for f that has been computed anew, or few passes ago."""
     for _ in range(MOST_REFRESHES):
         passes = run.passes
         optimize(run, tau, tell)
-        if run.passes == passes:
+        if run.passes - passes <= FRESH:
             break
         run.refresh()
     return run

@@ -8,6 +8,7 @@ import pytest
 from solvers.errors import Cancelled, InvalidInput, NotOptimal, TimeLimit
 from solvers.kernels.kernel import Kernel
 from solvers.kernels.low_rank import low_rank
+from solvers.kernels.rows import KernelRows
 from solvers.pu import products, usmo
 from solvers.pu.problem import PUProblem, costs, pu_problem
 from solvers.pu.quadratic_program import quadratic_program
@@ -95,31 +96,32 @@ def test_b_is_in_the_middle_where_nobody_is_non_bound() -> None:
     assert solution.b == pytest.approx(-0.5 * (highest + lowest))
 
 
-def test_features_of_low_rank_bound_their_error() -> None:
+def test_pivots_bound_their_error() -> None:
     X = np.random.default_rng(0).normal(size=(3000, 2))
     kernel = Kernel("rbf", 0.1)
     found = low_rank(kernel, X, 1e-9, 200)
     assert found is not None
-    some = slice(0, 200)
-    off = np.abs(kernel.matrix(X[some], np.ascontiguousarray(X.T)) - found.G[some] @ found.G.T)
-    assert off.max() <= found.error + 1e-14
+    who, c = np.arange(1000, 3000), np.random.default_rng(1).normal(size=2000)
+    rows = KernelRows(kernel, X, cache_bytes=2**16)
+    off = found.product(rows, X, who, c) - rows.times(who, c)
+    assert np.abs(off).max() <= found.error * np.abs(c).sum()
     assert found.error <= 1e-9
     assert low_rank(kernel, X, 1e-9, 5) is None
     assert low_rank(kernel, X, 1e-15, 3000) is None
 
 
-def test_features_and_rows_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pivots_and_rows_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = draw("clouds", 5, Kernel("rbf", 0.1), 1e-2, n=1500)
     by_rows = usmo.usmo(problem)
     monkeypatch.setattr(products, "FEW_EXAMPLES", 0)
-    by_features = usmo.usmo(problem)
-    assert by_features.by_features
-    assert not by_rows.by_features
-    assert by_features.relative_gap <= 1e-6
-    first, second = (problem.certificate(s.sigma, s.b) for s in (by_rows, by_features))
+    by_pivots = usmo.usmo(problem, cache_bytes=2**20)
+    assert by_pivots.by_pivots
+    assert not by_rows.by_pivots
+    assert by_pivots.relative_gap <= 1e-6
+    first, second = (problem.certificate(s.sigma, s.b) for s in (by_rows, by_pivots))
     assert second.primal == pytest.approx(first.primal, rel=1e-6)
-    assert second.relative_gap <= by_features.relative_gap
-    assert second.max_violation <= by_features.violation
+    assert second.relative_gap <= by_pivots.relative_gap
+    assert second.max_violation <= by_pivots.violation
 
 
 def _problem() -> PUProblem:
