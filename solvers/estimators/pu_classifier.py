@@ -76,7 +76,7 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         coef0: float = 0.0,
         tol: float = 1e-6,
         start: Start = "nested",
-        cache_mb: float = 128,
+        cache_mb: float = 200,
     ) -> None:
         self.prior = prior
         self.lam = lam

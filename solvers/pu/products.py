@@ -63,7 +63,7 @@ class Linear:
 
 
 class FromRows:
-    """Rows computed when they are asked for: those of few examples are kept, if there is room for them.
+    """Rows computed when they are asked for; they are kept if there is room for all, or for those of few examples.
 
     Products with many examples go through pivots, where there are some.
     """
@@ -72,12 +72,15 @@ class FromRows:
         self.rows = KernelRows(kernel, U, cache_bytes=cache_bytes)
         self.pivots = pivots
         self.error = pivots.error if pivots is not None else 0.0
+        self.all_fit = self.rows.max_rows == self.rows.n
 
     def block(self, who: Ints) -> Floats:
-        return self.rows.block(who, who)
+        if not self.all_fit:
+            return self.rows.block(who, who)
+        return self.rows.values[np.ix_(self.rows.fetch(who), who)]
 
     def times(self, who: Ints, c: Floats) -> Floats:
-        if 2 * who.size > self.rows.max_rows:
+        if self._by_pivots(who) or (2 * who.size > self.rows.max_rows and not self.all_fit):
             return self._product(self.rows.X, who, c)
         out = np.zeros(self.rows.n)
         add_rows(self.rows.values, self.rows.fetch(who), c, out)
@@ -90,9 +93,13 @@ class FromRows:
         return FromRows(self.rows.kernel, self.rows.X[who], self.rows.cache.limit)
 
     def _product(self, X: Floats, who: Ints, c: Floats) -> Floats:
-        if self.pivots is None or who.size <= 2 * self.pivots.pivots.size:
-            return self.rows.product(X, who, c)
-        return self.pivots.product(self.rows, X, who, c)
+        if self.pivots is not None and self._by_pivots(who):
+            return self.pivots.product(self.rows, X, who, c)
+        return self.rows.product(X, who, c)
+
+    def _by_pivots(self, who: Ints) -> bool:
+        """Say whether a product with so many examples is cheaper through pivots."""
+        return self.pivots is not None and who.size > 2 * self.pivots.pivots.size
 
 
 def products(kernel: Kernel, U: Floats, cache_bytes: int, tolerance: float) -> Products:

@@ -195,7 +195,7 @@ def usmo(
     tau: float = 1e-6,
     *,
     start: Start = "nested",
-    cache_bytes: int = 2**27,
+    cache_bytes: int = 200 * 2**20,
     progress: Progress | None = None,
 ) -> Solution:
     """Solve the problem until no pair violates optimality by more than ``tau``, nor the relative gap is larger.

@@ -239,6 +239,7 @@ def run_case(name: str, folder: Path, kernel: str, n: int, most_qp: int) -> dict
     command = [sys.executable, "-m", "tests.benchmarks.pu", "--data", str(folder), "--case", name, kernel, str(n)]
     command += ["--qp", str(most_qp)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
+    print(name, kernel, done.stdout.strip(), file=sys.stderr, flush=True)
     return dict(json.loads(done.stdout))
 
 
@@ -325,9 +326,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--only", choices=("tables", "priors", "growth", "live"))
     parser.add_argument("--case", nargs=3, metavar=("SET", "KERNEL", "N"), help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--qp", type=int, help="give the quadratic program no more unlabelled than that when times grow"
-    )
+    parser.add_argument("--qp", type=int, help="most unlabelled that the quadratic program is given as they grow")
     given = parser.parse_args()
     most_qp = given.qp if given.qp is not None else QUICK_QP if given.quick else MOST_QP
     if given.case:
