@@ -16,7 +16,13 @@ from solvers.runtime.interrupt import time_limit
 from solvers.warm_up import warm_up
 
 if TYPE_CHECKING:
-    from solvers.estimators.scikit import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+    from solvers.estimators.pu_classifier import PUClassifier
+    from solvers.estimators.scikit import (
+        IncrementalOneClassSVM,
+        IncrementalPUClassifier,
+        IncrementalSVC,
+        IncrementalSVR,
+    )
 
 __all__ = [
     "Assessment",
@@ -24,8 +30,10 @@ __all__ = [
     "Certificate",
     "ErrorCurve",
     "IncrementalOneClassSVM",
+    "IncrementalPUClassifier",
     "IncrementalSVC",
     "IncrementalSVR",
+    "PUClassifier",
     "Predictor",
     "RegularizationPath",
     "TimeLimit",
@@ -38,13 +46,19 @@ __all__ = [
     "warm_up",
 ]
 
-_WITH_SCIKIT_LEARN = frozenset({"IncrementalOneClassSVM", "IncrementalSVC", "IncrementalSVR"})
+_WITH_SCIKIT_LEARN = {
+    "IncrementalOneClassSVM": "scikit",
+    "IncrementalPUClassifier": "scikit",
+    "IncrementalSVC": "scikit",
+    "IncrementalSVR": "scikit",
+    "PUClassifier": "pu_classifier",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import scikit-learn with the first of its estimators: a service that has none starts in half the time."""
     if name not in _WITH_SCIKIT_LEARN:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module("solvers.estimators.scikit"), name)
+    found = getattr(import_module(f"solvers.estimators.{_WITH_SCIKIT_LEARN[name]}"), name)
     globals()[name] = found
     return found

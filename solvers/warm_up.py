@@ -21,11 +21,14 @@ from solvers.estimators.regression import LiveSVR
 from solvers.homotopy.batch_update import hold_near
 from solvers.homotopy.optimality import scales
 from solvers.homotopy.run import NOBODY, walk_of
+from solvers.kernels.kernel import Kernel
 from solvers.problem.state import empty_motion
+from solvers.pu.problem import costs, pu_problem
+from solvers.pu.usmo import usmo
 from solvers.robust.settings import Robustness
 from solvers.runtime.machine_code import delete_unused, directory, is_complete, set_complete
 
-Family = Literal["updates", "regularization paths", "assessments", "outlier paths"]
+Family = Literal["updates", "regularization paths", "assessments", "outlier paths", "batch solvers"]
 #: All of them, those that are needed most first.
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -91,6 +94,13 @@ def _updates(X: Array, y: Array) -> None:
     model.update(robust=Robustness(theta=0.5, s=-0.5))
 
 
+def _batches(X: Array, y: Array) -> None:
+    """Compile the solvers that have no engine."""
+    P, U = X[y > 0], X[y < 0]
+    for kernel in (Kernel("linear"), Kernel("rbf", 0.5)):
+        usmo(pu_problem(kernel, P, U, *costs(0.5, 0.01, np.ones(len(P)), np.ones(len(U)))))
+
+
 def _what_comes_up_rarely(model: LiveSVC) -> None:
     """Compile what only a stall, a missing kernel row or a large window needs."""
     state = model._window.state
@@ -133,4 +143,5 @@ _RUN: Mapping[Family, Callable[[Array, Array], None]] = {
     "regularization paths": _paths,
     "assessments": _assessments,
     "outlier paths": _outlier_paths,
+    "batch solvers": _batches,
 }

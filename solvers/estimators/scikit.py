@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from solvers.errors import InvalidInput, InvalidType
 from solvers.estimators.classification import LiveSVC
 from solvers.estimators.one_class import LiveOneClassSVM
+from solvers.estimators.positive_unlabelled import LivePUClassifier
 from solvers.estimators.regression import LiveSVR
 
 
@@ -56,6 +57,15 @@ class IncrementalSVC(ClassifierMixin, _Estimator, LiveSVC):  # type: ignore[misc
 
 class IncrementalSVR(RegressorMixin, _Estimator, LiveSVR):  # type: ignore[misc]
     __doc__ = LiveSVR.__doc__
+
+
+class IncrementalPUClassifier(ClassifierMixin, _Estimator, LivePUClassifier):  # type: ignore[misc]
+    __doc__ = LivePUClassifier.__doc__
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
 
 
 class IncrementalOneClassSVM(OutlierMixin, _Estimator, LiveOneClassSVM):  # type: ignore[misc]

@@ -20,7 +20,7 @@ from solvers.errors import InvalidInput, InvalidType, NotOptimal
 from solvers.homotopy.run import Trace
 from solvers.kernels.kernel import Gram, Kernel
 from solvers.models import scaling
-from solvers.models.edits import NO_EDITS, Edits, edited
+from solvers.models.edits import NO_EDITS, Edited, Edits, edited
 from solvers.models.fitted import Fitted
 from solvers.models.report import UpdateReport
 from solvers.models.window import Change, Window
@@ -46,6 +46,7 @@ class LiveEstimator(Fitted):
     fit_intercept: bool
     cache_mb: float
     _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
+    _shares_costs = False  # whether the losses of each example depend on who else is in the window
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
 
     # -- what a subclass says ------------------------------------------------------------------------------------------
@@ -78,6 +79,13 @@ class LiveEstimator(Fitted):
     def _total_per_weight(self) -> float:
         """Return what the coefficients sum up to, per unit of weight in the window."""
         return 0.0
+
+    def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
+        """Take note of what the window will hold; say whether that changes the losses of everyone.
+
+        ``new`` are targets and weights of those who come, ``changed`` what those who stay have from now on.
+        """
+        return False
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -192,7 +200,10 @@ class LiveEstimator(Fitted):
                 edits = edits._replace(everyone=True)
         names = window.unused_keys(len(targets)) if keys is None else keys
         adding = validation.new_keys(names, len(targets), window.keys, set(leaving))
-        changing, new_y, new_weights, new_sides = edited(window, edits, set(leaving), self._targets, self._walling)
+        changed = edited(window, edits, set(leaving), self._targets, self._walling)
+        if self._weigh(window, leaving, (targets, weights), changed):
+            changed = edited(window, edits._replace(everyone=True), set(leaving), self._targets, self._walling)
+        changing, new_y, new_weights, new_sides = changed
         C = edits.C
         if edits.reweight:
             heaviest = max(heaviest, float(new_weights.max()))

@@ -47,6 +47,11 @@ class View:
         """What a unit counts by which f is too low, or too high; None: errors are counted."""
         return self.model._prices
 
+    @property
+    def shares_costs(self) -> bool:
+        """Whether the losses of all examples depend on who is there."""
+        return self.model._shares_costs
+
     def copy(self) -> View:
         """Return a private copy, all of it."""
         model = self.model

@@ -120,6 +120,13 @@ class Window:
         slots = self._slots_of(keys)
         return self._y[slots], self._weight[slots], self._side[slots]
 
+    def everyone_but(self, keys: list[Key]) -> tuple[Floats, Floats]:
+        """Return targets and weights of the window without some examples, in no order."""
+        there = np.zeros(self._y.size, np.bool_)
+        there[self.slots] = True
+        there[self._slots_of(keys)] = False
+        return self._y[there], self._weight[there]
+
     def partition(self, terms: Terms) -> Partition:
         """Return the window's examples under robust losses, oldest first."""
         slots, y = self.slots, self.y
@@ -199,7 +206,7 @@ class Window:
             weight = self._weight[stay].sum() + change.weights.sum() + change.new_weights.sum()
             total = total_per_weight * float(weight)
         edit = batch_update.Edit(leave, changed, change.new_losses, total)
-        if self._is_a_new_window(change, leave, changed):
+        if self._is_a_new_window(change, leave, self._others(changed, change.new_losses)):
             return self._solve_from_nothing(change, edit)
         try:
             slots, trace = batch_update.update(self.state, change.X, change.losses, edit)
@@ -207,6 +214,10 @@ class Window:
             return self._solve_from_nothing(change, edit)
         self._commit(change, changed, slots)
         return trace
+
+    def _others(self, changed: Ints, losses: Losses) -> Ints:
+        """Return those of ``changed`` who get a loss with other kinks, and not only with another weight."""
+        return np.asarray(changed[(self.state.examples.kinks[changed] != losses.kinks).any(axis=1)])
 
     def _is_a_new_window(self, change: Change, leave: Ints, changed: Ints) -> bool:
         remaining = self.state.n - leave.size + change.y.size

@@ -66,6 +66,18 @@ def one_class(weights: Floats) -> Losses:
     return _one_kink(np.zeros(weights.size), weights, np.zeros(weights.size))
 
 
+def double_hinge(C: Floats) -> Losses:
+    """Return the losses ``C max(0, (1 + f) / 2, f)`` of unlabelled examples [du Plessis et al. 2015]; C (m,)."""
+    kinks = np.where(C[:, None] > 0, np.array([-1.0, 1.0]), np.inf)
+    levels = np.stack([np.zeros(C.size), -0.5 * C, -C], axis=1)
+    return Losses(kinks, levels, np.where(C > 0, 2, 0))
+
+
+def linear(C: Floats) -> Losses:
+    """Return the losses ``-C f``, which ask for ``beta = C`` whatever f is; C (m,)."""
+    return _one_kink(np.full(C.size, np.inf), C, C)
+
+
 def _one_kink(kink: Floats, left: Floats, right: Floats) -> Losses:
     """Return losses with the coefficients they ask for on the left and on the right of their only kink."""
     losses = _empty(kink.size)

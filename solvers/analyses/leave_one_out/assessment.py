@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from solvers import validation
 from solvers.analyses.leave_one_out.by_path import decisions_without, leave_each_out
+from solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from solvers.errors import InvalidInput
 from solvers.homotopy.recompute import refresh
 from solvers.models.base import LiveEstimator
@@ -61,7 +62,10 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
     view = _checked(model)
     with steadily(progress, model.n_window_) as tell:
         copy = view.copy()
-        decisions, events = _leave_one_out(copy, tell)
+        if copy.shares_costs:
+            decisions, events = decisions_by_updates(copy.model, np.arange(model.n_window_)[:, None], tell)
+        else:
+            decisions, events = _leave_one_out(copy, tell)
     return _assessment(copy, decisions, events, started)
 
 
@@ -102,6 +106,10 @@ def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progre
     decisions, events = np.empty(fold.size), 0
     with steadily(progress, names.size) as tell:
         copy = view.copy()
+        if copy.shares_costs:
+            groups = [np.flatnonzero(fold == name) for name in names]
+            decisions, events = decisions_by_updates(copy.model, groups, tell)
+            return _assessment(copy, decisions, events, started)
         state, slots, weights = copy.state, copy.window.slots, copy.window.weights
         for done, name in enumerate(names):
             tell(done, names.size)

@@ -1,0 +1,56 @@
+"""Decisions of examples by models without them, where the losses of all depend on who is there: update and undo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.models.base import LiveEstimator
+from solvers.runtime.progress import Teller
+from solvers.validation import Key
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class _Undo(Exception):
+    """Raised where an update has told what it was made for."""
+
+
+def decisions_by_updates(copy: LiveEstimator, parts: Iterable[Ints], tell: Teller) -> tuple[Floats, int]:
+    """Return the decisions (n,) of a private copy's window, each part's by the model without it, and all events.
+
+    Raises
+    ------
+    InvalidInput : nothing can be learnt from those who stay
+    """
+    keys, X = copy.keys_, copy.window_X
+    decisions, events = np.empty(len(keys)), 0
+    for done, out in enumerate(parts):
+        tell(done, len(keys))
+        events += _without(copy, [keys[i] for i in out], X, out, decisions)
+    tell(len(keys), len(keys))
+    return decisions, events
+
+
+def _without(copy: LiveEstimator, keys: list[Key], X: Floats, out: Ints, decisions: Floats) -> int:
+    """Write the decisions of examples ``out`` by the model without them; it is as it was afterwards."""
+    window, learnt = copy._window, dict(vars(copy))
+    gram = window.state.kernel.gram
+    vacant = [] if gram is None else list(gram.vacant)
+    events = 0
+    try:
+        with window._undone_on_error():
+            events = copy.update(remove=keys).events
+            rows = X[out] if gram is None else np.delete(X[out], out, axis=1)
+            decisions[out] = copy.predictor().decision_function(rows)
+            raise _Undo
+    except _Undo:
+        pass
+    finally:
+        vars(copy).update(learnt)
+        if gram is not None:
+            gram.vacant = vacant
+    return events

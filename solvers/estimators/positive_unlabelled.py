@@ -1,0 +1,206 @@
+"""The live model of positive and unlabelled examples: its losses, which hang together, and its paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers import validation
+from solvers.analyses.regularization.path import RegularizationPath, regularization_path
+from solvers.errors import InvalidInput
+from solvers.models.base import LiveEstimator
+from solvers.models.edits import Edited
+from solvers.models.report import UpdateReport
+from solvers.models.window import Window
+from solvers.problem.piecewise_linear import Losses
+from solvers.pu.metrics import zero_one_risk
+from solvers.pu.problem import checked_prior, costs, live_losses
+from solvers.runtime.progress import Progress
+from solvers.validation import Key
+
+Floats = NDArray[np.float64]
+
+
+class LivePUClassifier(LiveEstimator):
+    """A classifier of positive and unlabelled examples that stays exactly optimal while examples come and go.
+
+    It minimizes ``lam |w|^2 + mean over the unlabelled of max(0, (1 + f) / 2, f) - prior times mean over the positives
+    of f`` over its window [du Plessis et al. 2015], the problem of :class:`solvers.PUClassifier`. Means are weighted:
+    they change with every example, and so do the losses of all, each a little, along the same path. A window holds
+    examples of both kinds, or none. An unlabelled example that turns out to be positive is relabelled.
+
+    Parameters
+    ----------
+    prior : share of positives among the unlabelled, in (0, 1)
+    lam : weight of ``|w|^2``
+    kernel, gamma, degree, coef0, cache_mb : as in ``IncrementalSVC``
+
+    Attributes
+    ----------
+    classes_ : 0, for what is unlabelled or predicted to be negative, and 1
+    class_mass_ : (2,) sums of the weights of the unlabelled and of the positives in the window
+    keys_, support_, support_vectors_, dual_coef_, intercept_, n_window_ : as in ``IncrementalSVC``
+
+    Examples
+    --------
+    >>> from solvers import IncrementalPUClassifier
+    >>> model = IncrementalPUClassifier(prior=0.5, lam=0.01, gamma=0.5)
+    >>> model = model.fit([[2.0], [2.2], [-2.0], [1.9], [-2.1], [2.1]], [1, 1, 0, 0, 0, 0])
+    >>> model.predict([[2.05], [-2.05]]).tolist()
+    [1, 0]
+    >>> report = model.update(relabel={3: 1}, remove=[0])
+    >>> model.certificate().relative_gap < 1e-9
+    True
+    """
+
+    fit_intercept = True
+    classes_ = np.array([0, 1])
+    class_mass_: Floats
+    _loss_parameters = ("prior", "lam")
+    _shares_costs = True
+
+    def __init__(
+        self,
+        prior: float = 0.5,
+        lam: float = 0.01,
+        kernel: str = "rbf",
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_mb: float = 512,
+    ) -> None:
+        self.prior = prior
+        self.lam = lam
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_mb = cache_mb
+
+    def partial_fit(self, X: ArrayLike, s: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Add examples ``X`` (m, d), ``s`` (m,) to the window: the same as ``update(add=(X, s))``."""
+        self._learn((X, s), sample_weight, None, ())
+        return self
+
+    def update(
+        self,
+        add: tuple[ArrayLike, ArrayLike | None] | None = None,
+        remove: Iterable[Key] | None = None,
+        *,
+        lam: float | None = None,
+        **verbs: Any,
+    ) -> UpdateReport:
+        """Add, remove, correct and reweight examples along one path; all or nothing.
+
+        As ``IncrementalSVC.update``, with labels 1 and 0; ``lam`` from now on is the model's.
+
+        Raises
+        ------
+        InvalidInput, DuplicateKey, UnknownKey : also where no positive or no unlabelled example would be left
+        NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
+        """
+        C = verbs.pop("C", None) if lam is None else 0.5 / validation.positive(lam, "lam")
+        return super().update(add, remove, C=C, **verbs)
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return f(x) for ``X`` (m, d), as (m,); positive for what is predicted to be positive."""
+        return self._decision(X)
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return 1 for each row of ``X`` (m, d) that is predicted to be positive, else 0."""
+        return np.where(self.decision_function(X) > 0, 1, 0)
+
+    def regularization_path(
+        self, lam_min: float, lam_max: float, *, progress: Progress | None = None
+    ) -> RegularizationPath:
+        """Return the optimum of the window for every lam from ``lam_min`` to ``lam_max``.
+
+        The parameter of the path is ``C = 1 / (2 lam)``, in which it is piecewise linear: ``path.at(0.5 / lam)`` is the
+        model for a lam. Errors along it are of labels 1 and 0, where these are known. Otherwise as
+        ``IncrementalSVC.regularization_path``.
+        """
+        self._check_fitted()
+        low, high = validation.positive(lam_min, "lam_min"), validation.positive(lam_max, "lam_max")
+        if not low < high:
+            raise InvalidInput(f"must be above lam_min = {lam_min!r}, not {lam_max!r}", field="lam_max")
+        return regularization_path(self, "C", 0.5 / high, 0.5 / low, progress)
+
+    @property
+    def C(self) -> float:
+        """``1 / (2 lam)``: what the risk counts against ``|w|^2 / 2``."""
+        return 0.5 / validation.positive(self.lam, "lam")
+
+    @C.setter
+    def C(self, value: float) -> None:
+        self.lam = 0.5 / value
+
+    @property
+    def window_y(self) -> NDArray[np.int64]:
+        """Labels of the window, (n,), oldest first: 1 positive, 0 unlabelled."""
+        return self._window.y.astype(np.int64)
+
+    @classmethod
+    def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
+        """Return the model that ``to_arrays`` was taken from; ``C`` among ``params`` stands for lam."""
+        known = dict(params)
+        if "C" in known:
+            known["lam"] = 0.5 / known.pop("C")
+        return super().from_arrays(known, arrays)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
+        return labels(y, m, field)
+
+    def _error(self, decisions: Floats, targets: Floats) -> float:
+        known = targets > 0
+        return zero_one_risk(decisions[known], decisions[~known], checked_prior(self.prior))
+
+    def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
+        return live_losses(targets > 0, weights, self.class_mass_, self.prior, self.lam if C is None else 0.5 / C)
+
+    def _unit_cost(self, C: float | None) -> float:
+        cost = super()._unit_cost(C)
+        mass = getattr(self, "class_mass_", np.ones(2))
+        return cost / float(mass[mass > 0].min(initial=np.inf)) if mass.any() else cost
+
+    def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
+        before = getattr(self, "class_mass_", None)
+        parts = (window.everyone_but([*leaving, *changed.keys]), (changed.y, changed.weights), new)
+        y, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        self.class_mass_ = masses(y, weights)
+        if y.size:
+            costs(self.prior, self.lam, *self.class_mass_[::-1, None])
+        return before is not None and bool((before != self.class_mass_).any())
+
+    def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
+        before = getattr(self, "class_mass_", None)
+        try:
+            return super()._learn(*args, **kwargs)
+        except BaseException:
+            if before is not None:
+                self.class_mass_ = before
+            raise
+
+    def _restore(self, arrays: Mapping[str, Any]) -> None:
+        self.class_mass_ = masses(np.asarray(arrays["y"]), np.asarray(arrays["sample_weight"]))
+        super()._restore(arrays)
+
+
+def labels(s: ArrayLike | None, m: int, field: str = "s") -> Floats:
+    """Return labels (m,) as numbers: 1 positive, 0 unlabelled; raises InvalidInput for any other."""
+    found = validation.vector(validation.column(s, field), m, field=field)
+    wrong = (found != 0.0) & (found != 1.0)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InvalidInput(f"must be 1 (positive) or 0 (unlabelled), not {found[row]:g}", field=field, row=row)
+    return found
+
+
+def masses(y: Floats, weights: Floats) -> Floats:
+    """Return the sums of the weights of the unlabelled and of the positives, (2,)."""
+    return np.array([weights[y == 0.0].sum(), weights[y != 0.0].sum()])

@@ -1,0 +1,184 @@
+"""The classifier of positive and unlabelled examples in batch, for as many unlabelled as there are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from solvers import validation
+from solvers.certificate import Certificate
+from solvers.errors import InvalidInput
+from solvers.estimators.positive_unlabelled import labels
+from solvers.estimators.scikit import _Estimator
+from solvers.kernels.kernel import Gram, Kernel
+from solvers.models import scaling
+from solvers.models.predictor import Predictor
+from solvers.pu.prior import PriorEstimate, estimate_prior
+from solvers.pu.problem import PUProblem, checked_prior, costs, pu_problem
+from solvers.pu.usmo import Solution, Start, usmo
+from solvers.runtime.progress import Progress
+
+Floats = NDArray[np.float64]
+
+
+class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
+    """A kernel classifier learnt from positive and unlabelled examples, in memory linear in their number.
+
+    It minimizes ``lam |w|^2 + mean over the unlabelled of max(0, (1 + f) / 2, f) - prior times mean over the positives
+    of f`` [du Plessis et al. 2015], by USMO [Sansone, De Natale & Zhou].
+
+    Parameters
+    ----------
+    prior : share of positives among the unlabelled, in (0, 1); None: estimated by ``estimate_prior``
+    lam : weight of ``|w|^2``
+    kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is (n, n), and (m, n) to predict
+    gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance)
+    degree, coef0 : of the kernels that have them
+    tol : tau: by how much the worst pair may violate optimality, in units of f, and the largest relative gap
+    start : "nested", "one_class" or "feasible", see ``solvers.pu.usmo``
+    cache_mb : memory that kernel rows may take, in MiB
+
+    Attributes
+    ----------
+    prior_ : the prior that was used
+    prior_estimate_ : where it comes from, with its interval; None where it was given
+    support_ : (n_support,) indices of rows of X with a coefficient
+    support_vectors_ : (n_support, d)
+    dual_coef_ : (1, n_support) signed coefficients beta: c1 of positives, -sigma of unlabelled
+    intercept_ : (1,)
+    solution_ : what the solver did: ``violation``, ``relative_gap``, ``history``
+    classes_ : 0 and 1
+
+    Examples
+    --------
+    >>> from solvers import PUClassifier
+    >>> X = [[2.0], [2.2], [-2.0], [1.9], [-2.1], [2.1]]
+    >>> model = PUClassifier(prior=0.5, lam=0.01, gamma=0.5).fit(X, [1, 1, 0, 0, 0, 0])
+    >>> model.predict([[2.05], [-2.05]]).tolist()
+    [1, 0]
+    >>> model.certificate().relative_gap < 1e-6
+    True
+    """
+
+    def __init__(
+        self,
+        prior: float | None = None,
+        lam: float = 0.01,
+        kernel: str = "rbf",
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-6,
+        start: Start = "nested",
+        cache_mb: float = 200,
+    ) -> None:
+        self.prior = prior
+        self.lam = lam
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.start = start
+        self.cache_mb = cache_mb
+
+    def fit(
+        self, X: ArrayLike, s: ArrayLike, sample_weight: ArrayLike | None = None, *, progress: Progress | None = None
+    ) -> Self:
+        """Learn from ``X`` (n, d) and ``s`` (n,), 1 for a positive and 0 for an unlabelled example.
+
+        Parameters
+        ----------
+        sample_weight : (n,) weights within each kind
+        progress : called with how much is done and how much there is; returning False cancels
+
+        Raises
+        ------
+        InvalidInput : see the message; also where there is no positive or no unlabelled example
+        NotOptimal, Cancelled : see the message
+        """
+        rows = validation.examples(X)
+        self._check_features(X, reset=True)
+        known = labels(s, rows.shape[0])
+        weights = validation.sample_weights(sample_weight, rows.shape[0])
+        tau = validation.positive(self.tol, "tol")
+        cache_bytes = int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
+        kernel, rows = self._kernel(rows, weights)
+        chosen = known == 1.0
+        P, U = rows[chosen], rows[~chosen]
+        costs(0.5, self.lam, weights[chosen], weights[~chosen])  # before a prior is estimated
+        estimate = estimate_prior(kernel, P, U) if self.prior is None else None
+        prior = checked_prior(self.prior) if estimate is None else estimate.prior
+        problem = pu_problem(kernel, P, U, *costs(prior, self.lam, weights[chosen], weights[~chosen]))
+        solution = usmo(problem, tau, start=self.start, cache_bytes=cache_bytes, progress=progress)
+        self._take_over(X, rows, chosen, problem, solution)
+        self.prior_, self.prior_estimate_ = prior, estimate
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return f(x) for ``X`` (m, d), as (m,); positive for what is predicted to be positive."""
+        check_is_fitted(self)
+        rows = validation.matrix(X)
+        self._check_features(X, reset=False)
+        return self.predictor_.decision_function(rows)
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return 1 for each row of ``X`` (m, d) that is predicted to be positive, else 0."""
+        return np.where(self.decision_function(X) > 0, 1, 0)
+
+    def certificate(self) -> Certificate:
+        """Return how far the model is from the optimum, recomputed from the data: as long as many passes may take."""
+        check_is_fitted(self)
+        return self._problem.certificate(self.solution_.sigma, self.solution_.b)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    _problem: PUProblem
+    solution_: Solution
+    predictor_: Predictor
+    prior_estimate_: PriorEstimate | None
+
+    def _kernel(self, X: Floats, weights: Floats) -> tuple[Kernel, Floats]:
+        """Return the kernel, and what it takes for the rows of ``X``."""
+        gamma = self.gamma
+        if isinstance(gamma, str):
+            if gamma != "scale":
+                raise InvalidInput(f"must be a number or 'scale', not {gamma!r}", field="gamma")
+            gamma = 1.0 if self.kernel == "precomputed" else scaling.gamma(X, weights)
+        self.gamma_ = validation.positive(gamma, "gamma")
+        checked = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)  # type: ignore[arg-type]
+        kernel = replace(checked, degree=int(self.degree), coef0=float(self.coef0))
+        if kernel.name != "precomputed":
+            scaling.size_of_kernel(kernel, X)
+            return kernel, X
+        gram = Gram()
+        numbers = gram.admit(X, np.empty(0, np.int64))
+        return replace(kernel, gram=gram), numbers[:, None].astype(np.float64)
+
+    def _take_over(self, X: ArrayLike, rows: Floats, chosen: Any, problem: PUProblem, solution: Solution) -> None:
+        beta = np.empty(chosen.size)
+        beta[chosen], beta[~chosen] = problem.c1, -solution.sigma
+        self.classes_ = np.array([0, 1])
+        self.support_ = np.flatnonzero(beta).astype(np.int32)
+        self.support_vectors_ = rows[self.support_]
+        self.dual_coef_ = beta[self.support_][None, :]
+        self.intercept_ = np.array([solution.b])
+        places = self.support_[None, :].astype(np.float64)
+        given = problem.kernel.gram is not None
+        support = places if given else np.ascontiguousarray(self.support_vectors_.T)
+        self.predictor_ = Predictor(problem.kernel, support, self.dual_coef_[0], solution.b, rows.shape[1])
+        if given:
+            self.predictor_ = replace(self.predictor_, n_features=rows.shape[0])
+            self.support_vectors_ = np.asarray(X, np.float64)[self.support_]
+        self.solution_, self._problem = solution, problem
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

@@ -1,0 +1,121 @@
+"""Few examples whose kernel functions stand for those of all, to an accuracy that is asked for and is bounded.
+
+Pivots Z of a Cholesky factorization span a space onto which the kernel functions of all examples are projected:
+``K = K_XZ K_ZZ^-1 K_ZX + E`` with E positive semi-definite, so that ``|E_ij|`` is at most the root of ``E_ii E_jj``:
+what is left of the diagonal bounds every error. A Gaussian kernel of few features needs some hundred pivots for nine
+digits, whatever the number of examples; of many features it needs as many as there are examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.kernels.kernel import Kernel
+from solvers.kernels.rows import KernelRows
+from solvers.runtime.interrupt import check
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SAMPLE = 4000  # examples among which pivots are sought at once
+FEW = 1000  # of these, which need no more than three in four of the pivots there may be where there is hope
+TILE = 1000  # examples that are projected at once
+LEAST = 1e-12  # of the largest diagonal entry: what is left of it below is rounding
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """Pivots among n examples. Products take memory that is linear in n, and no more than twice n r kernel values.
+
+    Attributes
+    ----------
+    pivots : (r,) which examples they are
+    factor : (r, r) lower Cholesky factor of their kernel matrix
+    error : no entry of the kernel matrix is further than that from what is put in its place, but for rounding
+    """
+
+    pivots: Ints
+    factor: Floats
+    error: float
+
+    def product(self, rows: KernelRows, X: Floats, who: Ints, c: Floats) -> Floats:
+        """Return the sum of ``c[k] k(x, x_who[k])`` for every x of ``X`` (l, d), as (l,), with that error."""
+        from scipy.linalg import cho_solve  # only loaded where it is used
+
+        onto = rows.product(rows.X[self.pivots], who, c)
+        return rows.product(X, self.pivots, cho_solve((self.factor, True), onto, check_finite=False))
+
+
+def low_rank(kernel: Kernel, X: Floats, tolerance: float, most: int) -> LowRank | None:
+    """Return at most ``most`` pivots of examples ``X`` (n, d) that leave an error of ``tolerance``; None: more do.
+
+    Takes ``O(n r (r + d))``, and less where it finds that ``most`` are too few.
+    """
+    diagonal = kernel.diagonal(X)
+    if tolerance < LEAST * diagonal.max(initial=0.0):
+        return None
+    left, chosen = diagonal.copy(), np.empty(0, np.int64)
+    factor: Floats = np.empty((0, 0))
+    candidates = np.random.default_rng(0).permutation(X.shape[0])[:SAMPLE]
+    few = candidates[:FEW]
+    if len(X) > SAMPLE and _pivots(kernel, X[few], np.empty((0, FEW)), left[few], tolerance, 3 * most // 4) is None:
+        return None
+    while True:
+        before = _projected(kernel, X[chosen], factor, X[candidates])
+        found = _pivots(kernel, X[candidates], before, left[candidates], tolerance, most - chosen.size)
+        if found is None:
+            return None
+        chosen = np.concatenate([chosen, candidates[found]])
+        Z = X[chosen]
+        try:
+            factor = np.asarray(np.linalg.cholesky(kernel.matrix(Z, np.ascontiguousarray(Z.T))), np.float64)
+        except np.linalg.LinAlgError:
+            return None
+        left = diagonal - _lengths(kernel, Z, factor, X)
+        if left.max() <= tolerance:
+            return LowRank(chosen, factor, max(0.0, float(left.max())))
+        candidates = np.argpartition(-left, min(SAMPLE, left.size - 1))[:SAMPLE]
+
+
+def _pivots(kernel: Kernel, X: Floats, before: Floats, left: Floats, tolerance: float, most: int) -> Ints | None:
+    """Return who of some examples leaves least when taken out, one by one; None: ``most`` are too few.
+
+    ``before`` (r, m) and ``left`` (m,) are what was taken out of them so far, and what is not.
+    """
+    XT, columns = np.ascontiguousarray(X.T), np.empty((min(most, len(X)), len(X)))
+    left, found = left.copy(), list[int]()
+    while left.max() > 0.5 * tolerance and len(found) < len(X):
+        k = len(found)
+        if k == columns.shape[0]:
+            return None
+        check()
+        i = int(left.argmax())
+        row = kernel.matrix(X[i : i + 1], XT)[0] - before[:, i] @ before - columns[:k, i] @ columns[:k]
+        columns[k] = row / np.sqrt(left[i])
+        left -= np.square(columns[k])
+        left[i] = 0.0
+        found.append(i)
+    return np.array(found, np.int64)
+
+
+def _projected(kernel: Kernel, Z: Floats, factor: Floats, X: Floats) -> Floats:
+    """Return the coordinates (r, m) of examples ``X`` (m, d) in the space of pivots ``Z`` (r, d)."""
+    from scipy.linalg import solve_triangular  # only loaded where it is used
+
+    if not len(Z):
+        return np.empty((0, len(X)))
+    values = kernel.matrix(Z, np.ascontiguousarray(X.T))
+    return np.asarray(solve_triangular(factor, values, lower=True, overwrite_b=True, check_finite=False))
+
+
+def _lengths(kernel: Kernel, Z: Floats, factor: Floats, X: Floats) -> Floats:
+    """Return the squared lengths of the projections of ``X`` (n, d), (n,)."""
+    out = np.empty(len(X))
+    for start in range(0, len(X), TILE):
+        check()
+        part = slice(start, start + TILE)
+        out[part] = np.square(_projected(kernel, Z, factor, X[part])).sum(axis=0)
+    return out

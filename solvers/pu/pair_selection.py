@@ -1,0 +1,132 @@
+"""Which pairs violate optimality, and the descent on a working set, pair by pair.
+
+With ``F = f - b`` a coefficient may grow while ``F + up`` is above, and may shrink while ``F + down`` is below what the
+others ask for; ``up`` and ``down`` are +jump or -jump, by the half of its box that it would move in, or infinite at an
+end. At the optimum ``max(F + up) <= -b <= min(F + down)``: these are the conditions of [Sansone et al., eq. 13] in
+one, as ``D_1`` is who may move in the lower half, ``D_2`` who may in the upper one, and ``D_3`` who may in either.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.pu.two_variable_step import moved, step_of
+from solvers.runtime.compile import compiled
+from solvers.runtime.interrupt import is_stopped
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+STEPS, STOP = 0, 1  #: places among the counters of a descent: steps taken, and whether to stop
+DEPENDENT = 1e-14  #: of the diagonal: two examples whose difference is that short are the same
+
+
+class WorkingSet(NamedTuple):
+    """Some examples on which pairs are moved; q of them."""
+
+    K: Floats  #: (q, q) their kernel matrix
+    F: Floats  #: (q,) f without intercept: the function cache
+    sigma: Floats  #: (q,) coefficients
+    top: Floats  #: (q,) what these may be at most
+    up: Floats  #: (q,) work: what is added to F where a coefficient grows
+    down: Floats  #: (q,) work: the same where it shrinks
+    counters: Ints  #: (2,)
+
+
+@compiled
+def offset_up(sigma: float, top: float, jump: float) -> float:
+    """Return what is added to F of a coefficient that is to grow."""
+    if sigma >= top:
+        return -np.inf
+    return jump if sigma < 0.5 * top else -jump
+
+
+@compiled
+def offset_down(sigma: float, top: float, jump: float) -> float:
+    """Return what is added to F of a coefficient that is to shrink."""
+    if sigma <= 0.0:
+        return np.inf
+    return jump if sigma <= 0.5 * top else -jump
+
+
+@compiled
+def write_offsets(sigma: Floats, top: Floats, jump: float, up: Floats, down: Floats) -> None:
+    """Fill ``up`` and ``down`` (n,) of coefficients ``sigma`` (n,) in [0, ``top``]."""
+    for k in range(sigma.size):
+        up[k] = offset_up(sigma[k], top[k], jump)
+        down[k] = offset_down(sigma[k], top[k], jump)
+
+
+@compiled
+def descend(w: WorkingSet, jump: float, tolerance: float, most: int) -> None:
+    """Move violating pairs until none violates by more than ``tolerance``, ``most`` steps were taken, or a stop.
+
+    The one that violates most grows; the one shrinks with which the objective falls most, as far as the curvature
+    without kinks can tell.
+    """
+    K, F, counters = w.K, w.F, w.counters
+    write_offsets(w.sigma, w.top, jump, w.up, w.down)
+    counters[STEPS] = 0
+    i = _highest(F, w.up)
+    while i >= 0 and counters[STEPS] < most and not is_stopped(counters, STOP):
+        highest = F[i] + w.up[i]
+        j, lowest = _partner(w, i, highest)
+        if highest - lowest <= tolerance:
+            return
+        curvature = K[i, i] + K[j, j] - 2.0 * K[i, j]
+        if curvature <= DEPENDENT * (K[i, i] + K[j, j]):
+            curvature = 0.0
+        slope = highest - (F[j] + w.down[j])
+        t = step_of(slope, curvature, w.sigma[i], w.top[i], w.sigma[j], w.top[j], jump)
+        before_i, before_j = w.sigma[i], w.sigma[j]
+        w.sigma[i], w.sigma[j] = moved(before_i, t, w.top[i]), moved(before_j, -t, w.top[j])
+        w.up[i], w.down[i] = offset_up(w.sigma[i], w.top[i], jump), offset_down(w.sigma[i], w.top[i], jump)
+        w.up[j], w.down[j] = offset_up(w.sigma[j], w.top[j], jump), offset_down(w.sigma[j], w.top[j], jump)
+        counters[STEPS] += 1
+        i = _move(F, K[i], w.sigma[i] - before_i, K[j], w.sigma[j] - before_j, w.up)
+
+
+@compiled
+def _highest(F: Floats, up: Floats) -> int:
+    """Return where ``F + up`` is largest; -1 where nobody can grow."""
+    found, best = -1, -np.inf
+    for k in range(F.size):
+        if F[k] + up[k] > best:
+            found, best = k, F[k] + up[k]
+    return found
+
+
+@compiled
+def _partner(w: WorkingSet, i: int, highest: float) -> tuple[int, float]:
+    """Return who is to shrink, and the least ``F + down``."""
+    K, F, down = w.K, w.F, w.down
+    row, own = K[i], K[i, i]
+    found, best, lowest = i, 0.0, np.inf
+    for k in range(F.size):
+        value = F[k] + down[k]
+        lowest = min(lowest, value)
+        slope = highest - value
+        if slope > 0.0:
+            curvature = max(own + K[k, k] - 2.0 * row[k], DEPENDENT * own)
+            if slope * slope > best * curvature:
+                found, best = k, slope * slope / curvature
+    return found, lowest
+
+
+@compiled
+def _move(F: Floats, row_i: Floats, d_i: float, row_j: Floats, d_j: float, up: Floats) -> int:
+    """Take two changes of coefficients into account; return where ``F + up`` is largest afterwards."""
+    found, best = -1, -np.inf
+    for k in range(F.size):
+        F[k] -= d_i * row_i[k] + d_j * row_j[k]
+        if F[k] + up[k] > best:
+            found, best = k, F[k] + up[k]
+    return found
+
+
+def working_set(K: Floats, F: Floats, sigma: Floats, top: Floats) -> WorkingSet:
+    """Return a working set with its work space; ``F`` and ``sigma`` (q,) are moved in place."""
+    return WorkingSet(K, F, sigma, top, np.empty(top.size), np.empty(top.size), np.zeros(2, np.int64))

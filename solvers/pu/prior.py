@@ -1,0 +1,118 @@
+"""The share of positives among the unlabelled, estimated from both: best bin estimation [Garg et al. 2021, alg. 1].
+
+A scorer that tells positives from unlabelled ranks examples it has not seen. Where its scores are high nearly all of
+the unlabelled are positive, so that the share of them above a threshold, divided by that of the positives, falls
+towards the prior; the threshold is chosen with the least upper confidence bound of that ratio. Any ratio is an upper
+bound of the prior, but for sampling, and right where some region holds positives alone, which no method can do without.
+
+Garg, Wu, Smola, Balakrishnan & Lipton, "Mixture proportion estimation and PU learning: a modern approach", 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import InvalidInput
+from solvers.kernels.kernel import Kernel
+from solvers.pu.landmarks import landmarks
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+DELTA = 0.1  # the bounds hold with probability 1 - DELTA [Garg et al.]
+SLACK = 0.01  # their gamma
+RIDGES = tuple(10.0**power for power in range(-4, 2))  # candidates, relative to the mean square of a feature
+MOST = 20_000  # unlabelled that are scored: the error is then that of the positives
+EDGE = 1e-3  # estimates are kept that far from 0 and 1, where a prior makes no problem
+
+
+@dataclass(frozen=True)
+class PriorEstimate:
+    """An estimated class prior and how far it may be off.
+
+    Attributes
+    ----------
+    prior : the estimate, in (0, 1)
+    low, high : 90% interval of it when both samples are drawn again (bootstrap percentiles)
+    bound : the prior is below it with probability 0.9, whatever the distributions: uniform bounds of both shares
+    threshold : the share of held-out positives above the chosen threshold
+    """
+
+    prior: float
+    low: float
+    high: float
+    bound: float
+    threshold: float
+
+
+def estimate_prior(
+    kernel: Kernel, P: Floats, U: Floats, *, folds: int = 5, repeats: int = 200, seed: int = 0
+) -> PriorEstimate:
+    """Return the share of positives among the unlabelled ``U`` (n, d), given positives ``P`` (p, d).
+
+    The scorer is a least squares classifier with this kernel, of which each fold is scored by one that was trained on
+    the others.
+
+    Raises
+    ------
+    InvalidInput : fewer than two examples of a kind
+    """
+    for rows, what in ((P, "positive"), (U, "unlabelled")):
+        if len(rows) < 2:
+            raise InvalidInput(f"two {what} examples are needed to estimate the prior", field="prior")
+    rng = np.random.default_rng(seed)
+    U = U[rng.permutation(len(U))[:MOST]]
+    p, u = held_out_scores(kernel, P, U, folds, rng)
+    prior, bound, threshold = best_bin(p, u)
+    again = [
+        best_bin(p[rng.integers(0, p.size, p.size)], u[rng.integers(0, u.size, u.size)])[0] for _ in range(repeats)
+    ]
+    low, high = np.quantile(again, [0.05, 0.95]) if again else (prior, prior)
+    return PriorEstimate(prior, min(prior, float(low)), max(prior, float(high)), bound, threshold)
+
+
+def best_bin(positives: Floats, unlabelled: Floats) -> tuple[float, float, float]:
+    """Return the estimate, its upper bound, and the share of positives in the chosen bin, from held-out scores."""
+    candidates = np.unique(positives)
+    ranked_p, ranked_u = np.sort(positives), np.sort(unlabelled)
+    above_p = 1.0 - np.searchsorted(ranked_p, candidates) / positives.size
+    above_u = 1.0 - np.searchsorted(ranked_u, candidates) / unlabelled.size
+    error = sum(np.sqrt(np.log(4.0 / DELTA) / (2.0 * m)) for m in (unlabelled.size, positives.size))
+    bounds = (above_u + (1.0 + SLACK) * error) / above_p
+    best = int(bounds.argmin())
+    prior = float(np.clip(above_u[best] / above_p[best], EDGE, 1.0 - EDGE))
+    return prior, float(min(1.0, bounds[best])), float(above_p[best])
+
+
+def held_out_scores(
+    kernel: Kernel, P: Floats, U: Floats, folds: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return scores of positives (p,) and unlabelled (n,), each by a scorer that has not seen it."""
+    X = np.concatenate([P, U])
+    target = np.concatenate([np.ones(len(P)), -np.ones(len(U))])
+    weight = np.concatenate([np.full(len(P), 0.5 / len(P)), np.full(len(U), 0.5 / len(U))])
+    fold = np.concatenate([rng.permutation(len(rows)) % folds for rows in (P, U)])
+    features = landmarks(kernel, X, rng).of(X)
+    grams = [_gram(features, target, weight, fold == k) for k in range(folds)]
+    whole = tuple(sum(parts) for parts in zip(*grams, strict=True))
+    size = float(np.trace(whole[0])) / features.shape[1]
+    best, found = np.inf, np.zeros(len(X))
+    for ridge in RIDGES:
+        scores = np.empty(len(X))
+        for k, (A, c) in enumerate(grams):
+            lhs = whole[0] - A + ridge * size * np.eye(features.shape[1])
+            scores[fold == k] = features[fold == k] @ np.linalg.solve(lhs, whole[1] - c)
+        loss = float(weight @ np.square(scores - target))
+        if loss < best:
+            best, found = loss, scores
+    return found[: len(P)], found[len(P) :]
+
+
+def _gram(features: Floats, target: Floats, weight: Floats, which: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return both sides of the normal equations of some examples."""
+    part = features[which]
+    weighted = part * weight[which, None]
+    return weighted.T @ part, weighted.T @ target[which]

@@ -1,0 +1,157 @@
+"""The convex problem of learning from positive and unlabelled examples, its objectives and its certificate.
+
+The risk of the double hinge loss plus ``lam |w|^2``, divided by ``2 lam`` [du Plessis et al. 2015; Sansone et al.,
+eq. 5]::
+
+    minimize  1/2 |w|^2 - sum_p c1 f(x_p) + sum_u c2 max(0, (1 + f(x_u)) / 2, f(x_u))
+
+Its dual, with ``sigma_u = -beta_u`` for the unlabelled and ``beta = c1`` for the positives, is ::
+
+    minimize  1/2 sigma'K_UU sigma - sigma'K_UP c1 + sum |sigma - c2/2|   subject to  sum sigma = sum c1,
+                                                                                      0 <= sigma <= c2
+
+up to a constant: the delta of [Sansone et al., eq. 6] is ``2 min(sigma, c2 - sigma)`` at every optimum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.certificate import Certificate, certify
+from solvers.errors import InvalidInput
+from solvers.kernels.kernel import Kernel
+from solvers.kernels.rows import KernelRows
+from solvers.problem.piecewise_linear import Losses, double_hinge, linear
+from solvers.validation import number_or_none, positive
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+TINY = float(np.finfo(np.float64).tiny)
+JUMP = 1.0  #: of the penalty ``JUMP |sigma - c2/2|``
+LITTLE = 2**22  # bytes of rows, where none is to be kept
+
+
+def checked_prior(prior: object) -> float:
+    """Return a class prior; raises InvalidInput unless it lies in (0, 1)."""
+    number = number_or_none(prior)
+    if number is None or not 0.0 < number < 1.0:
+        raise InvalidInput(f"must lie between 0 and 1, both excluded, not {prior!r}", field="prior")
+    return number
+
+
+def costs(prior: float, lam: float, positives: Floats, unlabelled: Floats) -> tuple[Floats, Floats]:
+    """Return ``c1`` (p,) and ``c2`` (n,) of examples with these weights: ``prior / (2 lam p)`` and ``1 / (2 lam n)``.
+
+    Each of the two risks is a mean over its examples, so weights count relative to their sum.
+
+    Raises
+    ------
+    InvalidInput : there is no positive example with a weight, or no unlabelled one
+    """
+    price = 0.5 / positive(lam, "lam")
+    for weights, what in ((positives, "positive"), (unlabelled, "unlabelled")):
+        if not weights.sum() > 0:
+            raise InvalidInput(f"there is no {what} example with a weight; both kinds are needed", field="s")
+    share = checked_prior(prior)
+    return share * price / positives.sum() * positives, price / unlabelled.sum() * unlabelled
+
+
+def live_losses(positive: Bools, weights: Floats, mass: Floats, prior: float, lam: float) -> Losses:
+    """Return the losses of some examples of a window (m,), in their order.
+
+    Parameters
+    ----------
+    positive : (m,) who is; the others are unlabelled
+    mass : (2,) sums of the weights of the window's unlabelled and positives
+    """
+    price = 0.5 / lam
+    c1 = np.where(positive, checked_prior(prior) * price / max(mass[1], TINY) * weights, 0.0)
+    c2 = np.where(positive, 0.0, price / max(mass[0], TINY) * weights)
+    flat, hinge = linear(c1), double_hinge(c2)
+    which = positive[:, None]
+    return Losses(
+        np.where(which, flat.kinks, hinge.kinks),
+        np.where(which, flat.levels, hinge.levels),
+        np.where(positive, flat.n_kinks, hinge.n_kinks),
+    )
+
+
+@dataclass(frozen=True)
+class PUProblem:
+    """Positive and unlabelled examples with their costs, see :func:`costs`.
+
+    Attributes
+    ----------
+    P, U : (p, d) and (n, d) features
+    c1, c2 : (p,) and (n,) costs; ``sum c1 < sum c2``
+    q : (n,) ``K_UP c1``: f of the positives alone
+    own : ``c1'K_PP c1``
+    """
+
+    kernel: Kernel
+    P: Floats
+    U: Floats
+    c1: Floats
+    c2: Floats
+    q: Floats
+    own: float
+
+    @property
+    def p(self) -> int:
+        """How many positives there are."""
+        return int(self.P.shape[0])
+
+    @property
+    def n(self) -> int:
+        """How many unlabelled there are."""
+        return int(self.U.shape[0])
+
+    @property
+    def total(self) -> float:
+        """What the coefficients of the unlabelled sum up to."""
+        return float(self.c1.sum())
+
+    def dual(self, sigma: Floats, F: Floats) -> float:
+        """Return the dual objective of ``sigma`` (n,) with ``F = q - K_UU sigma`` (n,), at most that of any f."""
+        norm = self.own - sigma @ (F + self.q)
+        return float(-0.5 * norm - np.maximum(-sigma, sigma - self.c2).sum())
+
+    def part(self, who: Ints) -> PUProblem:
+        """Return the problem of some of the unlabelled, (m,), who stand for all of them."""
+        c2 = self.c2[who] * (self.c2.sum() / self.c2[who].sum())
+        return replace(self, U=self.U[who], c2=c2, q=self.q[who])
+
+    def certificate(self, sigma: Floats, b: float) -> Certificate:
+        """Recompute f from features and coefficients, and say how far ``sigma`` and ``b`` are from the optimum."""
+        who = np.concatenate([np.arange(self.p), self.p + np.flatnonzero(sigma)])
+        beta = np.concatenate([self.c1, -sigma])
+        X = np.concatenate([self.P, self.U])
+        support = KernelRows(self.kernel, X[who], cache_bytes=LITTLE)
+        f = support.product(X, np.arange(who.size), beta[who]) + b
+        losses = pu_losses(self.c1, self.c2)
+        return certify(losses, beta, f, b, self.kernel.diagonal(X))
+
+
+def pu_problem(kernel: Kernel, P: Floats, U: Floats, c1: Floats, c2: Floats) -> PUProblem:
+    """Return the problem of positives ``P`` (p, d) and unlabelled ``U`` (n, d) with their :func:`costs`."""
+    positives, everyone = KernelRows(kernel, P, cache_bytes=LITTLE), np.arange(P.shape[0])
+    own = float(c1 @ positives.times(everyone, c1))
+    return PUProblem(kernel, P, U, c1, c2, positives.product(U, everyone, c1), own)
+
+
+def pu_losses(c1: Floats, c2: Floats) -> Losses:
+    """Return the losses of positives with costs ``c1`` (p,), then of unlabelled with costs ``c2`` (n,)."""
+    parts = zip(linear(c1), double_hinge(c2), strict=True)
+    return Losses(*(np.concatenate(pair) for pair in parts))
+
+
+def slacks(F: Floats, b: float, sigma: Floats, c2: Floats) -> Floats:
+    """Return what each of the unlabelled adds to the duality gap, (n,): ``L(f) + L*(sigma) - sigma f``."""
+    f = F + b
+    loss = c2 * np.maximum(0.0, np.maximum(0.5 * (1.0 + f), f))
+    return np.asarray(np.maximum(loss + np.maximum(-sigma, sigma - c2) - sigma * f, 0.0))

@@ -1,0 +1,64 @@
+"""Where USMO sets out: coefficients in their boxes with the right sum."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.kernels.rows import KernelRows
+from solvers.pu.pair_selection import STOP, descend, working_set
+from solvers.pu.problem import LITTLE, PUProblem
+from solvers.runtime.interrupt import raise_what_stopped, watch
+
+Floats = NDArray[np.float64]
+
+NU = 0.1  # share of the positives that the one-class machine may leave out
+MOST_POSITIVES = 1000  # that it learns from: a start need not be exact
+ROUGH = 1e-3  # of the largest f: what its optimality may miss
+TINY = float(np.finfo(np.float64).tiny)
+
+
+def feasible_start(problem: PUProblem) -> Floats:
+    """Return the coefficients ``prior c2``, (n,), which always sum up to ``sum c1``."""
+    return np.asarray(problem.total / problem.c2.sum() * problem.c2)
+
+
+def one_class_start(problem: PUProblem) -> Floats:
+    """Return coefficients (n,) at the upper end for the unlabelled that are most like the positives, else 0.
+
+    A one-class machine of the positives ranks the unlabelled [Sansone et al., section 4.5]. Of the five groups there,
+    the sizes with which the sum is right (their eq. 18) leave the middle one empty, unless the prior is 1/2.
+    """
+    return ranked(one_class_scores(problem), problem.c2, problem.total)
+
+
+def one_class_scores(problem: PUProblem) -> Floats:
+    """Return the score of each of the unlabelled by a one-class machine of the positives, (n,)."""
+    who = np.sort(np.random.default_rng(0).permutation(problem.p)[:MOST_POSITIVES])
+    everyone, m = np.arange(who.size), who.size
+    positives = KernelRows(problem.kernel, problem.P[who], cache_bytes=LITTLE)
+    K = positives.block(everyone, everyone)
+    a, top = np.full(m, 1.0 / m), np.full(m, 1.0 / (NU * m))
+    w = working_set(K, -(K @ a), a, top)
+    watch(w.counters, STOP)
+    descend(w, 0.0, ROUGH * max(float(np.abs(w.F).max()), TINY), 100 * m)
+    raise_what_stopped()
+    return positives.product(problem.U, everyone, w.sigma)
+
+
+def ranked(scores: Floats, tops: Floats, total: float) -> Floats:
+    """Return coefficients (n,) at their ``tops`` (n,) for the highest ``scores`` (n,), whose sum is ``total``."""
+    order = np.argsort(-scores, kind="stable")
+    before = np.cumsum(tops[order]) - tops[order]
+    sigma = np.empty(tops.size)
+    sigma[order] = np.clip(total - before, 0.0, tops[order])
+    return sigma
+
+
+def from_scores(F: Floats, c2: Floats, total: float) -> Floats:
+    """Return the coefficients (n,) that ``F + b`` (n,) asks for, with the intercept b for which their sum is ``total``.
+
+    One half of a box is filled where f passes -1, the other half where it passes 1.
+    """
+    filled = ranked(np.concatenate([F + 1.0, F - 1.0]), np.tile(0.5 * c2, 2), total)
+    return filled[: c2.size] + filled[c2.size :]

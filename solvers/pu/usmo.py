@@ -1,0 +1,267 @@
+"""USMO: pairs of coefficients at two speeds, until all conditions hold to tau [Sansone, De Natale & Zhou, alg. 1].
+
+Pairs are moved on a working set, the non-bound examples and those that violate optimality most, whose f are kept up
+to date after every step: the function cache. When no pair of it violates any more, the changes are added to the f of
+everyone, and the next working set is found: the slow pass. Where the published algorithm computes f anew in such a
+pass, example by example, its changes are computed here, by products with many kernel rows at once.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import InvalidInput, NotOptimal
+from solvers.pu.pair_selection import STEPS, STOP, descend, working_set, write_offsets
+from solvers.pu.problem import JUMP, PUProblem, slacks
+from solvers.pu.products import FromRows, Products, products
+from solvers.pu.starts import feasible_start, from_scores, one_class_start
+from solvers.runtime.interrupt import check, raise_what_stopped, watch
+from solvers.runtime.progress import Progress, steadily
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Start = Literal["nested", "one_class", "feasible"]
+
+WORKING = 1024  #: examples in a working set
+STEPS_EACH = 50  # steps on it, for each of them
+TENTH = 0.1  # a pass brings the violation down to that share
+MOST_PASSES = 10_000
+MOST_REFRESHES = 5
+FRESH = 20  # passes whose changes f can carry along: in each its last digits get lost once more
+FLOOR = 1e-13  # of the largest f: a violation below is rounding
+GROWTH = 4  # from one part of a nested start to the next
+ROUGH = 1e-3  # violation on a part, which only tells where to set out
+PARTS = 1000  # of the way, in reports of progress
+TINY = float(np.finfo(np.float64).tiny)
+
+
+class Run:
+    """A solve under way: coefficients, f of everyone, and who may move where."""
+
+    def __init__(self, problem: PUProblem, K: Products, sigma: Floats) -> None:
+        self.problem, self.K, self.sigma = problem, K, sigma
+        self.up, self.down = np.empty(sigma.size), np.empty(sigma.size)
+        self.steps = self.passes = 0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Compute f anew from the coefficients."""
+        who = np.flatnonzero(self.sigma)
+        self.F = self.problem.q - self.K.times(who, self.sigma[who])  #: (n,) f without intercept
+        self.look()
+
+    def look(self) -> None:
+        """Find who may move where, and by how much the worst pair violates optimality."""
+        write_offsets(self.sigma, self.problem.c2, JUMP, self.up, self.down)
+        self.up += self.F
+        self.down += self.F
+        self.highest, self.lowest = float(self.up.max()), float(self.down.min())
+        self.violation = self.highest - self.lowest
+
+    @property
+    def b(self) -> float:
+        """The middle of what the conditions allow, whether or not anybody is non-bound."""
+        return -0.5 * (self.highest + self.lowest)
+
+    def relative_gap(self, error: float = 0.0) -> float:
+        """Return the duality gap of the coefficients, divided by the larger of the two objectives.
+
+        With the largest ``error`` of a kernel value it is a bound that takes in what that can change of f.
+        """
+        c2 = self.problem.c2
+        gap = float(slacks(self.F, self.b, self.sigma, c2).sum())
+        gap += error * self.problem.total * float(c2.sum())
+        dual = self.problem.dual(self.sigma, self.F)
+        return gap / max(abs(dual), abs(dual + gap), TINY)
+
+    def improve(self, tolerance: float) -> None:
+        """Move pairs of one working set until none violates by more than ``tolerance``, and look again."""
+        who = self.choose()
+        w = working_set(self.K.block(who), self.F[who], self.sigma[who], self.problem.c2[who])
+        watch(w.counters, STOP)
+        descend(w, JUMP, tolerance, STEPS_EACH * WORKING)
+        raise_what_stopped()
+        change = w.sigma - self.sigma[who]
+        moved = np.flatnonzero(change)
+        self.sigma[who] = w.sigma
+        self.F -= self.K.times(who[moved], change[moved])
+        self.steps += int(w.counters[STEPS])
+        self.passes += 1
+        self.look()
+
+    def choose(self) -> Ints:
+        """Return the next working set: the non-bound, and those who violate most from either end."""
+        n, c2 = self.sigma.size, self.problem.c2
+        if n <= WORKING:
+            return np.arange(n)
+        chosen = (self.sigma > 0.0) & (self.sigma < c2) & (self.sigma != 0.5 * c2)
+        if np.count_nonzero(chosen) > WORKING // 2:
+            excess = np.maximum(self.up - self.lowest, self.highest - self.down)
+            excess[~chosen] = -np.inf
+            chosen[:] = False
+            chosen[np.argpartition(-excess, WORKING // 2)[: WORKING // 2]] = True
+        each = (WORKING - np.count_nonzero(chosen)) // 2
+        for values in (-self.up, self.down.copy()):
+            values[chosen] = np.inf
+            chosen[np.argpartition(values, each)[:each]] = True
+        return np.flatnonzero(chosen)
+
+
+def optimize(run: Run, tau: float, tell: Callable[[Run], None]) -> None:
+    """Go on until no pair violates by more than ``tau``, and the relative gap is no larger, if f is right.
+
+    Raises
+    ------
+    NotOptimal : that was not reached
+    """
+    tolerance, floor = tau, FLOOR * max(1.0, float(np.abs(run.F).max()))
+    while True:
+        check()
+        tell(run)
+        if run.violation <= tolerance:
+            if run.relative_gap() <= tau or tolerance <= floor:
+                return
+            tolerance = max(floor, TENTH * tolerance)
+        if run.passes >= MOST_PASSES:
+            raise NotOptimal(f"not optimal after {run.passes} passes: a pair violates by {run.violation:.1e}")
+        run.improve(max(0.5 * tolerance, TENTH * run.violation))
+
+
+def nested_start(problem: PUProblem, K: Products) -> Floats:
+    """Return coefficients (n,) that f of ever larger random parts of the unlabelled asks for.
+
+    A part of m tells f but for an error like ``1 / sqrt(m)``, so that few of the whole are left to move.
+    """
+    n = problem.n
+    order = np.random.default_rng(0).permutation(n)
+    sizes = [size for k in range(64, 0, -1) if (size := n // GROWTH**k) >= WORKING]
+    if not sizes:
+        return one_class_start(problem)
+    sigma = one_class_start(problem.part(np.sort(order[: sizes[0]])))
+    for size, following in zip(sizes, [*sizes[1:], n], strict=True):
+        who, ahead = np.sort(order[:size]), np.sort(order[:following])
+        run = Run(problem.part(who), K.part(who), sigma)
+        optimize(run, ROUGH, lambda _: None)
+        support = np.flatnonzero(run.sigma)
+        F = problem.q[ahead] - K.ahead(ahead, who[support], run.sigma[support])
+        sigma = from_scores(F, problem.part(ahead).c2, problem.total)
+    return sigma
+
+
+class Look(NamedTuple):
+    """What was known after a pass over all unlabelled."""
+
+    seconds: float
+    violation: float
+    relative_gap: float
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What USMO has found.
+
+    Attributes
+    ----------
+    sigma : (n,) coefficients of the unlabelled, in [0, c2]; those of the positives are c1
+    b : the intercept
+    violation : by how much the worst pair violates optimality, in units of f
+    relative_gap : the duality gap divided by the larger of the two objectives
+    by_pivots : whether few pivots stood for all examples in large products: then these two are bounds, which take in
+        the error of that; in any case f is from the data, and no more than 20 passes of changes old
+    passes, steps : over all unlabelled; of two variables
+    history : violation and gap after every pass
+    """
+
+    sigma: Floats
+    b: float
+    violation: float
+    relative_gap: float
+    by_pivots: bool
+    passes: int
+    steps: int
+    history: tuple[Look, ...]
+    seconds: float
+
+
+def usmo(
+    problem: PUProblem,
+    tau: float = 1e-6,
+    *,
+    start: Start = "nested",
+    cache_bytes: int = 200 * 2**20,
+    progress: Progress | None = None,
+) -> Solution:
+    """Solve the problem until no pair violates optimality by more than ``tau``, nor the relative gap is larger.
+
+    Parameters
+    ----------
+    tau : in units of f
+    start : "one_class" of the paper; "feasible", its simplest; "nested": the first on a random part of the unlabelled,
+        whose solution is where a larger part sets out, and so on
+    cache_bytes : what kernel rows may take
+    progress : called with how much is done, in logarithms of the violation, and how much there is; False cancels
+
+    Raises
+    ------
+    NotOptimal, Cancelled : see the message
+    """
+    started, history = time.perf_counter(), list[Look]()
+    if start not in ("nested", "one_class", "feasible"):
+        raise InvalidInput(f"must be 'nested', 'one_class' or 'feasible', not {start!r}", field="start")
+    with steadily(progress, PARTS) as teller:
+
+        def tell(run: Run) -> None:
+            history.append(Look(time.perf_counter() - started, run.violation, run.relative_gap()))
+            teller(_done(run.violation, history[0].violation, tau), PARTS)
+
+        run = _solved(problem, tau, start, cache_bytes, tell)
+    error = run.K.error
+    return Solution(
+        run.sigma,
+        run.b,
+        run.violation + 2.0 * error * problem.total,
+        run.relative_gap(error),
+        error > 0.0,
+        run.passes,
+        run.steps,
+        tuple(history),
+        time.perf_counter() - started,
+    )
+
+
+def _solved(problem: PUProblem, tau: float, start: Start, cache_bytes: int, tell: Callable[[Run], None]) -> Run:
+    """Return a solve that is over: by few pivots, where there are some with too small an error to matter."""
+    K = products(problem.kernel, problem.U, cache_bytes, TENTH * tau / problem.total)
+    if start == "feasible":
+        sigma = feasible_start(problem)
+    else:
+        sigma = one_class_start(problem) if start == "one_class" else nested_start(problem, K)
+    run = _finished(Run(problem, K, sigma), tau, tell)
+    if K.error and run.relative_gap(K.error) > tau:
+        run = _finished(Run(problem, FromRows(problem.kernel, problem.U, cache_bytes), run.sigma), tau, tell)
+    return run
+
+
+def _finished(run: Run, tau: float, tell: Callable[[Run], None]) -> Run:
+    """Go on until the conditions hold for f that has been computed anew, or few passes ago."""
+    for _ in range(MOST_REFRESHES):
+        passes = run.passes
+        optimize(run, tau, tell)
+        if run.passes - passes <= FRESH:
+            break
+        run.refresh()
+    return run
+
+
+def _done(violation: float, first: float, tau: float) -> int:
+    """Return how much of the way is done, as the logarithm of the violation goes from the ``first`` to ``tau``."""
+    if violation <= tau or first <= tau:
+        return PARTS
+    return int(PARTS * max(0.0, math.log(first / violation) / math.log(first / tau)))

@@ -1,0 +1,163 @@
+"""The batch classifier of positive and unlabelled examples, its class prior, and its metrics."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from solvers import IncrementalPUClassifier, PUClassifier
+from solvers.errors import Cancelled, InvalidInput
+from solvers.kernels.kernel import Kernel
+from solvers.pu.metrics import pu_risk, scores, zero_one_risk
+from solvers.pu.prior import best_bin, estimate_prior
+from tests.oracle import Matrix, Vector
+from tests.pu_problems import two_clouds
+
+
+def examples(seed: int = 0, p: int = 40, n: int = 300, prior: float = 0.4) -> tuple[Matrix, Vector]:
+    """Return positives and unlabelled, mixed, with their labels."""
+    P, U = two_clouds(seed, p, n, prior=prior)
+    order = np.random.default_rng(seed).permutation(p + n)
+    return np.vstack([P, U])[order], np.concatenate([np.ones(p), np.zeros(n)])[order]
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_it_is_the_live_model(kernel: str) -> None:
+    X, s = examples()
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, s.size)
+    shape: dict[str, Any] = {"kernel": kernel, "gamma": 0.3, "degree": 2, "coef0": 1.0}
+    batch = PUClassifier(0.4, 0.01, tol=1e-9, **shape).fit(X, s, weights)
+    live = IncrementalPUClassifier(0.4, 0.01, **shape).fit(X, s, weights)
+    np.testing.assert_allclose(batch.decision_function(X), live.decision_function(X), atol=1e-5)
+    assert batch.certificate().primal == pytest.approx(live.certificate().primal, rel=1e-9)
+    assert batch.certificate().relative_gap <= 1e-8
+    assert batch.dual_coef_.sum() == pytest.approx(0.0, abs=1e-9)
+    np.testing.assert_array_equal(batch.support_vectors_, X[batch.support_])
+    f = live._window.state.kernel.matrix(X, np.ascontiguousarray(X[batch.support_].T)) @ batch.dual_coef_[0]
+    np.testing.assert_allclose(f + batch.intercept_, batch.decision_function(X), atol=1e-8)
+
+
+def test_a_precomputed_kernel_is_the_same() -> None:
+    X, s = examples(n=60)
+    K = np.exp(-0.5 * np.square(X[:, None] - X[None]).sum(axis=2))
+    given = PUClassifier(0.4, kernel="precomputed").fit(K, s)
+    known = PUClassifier(0.4, gamma=0.5).fit(X, s)
+    np.testing.assert_allclose(given.decision_function(K[:7]), known.decision_function(X[:7]), atol=1e-4)
+    np.testing.assert_array_equal(given.support_vectors_, K[given.support_])
+
+
+def test_it_is_an_estimator_of_scikit_learn() -> None:
+    X, s = examples()
+    model = make_pipeline(StandardScaler(), PUClassifier(0.4, gamma=0.5)).fit(X, s)
+    assert set(model.predict(X)) == {0, 1}
+    again = clone(model[-1]).set_params(lam=0.1).fit(X, s)
+    assert again.n_features_in_ == 2
+    back = pickle.loads(pickle.dumps(again))
+    np.testing.assert_array_equal(back.predict(X), again.predict(X))
+    with pytest.raises(NotFittedError):
+        PUClassifier().predict(X)
+    with pytest.raises(Cancelled):
+        PUClassifier(0.4).fit(X, s, progress=lambda done, total: False)
+
+
+def test_a_prior_is_estimated_with_an_interval() -> None:
+    for prior in (0.2, 0.5):
+        X, s = examples(3, 150, 1500, prior)
+        model = PUClassifier(gamma=0.5).fit(3.0 * X, s)
+        estimate = model.prior_estimate_
+        assert estimate is not None
+        assert model.prior_ == estimate.prior == pytest.approx(prior, abs=0.08)
+        assert estimate.low <= estimate.prior <= estimate.high <= estimate.bound
+        assert prior <= estimate.bound
+    assert PUClassifier(0.3).fit(X, s).prior_estimate_ is None
+
+
+def test_the_best_bin_is_a_ratio_of_shares() -> None:
+    positives, unlabelled = np.linspace(1.0, 2.0, 1000), np.concatenate([np.linspace(1, 2, 300), np.full(700, -1.0)])
+    prior, bound, share = best_bin(positives, unlabelled)
+    assert prior == pytest.approx(0.3, abs=0.01)
+    assert share > 0.9
+    assert prior < bound < 0.5
+    with pytest.raises(InvalidInput, match="two positive"):
+        estimate_prior(Kernel("linear"), np.ones((1, 2)), np.ones((9, 2)))
+
+
+def test_metrics_are_those_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    f, y = np.round(rng.normal(size=200), 1), rng.random(200) < 0.3
+    found, guess = scores(f, y), f > 0
+    assert found.f_measure == pytest.approx(f1_score(y, guess))
+    assert found.precision == pytest.approx(precision_score(y, guess))
+    assert found.recall == pytest.approx(recall_score(y, guess))
+    assert found.auc == pytest.approx(roc_auc_score(y, f))
+    assert scores([-1.0, -2.0], [0, 0])[:3] == (0.0, 0.0, 0.0)
+    assert np.isnan(scores([1.0], [1]).auc)
+    with pytest.raises(InvalidInput):
+        scores([1.0, 2.0], [1])
+
+
+def test_the_risk_without_labels_is_the_risk_with_them() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.random(200_000) < 0.3
+    f = rng.normal(size=y.size) + np.where(y, 1.0, -1.0)
+    double_hinge = [np.maximum(0.0, np.maximum(0.5 * (1.0 - m), -m)) for m in (f[y], -f[~y])]
+    with_labels = 0.3 * double_hinge[0].mean() + 0.7 * double_hinge[1].mean()
+    assert pu_risk(f[y], f, 0.3) == pytest.approx(with_labels, abs=0.01)
+    assert zero_one_risk(f[y], f, 0.3) == pytest.approx(float(np.mean((f > 0) != y)), abs=0.01)
+    assert np.isnan(zero_one_risk(f[:0], f, 0.3))
+    for positives, unlabelled in (([], [1.0]), ([1.0], []), ([np.nan], [1.0])):
+        with pytest.raises(InvalidInput):
+            pu_risk(positives, unlabelled, 0.3)
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0, -0.5, 2.0, np.nan, "a"])
+def test_a_prior_that_makes_no_problem_is_refused(prior: float) -> None:
+    with pytest.raises(InvalidInput, match="prior: must lie between 0 and 1"):
+        PUClassifier(prior).fit(*examples(n=20))
+
+
+def test_input_that_cannot_be_learnt_from_is_refused() -> None:
+    X, s = examples(n=20)
+    cases: list[tuple[Any, str]] = [
+        (np.zeros(60), "no positive"),
+        (np.ones(60), "no unlabelled"),
+        (2 * s - 1, "must be 1 .* or 0"),
+        (s[:-1], "one value for each"),
+        (None, "requires y"),
+    ]
+    for labels, reason in cases:
+        with pytest.raises(InvalidInput, match=reason):
+            PUClassifier().fit(X, labels)
+    for parameters, reason in (
+        ({"lam": 0.0}, "lam"),
+        ({"tol": -1.0}, "tol"),
+        ({"gamma": "auto"}, "gamma"),
+        ({"kernel": "wave"}, "kernel"),
+        ({"start": "warm"}, "start"),
+        ({"cache_mb": 0}, "cache_mb"),
+    ):
+        with pytest.raises(InvalidInput, match=reason):
+            PUClassifier(0.5).set_params(**parameters).fit(X, s)
+    with pytest.raises(InvalidInput, match="row 3"):
+        PUClassifier(0.5).fit(np.where(np.arange(60)[:, None] == 3, np.nan, X), s)
+    model = PUClassifier(0.5).fit(X, s)
+    with pytest.raises(InvalidInput):
+        model.predict(X[:, :1])
+
+
+def test_extremes_have_an_answer() -> None:
+    X, s = examples(n=30)
+    for prior in (1e-6, 1.0 - 1e-6):
+        assert PUClassifier(prior, gamma=0.5).fit(X, s).certificate().relative_gap <= 1e-6
+    X[s == 0] = X[s == 0][0]
+    assert PUClassifier(0.3, gamma=0.5).fit(X, s).certificate().relative_gap <= 1e-6
+    alone = PUClassifier(0.3, kernel="linear").fit([[1.0], [-1.0]], [1, 0])
+    assert alone.certificate().relative_gap <= 1e-6

@@ -1,0 +1,140 @@
+"""The live model of positive and unlabelled examples: its verbs, its path over lam, its assessments, its refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from solvers import IncrementalPUClassifier, k_fold, leave_one_out
+from solvers.errors import InvalidInput
+from tests.oracle import Matrix, Vector
+from tests.property.test_positive_unlabelled import assert_optimal, problem_of
+from tests.pu_problems import best_objective, two_clouds
+
+
+def examples(seed: int = 0, p: int = 12, n: int = 40) -> tuple[Matrix, Vector]:
+    """Return positives, then unlabelled, with their labels."""
+    P, U = two_clouds(seed, p, n)
+    return np.vstack([P, U]), np.concatenate([np.ones(p), np.zeros(n)])
+
+
+@pytest.fixture
+def model() -> IncrementalPUClassifier:
+    return IncrementalPUClassifier(0.4, 0.01, gamma=0.5).fit(*examples())
+
+
+def test_a_positive_that_was_unlabelled_is_one_relabel(model: IncrementalPUClassifier) -> None:
+    other = clone(model).fit(*examples())
+    report = model.update(relabel={20: 1})
+    X = other.window_X[20:21]
+    other.update(add=(X, [1]), remove=[20])
+    assert report.n == 52
+    assert report.events > 0
+    assert model.window_y.sum() == 13
+    np.testing.assert_allclose(model.class_mass_, [39.0, 13.0])
+    assert model.certificate().primal == pytest.approx(other.certificate().primal, rel=1e-9)
+    assert_optimal(model)
+
+
+def test_there_and_back_is_the_same(model: IncrementalPUClassifier) -> None:
+    before = model.decision_function(model.window_X), model.certificate().primal
+    X = model.window_X
+    model.update(add=(X[:5] + 0.1, [1, 0, 0, 1, 0]), keys=list("abcde"))
+    assert_optimal(model)
+    model.update(remove=list("abcde"))
+    assert model.certificate().primal == pytest.approx(before[1], rel=1e-9)
+    np.testing.assert_allclose(model.decision_function(X), before[0], atol=1e-6)
+
+
+def test_a_path_over_lam_is_the_optimum_everywhere(model: IncrementalPUClassifier) -> None:
+    path = model.regularization_path(1e-3, 1.0)
+    for lam in (1e-3, 0.02, 0.3, 1.0):
+        at = path.at(0.5 / lam)
+        assert at.lam == pytest.approx(lam)
+        assert at.certificate().relative_gap < 1e-8
+        assert at.certificate().primal == pytest.approx(best_objective(problem_of(at)), rel=1e-6)
+    X = model.window_X
+    assert 0.0 <= path.best(X[:20], np.ones(20)).error <= 1.0
+    with pytest.raises(InvalidInput, match="lam_max"):
+        model.regularization_path(1.0, 0.1)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_leave_one_out_is_training_without_it(kernel: str) -> None:
+    X, s = examples(1, 5, 14)
+    K = np.exp(-0.5 * np.square(X[:, None] - X[None]).sum(axis=2))
+    model = IncrementalPUClassifier(0.4, 0.01, kernel, gamma=0.5).fit(K if kernel == "precomputed" else X, s)
+    before = model.certificate()
+    found = leave_one_out(model)
+    folds = k_fold(model, (np.arange(19) % 3).tolist())
+    assert model.certificate() == before
+    for i in (0, 3, 7, 18):
+        rest = np.delete(np.arange(19), i)
+        without = IncrementalPUClassifier(0.4, 0.01, gamma=0.5).fit(X[rest], s[rest])
+        assert found.decisions[i] == pytest.approx(float(without.decision_function(X[i : i + 1])[0]), abs=1e-6)
+    out = np.arange(19) % 3 == 2
+    without = IncrementalPUClassifier(0.4, 0.01, gamma=0.5).fit(X[~out], s[~out])
+    np.testing.assert_allclose(folds.decisions[out], without.decision_function(X[out]), atol=1e-6)
+    assert folds.error == model._error(folds.decisions, s)
+
+
+def test_it_comes_back_from_its_arrays(model: IncrementalPUClassifier) -> None:
+    model.update(decay=0.7, add=([[0.3, 0.2]], [0]))
+    back = type(model).from_arrays(model.get_params(), model.to_arrays())
+    np.testing.assert_allclose(back.class_mass_, model.class_mass_)
+    back.update(remove=[3])
+    model.update(remove=[3])
+    assert back.certificate().primal == pytest.approx(model.certificate().primal, rel=1e-9)
+    assert model.set_params(prior=0.6).update().changed == model.n_window_
+    assert_optimal(model)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"prior": 1.0}, "prior: must lie between"),
+        ({"prior": None}, "prior: must lie between"),
+        ({"lam": 0.0}, "lam: must be a positive"),
+        ({"kernel": "cubic"}, "unknown kernel"),
+    ],
+)
+def test_parameters_that_cannot_be_are_named(change: dict[str, Any], reason: str) -> None:
+    model = IncrementalPUClassifier(gamma=0.5).set_params(**change)
+    with pytest.raises(InvalidInput, match=reason):
+        model.fit(*examples())
+    assert not hasattr(model, "n_window_") or model.n_window_ == 0
+
+
+def test_windows_without_a_kind_are_refused_and_change_nothing(model: IncrementalPUClassifier) -> None:
+    before = model.certificate()
+    for refused, reason in (
+        ({"remove": list(range(12))}, "no positive"),
+        ({"remove": list(range(12, 52))}, "no unlabelled"),
+        ({"relabel": dict.fromkeys(range(12), 0)}, "no positive"),
+        ({"reweight": dict.fromkeys(range(12), 0.0)}, "no positive"),
+        ({"add": ([[0.0, 0.0]], [-1])}, "row 0: must be 1"),
+        ({"add": ([[0.0, 0.0]], [0.5])}, "row 0: must be 1"),
+        ({"lam": -1.0}, "lam"),
+    ):
+        with pytest.raises(InvalidInput, match=reason):
+            model.update(**refused)
+        assert model.certificate() == before
+        np.testing.assert_array_equal(model.class_mass_, [40.0, 12.0])
+    for s in (np.ones(4), np.zeros(4)):
+        with pytest.raises(InvalidInput, match="both kinds"):
+            IncrementalPUClassifier(gamma=0.5).fit(np.eye(4), s)
+    model.update(remove=model.keys_)
+    assert model.n_window_ == 0
+    model.update(add=examples())
+    assert model.certificate().primal == pytest.approx(before.primal, rel=1e-9)
+
+
+def test_all_unlabelled_equal_and_all_examples_equal() -> None:
+    X, s = examples()
+    X[12:] = X[12]
+    assert_optimal(IncrementalPUClassifier(0.4, 0.01, gamma=0.5).fit(X, s))
+    X[:] = X[0]
+    assert_optimal(IncrementalPUClassifier(0.4, 0.01, gamma=0.5).fit(X, s))
