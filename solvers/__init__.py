@@ -15,13 +15,14 @@ from solvers.runtime.interrupt import time_limit
 from solvers.warm_up import warm_up
 
 if TYPE_CHECKING:
-    from solvers.estimators.scikit import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+    from solvers.estimators.scikit import FrankWolfeSVC, IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 
 __all__ = [
     "Assessment",
     "Best",
     "Certificate",
     "ErrorCurve",
+    "FrankWolfeSVC",
     "IncrementalOneClassSVM",
     "IncrementalSVC",
     "IncrementalSVR",
@@ -36,7 +37,7 @@ __all__ = [
     "warm_up",
 ]
 
-_WITH_SCIKIT_LEARN = frozenset({"IncrementalOneClassSVM", "IncrementalSVC", "IncrementalSVR"})
+_WITH_SCIKIT_LEARN = frozenset({"FrankWolfeSVC", "IncrementalOneClassSVM", "IncrementalSVC", "IncrementalSVR"})
 
 
 def __getattr__(name: str) -> Any:
