@@ -12,6 +12,7 @@ from solvers.analyses.leave_one_out.assessment import leave_one_out
 from solvers.estimators.classification import LiveSVC
 from solvers.estimators.one_class import LiveOneClassSVM
 from solvers.estimators.regression import LiveSVR
+from solvers.frank_wolfe import warm_up as frank_wolfe
 from solvers.homotopy.batch_update import hold_near
 from solvers.homotopy.optimality import scales
 from solvers.homotopy.run import NOBODY, walk_of
@@ -49,6 +50,7 @@ def warm_up() -> None:
         path.best(X, y)
         path.at(path.start).update(robust=path.robustness(path.end))
     _what_comes_up_rarely(model)
+    frank_wolfe.warm_up()
     delete_unused()
 
 

@@ -29,19 +29,25 @@ class ActiveRows:
     Parameters
     ----------
     limit : bytes that the rows may take
+    largest : how many examples there will be at most
     """
 
-    def __init__(self, examples: Examples, limit: int, threads: int, random: np.random.Generator) -> None:
+    def __init__(self, examples: Examples, limit: int, threads: int, random: np.random.Generator, largest: int) -> None:
         self.examples = examples
         self.computed = 0  #: kernel values so far
-        self._limit, self._threads, self._random = limit, threads, random
+        self._threads, self._random = threads, random
+        width = largest + largest // SPARE
+        # one piece of memory for all shapes that the rows will have: new memory takes longer than what is moved in it
+        self._memory: Numbers = np.empty(
+            min(max(limit // examples.dtype.itemsize, width), largest * width), examples.dtype
+        )
         self._make_places()
 
     def _make_places(self) -> None:
         n = self.examples.n
         width = n + n // SPARE
-        most = max(1, min(n, self._limit // (self.examples.dtype.itemsize * width)))
-        self.values: Numbers = np.empty((most, width), self.examples.dtype)  #: (most, n or more)
+        most = min(n, self._memory.size // width)
+        self.values: Numbers = self._memory[: most * width].reshape(most, width)  #: (most, n or more)
         self.place_of = np.full(n, -1, np.int64)  #: (n,) where the row of an example is, -1: nowhere
         self._owner = np.full(most, -1, np.int64)  # (most,) the example of a place, -1: nobody
 
@@ -104,15 +110,15 @@ class ActiveRows:
     def change(self, examples: Examples, stay: Ints) -> None:
         """Go on with other ``examples``: those that were at ``stay`` come first, in their order, then new ones."""
         values, before = self.values, self.place_of[stay]
+        held = np.flatnonzero(before >= 0)
+        held = held[np.argsort(before[held])]
         self.examples = examples
         self._make_places()
-        held = np.flatnonzero(before >= 0)[: self.most]
+        held = held[: self.most]
+        _move_rows(values, before[held], stay, self.values)
         places = np.arange(held.size)
         self._owner[places] = held
         self.place_of[held] = places
-        together(
-            [partial(_copy, values, before[held], stay, self.values, part) for part in _parts(held.size)], self._threads
-        )
         new = examples.n - stay.size
         if new and held.size:
             self.computed += held.size * new
@@ -125,14 +131,19 @@ class ActiveRows:
             )
 
 
-def _parts(count: int) -> list[slice]:
-    return [slice(start, min(count, start + 256)) for start in range(0, count, 256)]
+def _move_rows(old: Numbers, rows: Ints, columns: Ints, new: Numbers) -> None:
+    """Move ``columns`` of ``rows``, which ascend, to the first rows and columns of ``new``, in the same memory.
 
-
-def _copy(old: Numbers, rows: Ints, columns: Ints, new: Numbers, part: slice) -> None:
-    """Copy so many ``rows`` of ``columns`` to the first rows and columns of ``new``."""
-    for i in range(part.start, part.stop):
-        new[i, : columns.size] = old[rows[i]][columns]
+    They are put side by side first; then longer rows are moved from the last on, shorter ones from the first on, so
+    that none is written to before it is read.
+    """
+    for i, row in enumerate(rows.tolist()):
+        if row > i:
+            old[i] = old[row]
+    whole = columns.size > 0 and columns[-1] == columns.size - 1
+    order = range(rows.size) if new.shape[1] <= old.shape[1] else range(rows.size - 1, -1, -1)
+    for i in order:
+        new[i, : columns.size] = old[i, : columns.size] if whole else old[i][columns]
 
 
 @compiled

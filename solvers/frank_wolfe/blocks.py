@@ -24,8 +24,8 @@ from solvers.runtime.interrupt import check
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-BLOCK = 512  #: examples of a block
-ACCURACY = 0.1  #: to which part of the largest violation a block is solved
+BLOCK = 256  #: examples of a block
+ACCURACY = 0.3  #: to which part of the largest violation a block is solved
 WORTH = 0.02  #: violations below this part of the largest one can wait
 ENOUGH = 0.5  #: and those below this part of what the tolerance allows stay as they are
 LEAST_FACTOR = 0.05  #: by which a class is scaled at least

@@ -17,7 +17,7 @@ from solvers.kernels.matrix_products import Examples
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-INSIDE = 0.3  #: to which part of the last gap of all the gap of the active ones is brought before the next look
+INSIDE = 0.5  #: to which part of the last gap of all the gap of the active ones is brought before the next look
 MARGIN = 0.8  #: and to which part of the tolerance at the end: the look at all is not to be in vain
 NOT_FAR = 3.0  #: tolerances
 ROUNDS = 60  #: looks at all, at most
@@ -46,7 +46,7 @@ class Search:
 
     def activate(self, who: Ints) -> None:
         """Let ``who`` (k,) be active and nobody else."""
-        rows = ActiveRows(self.examples.take(who), self.cache_bytes, self.problem.threads, self.random)
+        rows = ActiveRows(self.examples.take(who), self.cache_bytes, self.problem.threads, self.random, self.problem.n)
         self.active = active_of(self.problem, who, self.b, self.parts, rows)
 
     def add(self, new: Ints) -> None:
@@ -54,7 +54,7 @@ class Search:
         active = self.active
         who = np.concatenate([active.who, new])
         if not active.rows.extend(self.examples.take(who)):
-            stay = np.flatnonzero(~growth.safe(active.b, active.parts.sum(axis=0)))
+            stay = growth.staying(active.b, active.parts.sum(axis=0))
             who = np.concatenate([active.who[stay], new])
             active.rows.change(self.examples.take(who), stay)
         self.active = active_of(self.problem, who, self.b, self.parts, active.rows)
@@ -117,17 +117,15 @@ def solve(
     """Return a solution whose relative gap is ``tol``, unless rounding or ``most_steps`` blocks end it sooner."""
     search = _begun(problem, start, cache_bytes, random)
     final = MARGIN * tol
-    goal = final if start is not None or problem.n <= growth.FIRST else max(final, INSIDE)
-    looks = start is None  # a warm start knows g of all nearly: it proves at once
+    goal = final if problem.n <= growth.FIRST else max(final, INSIDE)
     for _ in range(ROUNDS):
         is_there = search.optimize(goal, most_steps, trace)
         outside = search.outside()
-        if looks:
-            search.look(outside)
+        search.look(outside)
         gap = search.gap()
-        if not looks or gap <= tol or not is_there:
+        if gap <= tol or not is_there:
             search.prove()
-            gap, looks = search.gap(), True
+            gap = search.gap()
             if gap <= tol or search.steps >= most_steps:
                 break
             if not (is_there and relative_gap(search.active) <= tol) and not search.use_double():
@@ -148,7 +146,7 @@ def _begun(problem: Problem, start: Known | None, cache_bytes: int, random: np.r
         search.activate(growth.first(problem.of_class, random))
         return search
     search = Search(problem, problem.quick(), cache_bytes, random, start.b.copy(), start.parts.copy(), start)
-    search.activate(np.flatnonzero((start.b > 0) | (start.parts.sum(axis=0) < 1.0 + growth.NEAR)))
+    search.activate(np.flatnonzero((start.b > 0) | (start.parts.sum(axis=0) < 1.0 + growth.SAFE)))
     return search
 
 

@@ -51,7 +51,7 @@ def solve(
     examples, computed, goal = problem.quick(), 0, tol
     parts = problem.parts(examples, a)
     for _ in range(PROOFS):
-        rows = ActiveRows(examples, cache_bytes, problem.threads, random)
+        rows = ActiveRows(examples, cache_bytes, problem.threads, random, problem.n)
         a = _walk(problem, rows, a, parts.sum(axis=0), counts, away, goal, most_steps, trace)
         computed += rows.computed
         parts = exact_parts(problem, a)

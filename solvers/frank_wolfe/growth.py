@@ -10,8 +10,9 @@ Ints = NDArray[np.int64]
 
 FIRST = 4096  #: active examples at first
 GROWTH = 4  #: times as many at most the next time
-NEAR = 0.1  #: how far above 1 the g of an example is that may soon be below
+NEAR = 0.02  #: how far above 1 the g of an example is that may soon be below
 SAFE = 0.5  #: and of one without a coefficient that need not be active any more
+MANY = 0.75  #: of the active ones, if no more than these need be: to move kernel rows takes time as well
 
 
 def first(of_class: Ints, random: np.random.Generator) -> Ints:
@@ -48,6 +49,7 @@ def _some(outside: Ints, of_class: Ints, candidates: Ints, room: int, random: np
     return np.asarray(outside[np.concatenate(chosen)])
 
 
-def safe(b: Floats, g: Floats) -> NDArray[np.bool_]:
-    """Say who need not be active any more."""
-    return np.asarray((b == 0.0) & (g > 1.0 + SAFE))
+def staying(b: Floats, g: Floats) -> Ints:
+    """Return who stays active: all, unless there are many without a coefficient whose g is far above 1."""
+    stay = np.flatnonzero((b > 0.0) | (g < 1.0 + SAFE))
+    return stay if stay.size < MANY * b.size else np.arange(b.size)

@@ -14,6 +14,7 @@ from solvers.runtime.compile import compiled
 Floats = NDArray[np.float64]
 
 ROUNDS = 12  #: Newton steps at most; two or three are the rule
+WELL_CONDITIONED = 1e5  #: number of examples times the ratio of their diagonal entries
 SWEEPS = (30, 10)  #: rounds of coordinate descent before the first, and after each Newton step
 
 
@@ -39,12 +40,11 @@ def violation(x: Floats, slope: Floats, low: Floats) -> float:
 
 def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: NDArray[np.int64]) -> None:
     """Take the Newton step of the ``free`` ones, as far as the bounds and descent allow."""
-    try:
-        factor = cho_factor(Q[np.ix_(free, free)], lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:  # by rounding: a kernel value much larger than 1 / C
-        return
     step = np.zeros(x.size)
-    step[free] = -cho_solve(factor, slope[free], check_finite=False)
+    try:
+        step[free] = -_solved(Q, slope, free)
+    except LinAlgError:  # by rounding: kernel values much larger than 1 / C
+        return
     room = low - x
     bent = np.maximum(step, room)
     change = Q @ bent
@@ -59,6 +59,23 @@ def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: NDArray[np.i
         change *= -rise / curve
     np.maximum(x + bent, low, out=x)
     slope += change
+
+
+def _solved(Q: Floats, slope: Floats, free: NDArray[np.int64]) -> Floats:
+    """Return the solution for the ``free`` ones, in single precision where that has digits enough for a step.
+
+    What is left of the slope is known in double precision, and the next step sees it.
+    """
+    own = Q[np.ix_(free, free)]
+    diagonal = own.diagonal()
+    if float(diagonal.max()) * free.size < WELL_CONDITIONED * float(diagonal.min()):
+        try:
+            factor = cho_factor(own.astype(np.float32), lower=True, overwrite_a=True, check_finite=False)
+            return np.asarray(cho_solve(factor, slope[free].astype(np.float32), check_finite=False), np.float64)
+        except LinAlgError:
+            pass
+    factor = cho_factor(own, lower=True, overwrite_a=True, check_finite=False)
+    return np.asarray(cho_solve(factor, slope[free], check_finite=False))
 
 
 @compiled

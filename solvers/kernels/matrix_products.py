@@ -25,6 +25,9 @@ Ints = NDArray[np.int64]
 COLUMNS = 128  #: and ROWS: a tile of values, which stays in the cache of a core from the product to the sum
 ROWS = 512
 SHARE = 4096  #: columns that a thread takes at once
+DENSE = (
+    0.5  #: share of entries, from which on a dense array takes less memory: each stored one has its column beside it
+)
 WRITTEN_OUT = 2**24  #: numbers, at most, of sparse examples that are written out at once
 
 
@@ -47,10 +50,16 @@ class Examples:
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any, dtype: type[np.floating[Any]] = np.float64, like: Self | None = None) -> Self:
-        """Prepare ``X`` (n, d), for products with ``like`` and its parts if that is given."""
+        """Prepare ``X`` (n, d), for products with ``like`` and its parts if that is given.
+
+        Sparse examples that take less memory dense are made dense, unless ``like`` is not.
+        """
         nobody = np.empty(0, np.int64)
         if kernel.name == "precomputed":
             return cls(kernel, X, np.arange(X.shape[0]))
+        stays = like is not None and sparse.issparse(like.values)
+        if sparse.issparse(X) and not stays and X.nnz > DENSE * X.shape[0] * X.shape[1]:
+            X = X.toarray()
         if kernel.name != "rbf":
             return cls(kernel, X.astype(dtype, copy=False), nobody)
         if sparse.issparse(X):
@@ -118,18 +127,19 @@ def block(rows: Examples, columns: Examples) -> Numbers:
 
 
 def write(rows: Examples, columns: Examples, out: Numbers, places: Ints, threads: int = 1) -> None:
-    """Write k(x, z) to ``out[places[i], j]``, for the i-th of ``rows`` and the j-th of ``columns``."""
+    """Write k(x, z) to ``out[places[i], j]``, for the i-th of ``rows`` and the j-th of ``columns``; places ascend."""
 
-    def work(first: int, left: Numbers, these: Examples, at: Ints) -> None:
-        for start in range(first, min(columns.n, first + SHARE), 4 * COLUMNS):
-            part = slice(start, min(columns.n, start + 4 * COLUMNS))
-            out[at, part] = _tile(left, these, columns.take(part))
+    shares = _shares(columns, 4 * COLUMNS)
 
-    for some in _pieces(rows):
-        these = rows.take(some)
+    def work(share: list[tuple[slice, Examples]], left: Numbers, these: Examples, at: Ints) -> None:
+        to = slice(at[0], at[-1] + 1) if at[-1] - at[0] == at.size - 1 else at
+        for part, some in share:
+            out[to, part] = _tile(left, these, some)
+
+    for piece in _pieces(rows):
+        these = rows.take(piece)
         left = _written_out(these)
-        shares = range(0, columns.n, SHARE)
-        together([partial(work, first, left, these, places[some]) for first in shares], threads)
+        together([partial(work, share, left, these, places[piece]) for share in shares], threads)
 
 
 def product(columns: Examples, rows: Examples, weights: Floats, threads: int = 1) -> Floats:
@@ -138,18 +148,27 @@ def product(columns: Examples, rows: Examples, weights: Floats, threads: int = 1
     No values are kept: a tile is made, multiplied and forgotten.
     """
     out = np.zeros((columns.n, weights.shape[1]))
+    shares = _shares(columns, COLUMNS)
 
-    def work(first: int, left: Numbers, these: Examples, w: Numbers) -> None:
-        for start in range(first, min(columns.n, first + SHARE), COLUMNS):
-            part = slice(start, min(columns.n, start + COLUMNS))
-            out[part] += (w @ _tile(left, these, columns.take(part))).T
+    def work(share: list[tuple[slice, Examples]], left: Numbers, these: Examples, w: Numbers) -> None:
+        for part, some in share:
+            out[part] += (w @ _tile(left, these, some)).T
 
-    for some in _pieces(rows):
-        these = rows.take(some)
+    for piece in _pieces(rows):
+        these = rows.take(piece)
         left = _written_out(these)
-        w = np.ascontiguousarray(weights[some].T, rows.dtype)
-        together([partial(work, first, left, these, w) for first in range(0, columns.n, SHARE)], threads)
+        w = np.ascontiguousarray(weights[piece].T, rows.dtype)
+        together([partial(work, share, left, these, w) for share in shares], threads)
     return out
+
+
+def _shares(columns: Examples, size: int) -> list[list[tuple[slice, Examples]]]:
+    """Return the columns in parts of a ``size`` with their places, ``SHARE`` together."""
+    n = columns.n
+    parts = [slice(start, min(n, start + size)) for start in range(0, n, size)]
+    taken = [(part, columns.take(part)) for part in parts]
+    count = SHARE // size
+    return [taken[start : start + count] for start in range(0, len(taken), count)]
 
 
 def _pieces(rows: Examples) -> Sequence[slice]:
