@@ -18,6 +18,7 @@ from solvers.warm_up import warm_up
 if TYPE_CHECKING:
     from solvers.estimators.pu_classifier import PUClassifier
     from solvers.estimators.scikit import (
+        FrankWolfeSVC,
         IncrementalOneClassSVM,
         IncrementalPUClassifier,
         IncrementalSVC,
@@ -29,6 +30,7 @@ __all__ = [
     "Best",
     "Certificate",
     "ErrorCurve",
+    "FrankWolfeSVC",
     "IncrementalOneClassSVM",
     "IncrementalPUClassifier",
     "IncrementalSVC",
@@ -47,6 +49,7 @@ __all__ = [
 ]
 
 _WITH_SCIKIT_LEARN = {
+    "FrankWolfeSVC": "scikit",
     "IncrementalOneClassSVM": "scikit",
     "IncrementalPUClassifier": "scikit",
     "IncrementalSVC": "scikit",

@@ -18,6 +18,7 @@ from solvers.analyses.leave_one_out.assessment import leave_one_out
 from solvers.estimators.classification import LiveSVC
 from solvers.estimators.one_class import LiveOneClassSVM
 from solvers.estimators.regression import LiveSVR
+from solvers.frank_wolfe import warm_up as frank_wolfe
 from solvers.homotopy.batch_update import hold_near
 from solvers.homotopy.optimality import scales
 from solvers.homotopy.run import NOBODY, walk_of
@@ -99,6 +100,7 @@ def _batches(X: Array, y: Array) -> None:
     P, U = X[y > 0], X[y < 0]
     for kernel in (Kernel("linear"), Kernel("rbf", 0.5)):
         usmo(pu_problem(kernel, P, U, *costs(0.5, 0.01, np.ones(len(P)), np.ones(len(U)))))
+    frank_wolfe.warm_up()
 
 
 def _what_comes_up_rarely(model: LiveSVC) -> None:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from solvers.errors import InvalidInput, InvalidType
 from solvers.estimators.classification import LiveSVC
+from solvers.estimators.frank_wolfe import FrankWolfeClassifier
 from solvers.estimators.one_class import LiveOneClassSVM
 from solvers.estimators.positive_unlabelled import LivePUClassifier
 from solvers.estimators.regression import LiveSVR
@@ -70,3 +71,12 @@ class IncrementalPUClassifier(ClassifierMixin, _Estimator, LivePUClassifier):  #
 
 class IncrementalOneClassSVM(OutlierMixin, _Estimator, LiveOneClassSVM):  # type: ignore[misc]
     __doc__ = LiveOneClassSVM.__doc__
+
+
+class FrankWolfeSVC(ClassifierMixin, _Estimator, FrankWolfeClassifier):  # type: ignore[misc]
+    __doc__ = FrankWolfeClassifier.__doc__
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -67,9 +67,12 @@ def in_parts(work: Callable[[Ints], T], slots: Ints) -> list[T]:
     return together([partial(work, slots[start : start + PART]) for start in range(0, slots.size, PART)])
 
 
-def together(works: Sequence[Callable[[], T]]) -> list[T]:
-    """Return what each of ``works`` returns, in their order, in which they are begun by as many threads as may be."""
-    count = min(_threads, len(works))
+def together(works: Sequence[Callable[[], T]], count: int | None = None) -> list[T]:
+    """Return what each of ``works`` returns, in their order, in which they are begun by as many threads as may be.
+
+    ``count`` is that number for who has been told one of its own.
+    """
+    count = min(_threads if count is None else count, len(works))
     if count <= 1:
         return [work() for work in _looking(works)]
     with ThreadPoolExecutor(count, "together") as pool:

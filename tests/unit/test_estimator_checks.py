@@ -10,9 +10,9 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import check_estimators_data_not_an_array, estimator_checks_generator
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from solvers import FrankWolfeSVC, IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 
-ESTIMATORS = [IncrementalSVC(), IncrementalSVR(), IncrementalOneClassSVM()]
+ESTIMATORS = [IncrementalSVC(), IncrementalSVR(), IncrementalOneClassSVM(), FrankWolfeSVC(tol=1e-10)]
 ELSEWHERE = {
     "check_sample_weights_pandas_series": "needs pandas, which the project does not use",
     "check_classifier_data_not_an_array": "half of it needs pandas; the other half is called below",

@@ -1,0 +1,105 @@
+"""Training data as the large-scale estimators take them: dense or sparse, any labels; checked at the public edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from solvers import validation
+from solvers.errors import InvalidInput
+from solvers.models import scaling
+
+Floats = NDArray[np.float64]
+
+
+def matrix_of(X: Any) -> Any:
+    """Return ``X`` as finite float64 numbers, (m, d), dense or CSR; raises InvalidInput."""
+    if not hasattr(X, "tocsr"):
+        return validation.matrix(X)
+    if X.ndim != 2:
+        raise InvalidInput(f"must have two dimensions, not {X.ndim}", field="X")
+    if X.dtype.kind not in "biuf":
+        raise InvalidInput(f"must be real numbers, not {X.dtype}; Complex data not supported", field="X")
+    rows = sparse.csr_array(X, dtype=np.float64)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    if not np.isfinite(rows.data).all():
+        at = int(np.argmin(np.isfinite(rows.data)))
+        row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
+        what = "NaN" if np.isnan(rows.data[at]) else "inf"
+        reason = f"contains {what}; every value must be finite"
+        raise InvalidInput(reason, field="X", row=row, column=int(rows.indices[at]))
+    return rows
+
+
+def examples_of(X: Any) -> Any:
+    """Return training examples, (n, d), at least one of one feature; raises InvalidInput."""
+    rows = matrix_of(X)
+    for count, what in zip(rows.shape, ("sample", "feature"), strict=True):
+        if count == 0:
+            raise InvalidInput(
+                f"Found array with 0 {what}(s) (shape={rows.shape}) while a minimum of 1 is required.", field="X"
+            )
+    return rows
+
+
+def check_costs(costs: Floats) -> None:
+    """Raise InvalidInput where C times a weight leaves the numbers that the ridge can have."""
+    small = (costs > 0) & (costs < 1e-100)
+    if small.any() or costs.max() > validation.LARGEST:
+        row = int(np.argmax(small)) if small.any() else int(costs.argmax())
+        raise InvalidInput(f"times C is {costs[row]:g}, which is too small or large", field="sample_weight", row=row)
+
+
+def labels_of(y: ArrayLike | None, n: int) -> NDArray[Any]:
+    """Return labels (n,); raises InvalidInput for anything else, as targets of a regression."""
+    labels = validation.column(y, "y")
+    if labels.shape != (n,):
+        raise InvalidInput(f"{labels.shape[0]} labels for {n} rows", field="y")
+    if labels.dtype.kind == "f":
+        validation.check_finite(labels, "y")
+    from sklearn.utils.multiclass import check_classification_targets
+
+    try:
+        check_classification_targets(labels)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(str(error), field="y") from None
+    return labels
+
+
+def scale_of(X: Any, weights: Floats) -> float:
+    """Return the gamma called "scale", of weighted rows."""
+    if not sparse.issparse(X):
+        return scaling.gamma(X, weights)
+    total = float(weights.sum()) * X.shape[1]
+    mean = float((weights @ X).sum()) / total
+    variance = float((weights @ X.multiply(X)).sum()) / total - mean**2
+    if variance <= 0.0:
+        return 1.0
+    return float(1.0 / (X.shape[1] * variance))
+
+
+def whole(value: Any, field: str) -> int:
+    """Return a whole number of at least 1; raises InvalidInput."""
+    number = validation.number_or_none(value)
+    if number is None or number < 1 or number != int(number):
+        raise InvalidInput(f"must be a whole number of at least 1, not {value!r}", field=field)
+    return int(number)
+
+
+def seed_of(random_state: Any) -> int:
+    """Return a seed of what scikit-learn calls a random state; raises InvalidInput."""
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**32))
+    from sklearn.utils import check_random_state
+
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
+        return int(random_state)
+    try:
+        return int(check_random_state(random_state).randint(2**31))
+    except ValueError as error:
+        raise InvalidInput(str(error), field="random_state") from None

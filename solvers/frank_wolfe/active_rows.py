@@ -1,0 +1,167 @@
+"""Kernel rows over the examples that are searched now: some are kept, as many as there is room for."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.kernels.matrix_products import Examples, write
+from solvers.runtime.compile import compiled
+from solvers.runtime.threads import together
+
+Numbers = NDArray[Any]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SHARE = 8192  #: columns that a thread adds up at once
+SPARE = 8  #: one column for so many examples is there for those that come later
+
+
+class ActiveRows:
+    """A bounded cache of rows ``k(x_i, .)`` over ``examples``; chance says which give way.
+
+    Whoever visits everyone in turn would find nothing in a cache that keeps what was used last: it has lost just what
+    comes next. With chance, it finds the share that there is room for.
+
+    Parameters
+    ----------
+    limit : bytes that the rows may take
+    largest : how many examples there will be at most
+    """
+
+    def __init__(self, examples: Examples, limit: int, threads: int, random: np.random.Generator, largest: int) -> None:
+        self.examples = examples
+        self.computed = 0  #: kernel values so far
+        self._threads, self._random = threads, random
+        width = largest + largest // SPARE
+        # one piece of memory for all shapes that the rows will have: new memory takes longer than what is moved in it
+        self._memory: Numbers = np.empty(
+            min(max(limit // examples.dtype.itemsize, width), largest * width), examples.dtype
+        )
+        self._make_places()
+
+    def _make_places(self) -> None:
+        n = self.examples.n
+        width = n + n // SPARE
+        most = min(n, self._memory.size // width)
+        self.values: Numbers = self._memory[: most * width].reshape(most, width)  #: (most, n or more)
+        self.place_of = np.full(n, -1, np.int64)  #: (n,) where the row of an example is, -1: nowhere
+        self._owner = np.full(most, -1, np.int64)  # (most,) the example of a place, -1: nobody
+
+    @property
+    def most(self) -> int:
+        """How many rows there is room for."""
+        return self._owner.size
+
+    def fetch(self, who: Ints) -> Ints:
+        """Return where in ``values`` the rows of ``who`` are, (m,) all different, at most ``most``."""
+        missing = who[self.place_of[who] < 0]
+        if missing.size:
+            places = np.sort(self._vacated(missing.size, who))
+            self.computed += missing.size * self.examples.n
+            write(self.examples.take(missing), self.examples, self.values, places, self._threads)
+            self._owner[places] = missing
+            self.place_of[missing] = places
+        return self.place_of[who]
+
+    def _vacated(self, count: int, keep: Ints) -> Ints:
+        """Return so many free places, where need be after some whose rows are not those of ``keep`` gave way."""
+        free = np.flatnonzero(self._owner < 0)[:count]
+        if free.size < count:
+            wanted = np.zeros(self.examples.n, bool)
+            wanted[keep] = True
+            held = np.flatnonzero(self._owner >= 0)
+            held = held[~wanted[self._owner[held]]]
+            gone = self._random.choice(held, count - free.size, replace=False)
+            self.place_of[self._owner[gone]] = -1
+            self._owner[gone] = -1
+            free = np.concatenate([free, gone])
+        return free
+
+    def times(self, who: Ints, weights: Floats) -> Floats:
+        """Return the sums of the rows of ``who`` with ``weights`` (p, m): (p, n)."""
+        out = np.zeros((weights.shape[0], self.examples.n))
+        for start in range(0, who.size, self.most):
+            some = slice(start, start + self.most)
+            places = self.fetch(who[some])
+            own = np.ascontiguousarray(weights[:, some], self.values.dtype)
+            works = [
+                partial(_add, self.values, places, own, first, min(out.shape[1], first + SHARE), out)
+                for first in range(0, out.shape[1], SHARE)
+            ]
+            together(works, self._threads)
+        return out
+
+    def extend(self, examples: Examples) -> bool:
+        """Go on with more ``examples``, the present ones first, where there are columns for them; say whether."""
+        n, more = self.examples.n, examples.n - self.examples.n
+        if examples.n > self.values.shape[1]:
+            return False
+        self.examples = examples
+        self.place_of = np.concatenate([self.place_of, np.full(more, -1, np.int64)])
+        held = np.flatnonzero(self._owner >= 0)
+        self.computed += held.size * more
+        write(examples.take(self._owner[held]), examples.take(slice(n, None)), self.values[:, n:], held, self._threads)
+        return True
+
+    def change(self, examples: Examples, stay: Ints) -> None:
+        """Go on with other ``examples``: those that were at ``stay`` come first, in their order, then new ones."""
+        values, before = self.values, self.place_of[stay]
+        held = np.flatnonzero(before >= 0)
+        held = held[np.argsort(before[held])]
+        self.examples = examples
+        self._make_places()
+        held = held[: self.most]
+        _move_rows(values, before[held], stay, self.values)
+        places = np.arange(held.size)
+        self._owner[places] = held
+        self.place_of[held] = places
+        new = examples.n - stay.size
+        if new and held.size:
+            self.computed += held.size * new
+            write(
+                examples.take(held),
+                examples.take(slice(stay.size, None)),
+                self.values[:, stay.size :],
+                places,
+                self._threads,
+            )
+
+
+def _move_rows(old: Numbers, rows: Ints, columns: Ints, new: Numbers) -> None:
+    """Move ``columns`` of ``rows``, which ascend, to the first rows and columns of ``new``, in the same memory.
+
+    They are put side by side first; then longer rows are moved from the last on, shorter ones from the first on, so
+    that none is written to before it is read.
+    """
+    for i, row in enumerate(rows.tolist()):
+        if row > i:
+            old[i] = old[row]
+    whole = columns.size > 0 and columns[-1] == columns.size - 1
+    order = range(rows.size) if new.shape[1] <= old.shape[1] else range(rows.size - 1, -1, -1)
+    for i in order:
+        new[i, : columns.size] = old[i, : columns.size] if whole else old[i][columns]
+
+
+@compiled
+def _add(values: Numbers, places: Ints, weights: Numbers, first: int, last: int, out: Floats) -> None:
+    """Add rows ``values[places[i], first:last]`` with ``weights[q, i]`` to ``out[q]``, for every q; four at a time."""
+    end = places.size - 1
+    for start in range(first, last, 2048):
+        stop = min(last, start + 2048)
+        for i in range(0, places.size, 4):
+            i1, i2, i3 = min(i + 1, end), min(i + 2, end), min(i + 3, end)
+            r0, r1 = values[places[i], start:stop], values[places[i1], start:stop]
+            r2, r3 = values[places[i2], start:stop], values[places[i3], start:stop]
+            for q in range(weights.shape[0]):
+                w = weights[q]
+                w0 = w[i]
+                w1 = w[i1] if i1 > i else 0 * w0
+                w2 = w[i2] if i2 > i1 else 0 * w0
+                w3 = w[i3] if i3 > i2 else 0 * w0
+                sums = out[q, start:stop]
+                for j in range(stop - start):
+                    sums[j] += w0 * r0[j] + w1 * r1[j] + w2 * r2[j] + w3 * r3[j]

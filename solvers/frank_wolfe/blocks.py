@@ -1,0 +1,173 @@
+"""The default: blocks of examples of both classes, exact in each block, over active examples that grow.
+
+A Frank-Wolfe step moves one coefficient and scales all others, to stay on the simplex. A block step moves hundreds, and
+scales those of either class by a factor of its own, all at their best together: the minimum over the block and two
+directions more. Blocks of one class crawl, as the penalized bias couples everyone; so do coefficients without the two
+factors, of which there are many before they are few. Half of a block is the half that was new in the block before:
+without that the two undo each other's work [Joachims 1999; Wen et al. 2018, who keep half too].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.frank_wolfe.active_rows import ActiveRows
+from solvers.frank_wolfe.problem import Problem
+from solvers.frank_wolfe.subproblem import minimize
+from solvers.kernels.matrix_products import block
+from solvers.runtime.interrupt import check
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BLOCK = 256  #: examples of a block
+ACCURACY = 0.3  #: to which part of the largest violation a block is solved
+WORTH = 0.02  #: violations below this part of the largest one can wait
+ENOUGH = 0.5  #: and those below this part of what the tolerance allows stay as they are
+LEAST_FACTOR = 0.05  #: by which a class is scaled at least
+NEGLIGIBLE = 1e-14  #: coefficients below this part of the largest are zero
+PATIENCE = 50  #: blocks, and
+ROUNDS = 10  #: times everyone could have been in one, without a smaller gap, after which rounding is all that moves
+
+Tell = Callable[[float], None]
+
+
+@dataclass
+class Active:
+    """What is searched: active examples, their coefficients of the twin, and the parts of g at them.
+
+    Attributes
+    ----------
+    who : (k,) places among all
+    y, ridge, of_class : (k,) theirs
+    b : (k,) coefficients; all others are 0
+    parts : (2, k) of g
+    rows : their kernel rows
+    """
+
+    who: Ints
+    y: Floats
+    ridge: Floats
+    of_class: Ints
+    b: Floats
+    parts: Floats
+    rows: ActiveRows
+
+
+def active_of(problem: Problem, who: Ints, b: Floats, parts: Floats, rows: ActiveRows) -> Active:
+    """Return the active examples ``who`` (k,) of a problem, with ``b`` (n,) and ``parts`` (2, n) of all."""
+    own = problem.y[who], problem.ridge[who], problem.of_class[who]
+    return Active(who, *own, b[who], np.ascontiguousarray(parts[:, who]), rows)
+
+
+def relative_gap(active: Active) -> float:
+    """Return ``2 (R - min g) / R`` as far as the active examples know; infinite without coefficients."""
+    g = active.parts.sum(axis=0)
+    square = float(active.b @ g)
+    return 2.0 * (1.0 - float(g.min()) * float(active.b.sum()) / square) if square > 0 else np.inf
+
+
+def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[int, bool]:
+    """Take block steps until the gap among the active examples is ``tol``; return how many, and whether it is."""
+    kept: Ints = np.empty(0, np.int64)
+    best, since = np.inf, 0
+    patience = max(PATIENCE, ROUNDS * active.b.size // BLOCK)
+    for steps in range(most_blocks):
+        check()
+        gap = relative_gap(active)
+        best, since = (gap, 0) if gap < best else (best, since + 1)
+        if gap <= tol or since > patience:
+            return steps, gap <= tol
+        tell(gap)
+        violations = _violations(active)
+        least = max(WORTH * float(violations.max(initial=0.0)), ENOUGH * 0.5 * tol)
+        fresh = _worst(active, violations, kept, BLOCK - kept.size, least)
+        who = np.concatenate([kept, fresh])
+        kept = fresh[np.argsort(-violations[fresh], kind="stable")][: BLOCK // 2]
+        _step(active, who, ACCURACY * float(violations[who].max(initial=0.0)))
+    return most_blocks, False
+
+
+def _violations(active: Active) -> Floats:
+    """Return how far each example is from its place: g = 1 with a coefficient, at least 1 without."""
+    slack = active.parts.sum(axis=0) - 1.0
+    return np.asarray(np.where(active.b > 0, np.abs(slack), np.maximum(-slack, 0.0)))
+
+
+def _worst(active: Active, violations: Floats, kept: Ints, count: int, least: float) -> Ints:
+    """Return ``count`` examples, half of each class if there are, with the largest violations above ``least``.
+
+    Nobody of ``kept`` is among them.
+    """
+    own = violations.copy()
+    own[kept] = 0.0
+    found = []
+    for c in (0, 1):
+        candidates = np.flatnonzero((active.of_class == c) & (own > least))
+        if candidates.size > count // 2:
+            candidates = candidates[np.argpartition(-own[candidates], count // 2)[: count // 2]]
+        found.append(candidates)
+    return np.concatenate(found)
+
+
+def _step(active: Active, who: Ints, tol: float) -> None:
+    """Move the coefficients of ``who`` (m,) and scale those of the others by class, to where both are best."""
+    m, b, parts, in_class = who.size, active.b, active.parts, active.of_class[who]
+    Q, h = _own(active, who), b[who]
+    own = np.zeros((2, m))
+    own[in_class, np.arange(m)] = h
+    rest = parts[:, who] - own @ Q  # parts of g at the block that the others make
+    cross = own @ rest.T  # [c, e]: those of class c in the block against those of e outside
+    outer = _products(active) - own @ Q @ own.T - cross - cross.T
+    sums = _sums_outside(active, who)
+    used = np.flatnonzero(sums > 0)
+    H = np.block([[Q, rest[used].T], [rest[used], outer[np.ix_(used, used)]]])
+    x = np.concatenate([h, np.ones(used.size)])
+    of_factors = outer.sum(axis=1) + cross.sum(axis=0) - sums
+    slope = np.concatenate([parts[:, who].sum(axis=0) - 1.0, of_factors[used]])
+    low = np.concatenate([np.zeros(m), np.full(used.size, LEAST_FACTOR)])
+    minimize(H, x, slope, low, tol)
+    factors = np.ones(2)
+    factors[used] = x[m:]
+    _move(active, who, x[:m], factors)
+
+
+def _own(active: Active, who: Ints) -> Floats:
+    """Return K~ of a block, (m, m)."""
+    examples, y = active.rows.examples.take(who), active.y[who]
+    Q = y[:, None] * y * (block(examples, examples).astype(np.float64) + 1.0)
+    Q[np.diag_indices(who.size)] += active.ridge[who]
+    return np.asarray(Q)
+
+
+def _products(active: Active) -> Floats:
+    """Return ``b_c'K~ b_e`` of the coefficients of two classes, (2, 2), symmetric."""
+    found = np.stack([active.parts @ np.where(active.of_class == c, active.b, 0.0) for c in (0, 1)])
+    return np.asarray(0.5 * (found + found.T))
+
+
+def _sums_outside(active: Active, who: Ints) -> Floats:
+    """Return the sums of the coefficients of each class that are not in the block ``who``, (2,)."""
+    others = active.b.copy()
+    others[who] = 0.0
+    return np.asarray(np.bincount(active.of_class, others, 2), np.float64)
+
+
+def _move(active: Active, who: Ints, values: Floats, factors: Floats) -> None:
+    """Give the block its coefficients, the others their factors, and bring the parts of g along."""
+    in_class, y = active.of_class[who], active.y[who]
+    values = np.where(values <= NEGLIGIBLE * values.max(initial=0.0), 0.0, values)
+    changes = values - factors[in_class] * active.b[who]
+    weights = np.zeros((2, who.size))
+    weights[in_class, np.arange(who.size)] = changes * y
+    moved = active.rows.times(who, weights) + weights.sum(axis=1)[:, None]
+    moved *= active.y
+    active.parts *= factors[:, None]
+    active.parts += moved
+    active.parts[in_class, who] += active.ridge[who] * changes
+    active.b *= factors[active.of_class]
+    active.b[who] = values

@@ -1,0 +1,164 @@
+"""The search of the default: block steps over active examples, looks at all others, and a proof at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.frank_wolfe import growth
+from solvers.frank_wolfe.active_rows import ActiveRows
+from solvers.frank_wolfe.blocks import Active, active_of, optimize, relative_gap
+from solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of
+from solvers.frank_wolfe.solution import Solution, Trace, solution
+from solvers.kernels.matrix_products import Examples
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+INSIDE = 0.5  #: to which part of the last gap of all the gap of the active ones is brought before the next look
+MARGIN = 0.8  #: and to which part of the tolerance at the end: the look at all is not to be in vain
+NOT_FAR = 3.0  #: tolerances
+ROUNDS = 60  #: looks at all, at most
+
+
+@dataclass
+class Search:
+    """Where the search is.
+
+    Attributes
+    ----------
+    examples : all, in the precision of the search
+    b, parts : (n,) and (2, n); the parts of those that are not active are as of the last look
+    """
+
+    problem: Problem
+    examples: Examples
+    cache_bytes: int
+    random: np.random.Generator
+    b: Floats
+    parts: Floats
+    exact: Known | None = None
+    computed: int = 0
+    steps: int = 0
+    active: Active = field(init=False)
+
+    def activate(self, who: Ints) -> None:
+        """Let ``who`` (k,) be active and nobody else."""
+        rows = ActiveRows(self.examples.take(who), self.cache_bytes, self.problem.threads, self.random, self.problem.n)
+        self.active = active_of(self.problem, who, self.b, self.parts, rows)
+
+    def add(self, new: Ints) -> None:
+        """Let ``new`` be active too, and those who are safe not any more where all has to be arranged anew."""
+        active = self.active
+        who = np.concatenate([active.who, new])
+        if not active.rows.extend(self.examples.take(who)):
+            stay = growth.staying(active.b, active.parts.sum(axis=0))
+            who = np.concatenate([active.who[stay], new])
+            active.rows.change(self.examples.take(who), stay)
+        self.active = active_of(self.problem, who, self.b, self.parts, active.rows)
+
+    def optimize(self, tol: float, most: int, trace: Trace) -> bool:
+        """Solve among the active ones and note their coefficients; say whether their gap is ``tol``."""
+        active = self.active
+        steps, is_there = optimize(active, tol, most - self.steps, trace)
+        self.steps += steps
+        self.b[active.who] = active.b
+        self.parts[:, active.who] = active.parts
+        return is_there
+
+    def outside(self) -> Ints:
+        """Return who is not active."""
+        others = np.ones(self.problem.n, bool)
+        others[self.active.who] = False
+        return np.flatnonzero(others)
+
+    def look(self, outside: Ints) -> None:
+        """Compute g of those who are not active."""
+        self.computed += outside.size * int(np.count_nonzero(self.b))
+        self.parts[:, outside] = self.problem.parts(self.examples, self.b, outside)
+
+    def prove(self) -> None:
+        """Compute g of everyone in double precision."""
+        self.parts = exact_parts(self.problem, self.b, self.exact)
+        self.exact = Known(self.b.copy(), self.parts.copy())
+        self.active.parts = np.ascontiguousarray(self.parts[:, self.active.who])
+
+    def use_double(self) -> bool:
+        """Go on in double precision; say whether that was not so before."""
+        if self.examples is self.problem.examples:
+            return False
+        self.examples = self.problem.examples
+        self.computed += self.active.rows.computed
+        self.activate(self.active.who)
+        return True
+
+    @property
+    def kernel_values(self) -> int:
+        """How many were computed to search."""
+        return self.computed + self.active.rows.computed
+
+    def gap(self) -> float:
+        """Return the relative gap of all, as far as ``parts`` are right."""
+        return gap_of(self.problem, self.b, self.parts).relative
+
+
+def solve(
+    problem: Problem,
+    tol: float,
+    *,
+    start: Known | None,
+    cache_bytes: int,
+    most_steps: int,
+    random: np.random.Generator,
+    trace: Trace,
+) -> Solution:
+    """Return a solution whose relative gap is ``tol``, unless rounding or ``most_steps`` blocks end it sooner."""
+    search = _begun(problem, start, cache_bytes, random)
+    final = MARGIN * tol
+    goal = final if problem.n <= growth.FIRST else max(final, INSIDE)
+    for _ in range(ROUNDS):
+        is_there = search.optimize(goal, most_steps, trace)
+        outside = search.outside()
+        search.look(outside)
+        gap = search.gap()
+        if gap <= tol or not is_there:
+            search.prove()
+            gap = search.gap()
+            if gap <= tol or search.steps >= most_steps:
+                break
+            if not (is_there and relative_gap(search.active) <= tol) and not search.use_double():
+                break  # rounding
+        trace(gap)
+        goal = _next_goal(goal, gap, tol, outside.size)
+        _grow(search, outside)
+    else:
+        search.prove()
+    return solution(problem, search.b, search.parts, tol, search.steps, search.kernel_values, trace)
+
+
+def _begun(problem: Problem, start: Known | None, cache_bytes: int, random: np.random.Generator) -> Search:
+    """Return a search from ``start``, or from nothing."""
+    n = problem.n
+    if start is None:
+        search = Search(problem, problem.quick(), cache_bytes, random, np.zeros(n), np.zeros((2, n)))
+        search.activate(growth.first(problem.of_class, random))
+        return search
+    search = Search(problem, problem.quick(), cache_bytes, random, start.b.copy(), start.parts.copy(), start)
+    search.activate(np.flatnonzero((start.b > 0) | (start.parts.sum(axis=0) < 1.0 + growth.SAFE)))
+    return search
+
+
+def _grow(search: Search, outside: Ints) -> None:
+    """Let examples of ``outside`` be active."""
+    g, of_class = search.parts[:, outside].sum(axis=0), search.problem.of_class[outside]
+    new = growth.added(outside, g, of_class, search.active.who.size, search.random)
+    if new.size:
+        search.add(new)
+
+
+def _next_goal(goal: float, gap: float, tol: float, outside: int) -> float:
+    """Return to which gap the active ones are brought next: the last one at once where it is not far."""
+    following = INSIDE * gap
+    return min(goal, following) if outside and following > NOT_FAR * tol else MARGIN * tol

@@ -1,0 +1,102 @@
+"""FW and MFW with the derivatives of all at hand: a kernel row and O(n) a step [Frandi et al., Algorithms 2, 3]."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.frank_wolfe import steps
+from solvers.frank_wolfe.active_rows import ActiveRows
+from solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
+from solvers.frank_wolfe.solution import Solution, Trace, solution
+from solvers.runtime.interrupt import AT_ONCE, check
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+AT_FIRST = 20  #: examples that share the first solution [Frandi et al., Section 5.2.2]
+TOGETHER = 16  #: rows that are computed at once: those that come next are among those with the least g now
+PROOFS = 5  #: at most: rounding may leave the recurrences apart from the data
+
+
+def first(of_class: Ints, random: np.random.Generator) -> Floats:
+    """Return coefficients (n,) on the simplex, equal for a few by chance, half of each class if there are."""
+    b = np.zeros(of_class.size)
+    for c in (0, 1):
+        members = np.flatnonzero(of_class == c)
+        b[random.choice(members, min(members.size, AT_FIRST // 2), replace=False)] = 1.0
+    return np.asarray(b / b.sum())
+
+
+def solve(
+    problem: Problem,
+    tol: float,
+    *,
+    away: bool,
+    start: Floats | None,
+    cache_bytes: int,
+    most_steps: int,
+    random: np.random.Generator,
+    trace: Trace,
+) -> Solution:
+    """Return a solution whose relative gap is ``tol``, unless rounding or ``most_steps`` end it sooner.
+
+    Parameters
+    ----------
+    away : whether there are away steps: MFW
+    start : (n,) coefficients, not all 0
+    """
+    a = first(problem.of_class, random) if start is None else start / start.sum()
+    counts = np.zeros(3, np.int64)
+    examples, computed, goal = problem.quick(), 0, tol
+    parts = problem.parts(examples, a)
+    for _ in range(PROOFS):
+        rows = ActiveRows(examples, cache_bytes, problem.threads, random, problem.n)
+        a = _walk(problem, rows, a, parts.sum(axis=0), counts, away, goal, most_steps, trace)
+        computed += rows.computed
+        parts = exact_parts(problem, a)
+        gap = gap_of(problem, a, parts).relative
+        if gap <= tol or counts[steps.STEPS] >= most_steps:
+            break
+        examples, goal = problem.examples, 0.5 * goal
+    return solution(problem, a, parts, tol, int(counts[steps.STEPS]), computed, trace)
+
+
+def _walk(
+    problem: Problem,
+    rows: ActiveRows,
+    a: Floats,
+    g: Floats,
+    counts: Ints,
+    away: bool,
+    tol: float,
+    most: int,
+    trace: Trace,
+) -> Floats:
+    """Take steps from ``a`` (n,), with ``g`` of the data, and return where they lead."""
+    a, g = a.copy(), g.copy()
+    numbers = np.array([1.0, a @ g, np.inf])
+    ridge, diagonal = problem.ridge, problem.diagonal
+    counts[steps.N_ACTIVE] = np.count_nonzero(a)
+    stretch = max(1, AT_ONCE // (8 * problem.n))
+    while True:
+        check()
+        some = min(stretch, most - int(counts[steps.STEPS]))
+        arrays = rows.values, rows.place_of, problem.y, ridge, diagonal, a, g, numbers, counts
+        ended = steps.walk(*arrays, away, tol, some)
+        trace(float(numbers[steps.GAP]))
+        if ended == steps.DONE or counts[steps.STEPS] >= most:
+            return np.asarray(a * numbers[steps.SCALE])
+        if ended == steps.ROW:
+            rows.fetch(_next(rows, int(counts[steps.WANTED]), g))
+        else:
+            numbers[steps.R] = numbers[steps.SCALE] ** 2 * (a @ g)
+
+
+def _next(rows: ActiveRows, wanted: int, g: Floats) -> Ints:
+    """Return the example whose row is wanted, and those without one whose rows may be wanted next."""
+    count = min(TOGETHER, rows.most, g.size - 1)
+    if count < 2:
+        return np.array([wanted])
+    least = np.argpartition(g, count - 1)[: count - 1]
+    return np.concatenate([[wanted], least[(least != wanted) & (rows.place_of[least] < 0)]])

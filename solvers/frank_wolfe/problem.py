@@ -1,0 +1,156 @@
+"""The problem of an L2-SVM over the simplex, its scaled twin, and the true gap of an answer.
+
+``min a'K~a`` over ``a >= 0, sum a = 1`` with ``K~_ij = y_i y_j (k(x_i, x_j) + 1) + [i = j] / C_i`` [Frandi et al., 12];
+its twin ``min 1/2 b'K~b - sum b`` over ``b >= 0`` has the solution ``b = a / a'K~a``, and is the dual of
+``min 1/2 |w|^2 + 1/2 b0^2 + 1/2 sum C_i max(0, 1 - y_i f(x_i))^2`` with the intercept b0.
+
+Glossary: ``a`` on the simplex, ``b`` of the twin; ``g = K~a`` or ``K~b``, ``R = a'K~a``; a *part* of g is what the
+examples of one class, [negative, positive], make of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import InvalidInput
+from solvers.kernels.matrix_products import Examples, product
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SMALL = 2048  #: examples up to which everything is computed in double precision
+FAR = 1e3  #: gamma |x|^2 beyond which single precision has too few digits for distances
+UNTOUCHED = 1e-12  #: relative difference of coefficients that are the same but for their class's scale
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Examples, labels and weights of one problem.
+
+    Attributes
+    ----------
+    examples : n examples in double precision
+    y : (n,) of -1 and 1, both there
+    costs : (n,) the positive weights C_i of the squared losses
+    threads : how many may work at once
+    """
+
+    examples: Examples
+    y: Floats
+    costs: Floats
+    threads: int = 1
+
+    @property
+    def n(self) -> int:
+        """How many examples there are."""
+        return self.y.size
+
+    @property
+    def ridge(self) -> Floats:
+        """``1 / C_i``, (n,)."""
+        return 1.0 / self.costs
+
+    @property
+    def diagonal(self) -> Floats:
+        """``K~_ii``, (n,)."""
+        return self.examples.diagonal() + 1.0 + self.ridge
+
+    @property
+    def of_class(self) -> Ints:
+        """The class of each example, (n,): 0 negative, 1 positive."""
+        return (self.y > 0).astype(np.int64)
+
+    def quick(self) -> Examples:
+        """Return the examples in single precision, where that is good enough to search in."""
+        own = self.examples
+        if self.n <= SMALL or own.kernel.name == "precomputed" or own.largest_norm > FAR:
+            return own
+        return own.single()
+
+    def parts(self, examples: Examples, changes: Floats, among: Ints | slice = slice(None)) -> Floats:
+        """Return the parts, (2, k), of K~ times ``changes`` (n,), for k examples ``among`` all.
+
+        ``examples`` are all of them in the precision that is wanted.
+        """
+        who = np.flatnonzero(changes)
+        signed = (changes * self.y)[who]
+        weights = np.zeros((who.size, 2))
+        weights[np.arange(who.size), self.of_class[who]] = signed
+        found = (
+            product(examples.take(among), examples.take(who), weights, self.threads).T + weights.sum(axis=0)[:, None]
+        )
+        found *= self.y[among]
+        own = (changes * self.ridge)[among]
+        found[self.of_class[among], np.arange(own.size)] += own
+        return np.asarray(found)
+
+
+@dataclass(frozen=True)
+class Known:
+    """Coefficients b (n,) of the twin, whose parts of g (2, n) are known in double precision."""
+
+    b: Floats
+    parts: Floats
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How far an answer is from the optimum.
+
+    Attributes
+    ----------
+    relative : ``2 (R - min g) / R``, which bounds ``(R - R*) / R`` [Frandi et al., eq. 39, but relative to R]
+    primal, dual : objectives of the SVM at b: no other model's primal is below the dual
+    """
+
+    relative: float
+    primal: float
+    dual: float
+
+
+def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
+    """Return the gap of coefficients ``b`` (n,), of any scale, whose parts of g are known."""
+    g = parts.sum(axis=0)
+    total, square = float(b.sum()), float(b @ g)
+    scale = total / square  # the twin's best multiple of b
+    relative = 2.0 * (1.0 - float(g.min()) * scale)
+    f = scale * (g - problem.ridge * b)  # y_i f(x_i)
+    losses = 0.5 * float(problem.costs @ np.maximum(0.0, 1.0 - f) ** 2)
+    primal = 0.5 * scale**2 * (square - float(problem.ridge @ b**2)) + losses
+    return Gap(relative, primal, 0.5 * total * scale)
+
+
+def exact_parts(problem: Problem, b: Floats, known: Known | None = None) -> Floats:
+    """Return the parts of g in double precision, (2, n), from the data.
+
+    Parameters
+    ----------
+    known : where most coefficients are a multiple of these, one for each class, only what the others make of it is
+        computed
+    """
+    if known is not None:
+        before = known.b
+        scales = np.array([_scale(b[problem.of_class == c], before[problem.of_class == c]) for c in (0, 1)])
+        changes = b - scales[problem.of_class] * before
+        changes[np.abs(changes) <= UNTOUCHED * b] = 0.0
+        if np.count_nonzero(changes) < np.count_nonzero(b):
+            return np.asarray(scales[:, None] * known.parts + problem.parts(problem.examples, changes))
+    return problem.parts(problem.examples, b)
+
+
+def _scale(now: Floats, before: Floats) -> float:
+    """Return the multiple of ``before`` that most of ``now`` are."""
+    there = (now > 0) & (before > 0)
+    return float(np.median(now[there] / before[there])) if there.any() else 0.0
+
+
+def check_finite(diagonal: Floats) -> None:
+    """Raise InvalidInput unless every k(x, x), (n,), is finite and not negative; it names the row."""
+    with np.errstate(invalid="ignore"):
+        good = np.isfinite(diagonal) & (diagonal >= 0) & (diagonal < 1e100)
+    if not good.all():
+        reason = "the kernel of this example is negative or not finite; scale the features"
+        raise InvalidInput(reason, field="X", row=int(np.argmin(good)))

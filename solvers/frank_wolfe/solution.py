@@ -1,0 +1,91 @@
+"""What a search has found, and how it went."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.frank_wolfe.problem import Gap, Problem, exact_parts, gap_of
+
+Floats = NDArray[np.float64]
+
+PER_MILLE = 1000
+
+
+@dataclass(frozen=True)
+class Solution:
+    """An answer, with its gap recomputed from the data in double precision.
+
+    Attributes
+    ----------
+    a : (n,) coefficients on the simplex
+    b : (n,) those of the twin, ``a / R``
+    parts : (2, n) of ``K~b``
+    gap : how far it is from the optimum
+    steps : steps taken: of one coefficient, or of a block
+    kernel_values : how many were computed, without those of the proof
+    is_converged : whether the gap is what was asked for
+    trace : (k, 2) seconds, and the relative gap known then
+    """
+
+    a: Floats
+    b: Floats
+    parts: Floats
+    gap: Gap
+    steps: int
+    kernel_values: int
+    is_converged: bool
+    trace: Floats
+
+    @property
+    def R(self) -> float:
+        """``a'K~a``."""
+        return 1.0 / float(self.b.sum())
+
+
+def solution(
+    problem: Problem, b: Floats, parts: Floats, tol: float, steps: int, kernel_values: int, trace: Trace
+) -> Solution:
+    """Return the solution of coefficients ``b`` (n,) of any scale, whose exact ``parts`` of g are given."""
+    gap = gap_of(problem, b, parts)
+    total = float(b.sum())
+    factor = total / float(b @ parts.sum(axis=0))
+    trace(gap.relative)
+    return Solution(
+        b / total, factor * b, factor * parts, gap, steps, kernel_values, gap.relative <= tol, np.array(trace.points)
+    )
+
+
+def proved(problem: Problem, b: Floats, tol: float, steps: int, kernel_values: int, trace: Trace) -> Solution:
+    """Return the solution of coefficients ``b`` (n,) of any scale."""
+    return solution(problem, b, exact_parts(problem, b), tol, steps, kernel_values, trace)
+
+
+@dataclass
+class Trace:
+    """The gap against time, told as progress on its logarithm; thinned out where there is much of it."""
+
+    tol: float
+    tell: Callable[[int, int], None] | None = None
+    points: list[tuple[float, float]] = field(default_factory=list)
+    _begun: float = field(default_factory=time.perf_counter)
+    _first: float = 0.0
+    _best: float = np.inf
+
+    def __call__(self, gap: float) -> None:
+        """Note that the gap is this, as far as is known; raises Cancelled where that is the answer."""
+        now = time.perf_counter() - self._begun
+        if not np.isfinite(gap):
+            return
+        if len(self.points) > 2 * PER_MILLE:
+            del self.points[1::2]
+        self.points.append((now, gap))
+        self._first = self._first or max(gap, 2.0 * self.tol)
+        self._best = min(self._best, gap)
+        if self.tell is not None:
+            way = np.log(self._first / max(self._best, self.tol)) / np.log(self._first / self.tol)
+            self.tell(int(PER_MILLE * np.clip(way, 0.0, 1.0)), PER_MILLE)

@@ -1,0 +1,78 @@
+"""One problem, by any of the variants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from solvers.frank_wolfe import by_blocks, core_vector, exact_search, sampled
+from solvers.frank_wolfe.problem import Known, Problem
+from solvers.frank_wolfe.solution import Solution, Trace
+
+Variant = Literal["auto", "fw", "mfw", "core_vector"]
+
+SINGLE_STEPS = 100_000  #: of variants that move one coefficient a step, where no number is given
+BLOCKS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to solve.
+
+    Attributes
+    ----------
+    tol : relative gap
+    sampling : examples of a sample; None: all are looked at; the default variant does not sample
+    cache_bytes : what kernel rows may take
+    max_steps : None: the default of the variant
+    seed : of what is left to chance
+    """
+
+    variant: Variant = "auto"
+    tol: float = 0.1
+    sampling: int | None = None
+    cache_bytes: int = 2**30
+    max_steps: int | None = None
+    seed: int = 0
+
+
+def solve(problem: Problem, options: Options, trace: Trace, start: Known | None = None) -> Solution:
+    """Return the solution of a problem, from ``start`` if that is given and has coefficients."""
+    variant, tol = options.variant, options.tol
+    random = np.random.default_rng(options.seed)
+    if start is not None and not start.b.any():
+        start = None
+    most = options.max_steps or (BLOCKS if variant == "auto" else SINGLE_STEPS)
+    if variant == "auto":
+        return by_blocks.solve(
+            problem, tol, start=start, cache_bytes=options.cache_bytes, most_steps=most, random=random, trace=trace
+        )
+    a = None if start is None else start.b
+    if variant == "core_vector":
+        return core_vector.solve(
+            problem, tol, start=a, sampling=options.sampling, most_steps=most, random=random, trace=trace
+        )
+    away = variant == "mfw"
+    if options.sampling is not None:
+        return sampled.solve(
+            problem,
+            tol,
+            away=away,
+            start=a,
+            sampling=options.sampling,
+            most_steps=most,
+            random=random,
+            trace=trace,
+        )
+    return exact_search.solve(
+        problem,
+        tol,
+        away=away,
+        start=a,
+        cache_bytes=options.cache_bytes,
+        most_steps=most,
+        random=random,
+        trace=trace,
+    )

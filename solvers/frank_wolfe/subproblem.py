@@ -1,0 +1,96 @@
+"""The small problem of one block, solved by Newton's method on the coefficients that are not at their bound.
+
+Coordinate descent alone would need hundreds of rounds: the kernel and the penalized bias couple everyone in a block.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from solvers.runtime.compile import compiled
+
+Floats = NDArray[np.float64]
+
+ROUNDS = 12  #: Newton steps at most; two or three are the rule
+WELL_CONDITIONED = 1e5  #: number of examples times the ratio of their diagonal entries
+SWEEPS = (30, 10)  #: rounds of coordinate descent before the first, and after each Newton step
+
+
+def minimize(Q: Floats, x: Floats, slope: Floats, low: Floats, tol: float) -> None:
+    """Minimize ``1/2 d'Qd + slope'd`` over ``x + d >= low``; ``x`` (m,) and ``slope`` become those at the end.
+
+    Ends where no derivative that could be followed is above ``tol``; each round is a descent, so it can end early.
+    Projected Newton steps [Bertsekas 1982] find the answer among the free ones; descent finds out who these are.
+    """
+    descend(Q, x, slope, low, SWEEPS[0], tol)
+    for _ in range(ROUNDS):
+        if violation(x, slope, low) <= tol:
+            return
+        free = np.flatnonzero((x > low) | (slope < -tol))
+        _newton(Q, x, slope, low, free)
+        descend(Q, x, slope, low, SWEEPS[1], tol)
+
+
+def violation(x: Floats, slope: Floats, low: Floats) -> float:
+    """Return the largest derivative that could be followed."""
+    return float(np.where(x > low, np.abs(slope), np.maximum(-slope, 0.0)).max(initial=0.0))
+
+
+def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: NDArray[np.int64]) -> None:
+    """Take the Newton step of the ``free`` ones, as far as the bounds and descent allow."""
+    step = np.zeros(x.size)
+    try:
+        step[free] = -_solved(Q, slope, free)
+    except LinAlgError:  # by rounding: kernel values much larger than 1 / C
+        return
+    room = low - x
+    bent = np.maximum(step, room)
+    change = Q @ bent
+    rise, curve = float(bent @ slope), float(bent @ change)
+    if rise >= 0.0 or not curve > 0.0:  # the bent step leads upwards: the straight one, up to the first bound
+        towards = step < 0
+        share = min(1.0, float((room[towards] / step[towards]).min(initial=1.0)))
+        bent = np.maximum(share * step, room)
+        change = Q @ bent
+    elif -rise < curve:
+        bent *= -rise / curve
+        change *= -rise / curve
+    np.maximum(x + bent, low, out=x)
+    slope += change
+
+
+def _solved(Q: Floats, slope: Floats, free: NDArray[np.int64]) -> Floats:
+    """Return the solution for the ``free`` ones, in single precision where that has digits enough for a step.
+
+    What is left of the slope is known in double precision, and the next step sees it.
+    """
+    own = Q[np.ix_(free, free)]
+    diagonal = own.diagonal()
+    if float(diagonal.max()) * free.size < WELL_CONDITIONED * float(diagonal.min()):
+        try:
+            factor = cho_factor(own.astype(np.float32), lower=True, overwrite_a=True, check_finite=False)
+            return np.asarray(cho_solve(factor, slope[free].astype(np.float32), check_finite=False), np.float64)
+        except LinAlgError:
+            pass
+    factor = cho_factor(own, lower=True, overwrite_a=True, check_finite=False)
+    return np.asarray(cho_solve(factor, slope[free], check_finite=False))
+
+
+@compiled
+def descend(Q: Floats, x: Floats, slope: Floats, low: Floats, rounds: int, tol: float) -> None:
+    """Minimize along one coordinate after the other, so many rounds, or until none moves its slope by more than tol."""
+    for _ in range(rounds):
+        most = 0.0
+        for i in range(x.size):
+            step = max(-slope[i] / Q[i, i], low[i] - x[i])
+            if step == 0.0:
+                continue
+            x[i] += step
+            most = max(most, abs(step) * Q[i, i])
+            row = Q[i]
+            for j in range(x.size):
+                slope[j] += step * row[j]
+        if most <= tol:
+            return

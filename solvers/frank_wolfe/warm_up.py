@@ -1,0 +1,26 @@
+"""Everything compiled here, on the smallest problems."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.frank_wolfe import core_vector, steps, subproblem
+from solvers.frank_wolfe.active_rows import ActiveRows
+from solvers.kernels.kernel import Kernel
+from solvers.kernels.matrix_products import Examples
+
+
+def warm_up() -> None:
+    """Run every compiled function once."""
+    X = np.array([[0.0], [1.0]])
+    who, weights = np.arange(2), np.ones((2, 2))
+    examples = Examples.of(Kernel("linear"), X)
+    for own in (examples, examples.single()):
+        rows = ActiveRows(own, 2**20, 1, np.random.default_rng(0), 2)
+        rows.times(who, weights)
+        y, g = np.array([-1.0, 1.0]), np.array([0.5, 1.0])
+        numbers, counts = np.array([1.0, 0.75, 1.0]), np.zeros(3, np.int64)
+        arrays = rows.values, rows.place_of, y, np.ones(2), np.array([2.0, 3.0]), np.full(2, 0.5), g, numbers, counts
+        steps.walk(*arrays, True, 0.1, 1)
+    subproblem.descend(np.eye(2), np.zeros(2), -np.ones(2), np.zeros(2), 1, 0.1)
+    core_vector.minimize_pairwise(np.eye(2), np.array([0.3, 0.7]), np.array([0.3, 0.7]), 0.1, 1)

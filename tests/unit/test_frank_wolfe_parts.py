@@ -1,0 +1,144 @@
+"""The parts of the Frank-Wolfe methods, each against its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+
+from solvers.frank_wolfe import growth, subproblem
+from solvers.frank_wolfe.active_rows import ActiveRows
+from solvers.frank_wolfe.core_vector import minimize_pairwise
+from solvers.frank_wolfe.one_versus_one import pairs, votes
+from solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of
+from solvers.frank_wolfe.solution import Trace
+from solvers.frank_wolfe.warm_start import carried
+from solvers.kernels.kernel import Kernel
+from solvers.kernels.matrix_products import Examples
+from tests.oracle import Matrix, Vector
+
+RBF = Kernel("rbf", gamma=0.4)
+
+
+def problem_of(n: int, seed: int = 0) -> tuple[Problem, Matrix]:
+    """Return a problem and its matrix K~."""
+    random = np.random.default_rng(seed)
+    X, costs = random.normal(size=(n, 3)), random.uniform(0.5, 2.0, n)
+    y = np.where(random.random(n) < 0.5, 1.0, -1.0)
+    K = np.exp(-0.4 * ((X[:, None] - X) ** 2).sum(axis=2))
+    return Problem(Examples.of(RBF, X), y, costs), y[:, None] * y * (K + 1.0) + np.diag(1.0 / costs)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_small_problem_is_a_least_squares_problem_without_negative_ones(scale: float, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    A = random.normal(size=(60, 40)) * np.where(random.random(40) < 0.2, scale, 1.0)
+    aim = random.normal(size=60)
+    x, slope = np.zeros(40), -A.T @ aim
+    subproblem.minimize(A.T @ A, x, slope, np.zeros(40), 1e-11 * np.abs(slope).max())
+    expected, _ = nnls(A, aim)
+    assert np.linalg.norm(A @ x - aim) == pytest.approx(np.linalg.norm(A @ expected - aim), rel=1e-9)
+    assert (x >= 0).all()
+    np.testing.assert_allclose(slope, A.T @ (A @ x - aim), atol=1e-9 * np.abs(A.T @ aim).max())
+
+
+def test_pairs_reach_the_optimum_of_the_simplex() -> None:
+    problem, Q = problem_of(40)
+    a = np.full(40, 1 / 40)
+    g = Q @ a
+    minimize_pairwise(Q, a, g, 1e-8, 100_000)
+    assert a.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(g, Q @ a, atol=1e-10)
+    assert gap_of(problem, a, exact_parts(problem, a)).relative <= 1.01e-8
+
+
+def test_parts_are_those_of_the_classes() -> None:
+    problem, Q = problem_of(50)
+    b = np.maximum(np.random.default_rng(1).normal(size=50), 0.0)
+    parts = exact_parts(problem, b)
+    for c, sign in ((0, -1.0), (1, 1.0)):
+        np.testing.assert_allclose(parts[c], Q @ np.where(problem.y == sign, b, 0.0), atol=1e-12)
+    some = np.array([3, 40, 7])
+    np.testing.assert_allclose(problem.parts(problem.examples, b, some), parts[:, some], atol=1e-12)
+
+
+def test_what_is_known_saves_work_and_changes_nothing() -> None:
+    problem, Q = problem_of(50)
+    before = np.maximum(np.random.default_rng(1).normal(size=50), 0.0)
+    after = before * np.where(problem.y > 0, 1.5, 0.7)
+    after[:3] += 1.0
+    found = exact_parts(problem, after, Known(before, exact_parts(problem, before)))
+    np.testing.assert_allclose(found.sum(axis=0), Q @ after, atol=1e-12)
+
+
+@pytest.mark.parametrize("other_costs", [False, True])
+def test_a_start_is_carried_to_the_next_window(other_costs: bool) -> None:
+    problem, _ = problem_of(50)
+    b = np.maximum(np.random.default_rng(1).normal(size=50), 0.0)
+    values, places = problem.examples.values[:, :3], np.r_[5:50, -1, -1]
+    X = np.vstack([values[5:], [[0.0, 1.0, 2.0], [1.0, 1.0, 1.0]]])
+    costs = np.append(problem.costs[5:], [1.0, 1.0]) * (2.0 if other_costs else 1.0)
+    after = Problem(Examples.of(RBF, X), np.append(problem.y[5:], [1.0, -1.0]), costs)
+    start = carried(after, problem, Known(b, exact_parts(problem, b)), places)
+    np.testing.assert_array_equal(start.b, np.append(b[5:], [0.0, 0.0]))
+    np.testing.assert_allclose(start.parts, exact_parts(after, start.b), atol=1e-12)
+
+
+@pytest.mark.parametrize("limit", [1, 4000, 10**6])
+def test_rows_are_right_whatever_is_kept(limit: int) -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(120, 3))
+    K = RBF.matrix(X, np.ascontiguousarray(X.T))
+    order = random.permutation(120)
+    examples = Examples.of(RBF, X)
+    who = order[:40]
+    rows = ActiveRows(examples.take(who), limit, 1, random, 120)
+    for step in range(30):
+        chosen = random.choice(who.size, 15, replace=False)
+        weights = random.normal(size=(2, 15))
+        np.testing.assert_allclose(rows.times(chosen, weights), weights @ K[who[chosen]][:, who], atol=1e-11)
+        if step % 5 == 4 and who.size < 100:
+            new = np.setdiff1d(order, who)[: 4 if step % 10 == 4 else 15]
+            if not rows.extend(examples.take(np.concatenate([who, new]))):
+                stay = (
+                    np.sort(random.choice(who.size, who.size - 5, replace=False)) if step < 20 else np.arange(who.size)
+                )
+                who = who[stay]
+                rows.change(examples.take(np.concatenate([who, new])), stay)
+            who = np.concatenate([who, new])
+
+
+def test_the_first_active_examples_are_of_both_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "FIRST", 40)
+    random = np.random.default_rng(0)
+    for positive in (3, 100, 980, 999):
+        of_class = (np.arange(1000) < positive).astype(np.int64)
+        chosen = growth.first(of_class, random)
+        assert np.unique(chosen).size == 40
+        assert min(np.bincount(of_class[chosen])) >= min(10, positive, 1000 - positive)
+
+
+def test_everyone_who_violates_becomes_active_unless_there_are_many() -> None:
+    random = np.random.default_rng(0)
+    outside, of_class = np.arange(100, 1100), random.integers(0, 2, 1000)
+    few = np.where(np.arange(1000) < 50, 0.5, 2.0)
+    assert set(growth.added(outside, few, of_class, 100, random)) == set(range(100, 150))
+    assert growth.added(outside, np.zeros(1000), of_class, 100, random).size == 300
+
+
+def test_votes_are_counted_and_ties_are_decided_by_the_sums() -> None:
+    assert pairs(3) == [(0, 1), (0, 2), (1, 2)]
+    decisions: Vector = np.array([[1.0, 1.0, -1.0], [1.0, -2.0, 0.5]])
+    assert votes(decisions, 3).argmax(axis=1).tolist() == [1, 0]
+
+
+def test_a_trace_is_thinned_out_and_tells_how_far_it_is() -> None:
+    told: list[int] = []
+    trace = Trace(1e-3, lambda done, total: told.append(done))
+    for gap in np.geomspace(1.0, 1e-3, 10_000):
+        trace(float(gap))
+    assert len(trace.points) <= 2001
+    assert told[0] == 0
+    assert told[-1] == 1000
+    assert told == sorted(told)
