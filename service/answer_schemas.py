@@ -133,6 +133,8 @@ class ModelDescription(BaseModel):
     epsilon: float | None
     quantile: float | None
     nu: float | None
+    prior: float | None
+    lam: float | None
     fit_intercept: bool
     window: dict[str, Any]
     version: int

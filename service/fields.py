@@ -33,7 +33,12 @@ Matrix = Annotated[
 Targets = Annotated[
     Any,
     PlainValidator(lambda value: arrays.vector(value, "y")),
-    WithJsonSchema({**_NUMBERS, "description": "(n,): -1 or 1 for `svc`, numbers for `svr`, absent for `oneclass`"}),
+    WithJsonSchema(
+        {
+            **_NUMBERS,
+            "description": "(n,): -1 or 1 for `svc`, numbers for `svr`, none for `oneclass`, 1 or 0 for `pu`",
+        }
+    ),
 ]
 Weights = Annotated[
     Any,

@@ -177,7 +177,7 @@ class ModelState:
     @property
     def C(self) -> float | None:
         """The current C, where the task has one."""
-        return None if self.spec.C is None else float(self.estimator.C)
+        return float(self.estimator.C) if self.spec.has_C else None
 
     @property
     def _changed(self) -> dict[str, Any]:

@@ -23,7 +23,12 @@ from solvers.runtime.progress import Progress
 
 Document = dict[str, Any]
 
-ERRORS = {"svc": "share of wrong labels", "svr": "mean absolute error", "oneclass": "share of wrong decisions"}
+ERRORS = {
+    "svc": "share of wrong labels",
+    "svr": "mean absolute error",
+    "oneclass": "share of wrong decisions",
+    "pu": "risk for the class prior",
+}
 
 
 def error_of(spec: ModelSpec) -> str:
@@ -63,7 +68,7 @@ def asked_of(request: PathRequest, spec: ModelSpec, published: Published) -> tup
 
 
 def _default_range(spec: ModelSpec, parameter: str) -> tuple[float, float]:
-    if parameter == "C" and spec.C is not None:
+    if parameter == "C" and spec.has_C:
         return 1e-3, 1e3
     if parameter == "nu" and spec.task == "oneclass":
         return 0.01, 1.0
@@ -87,7 +92,7 @@ def _check_learnable(data: Examples, spec: ModelSpec) -> None:
     """Raise InvalidInput for examples that no path can be made of."""
     if data.weights is not None and not data.weights.any():
         raise InvalidInput("all weights are zero", field="data.weights")
-    if spec.task == "svc" and data.y is not None and (data.y == data.y[0]).all():
+    if spec.task in ("svc", "pu") and data.y is not None and (data.y == data.y[0]).all():
         raise InvalidInput("all examples are of one class; a path needs both", field="data.y")
 
 
@@ -102,7 +107,10 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     """The whole path of a window, or of data that came with the request."""
     estimator = _estimator(asked, model)
     find = getattr(estimator, "epsilon_path" if asked["parameter"] == "epsilon" else "regularization_path")
-    path: RegularizationPath = find(asked["minimum"], asked["maximum"], progress=progress)
+    ends = asked["minimum"], asked["maximum"]
+    if model.spec.task == "pu":  # which speaks of lam
+        ends = 0.5 / ends[1], 0.5 / ends[0]
+    path: RegularizationPath = find(*ends, progress=progress)
     found = _told(path, estimator)
     if "validation" in asked:
         given: Examples = asked["validation"]

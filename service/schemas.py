@@ -15,6 +15,7 @@ TASK_PARAMETERS: dict[str, dict[str, Any]] = {
     "svc": {"C": 1.0},
     "svr": {"C": 1.0, "loss": "epsilon_insensitive"},
     "oneclass": {"nu": 0.5},
+    "pu": {"prior": None, "lam": 0.01},
 }
 """The parameters of each task besides its kernel, with their defaults."""
 LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
@@ -111,6 +112,20 @@ class ModelSpec(Request):
         allow_inf_nan=False,
         description="`oneclass`: upper bound of the share of outliers; 0.5 when absent.",
     )
+    prior: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="`pu`: share of positives among the unlabelled; has to be given.",
+    )
+    lam: float | None = Field(
+        default=None,
+        ge=1e-8,
+        le=1e8,
+        allow_inf_nan=False,
+        description="`pu`: weight of |w|^2; 0.01 when absent. `C`, by which it is moved later, is 1 / (2 lam).",
+    )
     fit_intercept: bool = True
     n_features: int | None = Field(
         default=None, ge=1, le=10**9, description="Taken from the first examples when absent."
@@ -132,14 +147,21 @@ class ModelSpec(Request):
             self.loss = self.loss or own["loss"]
             own = own | LOSS_PARAMETERS[self.loss]
         kind = self.task if self.loss is None else f"{self.task} with loss {self.loss}"
-        for name in ("C", "loss", "epsilon", "quantile", "nu"):
+        for name in ("C", "loss", "epsilon", "quantile", "nu", "prior", "lam"):
             if getattr(self, name) is None:
                 setattr(self, name, own.get(name))
             elif name not in own:
                 raise InvalidInput(f"is no parameter of {kind}", field=name)
-        if self.task == "oneclass" and not self.fit_intercept:
-            raise InvalidInput("a one-class model always has an offset", field="fit_intercept")
+        if self.task in ("oneclass", "pu") and not self.fit_intercept:
+            raise InvalidInput("a model of this task always has an intercept", field="fit_intercept")
+        if self.task == "pu" and self.prior is None:
+            raise InvalidInput("is missing: the share of positives among the unlabelled", field="prior")
         return self
+
+    @property
+    def has_C(self) -> bool:
+        """Whether the weight of the losses can be moved."""
+        return self.C is not None or self.task == "pu"
 
 
 class AddBatch(Request):
@@ -296,7 +318,8 @@ class PathRequest(Request):
     )
 
     parameter: Literal["C", "epsilon", "nu"] | None = Field(
-        default=None, description="`svc`: `C`; `svr`: `C`, the default, or `epsilon`; `oneclass`: `nu`."
+        default=None,
+        description="`svc`: `C`; `svr`: `C`, the default, or `epsilon`; `oneclass`: `nu`; `pu`: `C`, 1 / (2 lam).",
     )
     minimum: Cost | None = Field(default=None, description="1e-3 for C, 0.01 for nu, epsilon / 10 when absent.")
     maximum: Cost | None = Field(default=None, description="1e3 for C, 1 for nu, 10 epsilon when absent.")

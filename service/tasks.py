@@ -15,6 +15,7 @@ from service.schemas import LOSS_PARAMETERS, TASK_PARAMETERS, ModelSpec
 from solvers.errors import InvalidInput
 from solvers.estimators.classification import LiveSVC
 from solvers.estimators.one_class import LiveOneClassSVM
+from solvers.estimators.positive_unlabelled import LivePUClassifier
 from solvers.estimators.regression import LiveSVR
 from solvers.models.base import LiveEstimator
 from solvers.models.predictor import Predictor
@@ -58,9 +59,23 @@ def _check_absent(y: Vector | None, field: str) -> None:
         raise InvalidInput("a one-class model has no targets", field=field)
 
 
+def check_known(y: Vector | None, field: str) -> None:
+    """Raise InvalidInput unless every entry of y (m,) is 1, positive, or 0, unlabelled."""
+    labels = _check_present(y, field)
+    wrong = np.flatnonzero((labels != 1.0) & (labels != 0.0))
+    if wrong.size:
+        row = int(wrong[0])
+        raise InvalidInput(f"a label is 1 (positive) or 0 (unlabelled), not {labels[row]:g}", field=field, row=row)
+
+
 def _sign(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
     decision = predictor.decision_function(X)
     return decision, np.where(decision > 0, 1, -1)
+
+
+def _positive(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+    decision = predictor.decision_function(X)
+    return decision, np.where(decision > 0, 1, 0)
 
 
 def _value(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
@@ -78,6 +93,7 @@ TASKS: dict[str, Task] = {
     "svc": Task(LiveSVC, {"classes": (-1, 1)}, check_signs, _sign),
     "svr": Task(LiveSVR, {}, _check_present, _value),
     "oneclass": Task(LiveOneClassSVM, {}, _check_absent, _inside),
+    "pu": Task(LivePUClassifier, {}, check_known, _positive),
 }
 
 
@@ -95,7 +111,7 @@ def check_update(spec: ModelSpec, update: Update) -> None:
         return
     if update.edits.relabel:
         task.check_targets(np.array(list(update.edits.relabel.values())), "relabel.y")
-    if update.edits.C is not None and spec.C is None:
+    if update.edits.C is not None and not spec.has_C:
         raise InvalidInput(f"is no parameter of {spec.task}", field="C")
 
 
@@ -106,7 +122,7 @@ def parameters(spec: ModelSpec, cache_mb: int) -> dict[str, Any]:
     return {
         **task_of(spec).fixed,
         **{name: getattr(spec, name) for name in own},
-        **({} if spec.task == "oneclass" else {"fit_intercept": spec.fit_intercept}),
+        **({} if spec.task in ("oneclass", "pu") else {"fit_intercept": spec.fit_intercept}),
         "kernel": kernel.name,
         "gamma": kernel.gamma,
         "degree": kernel.degree,
@@ -117,7 +133,10 @@ def parameters(spec: ModelSpec, cache_mb: int) -> dict[str, Any]:
 
 def new_estimator(spec: ModelSpec, cache_mb: int, **changed: Any) -> LiveEstimator:
     """An untrained estimator for a specification, but for the parameters that have been ``changed`` since."""
-    return task_of(spec).estimator(**parameters(spec, cache_mb) | changed)
+    estimator = task_of(spec).estimator(**parameters(spec, cache_mb))
+    for name, value in changed.items():
+        setattr(estimator, name, value)
+    return estimator
 
 
 def restored_estimator(spec: ModelSpec, cache_mb: int, arrays: dict[str, Any], **changed: Any) -> LiveEstimator:

@@ -126,6 +126,8 @@ def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescript
         epsilon=spec.epsilon,
         quantile=spec.quantile,
         nu=spec.nu,
+        prior=spec.prior,
+        lam=spec.lam,
         fit_intercept=spec.fit_intercept,
         window=spec.window.model_dump(),
         version=sample.version,

@@ -10,13 +10,14 @@ from pathlib import Path
 from service import parts
 from service.cli import main
 from solvers import warm_up
+from solvers.warm_up import Family
 
 
-def held() -> None:
+def held(*families: Family) -> None:
     """Wait, then warm up."""
     while not (Path(os.environ["LIVESVM_DATA_DIR"]) / "go").exists():
         time.sleep(0.01)
-    warm_up()
+    warm_up(*families)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,102 @@
+"""Positive-unlabelled models over REST: what other tasks can do, they can do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from service.client import Client
+from solvers import IncrementalPUClassifier
+from tests.service.conftest import Make
+from tests.service.process import ServiceProcess
+
+KERNEL = {"name": "rbf", "gamma": 0.5}
+RNG = np.random.default_rng(7)
+X = RNG.normal(size=(60, 3)) + 0.8 * np.repeat([[1.0], [-1.0]], 30, axis=0)
+S = (np.arange(60) < 12).astype(int)
+Z = RNG.normal(size=(20, 3))
+
+
+def test_a_model_equals_the_library(make: Make, service: ServiceProcess) -> None:
+    model = make(task="pu", prior=0.4, lam=0.02, kernel=KERNEL)
+    library = IncrementalPUClassifier(prior=0.4, lam=0.02, gamma=0.5).fit(X, S)
+    with Client(service.url) as client, service.http() as http:
+        client.update(model, X, S, keys=list(range(60)))
+        changes = {"relabel": {"keys": [20, 21], "y": [1, 1]}, "remove": {"keys": [0, 40]}, "C": 40.0}
+        http.post(f"/models/{model}/update", json=changes).raise_for_status()
+        library.update(relabel={20: 1, 21: 1}, remove=[0, 40], C=40.0)
+        found = client.predict(model, Z)
+        np.testing.assert_allclose(found["decision"], library.decision_function(Z), rtol=1e-9, atol=1e-9)
+        assert found["prediction"] == library.predict(Z).tolist()
+        assert set(found["prediction"]) == {0, 1}
+        assert client.certificate(model)["relative_gap"] <= 1e-9
+        described = client.model(model)
+    assert (described["prior"], described["lam"], described["C"]) == (0.4, 0.02, 40.0)
+
+
+def test_what_it_cannot_learn_is_said(make: Make, http: httpx.Client) -> None:
+    refused = http.post("/models", json={"task": "pu"})
+    assert refused.status_code == 422
+    assert "share of positives" in refused.text
+    for prior in (0, 1, -0.1):
+        assert http.post("/models", json={"task": "pu", "prior": prior}).status_code == 422
+    assert http.post("/models", json={"task": "svc", "prior": 0.5}).status_code == 422
+    model = make(task="pu", prior=0.4, kernel=KERNEL)
+
+    def update(**body: object) -> httpx.Response:
+        return http.post(f"/models/{model}/update", json=body)
+
+    assert "1 (positive) or 0" in update(add={"X": X[:2].tolist(), "y": [1, -1]}).text
+    one_kind = update(add={"X": X[:2].tolist(), "y": [1, 1]})
+    assert one_kind.status_code == 422
+    assert "both kinds" in one_kind.text
+    update(add={"X": X.tolist(), "y": S.tolist(), "keys": list(range(60))}).raise_for_status()
+    version = http.get(f"/models/{model}").json()["version"]
+    assert update(remove={"keys": list(range(12))}).status_code == 422
+    assert http.get(f"/models/{model}").json()["version"] == version
+    assert http.post(f"/models/{model}/outlier-path", json={}).status_code == 422
+
+
+def finished(http: httpx.Client, asked: httpx.Response) -> dict[str, object]:
+    asked.raise_for_status()
+    while (job := http.get(f"/jobs/{asked.json()['id']}").json())["state"] in ("queued", "running"):
+        pass
+    assert job["state"] == "done", job
+    result: dict[str, object] = job["result"]
+    return result
+
+
+def test_its_jobs(make: Make, http: httpx.Client) -> None:
+    model = make(task="pu", prior=0.4, lam=0.02, kernel=KERNEL)
+    body = {"add": {"X": X.tolist(), "y": S.tolist(), "keys": list(range(60))}}
+    http.post(f"/models/{model}/update", json=body).raise_for_status()
+    assessed = finished(http, http.post(f"/models/{model}/assessment", json={"method": "leave-one-out"}))
+    assert assessed["n_examples"] == 60
+    asked = {"minimum": 5.0, "maximum": 200.0, "validation": {"X": Z.tolist(), "y": [0, 1] * 10}}
+    answer = http.post(f"/models/{model}/regularization-path", json=asked)
+    path = finished(http, answer)
+    assert (path["parameter"], path["minimum"], path["maximum"]) == ("C", pytest.approx(5.0), pytest.approx(200.0))
+    applied = http.post(f"/jobs/{answer.json()['id']}/apply", json={"choice": {"C": 50.0}})
+    applied.raise_for_status()
+    assert http.get(f"/models/{model}").json()["C"] == 50.0
+    assert http.get(f"/models/{model}/certificate").json()["relative_gap"] <= 1e-9
+
+
+def test_it_survives_a_kill(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service:
+        with Client(service.url) as client, service.http() as http:
+            client.create_model("m", task="pu", prior=0.4, lam=0.02, kernel=KERNEL)
+            client.update("m", X[:40], S[:40])
+            client.update("m", X[40:], S[40:])
+            http.post("/models/m/update", json={"C": 60.0}).raise_for_status()
+            before = client.predict("m", Z)
+        service.kill()
+        service.start()
+        with Client(service.url) as client:
+            after = client.predict("m", Z)
+            np.testing.assert_allclose(after["decision"], before["decision"], rtol=1e-8, atol=1e-8)
+            assert client.model("m")["C"] == 60.0
+            assert client.certificate("m")["relative_gap"] <= 1e-9
