@@ -20,6 +20,7 @@ Ints = NDArray[np.int64]
 INSIDE = 0.5  #: to which part of the last gap of all the gap of the active ones is brought before the next look
 MARGIN = 0.8  #: and to which part of the tolerance at the end: the look at all is not to be in vain
 NOT_FAR = 3.0  #: tolerances
+CALM = 0.01  #: of the active ones, if no more than these came last: the next look at all is the proof
 ROUNDS = 60  #: looks at all, at most
 
 
@@ -118,12 +119,15 @@ def solve(
     search = _begun(problem, start, cache_bytes, random)
     final = MARGIN * tol
     goal = final if problem.n <= growth.FIRST else max(final, INSIDE)
+    is_calm = False
     for _ in range(ROUNDS):
         is_there = search.optimize(goal, most_steps, trace)
         outside = search.outside()
-        search.look(outside)
+        proves = is_calm and goal == final and is_there
+        if not proves:
+            search.look(outside)
         gap = search.gap()
-        if gap <= tol or not is_there:
+        if proves or gap <= tol or not is_there:
             search.prove()
             gap = search.gap()
             if gap <= tol or search.steps >= most_steps:
@@ -132,7 +136,7 @@ def solve(
                 break  # rounding
         trace(gap)
         goal = _next_goal(goal, gap, tol, outside.size)
-        _grow(search, outside)
+        is_calm = _grow(search, outside) < CALM * search.active.who.size
     else:
         search.prove()
     return solution(problem, search.b, search.parts, tol, search.steps, search.kernel_values, trace)
@@ -150,12 +154,13 @@ def _begun(problem: Problem, start: Known | None, cache_bytes: int, random: np.r
     return search
 
 
-def _grow(search: Search, outside: Ints) -> None:
-    """Let examples of ``outside`` be active."""
+def _grow(search: Search, outside: Ints) -> int:
+    """Let examples of ``outside`` be active; return how many."""
     g, of_class = search.parts[:, outside].sum(axis=0), search.problem.of_class[outside]
     new = growth.added(outside, g, of_class, search.active.who.size, search.random)
     if new.size:
         search.add(new)
+    return int(new.size)
 
 
 def _next_goal(goal: float, gap: float, tol: float, outside: int) -> float:

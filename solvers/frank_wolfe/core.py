@@ -26,20 +26,14 @@ class Core:
         self.place_of = np.full(problem.n, -1, np.int64)
         self.place_of[self.who] = np.arange(self.who.size)
         self.diagonal = problem.diagonal
-        self._matrix = self.columns(self.who).T.copy()
-        self.g = self._matrix @ self.a
-        self.computed = self._matrix.size
+        self.matrix = np.ascontiguousarray(self.columns(self.who))  #: (k or more, k or more) K~ of the core
+        self.g = self.matrix @ self.a
+        self.computed = self.matrix.size
 
     @property
     def R(self) -> float:
         """``a'K~a``."""
         return float(self.a @ self.g)
-
-    @property
-    def matrix(self) -> Floats:
-        """K~ of the core, (k, k)."""
-        k = self.who.size
-        return self._matrix[:k, :k]
 
     def columns(self, others: Ints) -> Floats:
         """Return K~ of ``others`` (m,) and the core, (m, k)."""
@@ -56,16 +50,16 @@ class Core:
         if self.place_of[i] >= 0:
             return int(self.place_of[i])
         k = self.who.size
-        if k == self._matrix.shape[0]:
+        if k == self.matrix.shape[0]:
             larger = np.zeros((k + k // 2 + 16, k + k // 2 + 16))
-            larger[:k, :k] = self._matrix
-            self._matrix = larger
+            larger[:k, :k] = self.matrix
+            self.matrix = larger
         row = self.columns(np.array([i]))[0]
         self.computed += k
         self.place_of[i] = k
         self.who, self.a = np.append(self.who, i), np.append(self.a, 0.0)
         self.g = np.append(self.g, row @ self.a[:k])
-        self._matrix[k, :k], self._matrix[:k, k], self._matrix[k, k] = row, row, self.diagonal[i]
+        self.matrix[k, :k], self.matrix[:k, k], self.matrix[k, k] = row, row, self.diagonal[i]
         return k
 
     def move(self, at: int, step: float) -> None:
@@ -73,7 +67,7 @@ class Core:
         self.a *= 1.0 - step
         self.a[at] += step
         self.g *= 1.0 - step
-        self.g += step * self.matrix[at]
+        self.g += step * self.matrix[at, : self.g.size]
 
     def coefficients(self) -> Floats:
         """Return a of all examples, (n,)."""

@@ -51,7 +51,10 @@ def solve(
 
 @compiled
 def minimize_pairwise(K: Floats, a: Floats, g: Floats, tol: float, most: int) -> None:
-    """Minimize ``a'Ka`` over the simplex, with ``g = Ka``, to a relative gap of ``tol``: SMO on one pair at a time."""
+    """Minimize ``a'Ka`` over the simplex of ``a`` (k,), with ``g = Ka``, to a relative gap of ``tol``: SMO, by pairs.
+
+    ``K`` is (k, k) or larger.
+    """
     for _ in range(most):
         i, low, R = 0, np.inf, 0.0
         for k in range(a.size):

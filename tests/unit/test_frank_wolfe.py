@@ -171,7 +171,7 @@ def test_several_classes_are_told_apart_pair_by_pair() -> None:
 
 
 def test_sparse_examples_are_never_written_out_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    X = sparse.random_array((3000, 8000), density=0.002, format="csr", rng=np.random.default_rng(0))
+    X = sparse.random_array((1500, 8000), density=0.002, format="csr", rng=np.random.default_rng(0))
     y = np.where(np.asarray(X[:, :4000].sum(axis=1)).ravel() > np.asarray(X[:, 4000:].sum(axis=1)).ravel(), 1, -1)
     largest = 0
     write_out = sparse.csr_array.toarray
@@ -190,14 +190,14 @@ def test_sparse_examples_are_never_written_out_as_a_whole(monkeypatch: pytest.Mo
 
 def slid(warm: bool) -> tuple[FrankWolfeSVC, int]:
     """Return a model of a window that has moved by a hundredth, and how many block steps that took."""
-    X, y = rings(3030)
+    X, y = rings(1515)
     model = FrankWolfeSVC(C=10.0, gamma=0.7, tol=0.05, warm_start=True)
     if warm:
-        model.fit(X[:3000], y[:3000])
-        model.fit(X[30:], y[30:], places=np.r_[30:3000, np.full(30, -1)])
+        model.fit(X[:1500], y[:1500])
+        model.fit(X[15:], y[15:], places=np.r_[15:1500, np.full(15, -1)])
     else:
-        model.fit(X[30:], y[30:])
-    Q = twin(gram(X[30:], "rbf", 0.7), y[30:], np.full(3000, 10.0))
+        model.fit(X[15:], y[15:])
+    Q = twin(gram(X[15:], "rbf", 0.7), y[15:], np.full(1500, 10.0))
     assert model.relative_gap_ == pytest.approx(true_gap(Q, model), rel=1e-6)
     assert model.relative_gap_ <= 0.05
     return model, model.n_iter_

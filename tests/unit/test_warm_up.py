@@ -52,6 +52,9 @@ large = solvers.IncrementalSVC(gamma=0.1, classes=(-1, 1))
 large.update(add=(X[:2600], y[:2600]))
 for first in (2600, 2650, 2700):
     large.update(add=(X[first : first + 50], y[first : first + 50]), remove=large.keys_[:50])
+for variant in ("auto", "fw", "mfw", "core_vector"):
+    for n in (200, 2600):
+        solvers.FrankWolfeSVC(gamma=0.1, variant=variant, tol=0.5).fit(X[:n], y[:n])
 
 print("\\n".join(sorted(overloads() - before)))
 """
