@@ -104,7 +104,10 @@ class LivePUClassifier(LiveEstimator):
         NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
         """
         C = verbs.pop("C", None) if lam is None else 0.5 / validation.positive(lam, "lam")
-        return super().update(add, remove, C=C, **verbs)
+        report = super().update(add, remove, C=C, **verbs)
+        if lam is not None:
+            self.lam = self._made_of["lam"] = lam  # and not 1 / (1 / lam)
+        return report
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return f(x) for ``X`` (m, d), as (m,); positive for what is predicted to be positive."""

@@ -63,7 +63,7 @@ class Linear:
 
 
 class FromRows:
-    """Rows computed when they are asked for; they are kept if there is room for all, or for those of few examples.
+    """Rows computed when they are asked for; those of few examples are kept, if there is room for them.
 
     Products with many examples go through pivots, where there are some.
     """
@@ -72,15 +72,14 @@ class FromRows:
         self.rows = KernelRows(kernel, U, cache_bytes=cache_bytes)
         self.pivots = pivots
         self.error = pivots.error if pivots is not None else 0.0
-        self.all_fit = self.rows.max_rows == self.rows.n
 
     def block(self, who: Ints) -> Floats:
-        if not self.all_fit:
+        if not self._are_kept(who):
             return self.rows.block(who, who)
         return self.rows.values[np.ix_(self.rows.fetch(who), who)]
 
     def times(self, who: Ints, c: Floats) -> Floats:
-        if self._by_pivots(who) or (2 * who.size > self.rows.max_rows and not self.all_fit):
+        if self._by_pivots(who) or not (self._are_kept(who) or 2 * who.size <= self.rows.max_rows):
             return self._product(self.rows.X, who, c)
         out = np.zeros(self.rows.n)
         add_rows(self.rows.values, self.rows.fetch(who), c, out)
@@ -96,6 +95,11 @@ class FromRows:
         if self.pivots is not None and self._by_pivots(who):
             return self.pivots.product(self.rows, X, who, c)
         return self.rows.product(X, who, c)
+
+    def _are_kept(self, who: Ints) -> bool:
+        """Say whether there is room for all rows, and most of these are there already."""
+        known = self.rows.cache.row_of[who] >= 0
+        return self.rows.max_rows == self.rows.n and 2 * int(np.count_nonzero(known)) >= who.size
 
     def _by_pivots(self, who: Ints) -> bool:
         """Say whether a product with so many examples is cheaper through pivots."""

@@ -88,6 +88,8 @@ def test_it_comes_back_from_its_arrays(model: IncrementalPUClassifier) -> None:
     back.update(remove=[3])
     model.update(remove=[3])
     assert back.certificate().primal == pytest.approx(model.certificate().primal, rel=1e-9)
+    model.update(lam=0.03)
+    assert model.lam == 0.03
     assert model.set_params(prior=0.6).update().changed == model.n_window_
     assert_optimal(model)
 
