@@ -139,7 +139,7 @@ def steps_of_s(w: Walk, p: Split, notes: Notes, kept: Constants, zero: Walls, in
                 notes.values[k, END] = ends[1]
                 return Exit.DONE
             notes.values[k, END] = nearest
-            notes.used[0].still = notes.used[0].still + 1 if nearest == ends[0] else 0
+            notes.used[0].still = notes.used[0].still + 1 if abs(nearest - ends[0]) <= p.near else 0
             if notes.used[0].still > STANDSTILLS or not abs(nearest) < np.inf:
                 return Exit.STUCK
             ends[0] = nearest

@@ -168,6 +168,23 @@ def test_a_row_of_zeros_rests_at_its_wall() -> None:
         assert found.wall_distance > 0.0
 
 
+@pytest.mark.parametrize("weight", [1e-300, 1e-100, 1e-18, 1e-13])
+def test_who_weighs_next_to_nothing_does_not_hold_up_the_path(weight: float) -> None:
+    """Whether he counts moves nobody by more than rounding, so that his wall is reached again and again."""
+    for seed in (18, 19, 23, 26):
+        rng = np.random.default_rng(seed)
+        X, y = rng.uniform(-2, 2, (32, 3)).round(3), np.tile([1.0, -1.0], 16)
+        weights = rng.choice([weight, 2 * weight], 32)
+        counting = int(rng.integers(2, 14))
+        weights[-counting:] = rng.choice([1.0, 2.0, 0.999], counting)
+        looks = iter(range(400))
+        model = IncrementalSVC(C=9.0, gamma=0.5).fit(X, y, sample_weight=weights)
+        path = model.outlier_path("s", theta=0.5, progress=lambda done, of, looks=looks: next(looks, -1) >= 0)
+        assert len(path.walked.legs) < 10 * len(X)
+        for value in places(path, most=4):
+            assert judge_labels(path.at(value), Kernel("rbf", 0.5), 9.0, 0.5, value).violation <= STRICT
+
+
 @pytest.mark.parametrize("parameter", PARAMETERS)
 def test_both_labels_on_the_same_features_part_at_their_wall(parameter: Parameter) -> None:
     X = np.array([[1.0, 0.0], [1.0, 0.1], [0.9, -0.1], [-1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
