@@ -28,6 +28,9 @@ from tests.service.process import ServiceProcess, blobs
 
 BUDGET_MB, BESIDE_MB = 640, 200
 ATTACK_SECONDS = 10.0
+MOST_SECONDS = 120.0
+"""Of it on a machine that is too busy to see everything happen at once before."""
+HAPPENS = (("large", 200), ("models", 201), ("jobs", 202), ("held", 0))
 ALLOWED = {200, 201, 202, 204, 400, 404, 408, 409, 413, 422, 429, 507}
 """What attackers are answered; nothing is a failure of the service."""
 NPY, NPZ, JSON = "application/x-npy", "application/x-npz", "application/json"
@@ -153,14 +156,19 @@ def test_memory_stays_within_the_budget_under_everything_at_once_and_others_are_
         assert http.post("/models/m/update", json={"add": {"X": X, "y": y}}).status_code == 200
         expected = http.post("/models/m/predict", json={"X": X[:1]}).json()
         forget_peak(service.pid)
-        end = time.monotonic() + ATTACK_SECONDS
+        began = time.monotonic()
         seen: Counter[tuple[str, int]] = Counter()
         lock = threading.Lock()
+
+        def goes_on() -> bool:
+            """Whether it is not over yet."""
+            seconds = time.monotonic() - began
+            return seconds < ATTACK_SECONDS or (seconds < MOST_SECONDS and not all(seen[one] for one in HAPPENS))
 
         def attack(name: str, asked: Attack) -> None:
             """Ask for one thing after the other."""
             with httpx.Client(base_url=service.url, timeout=60.0, trust_env=False) as client:
-                while time.monotonic() < end:
+                while goes_on():
                     answer = next(asked)(client)
                     assert len(answer.content) < (8192 if answer.status_code >= 400 else 2**23)
                     with lock:
@@ -169,7 +177,7 @@ def test_memory_stays_within_the_budget_under_everything_at_once_and_others_are_
         def hold() -> None:
             """Keep many requests open; one that is ended is begun again."""
             held = [held_open(service) for _ in range(HELD)]
-            while time.monotonic() < end:
+            while goes_on():
                 for number, connection in enumerate(held):
                     if is_over(connection):
                         connection.close()
@@ -186,18 +194,15 @@ def test_memory_stays_within_the_budget_under_everything_at_once_and_others_are_
         with ThreadPoolExecutor(len(attacks) + 1) as attackers:
             under_way = [attackers.submit(attack, *one) for one in attacks] + [attackers.submit(hold)]
             served = 0
-            while time.monotonic() < end:
+            while goes_on():
                 answer = http.post("/models/m/predict", json={"X": X[:1]})
                 assert answer.json() == expected, answer.text
                 served += 1
             for future in under_way:
                 future.result()
         assert {status for name, status in seen if name != "held"} <= ALLOWED, seen
-        assert seen["large", 200] > 0, seen
+        assert all(seen[one] for one in HAPPENS), seen
         assert all(seen[f"body {number}", 200] == 0 for number in range(len(ATTACKS))), seen
-        assert seen["models", 201] > 0, seen
-        assert seen["jobs", 202] > 0, seen
-        assert seen["held", 0] > 0, seen
         assert served > 10
         assert http.post("/models/m/update", json={"remove": {"oldest": 1}}).status_code == 200
         assert peak_megabytes(service.pid) < BUDGET_MB + BESIDE_MB
