@@ -29,9 +29,11 @@ warm_up()
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(12, 2)), rng.choice([-1.0, 1.0], 12)
 for task in TASKS:
-    spec = ModelSpec(id="m", task=task, kernel={"name": "rbf", "gamma": 0.5})
+    own = {"prior": 0.4} if task == "pu" else {}
+    spec = ModelSpec(id="m", task=task, kernel={"name": "rbf", "gamma": 0.5}, **own)
     state = ModelState.empty(spec, 8)
-    added = Batch(X, None if task == "oneclass" else y)
+    targets = {"oneclass": None, "pu": np.maximum(y, 0.0)}
+    added = Batch(X, targets.get(task, y))
     for update in (Update(added), Update(remove=Removal(oldest=2), edits=Edits(reweight={5: 0.5}, decay=0.9))):
         state.apply(state.window.plan(update, Limits(100, 10), 0.0, None))
     state = ModelState.decode(spec, 8, state.encode())
