@@ -177,9 +177,14 @@ def test_who_weighs_next_to_nothing_does_not_hold_up_the_path(weight: float) -> 
         weights = rng.choice([weight, 2 * weight], 32)
         counting = int(rng.integers(2, 14))
         weights[-counting:] = rng.choice([1.0, 2.0, 0.999], counting)
-        looks = iter(range(400))
+        looks: list[int] = []
+
+        def progress(done: int, total: int, looks: list[int] = looks) -> bool:
+            looks.append(done)
+            return len(looks) < 400
+
         model = IncrementalSVC(C=9.0, gamma=0.5).fit(X, y, sample_weight=weights)
-        path = model.outlier_path("s", theta=0.5, progress=lambda done, of, looks=looks: next(looks, -1) >= 0)
+        path = model.outlier_path("s", theta=0.5, progress=progress)
         assert len(path.walked.legs) < 10 * len(X)
         for value in places(path, most=4):
             assert judge_labels(path.at(value), Kernel("rbf", 0.5), 9.0, 0.5, value).violation <= STRICT
