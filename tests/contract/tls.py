@@ -7,6 +7,7 @@ import contextlib
 import socket
 import ssl
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -113,7 +114,8 @@ class TlsFront:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         for writer in self._writers:
-            writer.transport.abort()
+            with suppress(AttributeError):  # of a connection that is closed already, in Python before 3.11.3
+                writer.transport.abort()
         await asyncio.sleep(0)
         await self._loop.shutdown_default_executor()
 
