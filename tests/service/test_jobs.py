@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 import threading
@@ -20,7 +21,7 @@ from service.job_files import JobFiles, JobRecord
 from service.job_kinds import KINDS, Document, JobKind
 from service.jobs import JobLimits, Jobs
 from service.live import LiveModel
-from service.machine import resident_bytes
+from service.machine import give_back, resident_bytes
 from service.memory import MEGABYTE, RESERVED, Budget
 from service.metrics import Metrics
 from service.model import ModelCopy, ModelState
@@ -117,6 +118,8 @@ def test_a_job_that_writes_down_too_much_fails_and_the_next_one_runs(
     tmp_path: Path, live: LiveModel, work: Work
 ) -> None:
     """Nothing tells beforehand how long a path is; the process never takes more than its limit for one."""
+    gc.collect()
+    give_back()  # what tests before have left behind
     budget = Budget((resident_bytes() + 8 * GROWTH) / (1.0 - RESERVED))
     jobs = Jobs(JobFiles(tmp_path / "jobs"), JobLimits(1, 2, 3), Metrics(), work.kinds, budget)
     record = finished(jobs, jobs.submit("grow", live, {}).id)
