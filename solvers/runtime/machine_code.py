@@ -37,7 +37,7 @@ from solvers.runtime.by_reference import Reference
 
 PACKAGE = __name__.partition(".")[0]
 MADE_BY = [Path(__file__).with_name(name).read_text() for name in ("by_reference.py", "compile.py")]
-VERSIONS = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag, *MADE_BY)
+VERSIONS = (numba.__version__, llvmlite.__version__, sys.version, *MADE_BY)
 UNUSED_SECONDS = 60 * 24 * 3600  #: what nobody has loaded for so long is deleted
 
 
