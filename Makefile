@@ -63,9 +63,15 @@ $(VENV)/.compiled: $(VENV)/.installed $(shell find solvers -name "*.py")
 	@$(PY) -c "from solvers.warm_up import compile_all; compile_all()"
 	@touch $@
 
+# What updates need, for who does no more.
+$(VENV)/.compiled-updates: $(VENV)/.installed $(shell find solvers -name "*.py")
+	@echo "compiling the solvers"
+	@$(PY) -c "from solvers.warm_up import warm_up; warm_up('updates')"
+	@touch $@
+
 install: $(VENV)/.compiled
 
-demo: $(VENV)/.compiled
+demo: $(VENV)/.compiled-updates
 	@$(PY) -m service.demo $(if $(filter-out 0,$(KEEP)),--keep)
 
 serve: $(VENV)/.compiled

@@ -172,7 +172,8 @@ class Service:
         gc.enable()
         self.health.restored()
         self.registry.prepare()
-        self.compiling.begin()
+        if self.settings.compile_ahead:
+            self.compiling.begin()
         self.registry.restore_rest()
 
     async def watch_store(self) -> None:

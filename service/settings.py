@@ -181,6 +181,10 @@ class Settings(BaseSettings):
     heartbeat_seconds: float = Field(
         default=15.0, gt=0, description="After so long without news an event stream says that it is still there."
     )
+    compile_ahead: bool = Field(
+        default=True,
+        description="Compile beside the service what jobs need and updates do not; otherwise the first such job does.",
+    )
     metrics_models: int = Field(
         default=50, ge=0, description="Models, by id, that get series of their own in /metrics."
     )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
@@ -64,15 +62,10 @@ def is_compiled(family: Family) -> bool:
 
 
 def compile_all() -> None:
-    """Compile what is not compiled yet, on two cores where there are as many."""
+    """Compile what is not compiled yet; in one process, as two would translate most functions twice."""
     todo = [family for family in FAMILIES if not is_compiled(family)]
-    parts: list[list[Family]] = [[f for f in todo if f != "outlier paths"], [f for f in todo if f == "outlier paths"]]
-    if directory() is None or (os.cpu_count() or 1) < 2:
-        parts = [todo]
-    running = [subprocess.Popen(compiler(*part)) for part in parts if part]
-    codes = [process.wait() for process in running]
-    if any(codes):
-        raise RuntimeError("the solvers could not be compiled")
+    if todo:
+        warm_up(*todo)
 
 
 def compiler(*families: Family) -> list[str]:
