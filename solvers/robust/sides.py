@@ -91,7 +91,7 @@ class Split(NamedTuple):
 
 @compiled
 def place_levels(w: Walk, p: Split, j: int, theta: float) -> None:
-    """Give an example the levels of its side at a theta, see ``robust_losses.conditional``."""
+    """Give an example the levels of its side at a theta, see ``ramp_losses.conditional``."""
     cut = (1.0 - theta) * outermost_level(p, j)
     for q in range(p.base.levels.shape[1]):
         w.examples.levels[j, q] = p.base.levels[j, q] - cut

@@ -40,7 +40,7 @@ class Found(NamedTuple):
 def rounds_of_cccp(w: Walk, p: Split, found: Found, values: Floats, zero: Walls, inwards: float) -> int:
     """Solve for one candidate after the other.
 
-    ``zero`` and ``inwards`` are as in ``outlier_tracks.steps_of_s``; with ``inwards`` 0 the values are those of theta.
+    ``zero`` and ``inwards`` are as in ``robust.pieces.steps_of_s``; with ``inwards`` 0 the values are those of theta.
     Stops with STRIDE, and what ``take_sides`` asks for.
     """
     while True:
