@@ -60,22 +60,22 @@ $(VENV)/.installed-bench: $(VENV)/.created pyproject.toml
 # The solvers are compiled once, here, rather than while someone waits for the service; again when they change.
 $(VENV)/.compiled: $(VENV)/.installed $(shell find solvers -name "*.py")
 	@echo "compiling the solvers"
-	@$(PY) -c "from solvers.warm_up import compile_all; compile_all()"
+	@$(PY) -c "from livesvm.solvers.warm_up import compile_all; compile_all()"
 	@touch $@
 
 # What updates need, for who does no more.
 $(VENV)/.compiled-updates: $(VENV)/.installed $(shell find solvers -name "*.py")
 	@echo "compiling the solvers"
-	@$(PY) -c "from solvers.warm_up import warm_up; warm_up('updates')"
+	@$(PY) -c "from livesvm.solvers.warm_up import warm_up; warm_up('updates')"
 	@touch $@
 
 install: $(VENV)/.compiled
 
 demo: $(VENV)/.compiled-updates
-	@$(PY) -m service.demo $(if $(filter-out 0,$(KEEP)),--keep)
+	@$(PY) -m livesvm.service.demo $(if $(filter-out 0,$(KEEP)),--keep)
 
 serve: $(VENV)/.compiled
-	@$(PY) -m service
+	@$(PY) -m livesvm.service
 
 test: $(VENV)/.installed-test $(VENV)/.compiled
 	@$(PY) -m pytest $(ARGS)
@@ -122,4 +122,4 @@ down:
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .schemathesis
-	find solvers service tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find -L livesvm tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,8 +1,8 @@
-"""``python -m service`` starts the service."""
+"""``python -m livesvm.service`` starts the service."""
 
 import sys
 
-from service.cli import main
+from livesvm.service.cli import main
 
 if __name__ == "__main__":
     sys.exit(main(["serve", *sys.argv[1:]]))

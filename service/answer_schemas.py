@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from service.fields import KEY_SCHEMA
+from livesvm.service.fields import KEY_SCHEMA
 
 AnswerKeys = Annotated[list[int | str], WithJsonSchema({"type": "array", "items": KEY_SCHEMA})]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pydantic_core import to_json
 
-from service.commands import Command
-from service.model import Outcome
-from service.store.base import Durability
+from livesvm.service.commands import Command
+from livesvm.service.model import Outcome
+from livesvm.service.store.base import Durability
 
 
 def update_answer(version: int, command: Command, outcome: Outcome, durability: Durability) -> bytes:
-    """JSON of :class:`service.answer_schemas.UpdateAnswer`."""
+    """JSON of :class:`livesvm.service.answer_schemas.UpdateAnswer`."""
     sizes = outcome.sizes
     return to_json(
         {
@@ -31,7 +31,7 @@ def update_answer(version: int, command: Command, outcome: Outcome, durability: 
 
 
 def restore_answer(version: int, restored: int, outcome: Outcome, durability: Durability) -> bytes:
-    """JSON of :class:`service.answer_schemas.RestoreAnswer`."""
+    """JSON of :class:`livesvm.service.answer_schemas.RestoreAnswer`."""
     sizes = outcome.sizes
     return to_json(
         {

@@ -11,17 +11,17 @@ from contextlib import asynccontextmanager, suppress
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
-from service import problems
-from service.body_memory import BodyMemory
-from service.docs import Docs
-from service.gate import Gate
-from service.hosts import Hosts
-from service.methods import Heads
-from service.observe import HttpMetrics
-from service.openapi import describe
-from service.parts import Service
-from service.routes import jobs, learn, models, operations, predict, versions
-from service.settings import Settings
+from livesvm.service import problems
+from livesvm.service.body_memory import BodyMemory
+from livesvm.service.docs import Docs
+from livesvm.service.gate import Gate
+from livesvm.service.hosts import Hosts
+from livesvm.service.methods import Heads
+from livesvm.service.observe import HttpMetrics
+from livesvm.service.openapi import describe
+from livesvm.service.parts import Service
+from livesvm.service.routes import jobs, learn, models, operations, predict, versions
+from livesvm.service.settings import Settings
 
 log = logging.getLogger(__name__)
 

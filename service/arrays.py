@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import DuplicateKey, InvalidInput
+from livesvm.solvers.errors import DuplicateKey, InvalidInput
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

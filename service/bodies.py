@@ -11,16 +11,16 @@ from fastapi import Request
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from service import arrays, commands, json_bounds, npz
-from service.arrays import Key, Matrix
-from service.body_memory import COPIES
-from service.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
-from service.fields import check_weights
-from service.memory import Budget
-from service.reception import Reception
-from service.schemas import MOST_OLDEST, PredictRequest, UpdateRequest
-from service.schemas import Request as RequestBody
-from solvers.errors import InvalidInput
+from livesvm.service import arrays, commands, json_bounds, npz
+from livesvm.service.arrays import Key, Matrix
+from livesvm.service.body_memory import COPIES
+from livesvm.service.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
+from livesvm.service.fields import check_weights
+from livesvm.service.memory import Budget
+from livesvm.service.reception import Reception
+from livesvm.service.schemas import MOST_OLDEST, PredictRequest, UpdateRequest
+from livesvm.service.schemas import Request as RequestBody
+from livesvm.solvers.errors import InvalidInput
 
 JSON = "application/json"
 NPY = "application/x-npy"

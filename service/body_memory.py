@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.memory import Budget
+from livesvm.service.memory import Budget
 
 COPIES = 2
 """Of a body: its pieces, and the whole of them."""

@@ -6,12 +6,12 @@ import logging
 import time
 from dataclasses import dataclass
 
-from service import crash
-from service.journal import Journal
-from service.model import ModelState
-from service.recovery import Recovered
-from service.settings import Settings
-from service.solutions import solution_of
+from livesvm.service import crash
+from livesvm.service.journal import Journal
+from livesvm.service.model import ModelState
+from livesvm.service.recovery import Recovered
+from livesvm.service.settings import Settings
+from livesvm.service.solutions import solution_of
 
 LEAST_BYTES = 2**20
 """A log of less needs no snapshot for its size, however small that would be."""

@@ -52,8 +52,8 @@ def _serve(options: argparse.Namespace) -> int:
         os.environ.setdefault(name, value)
     from pydantic import ValidationError
 
-    from service.settings import PREFIX, Settings
-    from service.start import start
+    from livesvm.service.settings import PREFIX, Settings
+    from livesvm.service.start import start
 
     try:
         settings = Settings()
@@ -66,7 +66,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> int:
-    from service.settings import table
+    from livesvm.service.settings import table
 
     if options.markdown:
         print("| setting | default | meaning |\n| --- | --- | --- |")
@@ -79,7 +79,7 @@ def _settings(options: argparse.Namespace) -> int:
 
 
 def _key(options: argparse.Namespace) -> int:
-    from service.auth import new_key
+    from livesvm.service.auth import new_key
 
     secret, entry = new_key(options.label, options.scope)
     print(f"key, for the caller, shown once:  {secret}")
@@ -88,8 +88,8 @@ def _key(options: argparse.Namespace) -> int:
 
 
 def _store(options: argparse.Namespace) -> int:
-    from service.errors import WritebackRefused
-    from service.store.base import StoreError
+    from livesvm.service.errors import WritebackRefused
+    from livesvm.service.store.base import StoreError
 
     try:
         {"copy": _copy, "put": _put}[options.action](options)
@@ -103,9 +103,9 @@ def _copy(options: argparse.Namespace) -> None:
     from contextlib import ExitStack
     from pathlib import Path
 
-    from service.store.copy import Copied, copy_models
-    from service.store.places import open_place
-    from service.store.sqlite import DATABASE
+    from livesvm.service.store.copy import Copied, copy_models
+    from livesvm.service.store.places import open_place
+    from livesvm.service.store.sqlite import DATABASE
 
     def say(copied: Copied) -> None:
         """Print what was copied of one model."""
@@ -123,8 +123,8 @@ def _put(options: argparse.Namespace) -> None:
     from contextlib import ExitStack
     from pathlib import Path
 
-    from service.rescue import bring_back
-    from service.store.places import open_place
+    from livesvm.service.rescue import bring_back
+    from livesvm.service.store.places import open_place
 
     with ExitStack() as opened:
         print(bring_back(Path(options.file), open_place(options.target, options.prefix, opened), options.patience))

@@ -28,6 +28,9 @@ _REPEATABLE = ("/update", "/predict", "/checkpoint", "/writeback", "/restore", "
 """Ends of calls that have one effect however often they are made."""
 
 
+__all__ = ["Client", "ServiceProblem"]
+
+
 class ServiceProblem(Exception):
     """The service refused: ``status``, ``type``, and the whole problem document in ``document``."""
 

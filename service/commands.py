@@ -7,9 +7,9 @@ from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from service.arrays import Key, Matrix, Vector
-from service.store import codec
-from solvers.errors import InvalidInput
+from livesvm.service.arrays import Key, Matrix, Vector
+from livesvm.service.store import codec
+from livesvm.solvers.errors import InvalidInput
 
 RULES = 2
 """By which it is judged whether an update can be applied; raised whenever what used to be accepted may be refused."""

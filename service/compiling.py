@@ -9,8 +9,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from solvers.runtime.machine_code import directory
-from solvers.warm_up import FAMILIES, Family, compiler, is_compiled
+from livesvm.solvers.runtime.machine_code import directory
+from livesvm.solvers.warm_up import FAMILIES, Family, compiler, is_compiled
 
 NICENESS = 10
 LOOK_SECONDS = 0.1

@@ -10,9 +10,9 @@ from typing import Any
 from pydantic_core import to_json
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.admission import Admission
-from service.clients import client_of
-from service.errors import (
+from livesvm.service.admission import Admission
+from livesvm.service.clients import client_of
+from livesvm.service.errors import (
     MEDIA_TYPE,
     HeadTimeout,
     HeadTooLarge,
@@ -22,10 +22,10 @@ from service.errors import (
     kind_of,
     problem,
 )
-from service.headers import HEADERS
-from service.metrics import Metrics
-from service.problems import headers_of
-from service.reception import PACE
+from livesvm.service.headers import HEADERS
+from livesvm.service.metrics import Metrics
+from livesvm.service.problems import headers_of
+from livesvm.service.reception import PACE
 
 HEAD_BYTES = 32 * 1024
 """Of the request line and all fields of a head, or of a trailer; and of what stands between two pieces of a body."""

@@ -1,8 +1,8 @@
 """The demonstration: forecast the Fisher River with the real service, a month at a time.
 
-``python -m service.demo`` starts ``python -m service`` on a free loopback port with an empty data directory,
-and drives it through REST alone. The model knows the last two years. Every month it forecasts 30 days, is
-scored, and only then learns those 30 days and forgets the 30 oldest, in one update.
+``python -m livesvm.service.demo`` starts the service on a free loopback port with an empty data directory, and drives
+it through REST alone. The model knows the last two years. Every month it forecasts 30 days, is scored, and only then
+learns those 30 days and forgets the 30 oldest, in one update.
 
 ``C`` and ``gamma`` come from the first two years alone: of the 28 cells of C in 1e-1..1e5 by gamma in 1e-3..1, three
 forecast there within one standard error of the best, and this is the one of them where training from nothing costs
@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
-from service.client import Client, ServiceProblem
-from service.data.fisher_river import Examples, examples, load, scale_by
-from service.demo_report import HEADER, Step, row, summary
-from service.demo_server import Server, ServerError
+from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.data.fisher_river import Examples, examples, load, scale_by
+from livesvm.service.demo_report import HEADER, Step, row, summary
+from livesvm.service.demo_server import Server, ServerError
 
 C = 1e5
 GAMMA = 0.01
@@ -137,7 +137,7 @@ def run(server: Server, shown: argparse.Namespace) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the demonstration; the exit status is 0 when every step did what it should."""
-    parser = argparse.ArgumentParser(prog="python -m service.demo", description="Forecast the Fisher River.")
+    parser = argparse.ArgumentParser(prog="python -m livesvm.service.demo", description="Forecast the Fisher River.")
     parser.add_argument("--keep", action="store_true", help="leave the service up and say how to stop it")
     parser.add_argument("--months", type=int, help="stop after so many months (default: all 24)")
     parser.add_argument("--C", type=float, default=C, help="weight of the losses (default: %(default)g)")

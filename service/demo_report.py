@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Any
 
-from service.data.fisher_river import Examples
+from livesvm.service.data.fisher_river import Examples
 
 HEADER = (
     "                                       in/   path  update    REST     SVC          right so far"

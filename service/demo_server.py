@@ -1,4 +1,4 @@
-"""A service of one's own: ``python -m service`` as a child process on a free loopback port."""
+"""A service of one's own: ``python -m livesvm.service`` as a child process on a free loopback port."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Server:
         begin = time.monotonic()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "service"],
+                [sys.executable, "-m", "livesvm.service"],
                 env=_environment(self.data_dir),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

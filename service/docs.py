@@ -9,10 +9,10 @@ import re
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service import problems
-from service.auth import ApiKey
-from service.errors import ServiceError
-from service.routes.access import admit
+from livesvm.service import problems
+from livesvm.service.auth import ApiKey
+from livesvm.service.errors import ServiceError
+from livesvm.service.routes.access import admit
 
 STATIC = "/static-offline-docs/"
 PAGES = ("/docs", "/redoc", "/docs/oauth2-redirect")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
-from service import crash
+from livesvm.service import crash
 
 
 def check(environment: Mapping[str, str], prefix: str, settings: Mapping[str, object]) -> None:

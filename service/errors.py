@@ -8,8 +8,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from service.store.base import Fenced, LeaseHeld, ModelExists, StoreBehind, StoreDamaged, StoreError, StoreUnavailable
-from solvers.errors import (
+from livesvm.service.store.base import (
+    Fenced,
+    LeaseHeld,
+    ModelExists,
+    StoreBehind,
+    StoreDamaged,
+    StoreError,
+    StoreUnavailable,
+)
+from livesvm.solvers.errors import (
     DuplicateKey,
     InvalidInput,
     MemoryLimit,

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from service import arrays
-from solvers.errors import InvalidInput
+from livesvm.service import arrays
+from livesvm.solvers.errors import InvalidInput
 
 MODEL_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 JOB_ID = r"^j-[0-9a-f]{12}$"

@@ -6,9 +6,9 @@ from functools import lru_cache
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service import problems
-from service.errors import CrossSite, MalformedRequest, ServiceError, WrongHost
-from service.hosts import Hosts, host_of
+from livesvm.service import problems
+from livesvm.service.errors import CrossSite, MalformedRequest, ServiceError, WrongHost
+from livesvm.service.hosts import Hosts, host_of
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """They change nothing."""

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from service.answer_schemas import ServingState
-from service.metrics import Metrics
-from service.store.base import Durability, Store, StoreError, StoreUnavailable
+from livesvm.service.answer_schemas import ServingState
+from livesvm.service.metrics import Metrics
+from livesvm.service.store.base import Durability, Store, StoreError, StoreUnavailable
 
 SILENCE_SECONDS = 4.5
 """After which a store that neither answers nor refuses counts as away: a disk that hangs says nothing."""

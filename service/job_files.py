@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from service.store.base import StoreUnavailable
-from service.store.files import write_whole
+from livesvm.service.store.base import StoreUnavailable
+from livesvm.service.store.files import write_whole
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service import outlier_jobs, path_jobs
-from service.commands import Update
-from service.model import ModelCopy
-from service.plots import Extension
-from solvers.analyses.leave_one_out.assessment import k_fold, leave_one_out
-from solvers.runtime.progress import Progress
-from solvers.warm_up import Family
+from livesvm.service import outlier_jobs, path_jobs
+from livesvm.service.commands import Update
+from livesvm.service.model import ModelCopy
+from livesvm.service.plots import Extension
+from livesvm.solvers.analyses.leave_one_out.assessment import k_fold, leave_one_out
+from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.warm_up import Family
 
 Document = dict[str, Any]
 

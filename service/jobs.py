@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from service.commands import Update
-from service.compiling import Compiling
-from service.errors import (
+from livesvm.service.commands import Update
+from livesvm.service.compiling import Compiling
+from livesvm.service.errors import (
     INTERNAL,
     JobInterrupted,
     JobNotDone,
@@ -29,18 +29,18 @@ from service.errors import (
     kind_of,
     problem,
 )
-from service.job_files import STATES, Document, JobFiles, JobRecord, State
-from service.job_kinds import KINDS, JobKind
-from service.live import LiveModel
-from service.memory import Budget
-from service.metrics import Metrics
-from service.model import ModelCopy
-from service.model_memory import check_grown, model_bytes
-from service.plots import Extension
-from service.schemas import Examples
-from service.store.base import StoreError
-from solvers.errors import Cancelled
-from solvers.runtime.interrupt import Interrupt, interruptible
+from livesvm.service.job_files import STATES, Document, JobFiles, JobRecord, State
+from livesvm.service.job_kinds import KINDS, JobKind
+from livesvm.service.live import LiveModel
+from livesvm.service.memory import Budget
+from livesvm.service.metrics import Metrics
+from livesvm.service.model import ModelCopy
+from livesvm.service.model_memory import check_grown, model_bytes
+from livesvm.service.plots import Extension
+from livesvm.service.schemas import Examples
+from livesvm.service.store.base import StoreError
+from livesvm.solvers.errors import Cancelled
+from livesvm.solvers.runtime.interrupt import Interrupt, interruptible
 
 log = logging.getLogger(__name__)
 

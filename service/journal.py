@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from service.errors import IdempotencyConflict, ModelUnavailable
-from service.health import Health
-from service.metrics import Metrics
-from service.store.base import (
+from livesvm.service.errors import IdempotencyConflict, ModelUnavailable
+from livesvm.service.health import Health
+from livesvm.service.metrics import Metrics
+from livesvm.service.store.base import (
     Durability,
     Fenced,
     Head,

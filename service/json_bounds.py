@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.errors import MalformedBody
-from solvers.errors import InvalidInput
+from livesvm.service.errors import MalformedBody
+from livesvm.solvers.errors import InvalidInput
 
 MOST_DEPTH = 8
 """Arrays and objects within each other; requests need four."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from pydantic_core import from_json
 
-from service import arrays
-from service.arrays import Matrix
-from solvers.errors import InvalidInput
+from livesvm.service import arrays
+from livesvm.service.arrays import Matrix
+from livesvm.solvers.errors import InvalidInput
 
 PIECE = 2**15
 """Bytes of a piece: a millisecond."""

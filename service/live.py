@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from service import crash
-from service.answer_schemas import ServingState
-from service.arrays import Matrix
-from service.checkpoints import Checkpoints, Due
-from service.commands import Update
-from service.errors import (
+from livesvm.service import crash
+from livesvm.service.answer_schemas import ServingState
+from livesvm.service.arrays import Matrix
+from livesvm.service.checkpoints import Checkpoints, Due
+from livesvm.service.commands import Update
+from livesvm.service.errors import (
     EmptyModel,
     IdempotencyConflict,
     ModelUnavailable,
@@ -34,25 +34,25 @@ from service.errors import (
     UnknownModel,
     Withdrawn,
 )
-from service.journal import Journal, Source
-from service.memory import Budget
-from service.metrics import ModelSample
-from service.model import ModelCopy, Outcome
-from service.model_memory import ModelMemory
-from service.published import Prediction, Published
-from service.recovery import Means, Recovered, recover
-from service.replay import Patience
-from service.rescue import rescue
-from service.schemas import ModelSpec
-from service.settings import Settings
-from service.store.base import Durability, Head, Idempotency, Lease, StoreBehind, StoreError
-from service.tasks import check_update
-from service.turns import Solve, Turns
-from service.versions import Entry, Restoration, answer_to, digest_of_restore, oldest_kept, state_at
-from service.window import Limits
-from service.writeback import Snapshot, encoded, write_back
-from service.writer import Writer
-from solvers.errors import SolverError
+from livesvm.service.journal import Journal, Source
+from livesvm.service.memory import Budget
+from livesvm.service.metrics import ModelSample
+from livesvm.service.model import ModelCopy, Outcome
+from livesvm.service.model_memory import ModelMemory
+from livesvm.service.published import Prediction, Published
+from livesvm.service.recovery import Means, Recovered, recover
+from livesvm.service.replay import Patience
+from livesvm.service.rescue import rescue
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import Durability, Head, Idempotency, Lease, StoreBehind, StoreError
+from livesvm.service.tasks import check_update
+from livesvm.service.turns import Solve, Turns
+from livesvm.service.versions import Entry, Restoration, answer_to, digest_of_restore, oldest_kept, state_at
+from livesvm.service.window import Limits
+from livesvm.service.writeback import Snapshot, encoded, write_back
+from livesvm.service.writer import Writer
+from livesvm.solvers.errors import SolverError
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class LiveModel:
         return self._writer.submit(self._checkpoint)
 
     def write_back(self) -> Future[dict[str, Any]]:
-        """Have the store hold this model again, should it have lost it; as :func:`service.writeback.write_back`."""
+        """Have the store hold this model again, should it have lost it; see ``writeback.write_back``."""
         return self._writer.submit(self._write_back, always=True)
 
     def delete(self) -> Future[None]:

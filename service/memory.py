@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, get_args
 
-from service.errors import BodyTooLarge, MemoryBusy, OutOfMemory
+from livesvm.service.errors import BodyTooLarge, MemoryBusy, OutOfMemory
 
 log = logging.getLogger(__name__)
 

@@ -23,11 +23,11 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from service.answer_schemas import ServingState
-from service.memory import Budget
-from service.schemas import SUPPORTED_TASKS
-from service.store.base import LeaseHeld, ModelExists
-from solvers.errors import SolverError
+from livesvm.service.answer_schemas import ServingState
+from livesvm.service.memory import Budget
+from livesvm.service.schemas import SUPPORTED_TASKS
+from livesvm.service.store.base import LeaseHeld, ModelExists
+from livesvm.solvers.errors import SolverError
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -50,7 +50,7 @@ CUTS = (
 
 @dataclass(frozen=True)
 class ModelSample:
-    """What one model shows of itself; ``state`` is as in :class:`service.answer_schemas.ModelDescription`."""
+    """What one model shows of itself; ``state`` is as in :class:`livesvm.service.answer_schemas.ModelDescription`."""
 
     id: str
     state: ServingState = "live"

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from service.commands import NO_EDITS, Batch, Command, Edits, Robust
-from service.schemas import ModelSpec
-from service.store import codec
-from service.store.base import StoreDamaged
-from service.tasks import new_estimator, restored_estimator
-from service.window import Window
-from solvers.errors import MemoryLimit, SolverError
-from solvers.models.base import LiveEstimator
-from solvers.robust.settings import Robustness
+from livesvm.service.commands import NO_EDITS, Batch, Command, Edits, Robust
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.store import codec
+from livesvm.service.store.base import StoreDamaged
+from livesvm.service.tasks import new_estimator, restored_estimator
+from livesvm.service.window import Window
+from livesvm.solvers.errors import MemoryLimit, SolverError
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.robust.settings import Robustness
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from service.commands import Command
-from service.errors import OutOfMemory
-from service.machine import give_back, resident_bytes
-from service.memory import MEGABYTE, Budget
-from service.model import ModelState
+from livesvm.service.commands import Command
+from livesvm.service.errors import OutOfMemory
+from livesvm.service.machine import give_back, resident_bytes
+from livesvm.service.memory import MEGABYTE, Budget
+from livesvm.service.model import ModelState
 
 FLOAT = 8
 COPIES = 4

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from service.errors import BodyTooLarge, MalformedBody
-from solvers.errors import InvalidInput
+from livesvm.service.errors import BodyTooLarge, MalformedBody
+from livesvm.solvers.errors import InvalidInput
 
 MOST_HEADER = 4096
 """Bytes of an npy file that hold its header; numpy writes 128."""

@@ -6,8 +6,8 @@ from time import perf_counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.metrics import Metrics
-from service.streams import MEDIA_TYPE
+from livesvm.service.metrics import Metrics
+from livesvm.service.streams import MEDIA_TYPE
 
 _STREAM = MEDIA_TYPE.encode()
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from service.answer_schemas import Problem
-from service.schemas import (
+from livesvm.service.answer_schemas import Problem
+from livesvm.service.schemas import (
     ApplyRequest,
     AssessmentRequest,
     ModelSpec,
@@ -18,7 +18,7 @@ from service.schemas import (
     RestoreRequest,
     UpdateRequest,
 )
-from service.settings import Settings
+from livesvm.service.settings import Settings
 
 _NAMED = (
     ModelSpec,

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from service import plots
-from service.arrays import Key
-from service.commands import Edits, Robust, Update
-from service.errors import EmptyModel
-from service.model import ModelCopy
-from service.path_jobs import check_shape, error_of
-from service.plots import Curve, Extension
-from service.published import Published
-from service.schemas import Examples, ModelSpec, OutlierPathRequest
-from service.tasks import new_estimator, task_of
-from solvers.analyses.outlier.path import outlier_path
-from solvers.analyses.outlier.result import OutlierPath
-from solvers.errors import InvalidInput
-from solvers.runtime.progress import Progress
+from livesvm.service import plots
+from livesvm.service.arrays import Key
+from livesvm.service.commands import Edits, Robust, Update
+from livesvm.service.errors import EmptyModel
+from livesvm.service.model import ModelCopy
+from livesvm.service.path_jobs import check_shape, error_of
+from livesvm.service.plots import Curve, Extension
+from livesvm.service.published import Published
+from livesvm.service.schemas import Examples, ModelSpec, OutlierPathRequest
+from livesvm.service.tasks import new_estimator, task_of
+from livesvm.solvers.analyses.outlier.path import outlier_path
+from livesvm.solvers.analyses.outlier.result import OutlierPath
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.progress import Progress
 
 Document = dict[str, Any]
 

@@ -16,30 +16,30 @@ from pathlib import Path
 
 import numpy as np
 
-from service.auth import parse_keys
-from service.compiling import Compiling
-from service.errors import NotReady
-from service.health import Health
-from service.job_files import JobFiles
-from service.jobs import JobLimits, Jobs
-from service.journal import Source
-from service.live import Surroundings
-from service.machine import give_back, resident_bytes
-from service.memory import MEGABYTE, Budget
-from service.metrics import Metrics
-from service.pools import Pool
-from service.reception import Reception
-from service.registry import Registry
-from service.rescue import tell_of
-from service.settings import Settings
-from service.store.base import Store, StoreDamaged, StoreError
-from service.store.lock import DirectoryLock
-from service.store.sqlite import DATABASE, SqliteStore
-from service.streams import Streams
-from service.turns import Turns
-from solvers import warm_up
-from solvers.kernels.kernel import Kernel
-from solvers.runtime.threads import wait_for_rest
+from livesvm.service.auth import parse_keys
+from livesvm.service.compiling import Compiling
+from livesvm.service.errors import NotReady
+from livesvm.service.health import Health
+from livesvm.service.job_files import JobFiles
+from livesvm.service.jobs import JobLimits, Jobs
+from livesvm.service.journal import Source
+from livesvm.service.live import Surroundings
+from livesvm.service.machine import give_back, resident_bytes
+from livesvm.service.memory import MEGABYTE, Budget
+from livesvm.service.metrics import Metrics
+from livesvm.service.pools import Pool
+from livesvm.service.reception import Reception
+from livesvm.service.registry import Registry
+from livesvm.service.rescue import tell_of
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import Store, StoreDamaged, StoreError
+from livesvm.service.store.lock import DirectoryLock
+from livesvm.service.store.sqlite import DATABASE, SqliteStore
+from livesvm.service.streams import Streams
+from livesvm.service.turns import Turns
+from livesvm.solvers import warm_up
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.runtime.threads import wait_for_rest
 
 JOBS = "jobs"
 """Below the data directory."""
@@ -68,7 +68,7 @@ def open_store(settings: Settings, holder: str) -> Store:
     if not settings.redis_url:
         _check_leftovers(settings.data_dir)
         return SqliteStore(settings.data_dir / DATABASE)
-    from service.store.redis import RedisStore  # its library is only loaded where it is used
+    from livesvm.service.store.redis import RedisStore  # its library is only loaded where it is used
 
     return RedisStore(
         settings.redis_url,

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from service import plots
-from service.arrays import Vector
-from service.commands import Edits, Update
-from service.errors import EmptyModel, NotApplicable
-from service.model import ModelCopy
-from service.plots import Curve, Extension
-from service.published import Published
-from service.schemas import Examples, ModelSpec, PathRequest
-from service.tasks import check_signs, new_estimator, task_of
-from solvers.analyses.regularization.error_curve import ErrorCurve
-from solvers.analyses.regularization.path import RegularizationPath
-from solvers.errors import InvalidInput
-from solvers.models.base import LiveEstimator
-from solvers.runtime.progress import Progress
+from livesvm.service import plots
+from livesvm.service.arrays import Vector
+from livesvm.service.commands import Edits, Update
+from livesvm.service.errors import EmptyModel, NotApplicable
+from livesvm.service.model import ModelCopy
+from livesvm.service.plots import Curve, Extension
+from livesvm.service.published import Published
+from livesvm.service.schemas import Examples, ModelSpec, PathRequest
+from livesvm.service.tasks import check_signs, new_estimator, task_of
+from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve
+from livesvm.solvers.analyses.regularization.path import RegularizationPath
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.runtime.progress import Progress
 
 Document = dict[str, Any]
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from service.errors import QueueFull, Withdrawn
-from service.shares import SharedThreads, Steps
+from livesvm.service.errors import QueueFull, Withdrawn
+from livesvm.service.shares import SharedThreads, Steps
 
 T = TypeVar("T")
 

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from service import json_bounds, json_rows
-from service.arrays import Matrix, Vector
-from service.bodies import JSON, Body, parse_predict
-from service.json_rows import NotRows
-from service.live import LiveModel
-from service.memory import Budget
-from service.metrics import Metrics
-from service.published import Published
-from service.shares import Steps
-from solvers.errors import InvalidInput
+from livesvm.service import json_bounds, json_rows
+from livesvm.service.arrays import Matrix, Vector
+from livesvm.service.bodies import JSON, Body, parse_predict
+from livesvm.service.json_rows import NotRows
+from livesvm.service.live import LiveModel
+from livesvm.service.memory import Budget
+from livesvm.service.metrics import Metrics
+from livesvm.service.published import Published
+from livesvm.service.shares import Steps
+from livesvm.solvers.errors import InvalidInput
 
 PARSING = 20.0
 """What reading a byte costs, in multiplications, the unit of work."""

@@ -15,10 +15,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import INTERNAL, MEDIA_TYPE, CutOff, InvalidRequest, Kind, ServiceError, kind_of, problem
-from service.methods import allowed
-from service.store.base import StoreError
-from solvers.errors import SolverError
+from livesvm.service.errors import INTERNAL, MEDIA_TYPE, CutOff, InvalidRequest, Kind, ServiceError, kind_of, problem
+from livesvm.service.methods import allowed
+from livesvm.service.store.base import StoreError
+from livesvm.solvers.errors import SolverError
 
 log = logging.getLogger(__name__)
 

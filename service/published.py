@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.arrays import Matrix, Vector
-from service.errors import EmptyModel
-from service.model import ModelState, Sizes
-from service.schemas import ModelSpec
-from service.tasks import task_of
-from solvers.errors import InvalidInput
+from livesvm.service.arrays import Matrix, Vector
+from livesvm.service.errors import EmptyModel
+from livesvm.service.model import ModelState, Sizes
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.tasks import task_of
+from livesvm.solvers.errors import InvalidInput
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 from starlette.requests import ClientDisconnect, Request
 
-from service.clients import client_of
-from service.errors import BodyTimeout, BodyTooLarge, MalformedBody, QueueFull
-from service.settings import Settings
+from livesvm.service.clients import client_of
+from livesvm.service.errors import BodyTimeout, BodyTooLarge, MalformedBody, QueueFull
+from livesvm.service.settings import Settings
 
 PACE = 1000.0
 """Bytes a second that a client has to send, or to take, so as not to count as one that holds us up."""

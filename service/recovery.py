@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
-from service.journal import Source
-from service.model import ModelState
-from service.replay import FORESEEN, Patience, Replay, owes
-from service.schemas import ModelSpec
-from service.solutions import solved
-from service.store import codec
-from service.store.base import Lease, LogRecord, SnapshotInfo, Solution, StoreDamaged, StoreError, StoreTooNew
-from service.turns import Turns
-from service.versions import decode_entry
-from solvers.errors import MemoryLimit
-from solvers.runtime.threads import at_work
+from livesvm.service.journal import Source
+from livesvm.service.model import ModelState
+from livesvm.service.replay import FORESEEN, Patience, Replay, owes
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.solutions import solved
+from livesvm.service.store import codec
+from livesvm.service.store.base import Lease, LogRecord, SnapshotInfo, Solution, StoreDamaged, StoreError, StoreTooNew
+from livesvm.service.turns import Turns
+from livesvm.service.versions import decode_entry
+from livesvm.solvers.errors import MemoryLimit
+from livesvm.solvers.runtime.threads import at_work
 
 log = logging.getLogger(__name__)
 

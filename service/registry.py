@@ -12,8 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from service.answer_schemas import ServingState
-from service.errors import (
+from livesvm.service.answer_schemas import ServingState
+from livesvm.service.errors import (
     CutOff,
     ModelUnavailable,
     NotSolved,
@@ -23,16 +23,24 @@ from service.errors import (
     UnknownModel,
     Withdrawn,
 )
-from service.live import LiveModel, Surroundings
-from service.metrics import ModelSample
-from service.replay import Patience
-from service.schemas import ModelSpec
-from service.store import codec
-from service.store.base import Lease, LeaseHeld, ModelExists, ModelGone, StoredModel, StoreError, StoreUnavailable
-from service.turns import Solve
-from service.writeback import encoded
-from solvers.errors import InvalidInput
-from solvers.runtime.threads import threads
+from livesvm.service.live import LiveModel, Surroundings
+from livesvm.service.metrics import ModelSample
+from livesvm.service.replay import Patience
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.store import codec
+from livesvm.service.store.base import (
+    Lease,
+    LeaseHeld,
+    ModelExists,
+    ModelGone,
+    StoredModel,
+    StoreError,
+    StoreUnavailable,
+)
+from livesvm.service.turns import Solve
+from livesvm.service.writeback import encoded
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.threads import threads
 
 RESTORE_SECONDS = 1.0
 """Time of solving that models may take, together, to come back before the others are served; then they go on alone."""

@@ -16,9 +16,9 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from service import crash
-from service.settings import Settings
-from service.store.base import StoreError
+from livesvm.service import crash
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import StoreError
 
 DIRECTORY = "rehearsal"
 """Below the data directory."""

@@ -15,22 +15,22 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from service.arrays import Key
-from service.commands import RULES, Batch, Command
-from service.errors import NotSolved, OutOfTime
-from service.journal import Source
-from service.model import ModelState, Outcome
-from service.store.base import Lease, LogRecord, StoreDamaged, StoreError
-from service.turns import Solve, Turns
-from service.versions import Entry, answer_to, decode_entry, reapply, reapply_cold
-from solvers import warm_up
-from solvers.errors import MemoryLimit, SolverError
+from livesvm.service.arrays import Key
+from livesvm.service.commands import RULES, Batch, Command
+from livesvm.service.errors import NotSolved, OutOfTime
+from livesvm.service.journal import Source
+from livesvm.service.model import ModelState, Outcome
+from livesvm.service.store.base import Lease, LogRecord, StoreDamaged, StoreError
+from livesvm.service.turns import Solve, Turns
+from livesvm.service.versions import Entry, answer_to, decode_entry, reapply, reapply_cold
+from livesvm.solvers import warm_up
+from livesvm.solvers.errors import MemoryLimit, SolverError
 
 log = logging.getLogger(__name__)
 
 LEAST_SECONDS = 10.0
 """Time of solving below which no update is set aside: many times what one may have taken that is not known to have been
-answered (``service.checkpoints.CERTAIN_SECONDS``)."""
+answered (``livesvm.service.checkpoints.CERTAIN_SECONDS``)."""
 
 TOGETHER = 1000
 """Examples that come or go in updates that are replayed together; more of them in memory would gain little."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from service.store import codec
-from service.store.base import Store
-from service.store.files import write_whole
-from service.writeback import Snapshot, put, take
+from livesvm.service.store import codec
+from livesvm.service.store.base import Store
+from livesvm.service.store.files import write_whole
+from livesvm.service.writeback import Snapshot, put, take
 
 DIRECTORY = "unstored"
 """Below the data directory."""

@@ -6,10 +6,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from service import commands
-from service.commands import NOTHING
-from service.fields import MODEL_ID, Cost, Decay, Gamma, Keys, Matrix, Name, Number, Targets, Weights
-from solvers.errors import InvalidInput
+from livesvm.service import commands
+from livesvm.service.commands import NOTHING
+from livesvm.service.fields import MODEL_ID, Cost, Decay, Gamma, Keys, Matrix, Name, Number, Targets, Weights
+from livesvm.solvers.errors import InvalidInput
 
 TASK_PARAMETERS: dict[str, dict[str, Any]] = {
     "svc": {"C": 1.0},

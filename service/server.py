@@ -11,12 +11,12 @@ from typing import cast
 
 import uvicorn
 
-from service.admission import Admission
-from service.app import create_app
-from service.connections import Connection, Limits
-from service.headers import SecurityHeaders
-from service.parts import Service
-from service.rehearsal import rehearse
+from livesvm.service.admission import Admission
+from livesvm.service.app import create_app
+from livesvm.service.connections import Connection, Limits
+from livesvm.service.headers import SecurityHeaders
+from livesvm.service.parts import Service
+from livesvm.service.rehearsal import rehearse
 
 
 class _Server(uvicorn.Server):

@@ -9,11 +9,11 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from service import environment
-from service.auth import parse_keys
-from service.hosts import ANY, is_loopback, parse_hosts
-from service.machine import memory_bytes
-from service.store.connect import check_url
+from livesvm.service import environment
+from livesvm.service.auth import parse_keys
+from livesvm.service.hosts import ANY, is_loopback, parse_hosts
+from livesvm.service.machine import memory_bytes
+from livesvm.service.store.connect import check_url
 
 PREFIX = "LIVESVM_"
 

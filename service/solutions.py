@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.arrays import Key, Matrix
-from service.commands import Command
-from service.model import ModelState
-from service.schemas import ModelSpec
-from service.store import codec
-from service.store.base import LogRecord, Solution, StoreDamaged
-from service.versions import Entry, decode_entry
+from livesvm.service.arrays import Key, Matrix
+from livesvm.service.commands import Command
+from livesvm.service.model import ModelState
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.store import codec
+from livesvm.service.store.base import LogRecord, Solution, StoreDamaged
+from livesvm.service.versions import Entry, decode_entry
 
 Row = NDArray[np.float64]
 

@@ -11,11 +11,11 @@ from types import FrameType
 
 from threadpoolctl import threadpool_limits
 
-from service.machine import give_back_large_blocks
-from service.parts import Service
-from service.settings import Settings
-from service.store.base import StoreError
-from solvers.runtime.threads import wait_for_rest
+from livesvm.service.machine import give_back_large_blocks
+from livesvm.service.parts import Service
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import StoreError
+from livesvm.solvers.runtime.threads import wait_for_rest
 
 SWITCH_SECONDS = 0.0001
 """How long one thread may hold the interpreter while others wait; the default of 5 ms shows in predictions."""
@@ -57,7 +57,7 @@ def _serve(service: Service, listening: socket.socket) -> int:
 
     threadpool_limits(1)
     wait_for_rest(ALIVE_SECONDS)
-    from service.server import serve
+    from livesvm.service.server import serve
 
     return serve(service, listening)
 

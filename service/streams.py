@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from service.errors import QueueFull
+from livesvm.service.errors import QueueFull
 
 MEDIA_TYPE = "text/event-stream"
 LOOK_SECONDS = 0.1

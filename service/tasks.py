@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.arrays import Matrix, Vector
-from service.commands import Update
-from service.schemas import LOSS_PARAMETERS, TASK_PARAMETERS, ModelSpec
-from solvers.errors import InvalidInput
-from solvers.estimators.classification import LiveSVC
-from solvers.estimators.one_class import LiveOneClassSVM
-from solvers.estimators.positive_unlabelled import LivePUClassifier
-from solvers.estimators.regression import LiveSVR
-from solvers.models.base import LiveEstimator
-from solvers.models.predictor import Predictor
+from livesvm.service.arrays import Matrix, Vector
+from livesvm.service.commands import Update
+from livesvm.service.schemas import LOSS_PARAMETERS, TASK_PARAMETERS, ModelSpec
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.classification import LiveSVC
+from livesvm.solvers.estimators.one_class import LiveOneClassSVM
+from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
+from livesvm.solvers.estimators.regression import LiveSVR
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.predictor import Predictor
 
 
 @dataclass(frozen=True)

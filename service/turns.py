@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 
-from service.errors import CutOff, NotSolved, OutOfTime, TurnMissed
-from solvers.runtime.interrupt import Interrupt, interruptible
+from livesvm.service.errors import CutOff, NotSolved, OutOfTime, TurnMissed
+from livesvm.solvers.runtime.interrupt import Interrupt, interruptible
 
 SHORT_SECONDS = 0.05
 """A solve that has used less is short, and there is one place more for such."""

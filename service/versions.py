@@ -7,13 +7,13 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from service.answers import restore_answer, update_answer
-from service.commands import Command
-from service.model import ModelState, Outcome
-from service.schemas import ModelSpec
-from service.store import codec
-from service.store.base import Durability, LogRecord, Store, StoreDamaged
-from solvers.errors import InvalidInput, SolverError
+from livesvm.service.answers import restore_answer, update_answer
+from livesvm.service.commands import Command
+from livesvm.service.model import ModelState, Outcome
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.store import codec
+from livesvm.service.store.base import Durability, LogRecord, Store, StoreDamaged
+from livesvm.solvers.errors import InvalidInput, SolverError
 
 
 @dataclass(frozen=True)

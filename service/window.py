@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import islice
 
-from service.arrays import MAX_KEY, Key
-from service.commands import NOTHING, Batch, Command, Edits, Removal, Update
-from solvers.errors import DuplicateKey, InvalidInput, UnknownKey
+from livesvm.service.arrays import MAX_KEY, Key
+from livesvm.service.commands import NOTHING, Batch, Command, Edits, Removal, Update
+from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 
 
 @dataclass(frozen=True)

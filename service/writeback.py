@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from service.errors import WritebackRefused
-from service.journal import Journal
-from service.schemas import ModelSpec
-from service.store import codec
-from service.store.base import Lease, LeaseHeld, ModelExists, OutOfSequence, Store
-from service.store.copy import acquire_patiently
+from livesvm.service.errors import WritebackRefused
+from livesvm.service.journal import Journal
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.store import codec
+from livesvm.service.store.base import Lease, LeaseHeld, ModelExists, OutOfSequence, Store
+from livesvm.service.store.copy import acquire_patiently
 
 Snapshot = tuple[int, bytes, int]
 """The record that it goes up to, its bytes, its version."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from service.errors import ModelUnavailable, QueueFull
+from livesvm.service.errors import ModelUnavailable, QueueFull
 
 T = TypeVar("T")
 

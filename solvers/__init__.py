@@ -3,21 +3,21 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from solvers.analyses.leave_one_out.assessment import Assessment, k_fold, leave_one_out
-from solvers.analyses.one_at_a_time import update_singly
-from solvers.analyses.outlier.cccp import cccp
-from solvers.analyses.regularization.error_curve import Best, ErrorCurve
-from solvers.analyses.regularization.path import RegularizationPath
-from solvers.certificate import Certificate
-from solvers.errors import TimeLimit
-from solvers.models.predictor import Predictor
-from solvers.models.report import UpdateReport
-from solvers.runtime.interrupt import time_limit
-from solvers.warm_up import warm_up
+from livesvm.solvers.analyses.leave_one_out.assessment import Assessment, k_fold, leave_one_out
+from livesvm.solvers.analyses.one_at_a_time import update_singly
+from livesvm.solvers.analyses.outlier.cccp import cccp
+from livesvm.solvers.analyses.regularization.error_curve import Best, ErrorCurve
+from livesvm.solvers.analyses.regularization.path import RegularizationPath
+from livesvm.solvers.certificate import Certificate
+from livesvm.solvers.errors import TimeLimit
+from livesvm.solvers.models.predictor import Predictor
+from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.runtime.interrupt import time_limit
+from livesvm.solvers.warm_up import warm_up
 
 if TYPE_CHECKING:
-    from solvers.estimators.pu_classifier import PUClassifier
-    from solvers.estimators.scikit import (
+    from livesvm.solvers.estimators.pu_classifier import PUClassifier
+    from livesvm.solvers.estimators.scikit import (
         FrankWolfeSVC,
         IncrementalOneClassSVM,
         IncrementalPUClassifier,
@@ -62,6 +62,6 @@ def __getattr__(name: str) -> Any:
     """Import scikit-learn with the first of its estimators: a service that has none starts in half the time."""
     if name not in _WITH_SCIKIT_LEARN:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"solvers.estimators.{_WITH_SCIKIT_LEARN[name]}"), name)
+    found = getattr(import_module(f"livesvm.solvers.estimators.{_WITH_SCIKIT_LEARN[name]}"), name)
     globals()[name] = found
     return found

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.problem import piecewise_linear
-from solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem import piecewise_linear
+from livesvm.solvers.problem.piecewise_linear import Losses
 
 Floats = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)

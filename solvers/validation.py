@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.errors import DuplicateKey, InvalidInput, InvalidType, UnknownKey
+from livesvm.solvers.errors import DuplicateKey, InvalidInput, InvalidType, UnknownKey
 
 Floats = NDArray[np.float64]
 Key = str | int

@@ -10,22 +10,22 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set import degeneracy
-from solvers.active_set.ratio_test import frequencies
-from solvers.analyses.leave_one_out.assessment import leave_one_out
-from solvers.estimators.classification import LiveSVC
-from solvers.estimators.one_class import LiveOneClassSVM
-from solvers.estimators.regression import LiveSVR
-from solvers.frank_wolfe import warm_up as frank_wolfe
-from solvers.homotopy.batch_update import hold_near
-from solvers.homotopy.optimality import scales
-from solvers.homotopy.run import NOBODY, walk_of
-from solvers.kernels.kernel import Kernel
-from solvers.problem.state import empty_motion
-from solvers.pu.problem import costs, pu_problem
-from solvers.pu.usmo import usmo
-from solvers.robust.settings import Robustness
-from solvers.runtime.machine_code import delete_unused, directory, is_complete, set_complete
+from livesvm.solvers.active_set import degeneracy
+from livesvm.solvers.active_set.ratio_test import frequencies
+from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
+from livesvm.solvers.estimators.classification import LiveSVC
+from livesvm.solvers.estimators.one_class import LiveOneClassSVM
+from livesvm.solvers.estimators.regression import LiveSVR
+from livesvm.solvers.frank_wolfe import warm_up as frank_wolfe
+from livesvm.solvers.homotopy.batch_update import hold_near
+from livesvm.solvers.homotopy.optimality import scales
+from livesvm.solvers.homotopy.run import NOBODY, walk_of
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.problem.state import empty_motion
+from livesvm.solvers.pu.problem import costs, pu_problem
+from livesvm.solvers.pu.usmo import usmo
+from livesvm.solvers.robust.settings import Robustness
+from livesvm.solvers.runtime.machine_code import delete_unused, directory, is_complete, set_complete
 
 Family = Literal["updates", "regularization paths", "assessments", "outlier paths", "batch solvers"]
 #: All of them, those that are needed most first.
@@ -33,7 +33,7 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 
 Array = NDArray[Any]
 
-log = logging.getLogger("solvers")
+log = logging.getLogger(__name__)
 NO_PLACE = (
     "there is no place to keep machine code, so that it is made anew at every start, which takes minutes: "
     "let NUMBA_CACHE_DIR name a directory that can be written to and stays"
@@ -70,7 +70,7 @@ def compile_all() -> None:
 
 def compiler(*families: Family) -> list[str]:
     """Return the command that compiles some families in a process of its own."""
-    return [sys.executable, "-c", f"from solvers.warm_up import warm_up; warm_up(*{list(families)!r})"]
+    return [sys.executable, "-c", f"from livesvm.solvers.warm_up import warm_up; warm_up(*{list(families)!r})"]
 
 
 def _updates(X: Array, y: Array) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
-import solvers
-from solvers.robust.ramp_losses import Parameter
+from livesvm import solvers
+from livesvm.solvers.robust.ramp_losses import Parameter
 
 Array = NDArray[Any]
 Kind = Callable[[Array], Array]

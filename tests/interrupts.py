@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from solvers.errors import SolverError
-from solvers.runtime.interrupt import Interrupt
+from livesvm.solvers.errors import SolverError
+from livesvm.solvers.runtime.interrupt import Interrupt
 
 
 class Stop(SolverError):

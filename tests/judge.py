@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, UpdateReport
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, UpdateReport
 from tests.oracle import Gap, Losses, Vector, WideArray, gap, hinge
 from tests.problems import Batch, Problem, Rows
 

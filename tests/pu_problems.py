@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.kernels.kernel import Kernel
-from solvers.pu.problem import PUProblem, costs, pu_problem
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.pu.problem import PUProblem, costs, pu_problem
 from tests import oracle
 from tests.oracle import Matrix, Vector
 

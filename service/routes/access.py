@@ -15,14 +15,14 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from service.auth import ApiKey, allows, scope_of
-from service.errors import MEDIA_TYPE, Forbidden, TurnMissed, Unauthorized, Withdrawn
-from service.fields import MODEL_ID
-from service.live import Reply
-from service.parts import Service
-from service.plots import MEDIA
-from service.streams import MEDIA_TYPE as EVENT_STREAM
-from service.turns import Solve
+from livesvm.service.auth import ApiKey, allows, scope_of
+from livesvm.service.errors import MEDIA_TYPE, Forbidden, TurnMissed, Unauthorized, Withdrawn
+from livesvm.service.fields import MODEL_ID
+from livesvm.service.live import Reply
+from livesvm.service.parts import Service
+from livesvm.service.plots import MEDIA
+from livesvm.service.streams import MEDIA_TYPE as EVENT_STREAM
+from livesvm.service.turns import Solve
 
 SOON_SECONDS = 0.05
 """After so long it is watched whether the caller still waits."""

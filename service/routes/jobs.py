@@ -9,17 +9,17 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from service import outlier_jobs
-from service.answer_schemas import Job, JobList, UpdateAnswer
-from service.bodies import Body, parse_json, read_body, schema_content
-from service.errors import EmptyModel, UnknownJob
-from service.fields import JOB_ID
-from service.job_files import JobRecord
-from service.live import LiveModel
-from service.parts import Service
-from service.path_jobs import asked_of
-from service.plots import MEDIA, Extension
-from service.routes.access import (
+from livesvm.service import outlier_jobs
+from livesvm.service.answer_schemas import Job, JobList, UpdateAnswer
+from livesvm.service.bodies import Body, parse_json, read_body, schema_content
+from livesvm.service.errors import EmptyModel, UnknownJob
+from livesvm.service.fields import JOB_ID
+from livesvm.service.job_files import JobRecord
+from livesvm.service.live import LiveModel
+from livesvm.service.parts import Service
+from livesvm.service.path_jobs import asked_of
+from livesvm.service.plots import MEDIA, Extension
+from livesvm.service.routes.access import (
     MaxSeconds,
     ModelId,
     Parts,
@@ -34,10 +34,10 @@ from service.routes.access import (
     told,
     within,
 )
-from service.routes.learn import IdempotencyKey
-from service.schemas import ApplyRequest, AssessmentRequest, OutlierPathRequest, PathRequest
-from service.streams import Event
-from solvers.errors import InvalidInput
+from livesvm.service.routes.learn import IdempotencyKey
+from livesvm.service.schemas import ApplyRequest, AssessmentRequest, OutlierPathRequest, PathRequest
+from livesvm.service.streams import Event
+from livesvm.solvers.errors import InvalidInput
 
 router = APIRouter(tags=["jobs"])
 

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Header, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from service.answer_schemas import Certificate, Checkpoint, UpdateAnswer, Writeback
-from service.bodies import NPZ, parse_update, read_body, schema_content
-from service.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, replied, scope, within
-from service.turns import Solve
+from livesvm.service.answer_schemas import Certificate, Checkpoint, UpdateAnswer, Writeback
+from livesvm.service.bodies import NPZ, parse_update, read_body, schema_content
+from livesvm.service.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, replied, scope, within
+from livesvm.service.turns import Solve
 
 router = APIRouter(tags=["learning"])
 

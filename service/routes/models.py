@@ -8,16 +8,16 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.answer_schemas import ModelDescription, ModelList, Recovery
-from service.bodies import parse_json, read_body, schema_content
-from service.errors import ModelUnavailable, UnknownModel
-from service.live import LiveModel
-from service.metrics import ModelSample
-from service.published import Published
-from service.registry import FailedModel
-from service.routes.access import ModelId, Parts, answers, in_control, moment, scope, stream_answers, told
-from service.schemas import ModelSpec
-from service.streams import Event
+from livesvm.service.answer_schemas import ModelDescription, ModelList, Recovery
+from livesvm.service.bodies import parse_json, read_body, schema_content
+from livesvm.service.errors import ModelUnavailable, UnknownModel
+from livesvm.service.live import LiveModel
+from livesvm.service.metrics import ModelSample
+from livesvm.service.published import Published
+from livesvm.service.registry import FailedModel
+from livesvm.service.routes.access import ModelId, Parts, answers, in_control, moment, scope, stream_answers, told
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.streams import Event
 
 router = APIRouter(tags=["models"])
 

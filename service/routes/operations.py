@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
-from service.answer_schemas import Health
-from service.errors import NotReady
-from service.routes.access import Parts, answers, scope
+from livesvm.service.answer_schemas import Health
+from livesvm.service.errors import NotReady
+from livesvm.service.routes.access import Parts, answers, scope
 
 VERSION = version("livesvm")
 

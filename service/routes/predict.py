@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.answer_schemas import PredictAnswer
-from service.bodies import NPY, NPZ, read_body, schema_content
-from service.predictions import answering
-from service.routes.access import ModelId, Parts, answers, scope
+from livesvm.service.answer_schemas import PredictAnswer
+from livesvm.service.bodies import NPY, NPZ, read_body, schema_content
+from livesvm.service.predictions import answering
+from livesvm.service.routes.access import ModelId, Parts, answers, scope
 
 router = APIRouter(tags=["predictions"])
 

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from service.answer_schemas import RestoreAnswer, Versions
-from service.bodies import parse_json, read_body, schema_content
-from service.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, replied, scope, within
-from service.routes.learn import IdempotencyKey
-from service.schemas import RestoreRequest
+from livesvm.service.answer_schemas import RestoreAnswer, Versions
+from livesvm.service.bodies import parse_json, read_body, schema_content
+from livesvm.service.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, replied, scope, within
+from livesvm.service.routes.learn import IdempotencyKey
+from livesvm.service.schemas import RestoreRequest
 
 router = APIRouter(tags=["versions"])
 

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from service.store.base import SnapshotInfo, StoreDamaged
+from livesvm.service.store.base import SnapshotInfo, StoreDamaged
 
 CHUNK_BYTES = 8 * 2**20
 

@@ -19,7 +19,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from service.store.base import StoreDamaged, StoreTooNew
+from livesvm.service.store.base import StoreDamaged, StoreTooNew
 
 SCHEMA = 4
 """2: commands hold edits, snapshots the current parameters that an update can change. 3: models can be robust.

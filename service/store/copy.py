@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.store.base import Lease, LeaseHeld, LogRecord, Solution, Store, StoreDamaged, StoredModel
+from livesvm.service.store.base import Lease, LeaseHeld, LogRecord, Solution, Store, StoreDamaged, StoredModel
 
 KEEP_ALL = 2**53
 _LOOK_SECONDS = 0.2

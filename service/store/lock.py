@@ -9,8 +9,8 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from service.store.base import StoreInUse, StoreUnavailable
-from service.store.files import write_whole
+from livesvm.service.store.base import StoreInUse, StoreUnavailable
+from livesvm.service.store.files import write_whole
 
 
 class DirectoryLock:

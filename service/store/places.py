@@ -6,10 +6,10 @@ import uuid
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from service.store.base import Store
-from service.store.lock import DirectoryLock
-from service.store.redis import RedisStore
-from service.store.sqlite import DATABASE, SqliteStore
+from livesvm.service.store.base import Store
+from livesvm.service.store.lock import DirectoryLock
+from livesvm.service.store.redis import RedisStore
+from livesvm.service.store.sqlite import DATABASE, SqliteStore
 
 _TOOL_SECONDS = 10.0
 

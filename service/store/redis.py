@@ -8,7 +8,7 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:alive:<holder>            counter that a living service keeps raising
     {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, whether all is sealed
     {p}:m:<id>:log                stream: entry <sequence>-0, field data
-    {p}:m:<id>:aborted            set of marks of records without effect, as :mod:`service.store.sealed` makes them
+    {p}:m:<id>:aborted            set of marks of records without effect, as :mod:`.sealed` makes them
     {p}:m:<id>:requests, answers  hashes by idempotency key of what it makes of requests and of their answers
     {p}:m:<id>:order              sorted set: idempotency keys by sequence
     {p}:m:<id>:snapshots          hash: sequence -> JSON pointer to chunks, with their SHA-256
@@ -32,9 +32,9 @@ from typing import Any
 
 import redis
 
-from service import crash
-from service.store import scripts
-from service.store.base import (
+from livesvm.service import crash
+from livesvm.service.store import scripts
+from livesvm.service.store.base import (
     Durability,
     Head,
     Idempotency,
@@ -53,11 +53,11 @@ from service.store.base import (
     StoreTooNew,
     StoreUnavailable,
 )
-from service.store.chunks import Pointer, join, split
-from service.store.connect import connect
-from service.store.replies import checked, head, level, snapshot
-from service.store.script_runner import ScriptRunner
-from service.store.sealed import (
+from livesvm.service.store.chunks import Pointer, join, split
+from livesvm.service.store.connect import connect
+from livesvm.service.store.replies import checked, head, level, snapshot
+from livesvm.service.store.script_runner import ScriptRunner
+from livesvm.service.store.sealed import (
     older_request,
     open_answer,
     open_marks,
@@ -83,11 +83,11 @@ log = logging.getLogger(__name__)
 
 
 class RedisStore:
-    """Store in Redis 6.2 or newer; see :class:`service.store.base.Store` for what each call does.
+    """Store in Redis 6.2 or newer; see :class:`livesvm.service.store.base.Store` for what each call does.
 
     Parameters
     ----------
-    url : as :mod:`service.store.connect` reads it
+    url : as :mod:`livesvm.service.store.connect` reads it
     holder : name of this service, the same after a restart, so that its own models are its own at once
     prefix : of every key
     timeout : seconds after which a call gives up

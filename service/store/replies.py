@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from service.store.base import Durability, Fenced, Head, Lease, ModelGone, SnapshotInfo, StoreDamaged
-from service.store.chunks import Pointer
+from livesvm.service.store.base import Durability, Fenced, Head, Lease, ModelGone, SnapshotInfo, StoreDamaged
+from livesvm.service.store.chunks import Pointer
 
 
 def checked(answer: list[Any], model: str) -> list[Any]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from service.store.base import Remembered, Solution, StoreDamaged
-from service.store.seals import SEAL_BYTES, answer_seal, mark_seal, request_seal, solution_seal
+from livesvm.service.store.base import Remembered, Solution, StoreDamaged
+from livesvm.service.store.seals import SEAL_BYTES, answer_seal, mark_seal, request_seal, solution_seal
 
 LONGEST = 20  #: digits of a sequence number
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from service import crash
-from service.store.base import (
+from livesvm.service import crash
+from livesvm.service.store.base import (
     Durability,
     Fenced,
     Head,
@@ -32,8 +32,8 @@ from service.store.base import (
     StoreError,
     StoreUnavailable,
 )
-from service.store.seals import answer_seal, request_seal, seal, sha256, solution_seal
-from service.store.sqlite_file import (
+from livesvm.service.store.seals import answer_seal, request_seal, seal, sha256, solution_seal
+from livesvm.service.store.sqlite_file import (
     check_room,
     is_elsewhere,
     open_database,
@@ -95,7 +95,7 @@ def _remembered(model: str, key: str, row: tuple[Any, ...]) -> tuple[Remembered,
 
 
 class SqliteStore:
-    """Store in one file; see :class:`service.store.base.Store` for what each call does.
+    """Store in one file; see :class:`livesvm.service.store.base.Store` for what each call does.
 
     One connection, one lock: SQLite has a single writer anyway, and every call is short.
     """

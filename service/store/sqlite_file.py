@@ -10,9 +10,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from service.store.base import StoreDamaged, StoreUnavailable
-from service.store.files import put_in_place
-from service.store.sqlite_schema import add_functions, check_tables, mend_requests, prepare
+from livesvm.service.store.base import StoreDamaged, StoreUnavailable
+from livesvm.service.store.files import put_in_place
+from livesvm.service.store.sqlite_schema import add_functions, check_tables, mend_requests, prepare
 
 ROOM = 2**20
 """Bytes that have to be left on the disk: with less, an update of common size may not fit beside its log."""

@@ -10,8 +10,8 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.store.base import StoreTooNew
-from service.store.seals import answer_seal, request_seal, seal, sha256
+from livesvm.service.store.base import StoreTooNew
+from livesvm.service.store.seals import answer_seal, request_seal, seal, sha256
 
 SCHEMA = 6
 """2: writers and epochs, checksums of snapshots. 3: seals of rows, the list of kept snapshots. 4: seals of requests.

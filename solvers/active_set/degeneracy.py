@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.direction import resolve
-from solvers.active_set.workspace import Walk, add_to_drive, set_limits, set_velocity
-from solvers.linalg.cholesky import Factor, append, delete, schur
-from solvers.problem.state import Examples
-from solvers.runtime.compile import compiled
+from livesvm.solvers.active_set.direction import resolve
+from livesvm.solvers.active_set.workspace import Walk, add_to_drive, set_limits, set_velocity
+from livesvm.solvers.linalg.cholesky import Factor, append, delete, schur
+from livesvm.solvers.problem.state import Examples
+from livesvm.solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.workspace import Walk, kink_rate
-from solvers.linalg.cholesky import solve_backward, solve_forward
-from solvers.runtime.compile import compiled
+from livesvm.solvers.active_set.workspace import Walk, kink_rate
+from livesvm.solvers.linalg.cholesky import solve_backward, solve_forward
+from livesvm.solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

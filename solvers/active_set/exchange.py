@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.direction import add_free_rows, along_row, resolve
-from solvers.active_set.exits import Exit
-from solvers.active_set.workspace import Walk, add_to_drive, kink_rate, set_limits, set_velocity
-from solvers.linalg.cholesky import append, compact, delete, schur, solve_backward, solve_forward
-from solvers.runtime.compile import compiled
-from solvers.runtime.interrupt import is_stopped
+from livesvm.solvers.active_set.direction import add_free_rows, along_row, resolve
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.workspace import Walk, add_to_drive, kink_rate, set_limits, set_velocity
+from livesvm.solvers.linalg.cholesky import append, compact, delete, schur, solve_backward, solve_forward
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.interrupt import is_stopped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.direction import find_direction, refine_if_needed
-from solvers.active_set.exchange import change_side
-from solvers.active_set.exits import Exit
-from solvers.active_set.ratio_test import advance, longest_step
-from solvers.active_set.workspace import IDLE_TURNS, Walk, balanced
-from solvers.runtime.compile import compiled
-from solvers.runtime.interrupt import is_stopped
+from livesvm.solvers.active_set.direction import find_direction, refine_if_needed
+from livesvm.solvers.active_set.exchange import change_side
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.ratio_test import advance, longest_step
+from livesvm.solvers.active_set.workspace import IDLE_TURNS, Walk, balanced
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.interrupt import is_stopped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.workspace import Walk
-from solvers.runtime.compile import compiled
+from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from solvers.active_set.direction import resolve
-from solvers.active_set.workspace import Walk, set_limits
-from solvers.problem.state import Examples
-from solvers.runtime.compile import compiled
+from livesvm.solvers.active_set.direction import resolve
+from livesvm.solvers.active_set.workspace import Walk, set_limits
+from livesvm.solvers.problem.state import Examples
+from livesvm.solvers.runtime.compile import compiled
 
 LARGE = 2500  #: in larger windows a stride costs much: its length and the care it takes are other ones
 EVENTS_EACH = 20  #: events that each one who moves is taken to make, before there was any

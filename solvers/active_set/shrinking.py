@@ -12,14 +12,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.direction import find_direction
-from solvers.active_set.exits import Exit
-from solvers.active_set.loop import take_turn, walk
-from solvers.active_set.ratio_test import jump
-from solvers.active_set.reactivation import LARGE, LEAST_PACE, another_lap, start
-from solvers.active_set.subproblem import stride
-from solvers.active_set.workspace import STRIDE_EVENTS, Walk, balanced
-from solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.active_set.direction import find_direction
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.loop import take_turn, walk
+from livesvm.solvers.active_set.ratio_test import jump
+from livesvm.solvers.active_set.reactivation import LARGE, LEAST_PACE, another_lap, start
+from livesvm.solvers.active_set.subproblem import stride
+from livesvm.solvers.active_set.workspace import STRIDE_EVENTS, Walk, balanced
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.direction import find_rates
-from solvers.active_set.exchange import gather_seen
-from solvers.active_set.loop import walk
-from solvers.active_set.reactivation import let_through
-from solvers.active_set.workspace import Walk
-from solvers.linalg.cholesky import Factor
-from solvers.linalg.products import add_rows_and_multiply, add_rows_to_both
-from solvers.problem.state import Examples, Motion
-from solvers.runtime.by_reference import keep, refer
-from solvers.runtime.compile import compiled, compiled_allocating
-from solvers.runtime.memory import LINE
+from livesvm.solvers.active_set.direction import find_rates
+from livesvm.solvers.active_set.exchange import gather_seen
+from livesvm.solvers.active_set.loop import walk
+from livesvm.solvers.active_set.reactivation import let_through
+from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.linalg.cholesky import Factor
+from livesvm.solvers.linalg.products import add_rows_and_multiply, add_rows_to_both
+from livesvm.solvers.problem.state import Examples, Motion
+from livesvm.solvers.runtime.by_reference import keep, refer
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.runtime.memory import LINE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.linalg.cholesky import Factor
-from solvers.problem.state import Examples, Motion
-from solvers.runtime.by_reference import by_reference
-from solvers.runtime.compile import compiled
-from solvers.runtime.scalars import One, Scalars
+from livesvm.solvers.linalg.cholesky import Factor
+from livesvm.solvers.problem.state import Examples, Motion
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.scalars import One, Scalars
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solvers import validation
-from solvers.models.base import LiveEstimator
-from solvers.models.report import UpdateReport
-from solvers.validation import Key
+from livesvm.solvers import validation
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.validation import Key
 
 
 def update_singly(
@@ -37,7 +37,7 @@ def update_singly(
 
     Examples
     --------
-    >>> from solvers import IncrementalSVC, update_singly
+    >>> from livesvm.solvers import IncrementalSVC, update_singly
     >>> model = IncrementalSVC(C=1.0, gamma=0.5).fit([[0.0], [1.0]], [-1, 1])
     >>> [report.n for report in update_singly(model, add=([[2.0], [3.0]], [1, 1]), remove=[0])]
     [3, 4, 3]

@@ -8,15 +8,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import validation
-from solvers.analyses.outlier.path import OutlierPaths
-from solvers.analyses.regularization.path import RegularizationPath, regularization_path
-from solvers.errors import InvalidInput
-from solvers.models.base import LiveEstimator
-from solvers.models.report import UpdateReport
-from solvers.problem.piecewise_linear import Losses, hinge
-from solvers.robust.ramp_losses import LABELS, Walling
-from solvers.runtime.progress import Progress
+from livesvm.solvers import validation
+from livesvm.solvers.analyses.outlier.path import OutlierPaths
+from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.problem.piecewise_linear import Losses, hinge
+from livesvm.solvers.robust.ramp_losses import LABELS, Walling
+from livesvm.solvers.runtime.progress import Progress
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
 
     Examples
     --------
-    >>> from solvers import IncrementalSVC
+    >>> from livesvm.solvers import IncrementalSVC
     >>> model = IncrementalSVC(C=10.0, gamma=0.5).fit([[0.0], [1.0], [3.0], [4.0]], [-1, -1, 1, 1])
     >>> report = model.update(add=([[2.0]], [1]), remove=[0])
     >>> report.added, report.removed, report.n
@@ -124,7 +124,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
 
         Examples
         --------
-        >>> from solvers import IncrementalSVC
+        >>> from livesvm.solvers import IncrementalSVC
         >>> model = IncrementalSVC(gamma=0.5).fit([[0.0], [1.0], [2.0], [3.0], [4.0]], [-1, -1, 1, -1, 1])
         >>> path = model.regularization_path(C_min=0.01, C_max=100.0)
         >>> path.best([[1.8], [3.9]], [1, 1]).error

@@ -13,17 +13,25 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from solvers import validation
-from solvers.errors import InvalidInput
-from solvers.estimators.training_data import check_costs, examples_of, labels_of, matrix_of, scale_of, seed_of, whole
-from solvers.frank_wolfe import one_versus_one
-from solvers.frank_wolfe.problem import Gap, Known, Problem, check_finite, gap_of
-from solvers.frank_wolfe.solution import PER_MILLE, Solution, Trace
-from solvers.frank_wolfe.solve import Options, Variant, solve
-from solvers.frank_wolfe.warm_start import carried
-from solvers.kernels.kernel import Kernel
-from solvers.kernels.matrix_products import Examples, product
-from solvers.runtime.progress import Progress, Teller, steadily
+from livesvm.solvers import validation
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.training_data import (
+    check_costs,
+    examples_of,
+    labels_of,
+    matrix_of,
+    scale_of,
+    seed_of,
+    whole,
+)
+from livesvm.solvers.frank_wolfe import one_versus_one
+from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, check_finite, gap_of
+from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Solution, Trace
+from livesvm.solvers.frank_wolfe.solve import Options, Variant, solve
+from livesvm.solvers.frank_wolfe.warm_start import carried
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.matrix_products import Examples, product
+from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -81,7 +89,7 @@ class FrankWolfeClassifier:
 
     Examples
     --------
-    >>> from solvers import FrankWolfeSVC
+    >>> from livesvm.solvers import FrankWolfeSVC
     >>> model = FrankWolfeSVC(C=10.0, gamma=0.5).fit([[0.0], [1.0], [3.0], [4.0]], [-1, -1, 1, 1])
     >>> model.predict([[0.5], [3.5]]).tolist()
     [-1, 1]

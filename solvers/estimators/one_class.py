@@ -7,12 +7,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import validation
-from solvers.analyses.regularization.path import RegularizationPath, regularization_path
-from solvers.errors import InvalidInput
-from solvers.models.base import LiveEstimator
-from solvers.problem.piecewise_linear import Losses, one_class
-from solvers.runtime.progress import Progress
+from livesvm.solvers import validation
+from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.problem.piecewise_linear import Losses, one_class
+from livesvm.solvers.runtime.progress import Progress
 
 Floats = NDArray[np.float64]
 

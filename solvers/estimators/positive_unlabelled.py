@@ -8,18 +8,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import validation
-from solvers.analyses.regularization.path import RegularizationPath, regularization_path
-from solvers.errors import InvalidInput
-from solvers.models.base import LiveEstimator
-from solvers.models.edits import Edited
-from solvers.models.report import UpdateReport
-from solvers.models.window import Window
-from solvers.problem.piecewise_linear import Losses
-from solvers.pu.metrics import zero_one_risk
-from solvers.pu.problem import checked_prior, costs, live_losses
-from solvers.runtime.progress import Progress
-from solvers.validation import Key
+from livesvm.solvers import validation
+from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.edits import Edited
+from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.window import Window
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.pu.metrics import zero_one_risk
+from livesvm.solvers.pu.problem import checked_prior, costs, live_losses
+from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.validation import Key
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class LivePUClassifier(LiveEstimator):
 
     Examples
     --------
-    >>> from solvers import IncrementalPUClassifier
+    >>> from livesvm.solvers import IncrementalPUClassifier
     >>> model = IncrementalPUClassifier(prior=0.5, lam=0.01, gamma=0.5)
     >>> model = model.fit([[2.0], [2.2], [-2.0], [1.9], [-2.1], [2.1]], [1, 1, 0, 0, 0, 0])
     >>> model.predict([[2.05], [-2.05]]).tolist()

@@ -10,18 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from solvers import validation
-from solvers.certificate import Certificate
-from solvers.errors import InvalidInput
-from solvers.estimators.positive_unlabelled import labels
-from solvers.estimators.scikit import _Estimator
-from solvers.kernels.kernel import Gram, Kernel
-from solvers.models import scaling
-from solvers.models.predictor import Predictor
-from solvers.pu.prior import PriorEstimate, estimate_prior
-from solvers.pu.problem import PUProblem, checked_prior, costs, pu_problem
-from solvers.pu.usmo import Solution, Start, usmo
-from solvers.runtime.progress import Progress
+from livesvm.solvers import validation
+from livesvm.solvers.certificate import Certificate
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.positive_unlabelled import labels
+from livesvm.solvers.estimators.scikit import _Estimator
+from livesvm.solvers.kernels.kernel import Gram, Kernel
+from livesvm.solvers.models import scaling
+from livesvm.solvers.models.predictor import Predictor
+from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior
+from livesvm.solvers.pu.problem import PUProblem, checked_prior, costs, pu_problem
+from livesvm.solvers.pu.usmo import Solution, Start, usmo
+from livesvm.solvers.runtime.progress import Progress
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance)
     degree, coef0 : of the kernels that have them
     tol : tau: by how much the worst pair may violate optimality, in units of f, and the largest relative gap
-    start : "nested", "one_class" or "feasible", see ``solvers.pu.usmo``
+    start : "nested", "one_class" or "feasible", see ``livesvm.solvers.pu.usmo``
     cache_mb : memory that kernel rows may take, in MiB
 
     Attributes
@@ -56,7 +56,7 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     Examples
     --------
-    >>> from solvers import PUClassifier
+    >>> from livesvm.solvers import PUClassifier
     >>> X = [[2.0], [2.2], [-2.0], [1.9], [-2.1], [2.1]]
     >>> model = PUClassifier(prior=0.5, lam=0.01, gamma=0.5).fit(X, [1, 1, 0, 0, 0, 0])
     >>> model.predict([[2.05], [-2.05]]).tolist()

@@ -7,14 +7,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import validation
-from solvers.analyses.outlier.path import OutlierPaths
-from solvers.analyses.regularization.path import RegularizationPath, regularization_path
-from solvers.errors import InvalidInput
-from solvers.models.base import LiveEstimator
-from solvers.problem.piecewise_linear import Losses, epsilon_insensitive, pinball
-from solvers.robust.ramp_losses import RESIDUALS, Walling
-from solvers.runtime.progress import Progress
+from livesvm.solvers import validation
+from livesvm.solvers.analyses.outlier.path import OutlierPaths
+from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.problem.piecewise_linear import Losses, epsilon_insensitive, pinball
+from livesvm.solvers.robust.ramp_losses import RESIDUALS, Walling
+from livesvm.solvers.runtime.progress import Progress
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class LiveSVR(OutlierPaths, LiveEstimator):
 
     Examples
     --------
-    >>> from solvers import IncrementalSVR
+    >>> from livesvm.solvers import IncrementalSVR
     >>> model = IncrementalSVR(C=10.0, epsilon=0.1, kernel="linear").fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
     >>> model.predict([[1.5]]).round(6).tolist()
     [1.45]

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from solvers.errors import InvalidInput, InvalidType
-from solvers.estimators.classification import LiveSVC
-from solvers.estimators.frank_wolfe import FrankWolfeClassifier
-from solvers.estimators.one_class import LiveOneClassSVM
-from solvers.estimators.positive_unlabelled import LivePUClassifier
-from solvers.estimators.regression import LiveSVR
+from livesvm.solvers.errors import InvalidInput, InvalidType
+from livesvm.solvers.estimators.classification import LiveSVC
+from livesvm.solvers.estimators.frank_wolfe import FrankWolfeClassifier
+from livesvm.solvers.estimators.one_class import LiveOneClassSVM
+from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
+from livesvm.solvers.estimators.regression import LiveSVR
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]

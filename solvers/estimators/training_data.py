@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from solvers import validation
-from solvers.errors import InvalidInput
-from solvers.models import scaling
+from livesvm.solvers import validation
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models import scaling
 
 Floats = NDArray[np.float64]
 

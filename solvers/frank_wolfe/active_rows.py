@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.matrix_products import Examples, write
-from solvers.runtime.compile import compiled
-from solvers.runtime.threads import together
+from livesvm.solvers.kernels.matrix_products import Examples, write
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.threads import together
 
 Numbers = NDArray[Any]
 Floats = NDArray[np.float64]

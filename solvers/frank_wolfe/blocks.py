@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.frank_wolfe.active_rows import ActiveRows
-from solvers.frank_wolfe.problem import Problem
-from solvers.frank_wolfe.subproblem import minimize
-from solvers.kernels.matrix_products import block
-from solvers.runtime.interrupt import check
+from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
+from livesvm.solvers.frank_wolfe.problem import Problem
+from livesvm.solvers.frank_wolfe.subproblem import minimize
+from livesvm.solvers.kernels.matrix_products import block
+from livesvm.solvers.runtime.interrupt import check
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

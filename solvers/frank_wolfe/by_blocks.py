@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.frank_wolfe import growth
-from solvers.frank_wolfe.active_rows import ActiveRows
-from solvers.frank_wolfe.blocks import Active, active_of, optimize, relative_gap
-from solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of
-from solvers.frank_wolfe.solution import Solution, Trace, solution
-from solvers.kernels.matrix_products import Examples
+from livesvm.solvers.frank_wolfe import growth
+from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
+from livesvm.solvers.frank_wolfe.blocks import Active, active_of, optimize, relative_gap
+from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of
+from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
+from livesvm.solvers.kernels.matrix_products import Examples
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

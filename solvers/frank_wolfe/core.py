@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.frank_wolfe.problem import Problem
-from solvers.kernels.matrix_products import block
-from solvers.runtime.interrupt import check
+from livesvm.solvers.frank_wolfe.problem import Problem
+from livesvm.solvers.kernels.matrix_products import block
+from livesvm.solvers.runtime.interrupt import check
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.frank_wolfe.core import Core, SampledSearch
-from solvers.frank_wolfe.exact_search import first
-from solvers.frank_wolfe.problem import Problem
-from solvers.frank_wolfe.solution import Solution, Trace, proved
-from solvers.runtime.compile import compiled
-from solvers.runtime.interrupt import check
+from livesvm.solvers.frank_wolfe.core import Core, SampledSearch
+from livesvm.solvers.frank_wolfe.exact_search import first
+from livesvm.solvers.frank_wolfe.problem import Problem
+from livesvm.solvers.frank_wolfe.solution import Solution, Trace, proved
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.interrupt import check
 
 Floats = NDArray[np.float64]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.frank_wolfe import steps
-from solvers.frank_wolfe.active_rows import ActiveRows
-from solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
-from solvers.frank_wolfe.solution import Solution, Trace, solution
-from solvers.runtime.interrupt import AT_ONCE, check
+from livesvm.solvers.frank_wolfe import steps
+from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
+from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
+from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
+from livesvm.solvers.runtime.interrupt import AT_ONCE, check
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

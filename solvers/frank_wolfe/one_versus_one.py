@@ -11,8 +11,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import Cancelled
-from solvers.runtime.threads import together
+from livesvm.solvers.errors import Cancelled
+from livesvm.solvers.runtime.threads import together
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import InvalidInput
-from solvers.kernels.matrix_products import Examples, product
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels.matrix_products import Examples, product
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

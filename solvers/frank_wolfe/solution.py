@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.frank_wolfe.problem import Gap, Problem, exact_parts, gap_of
+from livesvm.solvers.frank_wolfe.problem import Gap, Problem, exact_parts, gap_of
 
 Floats = NDArray[np.float64]
 

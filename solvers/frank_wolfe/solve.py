@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.frank_wolfe import by_blocks, core_vector, exact_search, sampled
-from solvers.frank_wolfe.problem import Known, Problem
-from solvers.frank_wolfe.solution import Solution, Trace
+from livesvm.solvers.frank_wolfe import by_blocks, core_vector, exact_search, sampled
+from livesvm.solvers.frank_wolfe.problem import Known, Problem
+from livesvm.solvers.frank_wolfe.solution import Solution, Trace
 
 Variant = Literal["auto", "fw", "mfw", "core_vector"]
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.compile import compiled
 
 Numbers = NDArray[Any]
 Floats = NDArray[np.float64]

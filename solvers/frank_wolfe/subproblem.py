@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.frank_wolfe.problem import Known, Problem
+from livesvm.solvers.frank_wolfe.problem import Known, Problem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.frank_wolfe import core_vector, steps, subproblem
-from solvers.frank_wolfe.active_rows import ActiveRows
-from solvers.kernels.kernel import Kernel
-from solvers.kernels.matrix_products import Examples
+from livesvm.solvers.frank_wolfe import core_vector, steps, subproblem
+from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.matrix_products import Examples
 
 
 def warm_up() -> None:

@@ -11,15 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.reactivation import LARGE
-from solvers.homotopy.recompute import BLOCK, cache_what_fits, compute_f, reinstate, stand
-from solvers.homotopy.solve import DEFAULT, Settings, Trace, follow
-from solvers.kernels.kernel import times
-from solvers.kernels.row_cache import transpose_into
-from solvers.problem.piecewise_linear import Losses
-from solvers.problem.state import Examples, PathState, release_free
-from solvers.runtime.compile import compiled, compiled_allocating
-from solvers.runtime.interrupt import check, undisturbed
+from livesvm.solvers.active_set.reactivation import LARGE
+from livesvm.solvers.homotopy.recompute import BLOCK, cache_what_fits, compute_f, reinstate, stand
+from livesvm.solvers.homotopy.solve import DEFAULT, Settings, Trace, follow
+from livesvm.solvers.kernels.kernel import times
+from livesvm.solvers.kernels.row_cache import transpose_into
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.state import Examples, PathState, release_free
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.runtime.interrupt import check, undisturbed
 
 FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
 MANY = 0.4  # of the window
@@ -45,7 +45,7 @@ def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Se
 
     Raises
     ------
-    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``solvers.homotopy.solve.follow``
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.solve.follow``
     """
     with UndoneOnError(state, np.concatenate([edit.leave, edit.changed]) if edit.changed.size else edit.leave):
         slots = state.insert(X, losses)

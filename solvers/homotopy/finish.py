@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from solvers.active_set import workspace
-from solvers.active_set.degeneracy import center, leave_ends
-from solvers.homotopy.optimality import BLUR, EPS, Audit, Found, Scales, audit_of, audited, judged
-from solvers.homotopy.recompute import doubtful, refresh, refresh_close, refresh_free
-from solvers.linalg.cholesky import Factor
-from solvers.problem.state import Examples, PathState
-from solvers.runtime.compile import compiled
+from livesvm.solvers.active_set import workspace
+from livesvm.solvers.active_set.degeneracy import center, leave_ends
+from livesvm.solvers.homotopy.optimality import BLUR, EPS, Audit, Found, Scales, audit_of, audited, judged
+from livesvm.solvers.homotopy.recompute import doubtful, refresh, refresh_close, refresh_free
+from livesvm.solvers.linalg.cholesky import Factor
+from livesvm.solvers.problem.state import Examples, PathState
+from livesvm.solvers.runtime.compile import compiled
 
 SNAP = 1e-13  #: of the largest level and the longest way of a beta: a bound one that close to its level is put on it
 

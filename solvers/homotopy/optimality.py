@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.problem.piecewise_linear import Losses, nearest_kink, values
-from solvers.problem.state import Examples, PathState
-from solvers.runtime.compile import compiled
+from livesvm.solvers.problem.piecewise_linear import Losses, nearest_kink, values
+from livesvm.solvers.problem.state import Examples, PathState
+from livesvm.solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 

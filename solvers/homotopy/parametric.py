@@ -14,18 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set import degeneracy, workspace
-from solvers.active_set.exits import Exit
-from solvers.errors import InvalidInput, NotOptimal
-from solvers.homotopy.optimality import Scales, audited, scales
-from solvers.homotopy.piecewise import Changes, Position, Segments, joined, position
-from solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
-from solvers.homotopy.recorder import Log, Walls, empty_log, track_path
-from solvers.homotopy.run import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, walk_of
-from solvers.homotopy.solve import follow
-from solvers.problem.piecewise_linear import Losses
-from solvers.problem.state import Motion, PathState, empty_motion
-from solvers.runtime.interrupt import check, raise_what_stopped
+from livesvm.solvers.active_set import degeneracy, workspace
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.errors import InvalidInput, NotOptimal
+from livesvm.solvers.homotopy.optimality import Scales, audited, scales
+from livesvm.solvers.homotopy.piecewise import Changes, Position, Segments, joined, position
+from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
+from livesvm.solvers.homotopy.recorder import Log, Walls, empty_log, track_path
+from livesvm.solvers.homotopy.run import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, walk_of
+from livesvm.solvers.homotopy.solve import follow
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.state import Motion, PathState, empty_motion
+from livesvm.solvers.runtime.interrupt import check, raise_what_stopped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.homotopy.recorder import Log
-from solvers.runtime.by_reference import by_reference
+from livesvm.solvers.homotopy.recorder import Log
+from livesvm.solvers.runtime.by_reference import by_reference
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -56,7 +56,7 @@ class Segments(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Who went from which place on the staircase to which other (``seg`` of ``solvers.problem.state``), and when."""
+    """Who went from which place on the staircase to which other (``seg`` of ``problem.state``), and when."""
 
     rho: Floats
     slot: Ints

@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.degeneracy import clear, extend
-from solvers.errors import MemoryLimit
-from solvers.kernels.kernel import times
-from solvers.linalg.products import add_rows
-from solvers.problem.piecewise_linear import Losses
-from solvers.problem.state import PathState
-from solvers.runtime.compile import compiled, compiled_allocating
-from solvers.runtime.interrupt import check, parts
+from livesvm.solvers.active_set.degeneracy import clear, extend
+from livesvm.solvers.errors import MemoryLimit
+from livesvm.solvers.kernels.kernel import times
+from livesvm.solvers.linalg.products import add_rows
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.runtime.interrupt import check, parts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

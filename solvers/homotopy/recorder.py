@@ -12,15 +12,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.exits import Exit
-from solvers.active_set.loop import next_event, take_turn
-from solvers.active_set.ratio_test import advance, jump
-from solvers.active_set.reactivation import start
-from solvers.active_set.workspace import Walk
-from solvers.active_set.workspace import balanced as in_balance
-from solvers.runtime.by_reference import by_reference
-from solvers.runtime.compile import compiled
-from solvers.runtime.scalars import One, Scalars
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.loop import next_event, take_turn
+from livesvm.solvers.active_set.ratio_test import advance, jump
+from livesvm.solvers.active_set.reactivation import start
+from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.active_set.workspace import balanced as in_balance
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.scalars import One, Scalars
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -46,7 +46,7 @@ class Log(NamedTuple):
     slot: NDArray[np.int32]  #: (pool,) who is free
     beta: Floats  #: (pool, 2) where the segment starts, and where it ends
     change_rho: Floats  #: (changes,)
-    change: Ints  #: (changes, 3) slot, place on the staircase before and after, see ``solvers.problem.state``
+    change: Ints  #: (changes, 3) slot, place on the staircase before and after, see ``livesvm.solvers.problem.state``
     used: One[Used]
     seen: Ints  #: (slots,) everyone's place as it was last noted
 

@@ -1,4 +1,4 @@
-"""An empty factor and its kernel rows filled at once, by as many threads as ``solvers.runtime.threads`` allows.
+"""An empty factor and its kernel rows filled at once, by as many threads as ``livesvm.solvers.runtime.threads`` allows.
 
 It is what is put off (``state.put_off``) by a model that comes back, and by one whose update was undone.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.homotopy.recompute import SPARE, refactor
-from solvers.homotopy.run import DEFAULT
-from solvers.linalg.blocked_cholesky import factor_block
-from solvers.linalg.cholesky import solve_forward
-from solvers.problem.state import PathState
-from solvers.runtime.compile import compiled
-from solvers.runtime.threads import in_parts
+from livesvm.solvers.homotopy.recompute import SPARE, refactor
+from livesvm.solvers.homotopy.run import DEFAULT
+from livesvm.solvers.linalg.blocked_cholesky import factor_block
+from livesvm.solvers.linalg.cholesky import solve_forward
+from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.threads import in_parts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

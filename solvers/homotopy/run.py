@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set import degeneracy, workspace
-from solvers.active_set.exits import Exit
-from solvers.active_set.ratio_test import frequencies
-from solvers.active_set.shrinking import follow_path
-from solvers.errors import NotOptimal, NotPositiveSemidefinite
-from solvers.homotopy.finish import arrive
-from solvers.homotopy.optimality import Audit, Scales, scaled
-from solvers.homotopy.recompute import mean_diagonal, need_rows, refactor
-from solvers.homotopy.target import set_out
-from solvers.problem.state import Motion, PathState
-from solvers.runtime.interrupt import check, raise_what_stopped, watch
-from solvers.runtime.scalars import One
+from livesvm.solvers.active_set import degeneracy, workspace
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.ratio_test import frequencies
+from livesvm.solvers.active_set.shrinking import follow_path
+from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite
+from livesvm.solvers.homotopy.finish import arrive
+from livesvm.solvers.homotopy.optimality import Audit, Scales, scaled
+from livesvm.solvers.homotopy.recompute import mean_diagonal, need_rows, refactor
+from livesvm.solvers.homotopy.target import set_out
+from livesvm.solvers.problem.state import Motion, PathState
+from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
+from livesvm.solvers.runtime.scalars import One
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -89,7 +89,7 @@ def walk_once(
 
     Raises
     ------
-    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``solvers.homotopy.solve.follow``
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.solve.follow``
     """
     found = set_out(state, motion)
     state.make_room_for_free()

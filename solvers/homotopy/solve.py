@@ -8,11 +8,11 @@ off, so another round is the corrector (rule 7 of the path engine's design).
 
 from __future__ import annotations
 
-from solvers.errors import NotOptimal
-from solvers.homotopy.optimality import audited
-from solvers.homotopy.recompute import Standing, refactor, refresh, restore, settle_at_nothing, stand
-from solvers.homotopy.run import DEFAULT, NOBODY, Settings, Trace, walk_once
-from solvers.problem.state import PathState
+from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy.optimality import audited
+from livesvm.solvers.homotopy.recompute import Standing, refactor, refresh, restore, settle_at_nothing, stand
+from livesvm.solvers.homotopy.run import DEFAULT, NOBODY, Settings, Trace, walk_once
+from livesvm.solvers.problem.state import PathState
 
 __all__ = ["DEFAULT", "Settings", "Trace", "follow"]
 

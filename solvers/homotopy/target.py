@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.homotopy.optimality import units_of
-from solvers.homotopy.recompute import combine, need_rows
-from solvers.linalg.cholesky import Factor
-from solvers.linalg.products import add_rows
-from solvers.problem.state import Examples, Motion, PathState
-from solvers.runtime.compile import compiled
+from livesvm.solvers.homotopy.optimality import units_of
+from livesvm.solvers.homotopy.recompute import combine, need_rows
+from livesvm.solvers.linalg.cholesky import Factor
+from livesvm.solvers.linalg.products import add_rows
+from livesvm.solvers.problem.state import Examples, Motion, PathState
+from livesvm.solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

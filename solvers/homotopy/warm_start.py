@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import MemoryLimit, NotOptimal
-from solvers.homotopy.optimality import audited
-from solvers.homotopy.recompute import add_multiples, mean_diagonal
-from solvers.homotopy.solve import DEFAULT, Settings, follow
-from solvers.kernels.kernel import times
-from solvers.problem.piecewise_linear import Losses
-from solvers.problem.state import PathState
-from solvers.runtime.threads import in_parts
+from livesvm.solvers.errors import MemoryLimit, NotOptimal
+from livesvm.solvers.homotopy.optimality import audited
+from livesvm.solvers.homotopy.recompute import add_multiples, mean_diagonal
+from livesvm.solvers.homotopy.solve import DEFAULT, Settings, follow
+from livesvm.solvers.kernels.kernel import times
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.runtime.threads import in_parts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import MemoryLimit, NotPositiveSemidefinite
-from solvers.kernels.kernel import Kernel
-from solvers.linalg.blocked_cholesky import factor_block
+from livesvm.solvers.errors import MemoryLimit, NotPositiveSemidefinite
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.linalg.blocked_cholesky import factor_block
 
 Floats = NDArray[np.float64]
 

@@ -13,10 +13,10 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import InvalidInput
-from solvers.runtime.compile import compiled, compiled_allocating
-from solvers.runtime.interrupt import AT_ONCE, COPY, check, parts
-from solvers.validation import number_or_none, positive
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, check, parts
+from livesvm.solvers.validation import number_or_none, positive
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

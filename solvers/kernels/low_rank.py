@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.kernel import Kernel
-from solvers.kernels.rows import KernelRows
-from solvers.runtime.interrupt import check
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.rows import KernelRows
+from livesvm.solvers.runtime.interrupt import check
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

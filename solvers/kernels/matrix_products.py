@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from solvers.kernels.kernel import Kernel
-from solvers.runtime.threads import together
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.runtime.threads import together
 
 Numbers = NDArray[Any]  #: of single or double precision
 Floats = NDArray[np.float64]

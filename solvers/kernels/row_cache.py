@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import MemoryLimit
-from solvers.runtime.compile import compiled
-from solvers.runtime.interrupt import COPY, parts
-from solvers.runtime.memory import aligned
+from livesvm.solvers.errors import MemoryLimit
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.interrupt import COPY, parts
+from livesvm.solvers.runtime.memory import aligned
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

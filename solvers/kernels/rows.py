@@ -7,10 +7,10 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.kernel import Kernel
-from solvers.kernels.row_cache import RowCache
-from solvers.runtime.interrupt import check
-from solvers.runtime.threads import together
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.row_cache import RowCache
+from livesvm.solvers.runtime.interrupt import check
+from livesvm.solvers.runtime.threads import together
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

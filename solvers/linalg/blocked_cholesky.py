@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.runtime.threads import together
+from livesvm.solvers.runtime.threads import together
 
 Floats = NDArray[np.float64]
 Block = Callable[[slice, slice], Floats]

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.runtime.by_reference import by_reference
-from solvers.runtime.compile import compiled
-from solvers.runtime.memory import aligned, padded
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.memory import aligned, padded
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -15,20 +15,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import validation
-from solvers.errors import InvalidInput, InvalidType, NotOptimal
-from solvers.homotopy.run import Trace
-from solvers.kernels.kernel import Gram, Kernel
-from solvers.models import scaling
-from solvers.models.edits import NO_EDITS, Edited, Edits, edited
-from solvers.models.fitted import Fitted
-from solvers.models.report import UpdateReport
-from solvers.models.window import Change, Window
-from solvers.problem.piecewise_linear import NO_LOSSES, Losses
-from solvers.robust.local_optimality import LocalOptimality
-from solvers.robust.ramp_losses import Sides, Walling, conditional
-from solvers.robust.settings import Robustness, Terms
-from solvers.validation import Key
+from livesvm.solvers import validation
+from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
+from livesvm.solvers.homotopy.run import Trace
+from livesvm.solvers.kernels.kernel import Gram, Kernel
+from livesvm.solvers.models import scaling
+from livesvm.solvers.models.edits import NO_EDITS, Edited, Edits, edited
+from livesvm.solvers.models.fitted import Fitted
+from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.window import Change, Window
+from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses
+from livesvm.solvers.robust.local_optimality import LocalOptimality
+from livesvm.solvers.robust.ramp_losses import Sides, Walling, conditional
+from livesvm.solvers.robust.settings import Robustness, Terms
+from livesvm.solvers.validation import Key
 
 Floats = NDArray[np.float64]
 

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import validation
-from solvers.errors import InvalidInput, InvalidType
-from solvers.models.window import Window
-from solvers.robust.ramp_losses import WITHIN, Sides
-from solvers.robust.settings import Robustness, checked
-from solvers.validation import Key
+from livesvm.solvers import validation
+from livesvm.solvers.errors import InvalidInput, InvalidType
+from livesvm.solvers.models.window import Window
+from livesvm.solvers.robust.ramp_losses import WITHIN, Sides
+from livesvm.solvers.robust.settings import Robustness, checked
+from livesvm.solvers.validation import Key
 
 Floats = NDArray[np.float64]
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import validation
-from solvers.certificate import Certificate
-from solvers.models.predictor import Predictor
-from solvers.models.window import Window
-from solvers.validation import Key
+from livesvm.solvers import validation
+from livesvm.solvers.certificate import Certificate
+from livesvm.solvers.models.predictor import Predictor
+from livesvm.solvers.models.window import Window
+from livesvm.solvers.validation import Key
 
 Floats = NDArray[np.float64]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import validation
-from solvers.kernels.kernel import Kernel, times
-from solvers.runtime.interrupt import check
+from livesvm.solvers import validation
+from livesvm.solvers.kernels.kernel import Kernel, times
+from livesvm.solvers.runtime.interrupt import check
 
 Floats = NDArray[np.float64]
 

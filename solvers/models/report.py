@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from solvers.validation import Key
+from livesvm.solvers.validation import Key
 
 
 class UpdateReport(NamedTuple):
@@ -20,7 +20,7 @@ class UpdateReport(NamedTuple):
         bound
     max_violation : largest violation of the optimality conditions after the update, in units of f
     relative_gap : duality gap over the objective, by the f that the solver tracks
-    rounds, exchanges, stalls, refreshes, refactorizations : how the path was walked, see ``solvers.homotopy.solve``
+    rounds, exchanges, stalls, refreshes, refactorizations : how the path was walked, see ``homotopy.solve``
     retrained : whether the window was solved from nothing, because that was less work or because the path failed
     """
 

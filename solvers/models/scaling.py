@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import InvalidInput
-from solvers.kernels.kernel import Kernel
-from solvers.problem.piecewise_linear import Losses
-from solvers.problem.state import Examples
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.state import Examples
 
 Floats = NDArray[np.float64]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.models.base import LiveEstimator
-from solvers.models.window import Window
-from solvers.problem.piecewise_linear import Losses
-from solvers.problem.state import PathState
-from solvers.robust.ramp_losses import Walling
-from solvers.robust.settings import Robustness, Terms
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.window import Window
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.robust.ramp_losses import Walling
+from livesvm.solvers.robust.settings import Robustness, Terms
 
 Floats = NDArray[np.float64]
 

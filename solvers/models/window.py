@@ -10,24 +10,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.certificate import Certificate, certify
-from solvers.errors import InvalidInput, NotOptimal
-from solvers.homotopy import batch_update
-from solvers.homotopy.batch_update import UndoneOnError
-from solvers.homotopy.refill import refill
-from solvers.homotopy.run import NOBODY, Trace
-from solvers.homotopy.warm_start import resume
-from solvers.kernels.definiteness import check_positive
-from solvers.kernels.kernel import Kernel
-from solvers.models.predictor import Predictor
-from solvers.models.scaling import NOTHING
-from solvers.problem.piecewise_linear import Losses, leaving
-from solvers.problem.state import PathState
-from solvers.robust.local_optimality import LocalOptimality, local_optimality
-from solvers.robust.partition import Partition, settle
-from solvers.robust.ramp_losses import WITHIN, Sides
-from solvers.robust.settings import Terms
-from solvers.validation import Key, plain
+from livesvm.solvers.certificate import Certificate, certify
+from livesvm.solvers.errors import InvalidInput, NotOptimal
+from livesvm.solvers.homotopy import batch_update
+from livesvm.solvers.homotopy.batch_update import UndoneOnError
+from livesvm.solvers.homotopy.refill import refill
+from livesvm.solvers.homotopy.run import NOBODY, Trace
+from livesvm.solvers.homotopy.warm_start import resume
+from livesvm.solvers.kernels.definiteness import check_positive
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.models.predictor import Predictor
+from livesvm.solvers.models.scaling import NOTHING
+from livesvm.solvers.problem.piecewise_linear import Losses, leaving
+from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.robust.local_optimality import LocalOptimality, local_optimality
+from livesvm.solvers.robust.partition import Partition, settle
+from livesvm.solvers.robust.ramp_losses import WITHIN, Sides
+from livesvm.solvers.robust.settings import Terms
+from livesvm.solvers.validation import Key, plain
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -107,7 +107,7 @@ class Window:
 
     @property
     def sides(self) -> Sides:
-        """On which side of its walls each example counts, (n,); see ``solvers.robust.ramp_losses``."""
+        """On which side of its walls each example counts, (n,); see ``livesvm.solvers.robust.ramp_losses``."""
         return self._side[self.slots]
 
     @property

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.runtime.by_reference import by_reference
-from solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 

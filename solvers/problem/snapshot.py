@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.linalg.cholesky import Factor
-from solvers.problem.state import Examples, PathState
+from livesvm.solvers.linalg.cholesky import Factor
+from livesvm.solvers.problem.state import Examples, PathState
 
 Ints = NDArray[np.int64]
 

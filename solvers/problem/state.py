@@ -21,15 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import MemoryLimit
-from solvers.kernels.kernel import Kernel
-from solvers.kernels.row_cache import RowCache
-from solvers.linalg.cholesky import Factor, delete, empty_factor, grown, with_room
-from solvers.problem.piecewise_linear import MAX_KINKS, Losses
-from solvers.runtime.by_reference import by_reference
-from solvers.runtime.compile import compiled
-from solvers.runtime.interrupt import AT_ONCE, COPY, parts
-from solvers.runtime.memory import aligned, padded
+from livesvm.solvers.errors import MemoryLimit
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.row_cache import RowCache
+from livesvm.solvers.linalg.cholesky import Factor, delete, empty_factor, grown, with_room
+from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, parts
+from livesvm.solvers.runtime.memory import aligned, padded
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

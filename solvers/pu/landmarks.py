@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.kernel import Kernel
 
 Floats = NDArray[np.float64]
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import validation
-from solvers.errors import InvalidInput
-from solvers.pu.problem import checked_prior
+from livesvm.solvers import validation
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.pu.problem import checked_prior
 
 Floats = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.pu.two_variable_step import moved, step_of
-from solvers.runtime.compile import compiled
-from solvers.runtime.interrupt import is_stopped
+from livesvm.solvers.pu.two_variable_step import moved, step_of
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.interrupt import is_stopped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import InvalidInput
-from solvers.kernels.kernel import Kernel
-from solvers.pu.landmarks import landmarks
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.pu.landmarks import landmarks
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.certificate import Certificate, certify
-from solvers.errors import InvalidInput
-from solvers.kernels.kernel import Kernel
-from solvers.kernels.rows import KernelRows
-from solvers.problem.piecewise_linear import Losses, double_hinge, linear
-from solvers.validation import number_or_none, positive
+from livesvm.solvers.certificate import Certificate, certify
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.rows import KernelRows
+from livesvm.solvers.problem.piecewise_linear import Losses, double_hinge, linear
+from livesvm.solvers.validation import number_or_none, positive
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,10 +8,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.kernel import Kernel
-from solvers.kernels.low_rank import LowRank, low_rank
-from solvers.kernels.rows import KernelRows
-from solvers.linalg.products import add_rows
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.low_rank import LowRank, low_rank
+from livesvm.solvers.kernels.rows import KernelRows
+from livesvm.solvers.linalg.products import add_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import NotOptimal
-from solvers.pu.problem import JUMP, PUProblem
-from solvers.runtime.interrupt import check
+from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.pu.problem import JUMP, PUProblem
+from livesvm.solvers.runtime.interrupt import check
 
 Floats = NDArray[np.float64]
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.kernel import Kernel
-from solvers.pu.pair_selection import STOP, descend, working_set
-from solvers.pu.problem import checked_prior
-from solvers.runtime.interrupt import check, raise_what_stopped, watch
-from solvers.validation import positive
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.pu.pair_selection import STOP, descend, working_set
+from livesvm.solvers.pu.problem import checked_prior
+from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
+from livesvm.solvers.validation import positive
 
 Floats = NDArray[np.float64]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.rows import KernelRows
-from solvers.pu.pair_selection import STOP, descend, working_set
-from solvers.pu.problem import LITTLE, PUProblem
-from solvers.runtime.interrupt import raise_what_stopped, watch
+from livesvm.solvers.kernels.rows import KernelRows
+from livesvm.solvers.pu.pair_selection import STOP, descend, working_set
+from livesvm.solvers.pu.problem import LITTLE, PUProblem
+from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 
 Floats = NDArray[np.float64]
 

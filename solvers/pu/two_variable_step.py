@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 

@@ -17,13 +17,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import InvalidInput, NotOptimal
-from solvers.pu.pair_selection import STEPS, STOP, descend, working_set, write_offsets
-from solvers.pu.problem import JUMP, PUProblem, slacks
-from solvers.pu.products import FromRows, Products, products
-from solvers.pu.starts import feasible_start, from_scores, one_class_start
-from solvers.runtime.interrupt import check, raise_what_stopped, watch
-from solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.errors import InvalidInput, NotOptimal
+from livesvm.solvers.pu.pair_selection import STEPS, STOP, descend, working_set, write_offsets
+from livesvm.solvers.pu.problem import JUMP, PUProblem, slacks
+from livesvm.solvers.pu.products import FromRows, Products, products
+from livesvm.solvers.pu.starts import feasible_start, from_scores, one_class_start
+from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
+from livesvm.solvers.runtime.progress import Progress, steadily
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

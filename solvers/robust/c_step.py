@@ -12,17 +12,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.degeneracy import center, leave_ends
-from solvers.active_set.exits import Exit
-from solvers.active_set.shrinking import WHOLE_WORK, follow_path
-from solvers.active_set.workspace import Walk, count_anew
-from solvers.homotopy.optimality import gap_of
-from solvers.homotopy.run import DEFAULT, EPS
-from solvers.homotopy.target import set_motion_of
-from solvers.robust.crossing import follow_over_walls
-from solvers.robust.passes import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
-from solvers.robust.sides import Split, Stage, choose_loose, choose_misplaced, look, place_levels
-from solvers.runtime.compile import compiled
+from livesvm.solvers.active_set.degeneracy import center, leave_ends
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.shrinking import WHOLE_WORK, follow_path
+from livesvm.solvers.active_set.workspace import Walk, count_anew
+from livesvm.solvers.homotopy.optimality import gap_of
+from livesvm.solvers.homotopy.run import DEFAULT, EPS
+from livesvm.solvers.homotopy.target import set_motion_of
+from livesvm.solvers.robust.crossing import follow_over_walls
+from livesvm.solvers.robust.passes import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
+from livesvm.solvers.robust.sides import Split, Stage, choose_loose, choose_misplaced, look, place_levels
+from livesvm.solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.active_set.direction import resolve
-from solvers.active_set.exits import Exit
-from solvers.active_set.loop import next_event, take_turn
-from solvers.active_set.ratio_test import advance, jump
-from solvers.active_set.reactivation import another_lap
-from solvers.active_set.shrinking import count_speeds, follow_path
-from solvers.active_set.workspace import Walk, add_to_drive, balanced, set_limits
-from solvers.homotopy.recorder import HEEDED, heed, heed_all, is_at_wall, jump_stops, way_to_wall
-from solvers.homotopy.target import set_motion_of
-from solvers.robust.passes import has_arrived
-from solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN
-from solvers.robust.sides import Split, place_levels
-from solvers.runtime.compile import compiled
+from livesvm.solvers.active_set.direction import resolve
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.loop import next_event, take_turn
+from livesvm.solvers.active_set.ratio_test import advance, jump
+from livesvm.solvers.active_set.reactivation import another_lap
+from livesvm.solvers.active_set.shrinking import count_speeds, follow_path
+from livesvm.solvers.active_set.workspace import Walk, add_to_drive, balanced, set_limits
+from livesvm.solvers.homotopy.recorder import HEEDED, heed, heed_all, is_at_wall, jump_stops, way_to_wall
+from livesvm.solvers.homotopy.target import set_motion_of
+from livesvm.solvers.robust.passes import has_arrived
+from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN
+from livesvm.solvers.robust.sides import Split, place_levels
+from livesvm.solvers.runtime.compile import compiled
 
 LEAST_WAY = 1e-6  #: of a walk: with less left, who comes to a wall switches after it
 

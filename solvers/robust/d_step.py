@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.exits import Exit
-from solvers.errors import NotOptimal
-from solvers.homotopy.piecewise import Changes, joined
-from solvers.homotopy.recorder import Log, empty_log
-from solvers.problem.piecewise_linear import Losses
-from solvers.robust import pieces as tracks
-from solvers.robust.legs import ConstantLeg, Leg, LinearLeg, Solution
-from solvers.robust.partition import Partition, Rounds
-from solvers.robust.pieces import Constants, Notes, Pull, Used, steps_of_s, steps_of_theta
-from solvers.robust.ramp_losses import Walling
-from solvers.robust.sides import Split
-from solvers.runtime.interrupt import COPY, parts
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy.piecewise import Changes, joined
+from livesvm.solvers.homotopy.recorder import Log, empty_log
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.robust import pieces as tracks
+from livesvm.solvers.robust.legs import ConstantLeg, Leg, LinearLeg, Solution
+from livesvm.solvers.robust.partition import Partition, Rounds
+from livesvm.solvers.robust.pieces import Constants, Notes, Pull, Used, steps_of_s, steps_of_theta
+from livesvm.solvers.robust.ramp_losses import Walling
+from livesvm.solvers.robust.sides import Split
+from livesvm.solvers.runtime.interrupt import COPY, parts
 
 Floats = NDArray[np.float64]
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.homotopy.piecewise import Changes, Segments, position
-from solvers.problem.piecewise_linear import Losses
-from solvers.robust.ramp_losses import Sides, conditional
+from livesvm.solvers.homotopy.piecewise import Changes, Segments, position
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.robust.ramp_losses import Sides, conditional
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.integer[Any]]
@@ -24,7 +24,7 @@ class Solution(NamedTuple):
     """Coefficients at one value, by position in the window."""
 
     beta: Floats  #: (n,)
-    seg: Places  #: (n,) places on the staircase, see ``solvers.problem.state``
+    seg: Places  #: (n,) places on the staircase, see ``livesvm.solvers.problem.state``
     b: float
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.problem.piecewise_linear import Losses
-from solvers.robust.ramp_losses import BELOW, BEYOND, Walls, outermost
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, Walls, outermost
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

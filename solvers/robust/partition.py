@@ -18,24 +18,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set import workspace
-from solvers.active_set.degeneracy import perturb
-from solvers.active_set.exits import Exit
-from solvers.errors import NotOptimal
-from solvers.homotopy.optimality import audited, scales
-from solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
-from solvers.homotopy.recorder import Walls as Stops
-from solvers.homotopy.run import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, walk_of
-from solvers.homotopy.solve import follow
-from solvers.linalg.cholesky import Factor, solve_forward
-from solvers.problem.piecewise_linear import Losses, leaving
-from solvers.problem.snapshot import LITTLE
-from solvers.problem.state import PathState, empty_motion
-from solvers.robust import c_step
-from solvers.robust import sides as split
-from solvers.robust.ramp_losses import WITHIN, Sides, Walls, outermost, size_of
-from solvers.robust.sides import ROWS_OF_TABLES, Now, Split, Stage, fill_tables
-from solvers.runtime.interrupt import check, raise_what_stopped
+from livesvm.solvers.active_set import workspace
+from livesvm.solvers.active_set.degeneracy import perturb
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy.optimality import audited, scales
+from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
+from livesvm.solvers.homotopy.recorder import Walls as Stops
+from livesvm.solvers.homotopy.run import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, walk_of
+from livesvm.solvers.homotopy.solve import follow
+from livesvm.solvers.linalg.cholesky import Factor, solve_forward
+from livesvm.solvers.problem.piecewise_linear import Losses, leaving
+from livesvm.solvers.problem.snapshot import LITTLE
+from livesvm.solvers.problem.state import PathState, empty_motion
+from livesvm.solvers.robust import c_step
+from livesvm.solvers.robust import sides as split
+from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls, outermost, size_of
+from livesvm.solvers.robust.sides import ROWS_OF_TABLES, Now, Split, Stage, fill_tables
+from livesvm.solvers.runtime.interrupt import check, raise_what_stopped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -151,7 +151,7 @@ class Rounds:
         Raises
         ------
         NotOptimal : the objective rose, or the switches do not end
-        NotPositiveSemidefinite, MemoryLimit : see ``solvers.homotopy.solve.follow``
+        NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.solve.follow``
         """
         while True:
             check()

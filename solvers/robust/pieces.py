@@ -1,6 +1,6 @@
 """The compiled loops of the two outlier paths: C-steps where nobody switches, D-steps where somebody does, and notes.
 
-Each is called again and again, and goes on where it stopped: `solvers.robust.d_step` gives it what it asks for.
+Each is called again and again, and goes on where it stopped: `livesvm.solvers.robust.d_step` gives it what it asks for.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.direction import resolve
-from solvers.active_set.exits import Exit
-from solvers.active_set.ratio_test import largest
-from solvers.active_set.workspace import Walk
-from solvers.homotopy.recorder import Log, note_places, track_path
-from solvers.robust.c_step import SINCE_EXACT, SNAP, add_row, exact, note_events, set_out_for, take_sides
-from solvers.robust.passes import place_stops, put_on_levels, rest, set_out_among_walls
-from solvers.robust.ramp_losses import WITHIN, Sides, Walls
-from solvers.robust.sides import Split, Stage, look, outermost_level, place_levels, place_walls
-from solvers.runtime.by_reference import by_reference
-from solvers.runtime.compile import compiled
-from solvers.runtime.scalars import One, Scalars
+from livesvm.solvers.active_set.direction import resolve
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.ratio_test import largest
+from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.homotopy.recorder import Log, note_places, track_path
+from livesvm.solvers.robust.c_step import SINCE_EXACT, SNAP, add_row, exact, note_events, set_out_for, take_sides
+from livesvm.solvers.robust.passes import place_stops, put_on_levels, rest, set_out_among_walls
+from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls
+from livesvm.solvers.robust.sides import Split, Stage, look, outermost_level, place_levels, place_walls
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.scalars import One, Scalars
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

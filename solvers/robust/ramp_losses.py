@@ -19,9 +19,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.problem.piecewise_linear import Losses
-from solvers.runtime.by_reference import by_reference
-from solvers.runtime.compile import compiled
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 Sides = NDArray[np.int8]

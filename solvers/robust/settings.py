@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import InvalidInput
-from solvers.problem.piecewise_linear import Losses
-from solvers.robust.ramp_losses import BELOW, BEYOND, Walls
-from solvers.validation import Key, known_keys, mapping, number_or_none
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, Walls
+from livesvm.solvers.validation import Key, known_keys, mapping, number_or_none
 
 Floats = NDArray[np.float64]
 

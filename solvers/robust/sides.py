@@ -11,15 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.workspace import Walk
-from solvers.homotopy.recorder import Walls as Stops
-from solvers.linalg.cholesky import schur
-from solvers.problem.piecewise_linear import Losses
-from solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN, Sides, Walls
-from solvers.runtime.by_reference import by_reference
-from solvers.runtime.compile import compiled
-from solvers.runtime.interrupt import is_stopped
-from solvers.runtime.scalars import One, Scalars
+from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.homotopy.recorder import Walls as Stops
+from livesvm.solvers.linalg.cholesky import schur
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN, Sides, Walls
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.interrupt import is_stopped
+from livesvm.solvers.runtime.scalars import One, Scalars
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -15,7 +15,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 
-from solvers.runtime.machine_code import MachineCode
+from livesvm.solvers.runtime.machine_code import MachineCode
 
 P = ParamSpec("P")
 R = TypeVar("R")

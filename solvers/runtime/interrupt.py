@@ -20,9 +20,9 @@ from numba.core import types
 from numba.core.extending import intrinsic
 from numpy.typing import NDArray
 
-from solvers.errors import TimeLimit
-from solvers.runtime.compile import compiled
-from solvers.validation import positive
+from livesvm.solvers.errors import TimeLimit
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.validation import positive
 
 Ints = NDArray[np.int64]
 AT_ONCE = 30_000_000  #: products that are computed between two looks, in some hundredths of a second

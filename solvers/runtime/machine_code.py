@@ -33,7 +33,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 from numba.core.serialize import dumps
 
-from solvers.runtime.by_reference import Reference
+from livesvm.solvers.runtime.by_reference import Reference
 
 PACKAGE = __name__.partition(".")[0]
 MADE_BY = [Path(__file__).with_name(name).read_text() for name in ("by_reference.py", "compile.py")]

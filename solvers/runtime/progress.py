@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from solvers.errors import Cancelled
-from solvers.runtime.interrupt import interruptible
+from livesvm.solvers.errors import Cancelled
+from livesvm.solvers.runtime.interrupt import interruptible
 
 #: Called in the thread of the work with how much is done and how much there is, as far as is known; False cancels.
 Progress = Callable[[int, int], bool]

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.runtime.interrupt import check
+from livesvm.solvers.runtime.interrupt import check
 
 T = TypeVar("T")
 Ints = NDArray[np.int64]

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.benchmarks.sets import DATA, OWN, read, standardised
 from tests.benchmarks.tables import machine, number, table
 from tests.judge import coefficients

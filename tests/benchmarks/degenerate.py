@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
-from solvers import IncrementalSVC, UpdateReport
+from livesvm.solvers import IncrementalSVC, UpdateReport
 from tests.benchmarks.tables import machine, number, table
 from tests.judge import apply, infeasibility, judge, window_problem
 from tests.oracle import Gap, gap, solve

@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from solvers import IncrementalSVC, warm_up
+from livesvm.solvers import IncrementalSVC, warm_up
 from tests.benchmarks.series import LAGS, Stream, fisher, from_file
 from tests.benchmarks.tables import Clock, duration, geometric_mean, machine, number, seconds, table
 from tests.oracle import Kernel, gap, hinge

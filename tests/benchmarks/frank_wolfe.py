@@ -32,7 +32,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 
-from solvers import FrankWolfeSVC
+from livesvm.solvers import FrankWolfeSVC
 from tests.benchmarks.sets import DATA, OWN
 from tests.benchmarks.tables import machine, number, table
 from tests.oracle import Vector

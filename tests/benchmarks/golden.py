@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-import solvers
-from service.data.fisher_river import examples, load, scale_by
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm import solvers
+from livesvm.service.data.fisher_river import examples, load, scale_by
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.problems import problem
 
 #: what says how long something took, not what came out

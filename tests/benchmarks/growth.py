@@ -24,7 +24,7 @@ from sklearn.datasets import make_classification
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from solvers import IncrementalSVC
+from livesvm.solvers import IncrementalSVC
 from tests.benchmarks.tables import duration, machine, number, seconds, table
 from tests.oracle import Matrix, Vector
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from solvers import IncrementalSVC, leave_one_out, warm_up
-from solvers.errors import SolverError
-from solvers.runtime.interrupt import Interrupt, interruptible
+from livesvm.solvers import IncrementalSVC, leave_one_out, warm_up
+from livesvm.solvers.errors import SolverError
+from livesvm.solvers.runtime.interrupt import Interrupt, interruptible
 
 SECONDS = 30.0  # after which a solve is ended
 EVERY = 0.02

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from solvers import IncrementalSVC, leave_one_out
+from livesvm.solvers import IncrementalSVC, leave_one_out
 from tests.benchmarks.series import Stream, fisher
 from tests.benchmarks.sets import DATA, read, standardised
 from tests.benchmarks.tables import duration, geometric_mean, machine, number, seconds, table

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from solvers import IncrementalSVC, IncrementalSVR
-from solvers.analyses.outlier.cccp import Candidates, cccp
-from solvers.analyses.outlier.result import OutlierPath
-from solvers.robust.ramp_losses import Parameter
+from livesvm.solvers import IncrementalSVC, IncrementalSVR
+from livesvm.solvers.analyses.outlier.cccp import Candidates, cccp
+from livesvm.solvers.analyses.outlier.result import OutlierPath
+from livesvm.solvers.robust.ramp_losses import Parameter
 from tests.benchmarks.sets import DATA, available, read
 from tests.benchmarks.tables import machine, seconds
 from tests.oracle import Matrix, Vector

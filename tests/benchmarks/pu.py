@@ -25,16 +25,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvers import IncrementalPUClassifier
-from solvers.kernels.kernel import Kernel
-from solvers.kernels.rows import KernelRows
-from solvers.pu.elkan_noto import elkan_noto
-from solvers.pu.metrics import scores
-from solvers.pu.prior import estimate_prior
-from solvers.pu.problem import PUProblem, costs, pu_problem
-from solvers.pu.quadratic_program import quadratic_program
-from solvers.pu.ramp import ramp_loss
-from solvers.pu.usmo import usmo
+from livesvm.solvers import IncrementalPUClassifier
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.rows import KernelRows
+from livesvm.solvers.pu.elkan_noto import elkan_noto
+from livesvm.solvers.pu.metrics import scores
+from livesvm.solvers.pu.prior import estimate_prior
+from livesvm.solvers.pu.problem import PUProblem, costs, pu_problem
+from livesvm.solvers.pu.quadratic_program import quadratic_program
+from livesvm.solvers.pu.ramp import ramp_loss
+from livesvm.solvers.pu.usmo import usmo
 from tests.benchmarks.sets import DATA, available, read
 from tests.benchmarks.tables import duration, machine, number, table
 from tests.oracle import Matrix, Vector

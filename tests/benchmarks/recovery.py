@@ -26,9 +26,9 @@ from typing import Any
 import httpx
 import numpy as np
 
-from service.store.base import Store
-from service.store.redis import RedisStore
-from service.store.sqlite import SqliteStore
+from livesvm.service.store.base import Store
+from livesvm.service.store.redis import RedisStore
+from livesvm.service.store.sqlite import SqliteStore
 from tests.benchmarks.tables import duration, machine, table
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess

@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from solvers import IncrementalSVC, RegularizationPath
+from livesvm.solvers import IncrementalSVC, RegularizationPath
 from tests import oracle
 from tests.benchmarks.sets import DATA, available, read, standardised
 from tests.benchmarks.tables import duration, machine, number, seconds, table

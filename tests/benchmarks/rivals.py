@@ -24,7 +24,7 @@ from river import preprocessing as river_preprocessing
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from solvers import IncrementalSVC
+from livesvm.solvers import IncrementalSVC
 from tests.benchmarks.series import Stream, fisher
 from tests.benchmarks.tables import duration, machine, number, table
 from tests.oracle import Kernel, Matrix, Vector, gap, hinge, solve

@@ -3,7 +3,7 @@
 Walks through the first 730 days a month at a time: trains on the ``--known`` days before, forecasts 30 days, and
 counts. Later days are never looked at. Prints one accuracy a cell, and for the cells that are within one standard
 error of the best the time that SVC takes to train the window. The demonstration shows the one of these where
-training from nothing costs most; ``python -m service.demo --C 1e4`` shows the most accurate. Under a minute.
+training from nothing costs most; ``python -m livesvm.service.demo --C 1e4`` shows the most accurate. Under a minute.
 
     python -m tests.benchmarks.river_choice
 """
@@ -16,8 +16,8 @@ from time import perf_counter
 import numpy as np
 from sklearn.svm import SVC
 
-from service.data.fisher_river import Examples, examples, load, scale_by
-from service.demo import MONTH, WINDOW
+from livesvm.service.data.fisher_river import Examples, examples, load, scale_by
+from livesvm.service.demo import MONTH, WINDOW
 
 GRID_C = [10.0**power for power in range(-1, 6)]
 GRID_GAMMA = [10.0**power for power in range(-3, 1)]

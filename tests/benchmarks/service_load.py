@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from service.client import Client
+from livesvm.service.client import Client
 from tests.benchmarks.tables import duration, machine, table
 from tests.service.process import ServiceProcess
 

@@ -17,7 +17,7 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from solvers import IncrementalSVC
+from livesvm.solvers import IncrementalSVC
 from tests.benchmarks.tables import duration, machine, number, table
 
 N, FEATURES, GAMMA = 300, 5, 0.2

@@ -24,7 +24,7 @@ from sklearn.base import clone
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from solvers import IncrementalSVC
+from livesvm.solvers import IncrementalSVC
 from tests.benchmarks.tables import duration, machine, seconds, table
 from tests.oracle import Matrix, Vector
 

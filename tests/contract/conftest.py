@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from service.store.base import Store
-from service.store.redis import RedisStore
-from service.store.sqlite import SqliteStore
+from livesvm.service.store.base import Store
+from livesvm.service.store.redis import RedisStore
+from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
 
 Open = Callable[[], Store]

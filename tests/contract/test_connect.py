@@ -10,9 +10,9 @@ import pytest
 import redis
 from redis.connection import SSLConnection, UnixDomainSocketConnection
 
-from service.store.base import StoreUnavailable
-from service.store.connect import check_url, connect
-from service.store.redis import RedisStore
+from livesvm.service.store.base import StoreUnavailable
+from livesvm.service.store.connect import check_url, connect
+from livesvm.service.store.redis import RedisStore
 from tests.contract.redis_server import RedisServer
 from tests.contract.sentinel import Sentinel
 

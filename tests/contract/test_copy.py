@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from service.cli import main
-from service.store.base import Idempotency, Solution, Store
-from service.store.places import open_place
+from livesvm.service.cli import main
+from livesvm.service.store.base import Idempotency, Solution, Store
+from livesvm.service.store.places import open_place
 from tests.contract.redis_server import RedisServer
 
 

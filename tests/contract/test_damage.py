@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.commands import Batch, Update
-from service.health import Health
-from service.journal import Source
-from service.metrics import Metrics
-from service.model import ModelState
-from service.recovery import Means, recover
-from service.replay import Patience
-from service.schemas import ModelSpec
-from service.store.base import Lease, Store, StoreDamaged
-from service.store.redis import RedisStore
-from service.store.sqlite import SqliteStore
-from service.turns import Turns
-from service.window import Limits
+from livesvm.service.commands import Batch, Update
+from livesvm.service.health import Health
+from livesvm.service.journal import Source
+from livesvm.service.metrics import Metrics
+from livesvm.service.model import ModelState
+from livesvm.service.recovery import Means, recover
+from livesvm.service.replay import Patience
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.store.base import Lease, Store, StoreDamaged
+from livesvm.service.store.redis import RedisStore
+from livesvm.service.store.sqlite import SqliteStore
+from livesvm.service.turns import Turns
+from livesvm.service.window import Limits
 from tests.contract.redis_server import RedisServer
 
 Keep = Callable[[int, int], AbstractContextManager["Stored"]]

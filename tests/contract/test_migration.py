@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from service.store import sqlite_schema
-from service.store.base import (
+from livesvm.service.store import sqlite_schema
+from livesvm.service.store.base import (
     Fenced,
     Idempotency,
     Lease,
@@ -19,8 +19,8 @@ from service.store.base import (
     StoreDamaged,
     StoreUnavailable,
 )
-from service.store.seals import sha256
-from service.store.sqlite import SqliteStore
+from livesvm.service.store.seals import sha256
+from livesvm.service.store.sqlite import SqliteStore
 
 SCHEMA_1 = """
 CREATE TABLE models (

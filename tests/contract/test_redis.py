@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from service.store import chunks
-from service.store.base import (
+from livesvm.service.store import chunks
+from livesvm.service.store.base import (
     Durability,
     Fenced,
     Idempotency,
@@ -26,7 +26,7 @@ from service.store.base import (
     StoreTooNew,
     StoreUnavailable,
 )
-from service.store.redis import SCHEMA, RedisStore
+from livesvm.service.store.redis import SCHEMA, RedisStore
 from tests.contract.redis_server import RedisServer
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.store import chunks
-from service.store.base import Idempotency, Lease, RequestKnown, Solution, StoreUnavailable
-from service.store.chunks import Pointer
-from service.store.redis import KEPT_SNAPSHOTS, RedisStore
+from livesvm.service.store import chunks
+from livesvm.service.store.base import Idempotency, Lease, RequestKnown, Solution, StoreUnavailable
+from livesvm.service.store.chunks import Pointer
+from livesvm.service.store.redis import KEPT_SNAPSHOTS, RedisStore
 from tests.contract.redis_server import RedisServer
 
 KEEP = 3
@@ -82,11 +82,11 @@ class Rubbish:
 
     def crash(self, size: int) -> None:
         """A snapshot that a crash cuts off before its pointer is written."""
-        self._cut_off("service.crash.point", self._crash_in_snapshot, size)
+        self._cut_off("livesvm.service.crash.point", self._crash_in_snapshot, size)
 
     def dropped(self, size: int) -> None:
         """A snapshot that is cut off after its first chunk."""
-        self._cut_off("service.store.redis.split", self._first, size)
+        self._cut_off("livesvm.service.store.redis.split", self._first, size)
 
     def _cut_off(self, place: str, failing: Callable[..., object], size: int) -> None:
         with pytest.MonkeyPatch.context() as patched:
@@ -187,7 +187,7 @@ def test_a_snapshot_that_lost_a_chunk_is_not_taken(
             fresh = sorted(set(client.keys(f"*{prefix}*:chunk:*")) - earlier)
             assert client.delete(fresh[number]) == 1
 
-        monkeypatch.setattr("service.crash.point", lose)
+        monkeypatch.setattr("livesvm.service.crash.point", lose)
         with pytest.raises(StoreUnavailable, match="was lost"):
             store.save_snapshot(lease, 1, bytes(3 * CHUNK), 1)
         assert [snapshot.sequence for snapshot in store.snapshots(MODEL)] == [0]

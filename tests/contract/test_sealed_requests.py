@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.commands import Batch, Update
-from service.errors import ModelUnavailable
-from service.store.base import Idempotency, Lease, LogRecord, Remembered, RequestKnown, Store, StoreDamaged
-from service.store.redis import SCHEMA, RedisStore
-from service.store.sqlite import SqliteStore
+from livesvm.service.commands import Batch, Update
+from livesvm.service.errors import ModelUnavailable
+from livesvm.service.store.base import Idempotency, Lease, LogRecord, Remembered, RequestKnown, Store, StoreDamaged
+from livesvm.service.store.redis import SCHEMA, RedisStore
+from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
 from tests.service.test_live import SPEC, alive
 

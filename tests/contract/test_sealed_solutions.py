@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from service.store.base import Solution, Store, StoreDamaged
-from service.store.redis import RedisStore
-from service.store.sqlite import SqliteStore
+from livesvm.service.store.base import Solution, Store, StoreDamaged
+from livesvm.service.store.redis import RedisStore
+from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
 from tests.contract.test_sealed_requests import flips
 

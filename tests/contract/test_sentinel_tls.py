@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import trustme
 
-from service.store.base import Durability, StoreUnavailable
-from service.store.redis import RedisStore
+from livesvm.service.store.base import Durability, StoreUnavailable
+from livesvm.service.store.redis import RedisStore
 from tests.contract.comeback import check_that_models_come_back
 from tests.contract.redis_server import RedisServer, free_port, speaks_tls
 from tests.contract.sentinel import Sentinel

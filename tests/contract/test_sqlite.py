@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from service.store import sqlite_file
-from service.store.base import StoreDamaged, StoreInUse, StoreTooNew, StoreUnavailable
-from service.store.lock import DirectoryLock
-from service.store.sqlite import SqliteStore
-from service.store.sqlite_schema import SCHEMA
+from livesvm.service.store import sqlite_file
+from livesvm.service.store.base import StoreDamaged, StoreInUse, StoreTooNew, StoreUnavailable
+from livesvm.service.store.lock import DirectoryLock
+from livesvm.service.store.sqlite import SqliteStore
+from livesvm.service.store.sqlite_schema import SCHEMA
 
 
 def test_commits_reach_the_disk(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from service.store.base import (
+from livesvm.service.store.base import (
     Durability,
     Fenced,
     Idempotency,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from service.store.base import Durability, StoreUnavailable
-from service.store.redis import RedisStore
+from livesvm.service.store.base import Durability, StoreUnavailable
+from livesvm.service.store.redis import RedisStore
 from tests.contract.comeback import check_that_models_come_back
 from tests.contract.redis_server import RedisServer
 from tests.contract.tls import TlsFront

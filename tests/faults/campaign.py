@@ -25,8 +25,8 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from service.crash import POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
-from solvers import IncrementalSVC
+from livesvm.service.crash import POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
+from livesvm.solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
 from tests.faults.test_crashes import MODEL, PROBE, batch, send
 from tests.service.process import ServiceProcess

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from service.cli import main
-from solvers.models.base import LiveEstimator
+from livesvm.service.cli import main
+from livesvm.solvers.models.base import LiveEstimator
 
 _update = LiveEstimator.update
 

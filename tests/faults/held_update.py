@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from service.cli import main
-from solvers.models.base import LiveEstimator
+from livesvm.service.cli import main
+from livesvm.solvers.models.base import LiveEstimator
 
 _update = LiveEstimator.update
 

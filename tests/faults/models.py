@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.faults.scene import FEATURES, Scene
 
 KERNEL = {"name": "rbf", "gamma": 0.5}

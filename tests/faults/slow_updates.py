@@ -7,9 +7,9 @@ import sys
 import time
 from typing import Any
 
-from service.cli import main
-from solvers.models.base import LiveEstimator
-from solvers.runtime.interrupt import check
+from livesvm.service.cli import main
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.runtime.interrupt import check
 
 MOST_SECONDS = 0.04
 _update = LiveEstimator.update

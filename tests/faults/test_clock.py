@@ -8,9 +8,9 @@ from contextlib import closing
 
 import pytest
 
-from service.schemas import ModelSpec
-from service.store.base import LeaseHeld
-from service.store.redis import RedisStore
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.store.base import LeaseHeld
+from livesvm.service.store.redis import RedisStore
 from tests.contract.redis_server import RedisServer
 from tests.service.test_live import alive, batch
 

@@ -11,8 +11,8 @@ import httpx
 import numpy as np
 import pytest
 
-from service.crash import POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
-from solvers import IncrementalSVC
+from livesvm.service.crash import POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
+from livesvm.solvers import IncrementalSVC
 from tests.service.process import ServiceProcess, blobs
 
 MODEL = {"id": "m", "C": 10.0, "kernel": {"name": "rbf", "gamma": 0.3}, "window": {"max_examples": 60}}

@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
-from service.store.sqlite import SqliteStore
+from livesvm.service.store.sqlite import SqliteStore
 from tests.service.process import ServiceProcess, blobs
 
 FILE = "livesvm.sqlite3"

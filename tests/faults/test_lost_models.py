@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.cli import main
-from service.client import Client
+from livesvm.service.cli import main
+from livesvm.service.client import Client
 from tests.contract.redis_server import RedisServer
 from tests.faults.test_crashes import MODEL, check_whole, send
 from tests.faults.test_redis import is_ready, service_on, start_model, until

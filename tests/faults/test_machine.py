@@ -16,22 +16,22 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from service import crash
-from service.commands import Batch, Removal, Update
-from service.errors import IdempotencyConflict
-from service.health import Health
-from service.journal import Source
-from service.live import LiveModel, Surroundings
-from service.metrics import Metrics
-from service.schemas import ModelSpec
-from service.settings import Settings
-from service.store import codec
-from service.store.base import Store
-from service.store.redis import RedisStore
-from service.store.sqlite import SqliteStore
-from service.turns import Turns
-from solvers import IncrementalSVC
-from solvers.errors import InvalidInput, SolverError
+from livesvm.service import crash
+from livesvm.service.commands import Batch, Removal, Update
+from livesvm.service.errors import IdempotencyConflict
+from livesvm.service.health import Health
+from livesvm.service.journal import Source
+from livesvm.service.live import LiveModel, Surroundings
+from livesvm.service.metrics import Metrics
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.settings import Settings
+from livesvm.service.store import codec
+from livesvm.service.store.base import Store
+from livesvm.service.store.redis import RedisStore
+from livesvm.service.store.sqlite import SqliteStore
+from livesvm.service.turns import Turns
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.errors import InvalidInput, SolverError
 from tests.contract.redis_server import RedisServer
 
 SPEC = ModelSpec.model_validate(

@@ -16,8 +16,8 @@ import httpx
 import numpy as np
 import pytest
 
-from service.client import Client
-from service.store.sqlite import SqliteStore
+from livesvm.service.client import Client
+from livesvm.service.store.sqlite import SqliteStore
 from tests.service.process import ServiceProcess, blobs
 
 

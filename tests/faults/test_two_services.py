@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from solvers import IncrementalSVC
+from livesvm.solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
 from tests.faults.test_crashes import PROBE
 from tests.service.process import ServiceProcess, blobs

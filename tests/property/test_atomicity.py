@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from solvers import IncrementalSVC
-from solvers.errors import DuplicateKey, InvalidInput, NotPositiveSemidefinite, UnknownKey
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.errors import DuplicateKey, InvalidInput, NotPositiveSemidefinite, UnknownKey
 from tests.judge import build
 from tests.problems import Problem
 from tests.property.strategies import problems

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.certificate import Certificate, certify
-from solvers.problem import piecewise_linear
+from livesvm.solvers.certificate import Certificate, certify
+from livesvm.solvers.problem import piecewise_linear
 from tests import oracle
 from tests.oracle import Vector, Wide
 

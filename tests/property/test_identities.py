@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from solvers import IncrementalSVC
+from livesvm.solvers import IncrementalSVC
 from tests.judge import apply, build, coefficients, judge, window_problem
 from tests.oracle import ROUNDING, Kernel, Wide
 from tests.problems import Batch, Problem, Rows

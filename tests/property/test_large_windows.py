@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
-from solvers.active_set.workspace import Walk
-from solvers.homotopy import batch_update
-from solvers.homotopy import run as passage
-from solvers.models.base import LiveEstimator
-from solvers.problem.state import PathState
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.homotopy import batch_update
+from livesvm.solvers.homotopy import run as passage
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.problem.state import PathState
 from tests.judge import judge
 from tests.problems import FAMILIES, problem
 from tests.property.test_optimality import allowed, follow

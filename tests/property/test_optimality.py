@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from solvers import IncrementalSVC, UpdateReport
+from livesvm.solvers import IncrementalSVC, UpdateReport
 from tests.judge import apply, coefficients, infeasibility, judge, window_problem
 from tests.oracle import gap, solve
 from tests.problems import FAMILIES, Problem, Rows, problem

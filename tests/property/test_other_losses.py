@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.preprocessing import scale
 
-from solvers import IncrementalOneClassSVM, IncrementalSVR
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVR
 from tests.judge import coefficients
 from tests.oracle import (
     Gap,

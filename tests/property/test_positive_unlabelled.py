@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import IncrementalPUClassifier
-from solvers.pu.problem import PUProblem, costs, pu_problem
-from solvers.pu.usmo import usmo
+from livesvm.solvers import IncrementalPUClassifier
+from livesvm.solvers.pu.problem import PUProblem, costs, pu_problem
+from livesvm.solvers.pu.usmo import usmo
 from tests.pu_problems import best_objective, judged
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
-from solvers.analyses.regularization.path import RegularizationPath
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.solvers.analyses.regularization.path import RegularizationPath
 from tests import oracle
 from tests.oracle import Losses, Vector, gap, solve
 from tests.problems import FAMILIES, Problem, problem

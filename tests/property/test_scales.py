@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, time_limit
-from solvers.errors import InvalidInput, SolverError, TimeLimit
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, time_limit
+from livesvm.solvers.errors import InvalidInput, SolverError, TimeLimit
 from tests.property.test_atomicity import assert_same_arrays
 
 SECONDS = 60.0  # that no update of a few rows takes

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from solvers import IncrementalSVC
-from solvers.errors import NotOptimal
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.errors import NotOptimal
 from tests.judge import apply, build, coefficients, judge
 from tests.problems import Batch, Problem, problem
 from tests.property.strategies import problems

@@ -7,10 +7,10 @@ import sys
 import time
 from pathlib import Path
 
-from service import parts
-from service.cli import main
-from solvers import warm_up
-from solvers.warm_up import Family
+from livesvm.service import parts
+from livesvm.service.cli import main
+from livesvm.solvers import warm_up
+from livesvm.solvers.warm_up import Family
 
 
 def held(*families: Family) -> None:

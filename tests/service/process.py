@@ -24,7 +24,7 @@ START_SECONDS = 240.0
 
 
 class ServiceProcess:
-    """``python -m service`` on a free port with its own data directory.
+    """``python -m livesvm.service`` on a free port with its own data directory.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class ServiceProcess:
         self.data_dir = data_dir
         self.prepare = prepare
         self.settings = settings
-        self.module = "service"
+        self.module = "livesvm.service"
         self.waits_for_models = True
         self.said = ""
         self.url = ""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from service.admission import Admission
-from service.clients import client_of
+from livesvm.service.admission import Admission
+from livesvm.service.clients import client_of
 
 
 @dataclass(eq=False)

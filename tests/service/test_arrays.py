@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service import arrays
-from service.errors import BodyTooLarge, MalformedBody
-from service.npz import npy_array, npz_arrays
-from solvers.errors import DuplicateKey, InvalidInput
+from livesvm.service import arrays
+from livesvm.service.errors import BodyTooLarge, MalformedBody
+from livesvm.service.npz import npy_array, npz_arrays
+from livesvm.solvers.errors import DuplicateKey, InvalidInput
 
 REFUSALS = (InvalidInput, MalformedBody, BodyTooLarge)
 MEMBERS = frozenset({"X", "y"})

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from service.auth import SCOPES, allows, digest, new_key, parse_keys, scope_of
-from service.cli import main
-from service.client import Client, ServiceProblem
+from livesvm.service.auth import SCOPES, allows, digest, new_key, parse_keys, scope_of
+from livesvm.service.cli import main
+from livesvm.service.client import Client, ServiceProblem
 from tests.service.process import ServiceProcess
 
 MALFORMED = (

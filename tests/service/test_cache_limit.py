@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.commands import Batch, Update
-from service.errors import kind_of
-from service.live import LiveModel
-from service.schemas import ModelSpec
-from service.store.base import StoreError
-from service.store.sqlite import SqliteStore
-from solvers.errors import MemoryLimit
+from livesvm.service.commands import Batch, Update
+from livesvm.service.errors import kind_of
+from livesvm.service.live import LiveModel
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.store.base import StoreError
+from livesvm.service.store.sqlite import SqliteStore
+from livesvm.solvers.errors import MemoryLimit
 from tests.service.test_live import alive
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "kernel": {"name": "rbf", "gamma": 50.0}})

@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 import pytest
 
-from service.client import Client, ServiceProblem
+from livesvm.service.client import Client, ServiceProblem
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
 

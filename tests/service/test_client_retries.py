@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import httpx
 import pytest
 
-from service.client import Client, ServiceProblem
+from livesvm.service.client import Client, ServiceProblem
 
 ROWS = [[1.0], [2.0]]
 PATIENCE = 3.0
@@ -130,7 +130,7 @@ def script(server: str) -> Script:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr("service.client.time", made)
+    monkeypatch.setattr("livesvm.service.client.time", made)
     return made
 
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from service.commands import Batch, Command, Edits
-from service.model import ModelState
-from service.schemas import ModelSpec
-from service.store import codec
-from service.store.base import StoreDamaged, StoreTooNew
+from livesvm.service.commands import Batch, Command, Edits
+from livesvm.service.model import ModelState
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.store import codec
+from livesvm.service.store.base import StoreDamaged, StoreTooNew
 
 DOCUMENT = {"X": np.arange(6.0).reshape(2, 3), "keys": ["a", 2**53 - 1, "1", 1], "n": 3, "none": None, "f": 0.1}
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from service import compiling
-from service.compiling import Compiling
-from solvers.runtime.machine_code import directory
-from solvers.warm_up import FAMILIES, Family
+from livesvm.service import compiling
+from livesvm.service.compiling import Compiling
+from livesvm.solvers.runtime.machine_code import directory
+from livesvm.solvers.warm_up import FAMILIES, Family
 from tests.service.process import ServiceProcess
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]

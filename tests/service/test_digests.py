@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.commands import Batch, Edits, Removal, Robust, Update
-from service.versions import digest_of_restore
+from livesvm.service.commands import Batch, Edits, Removal, Robust, Update
+from livesvm.service.versions import digest_of_restore
 
 ROBUST = Robust(0.5, -1.0, {"a": 1})
 FULL = Update(

@@ -8,8 +8,8 @@ import httpx
 import numpy as np
 import pytest
 
-from service.client import Client
-from solvers import IncrementalSVC
+from livesvm.service.client import Client
+from livesvm.solvers import IncrementalSVC
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 

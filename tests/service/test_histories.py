@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.commands import Batch, Command, Edits, Update
-from service.errors import UnknownModel
-from service.live import LiveModel
-from service.model import ModelState
-from service.schemas import ModelSpec
-from service.store.base import StoreDamaged, StoreUnavailable
-from service.versions import oldest_kept, state_at
-from solvers.errors import InvalidInput, SolverError
+from livesvm.service.commands import Batch, Command, Edits, Update
+from livesvm.service.errors import UnknownModel
+from livesvm.service.live import LiveModel
+from livesvm.service.model import ModelState
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.store.base import StoreDamaged, StoreUnavailable
+from livesvm.service.versions import oldest_kept, state_at
+from livesvm.solvers.errors import InvalidInput, SolverError
 from tests.service.test_live import FailingStore, alive, batch
 from tests.service.test_solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
 

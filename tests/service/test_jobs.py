@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.commands import Edits, Update
-from service.errors import JobNotDone, NotApplicable, QueueFull, UnknownJob
-from service.job_files import JobFiles, JobRecord
-from service.job_kinds import KINDS, Document, JobKind
-from service.jobs import JobLimits, Jobs
-from service.live import LiveModel
-from service.machine import give_back, resident_bytes
-from service.memory import MEGABYTE, RESERVED, Budget
-from service.metrics import Metrics
-from service.model import ModelCopy, ModelState
-from service.store.base import StoreUnavailable
-from service.store.sqlite import SqliteStore
-from solvers.errors import Cancelled, NotOptimal
-from solvers.runtime.progress import Progress
+from livesvm.service.commands import Edits, Update
+from livesvm.service.errors import JobNotDone, NotApplicable, QueueFull, UnknownJob
+from livesvm.service.job_files import JobFiles, JobRecord
+from livesvm.service.job_kinds import KINDS, Document, JobKind
+from livesvm.service.jobs import JobLimits, Jobs
+from livesvm.service.live import LiveModel
+from livesvm.service.machine import give_back, resident_bytes
+from livesvm.service.memory import MEGABYTE, RESERVED, Budget
+from livesvm.service.metrics import Metrics
+from livesvm.service.model import ModelCopy, ModelState
+from livesvm.service.store.base import StoreUnavailable
+from livesvm.service.store.sqlite import SqliteStore
+from livesvm.solvers.errors import Cancelled, NotOptimal
+from livesvm.solvers.runtime.progress import Progress
 from tests.service.test_live import alive, batch
 
 SECONDS = 30.0

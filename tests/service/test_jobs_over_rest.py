@@ -10,8 +10,8 @@ import httpx
 import numpy as np
 import pytest
 
-from service.client import Client, ServiceProblem
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.service.client import Client, ServiceProblem
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
 from tests.service.test_jobs import SECONDS, until

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.errors import MalformedBody
-from service.json_bounds import MOST_FIELDS, check
-from solvers.errors import InvalidInput
+from livesvm.service.errors import MalformedBody
+from livesvm.service.json_bounds import MOST_FIELDS, check
+from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make
 
 ROWS = 1000

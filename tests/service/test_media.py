@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from service.bodies import JSON, NPZ, Body, parse_update
-from service.errors import problem
-from service.memory import Budget
-from solvers.errors import InvalidInput
+from livesvm.service.bodies import JSON, NPZ, Body, parse_update
+from livesvm.service.errors import problem
+from livesvm.service.memory import Budget
+from livesvm.solvers.errors import InvalidInput
 
 NUMBERS: list[Any] = [
     *(float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 5e-324, -5e-324, 1e-308, 1e-101, 1e-100, 1e-12, 0.5, 1.0),

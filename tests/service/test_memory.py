@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.errors import BodyTooLarge, MemoryBusy, OutOfMemory, kind_of
-from service.machine import memory_bytes, resident_bytes
-from service.memory import KINDS, MEGABYTE, Budget
-from service.model_memory import model_bytes
+from livesvm.service.errors import BodyTooLarge, MemoryBusy, OutOfMemory, kind_of
+from livesvm.service.machine import memory_bytes, resident_bytes
+from livesvm.service.memory import KINDS, MEGABYTE, Budget
+from livesvm.service.model_memory import model_bytes
 from tests.service.process import ServiceProcess, blobs
 
 SMALL_MB = 512

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.commands import Removal, Update
-from service.live import LiveModel
-from service.metrics import Metrics
-from service.model import ModelState
-from service.store.base import StoreUnavailable
-from solvers.errors import NotOptimal, UnknownKey
+from livesvm.service.commands import Removal, Update
+from livesvm.service.live import LiveModel
+from livesvm.service.metrics import Metrics
+from livesvm.service.model import ModelState
+from livesvm.service.store.base import StoreUnavailable
+from livesvm.solvers.errors import NotOptimal, UnknownKey
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 from tests.service.test_live import FailingStore, alive, batch

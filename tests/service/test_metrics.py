@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from service.answer_schemas import ServingState
-from service.health import SILENCE_SECONDS, Health
-from service.metrics import Metrics, ModelSample
-from service.store.base import OutOfSequence, StoreUnavailable
-from service.store.sqlite import SqliteStore
+from livesvm.service.answer_schemas import ServingState
+from livesvm.service.health import SILENCE_SECONDS, Health
+from livesvm.service.metrics import Metrics, ModelSample
+from livesvm.service.store.base import OutOfSequence, StoreUnavailable
+from livesvm.service.store.sqlite import SqliteStore
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import httpx
 import numpy as np
 import pytest
 
-from service.client import Client
-from service.commands import Command, Edits, Robust, Update
-from service.outlier_jobs import make_robust
-from solvers import IncrementalSVC, IncrementalSVR
-from solvers.errors import InvalidInput
-from solvers.robust.settings import Robustness
+from livesvm.service.client import Client
+from livesvm.service.commands import Command, Edits, Robust, Update
+from livesvm.service.outlier_jobs import make_robust
+from livesvm.solvers import IncrementalSVC, IncrementalSVR
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.robust.settings import Robustness
 from tests.oracle import Kernel
 from tests.robust import judge_labels
 from tests.service.conftest import Make

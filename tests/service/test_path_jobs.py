@@ -9,10 +9,10 @@ import httpx
 import numpy as np
 import pytest
 
-from service.client import Client, ServiceProblem
-from service.job_kinds import KINDS
-from service.path_jobs import move_to
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.job_kinds import KINDS
+from livesvm.service.path_jobs import move_to
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
 from tests.service.test_jobs_over_rest import awaited

@@ -8,8 +8,8 @@ import httpx
 import numpy as np
 import pytest
 
-from service.client import Client
-from solvers import IncrementalPUClassifier
+from livesvm.service.client import Client
+from livesvm.solvers import IncrementalPUClassifier
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from service.client import Client
-from solvers import IncrementalSVC
+from livesvm.service.client import Client
+from livesvm.solvers import IncrementalSVC
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.errors import ModelUnavailable, TooManyModels, UnknownModel
-from service.health import Health
-from service.journal import Source
-from service.live import Surroundings
-from service.metrics import Metrics
-from service.registry import FailedModel, Registry
-from service.schemas import ModelSpec
-from service.settings import Settings
-from service.store.base import ModelExists, StoreUnavailable
-from service.turns import Turns
-from solvers.errors import InvalidInput
+from livesvm.service.errors import ModelUnavailable, TooManyModels, UnknownModel
+from livesvm.service.health import Health
+from livesvm.service.journal import Source
+from livesvm.service.live import Surroundings
+from livesvm.service.metrics import Metrics
+from livesvm.service.registry import FailedModel, Registry
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import ModelExists, StoreUnavailable
+from livesvm.service.turns import Turns
+from livesvm.solvers.errors import InvalidInput
 from tests.service.test_live import FailingStore, batch
 
 QUOTA = 3

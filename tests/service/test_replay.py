@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service import replay
-from service.commands import Batch, Command, Edits, Removal, Update
-from service.live import LiveModel
-from service.model import ModelState
-from service.replay import together
-from service.schemas import ModelSpec
-from service.store.base import Idempotency, StoreDamaged
-from service.store.sqlite import SqliteStore
-from solvers.errors import NotOptimal
-from solvers.models.base import LiveEstimator
+from livesvm.service import replay
+from livesvm.service.commands import Batch, Command, Edits, Removal, Update
+from livesvm.service.live import LiveModel
+from livesvm.service.model import ModelState
+from livesvm.service.replay import together
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.store.base import Idempotency, StoreDamaged
+from livesvm.service.store.sqlite import SqliteStore
+from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.models.base import LiveEstimator
 from tests.service.test_live import alive, batch, decisions
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})

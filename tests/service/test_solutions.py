@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.commands import Batch, Edits, Removal, Robust, Update
-from service.live import LiveModel
-from service.schemas import ModelSpec
-from service.solutions import solution_of
-from service.store import codec
-from service.store.base import Solution, StoreDamaged, StoreUnavailable
-from service.store.sqlite import SqliteStore
-from solvers.errors import SolverError
-from solvers.models.base import LiveEstimator
+from livesvm.service.commands import Batch, Edits, Removal, Robust, Update
+from livesvm.service.live import LiveModel
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.solutions import solution_of
+from livesvm.service.store import codec
+from livesvm.service.store.base import Solution, StoreDamaged, StoreUnavailable
+from livesvm.service.store.sqlite import SqliteStore
+from livesvm.solvers.errors import SolverError
+from livesvm.solvers.models.base import LiveEstimator
 from tests.service.test_live import FailingStore, alive, batch, decisions
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})
@@ -196,7 +196,7 @@ def test_with_many_free_examples_every_update_is_kept(store: FailingStore, monke
     live = alive(store, store.create("m", b""))
     live.update(batch(0), None).result()
     assert store.solution("m") is None
-    monkeypatch.setattr("service.checkpoints.MANY_FREE", 1)
+    monkeypatch.setattr("livesvm.service.checkpoints.MANY_FREE", 1)
     live.update(batch(1), None).result()
     assert store.solution("m") == solution_of(live._state, newest(store))
     live.stop()

@@ -18,12 +18,12 @@ SCRIPT = """
 import sys
 import numpy as np
 import service.app, service.start
-from service.commands import Batch, Edits, Removal, Update
-from service.model import ModelState
-from service.schemas import ModelSpec
-from service.tasks import TASKS
-from service.window import Limits
-from solvers import leave_one_out, warm_up
+from livesvm.service.commands import Batch, Edits, Removal, Update
+from livesvm.service.model import ModelState
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.tasks import TASKS
+from livesvm.service.window import Limits
+from livesvm.solvers import leave_one_out, warm_up
 
 warm_up()
 rng = np.random.default_rng(0)
@@ -53,7 +53,7 @@ def test_models_are_served_without_importing_scikit_learn_or_redis() -> None:
 
 
 def test_models_begin_to_come_back_before_the_web_framework_is_loaded() -> None:
-    script = "import sys, service.start; print('fastapi' in sys.modules, 'uvicorn' in sys.modules)"
+    script = "import sys, livesvm.service.start; print('fastapi' in sys.modules, 'uvicorn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=False)
     assert done.stdout == "False False\n", done.stderr
 
@@ -62,7 +62,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         environment = {"LIVESVM_PORT": str(taken.getsockname()[1]), "LIVESVM_DATA_DIR": str(tmp_path / "data")}
         done = subprocess.run(
-            [sys.executable, "-m", "service"],
+            [sys.executable, "-m", "livesvm.service"],
             env=os.environ | environment,
             capture_output=True,
             text=True,

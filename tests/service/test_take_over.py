@@ -9,17 +9,17 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from service.errors import ModelUnavailable, UnknownModel
-from service.health import Health
-from service.journal import Source
-from service.live import Surroundings
-from service.metrics import Metrics
-from service.registry import Registry
-from service.schemas import ModelSpec
-from service.settings import Settings
-from service.store.base import Fenced
-from service.store.redis import RedisStore
-from service.turns import Turns
+from livesvm.service.errors import ModelUnavailable, UnknownModel
+from livesvm.service.health import Health
+from livesvm.service.journal import Source
+from livesvm.service.live import Surroundings
+from livesvm.service.metrics import Metrics
+from livesvm.service.registry import Registry
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import Fenced
+from livesvm.service.store.redis import RedisStore
+from livesvm.service.turns import Turns
 from tests.contract.conftest import redis_server
 from tests.contract.redis_server import RedisServer
 from tests.service.test_live import batch

@@ -10,9 +10,9 @@ import httpx
 import numpy as np
 import pytest
 
-from service.client import Client
-from solvers import IncrementalOneClassSVM, IncrementalSVR
-from solvers.models.base import LiveEstimator
+from livesvm.service.client import Client
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVR
+from livesvm.solvers.models.base import LiveEstimator
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 

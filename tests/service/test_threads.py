@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from service.errors import ModelUnavailable, QueueFull, Withdrawn
-from service.pools import Pool
-from service.shares import Steps
-from service.writer import Writer
+from livesvm.service.errors import ModelUnavailable, QueueFull, Withdrawn
+from livesvm.service.pools import Pool
+from livesvm.service.shares import Steps
+from livesvm.service.writer import Writer
 
 
 def writer(size: int = 10, rest: threading.Event | None = None, deadline: float | None = None) -> Writer:

@@ -9,9 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from service.errors import CutOff, NotSolved, OutOfTime, TurnMissed, Withdrawn
-from service.turns import Solve, Turns
-from solvers.runtime.interrupt import check
+from livesvm.service.errors import CutOff, NotSolved, OutOfTime, TurnMissed, Withdrawn
+from livesvm.service.turns import Solve, Turns
+from livesvm.solvers.runtime.interrupt import check
 
 
 class Work:

@@ -10,12 +10,12 @@ import httpx
 import numpy as np
 import pytest
 
-from service.client import Client
-from service.commands import Batch, Command, Edits, Update
-from service.model import ModelState
-from service.schemas import ModelSpec
-from service.window import Limits
-from solvers import IncrementalSVC
+from livesvm.service.client import Client
+from livesvm.service.commands import Batch, Command, Edits, Update
+from livesvm.service.model import ModelState
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.window import Limits
+from livesvm.solvers import IncrementalSVC
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
 

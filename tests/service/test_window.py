@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.arrays import MAX_KEY
-from service.commands import Batch, Edits, Removal, Update
-from service.window import Limits, Window
-from solvers.errors import DuplicateKey, InvalidInput, UnknownKey
+from livesvm.service.arrays import MAX_KEY
+from livesvm.service.commands import Batch, Edits, Removal, Update
+from livesvm.service.window import Limits, Window
+from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 
 OPEN = Limits(quota_examples=1000, quota_features=10)
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from service.errors import WritebackRefused
-from service.health import Health
-from service.journal import Journal, Source
-from service.metrics import Metrics
-from service.schemas import ModelSpec
-from service.store.base import Fenced, SnapshotInfo, StoreBehind, StoreUnavailable
-from service.store.sqlite import SqliteStore
-from service.writeback import encoded, write_back
+from livesvm.service.errors import WritebackRefused
+from livesvm.service.health import Health
+from livesvm.service.journal import Journal, Source
+from livesvm.service.metrics import Metrics
+from livesvm.service.schemas import ModelSpec
+from livesvm.service.store.base import Fenced, SnapshotInfo, StoreBehind, StoreUnavailable
+from livesvm.service.store.sqlite import SqliteStore
+from livesvm.service.writeback import encoded, write_back
 
 SPEC = ModelSpec(id="m")
 

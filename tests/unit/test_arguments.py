@@ -13,10 +13,10 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out
-from solvers.errors import InvalidInput, InvalidType, NotOptimal
-from solvers.models.base import LiveEstimator
-from solvers.robust.settings import Robustness
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out
+from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.robust.settings import Robustness
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 3))
@@ -291,7 +291,7 @@ def test_names_that_are_no_text_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     def refuse(*_: Any, **__: Any) -> None:
         raise TypeError("Feature names are only supported if all input features have string names")
 
-    monkeypatch.setattr("solvers.estimators.scikit.validate_data", refuse)
+    monkeypatch.setattr("livesvm.solvers.estimators.scikit.validate_data", refuse)
     with pytest.raises(InvalidType, match="X: Feature names are only supported"):
         IncrementalSVC().fit(X, Y)
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out
-from solvers.analyses.leave_one_out import by_path
-from solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
-from solvers.analyses.leave_one_out.pivots import FEW_FREE
-from solvers.errors import Cancelled, InvalidInput
-from solvers.homotopy.optimality import scales
-from solvers.homotopy.recompute import need_rows
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out
+from livesvm.solvers.analyses.leave_one_out import by_path
+from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
+from livesvm.solvers.analyses.leave_one_out.pivots import FEW_FREE
+from livesvm.solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers.homotopy.optimality import scales
+from livesvm.solvers.homotopy.recompute import need_rows
 from tests.judge import build
 from tests.problems import FAMILIES, problem
 

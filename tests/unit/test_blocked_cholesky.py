@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers.linalg.blocked_cholesky import PANEL, TILE, factor_block
-from solvers.runtime.threads import threads
+from livesvm.solvers.linalg.blocked_cholesky import PANEL, TILE, factor_block
+from livesvm.solvers.runtime.threads import threads
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVR, OneClassSVM
 
-from solvers import Certificate, IncrementalSVC
+from livesvm.solvers import Certificate, IncrementalSVC
 from tests.judge import apply, build, coefficients, judge, window_problem
 from tests.oracle import Kernel, Losses, absolute, epsilon_insensitive, gap, hinge, one_class, pinball, solve
 from tests.problems import FAMILIES, problem

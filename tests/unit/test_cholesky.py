@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.linalg.cholesky import Factor, append, compact, delete, empty_factor, schur, solve_forward
+from livesvm.solvers.linalg.cholesky import Factor, append, compact, delete, empty_factor, schur, solve_forward
 from tests.oracle import Matrix, Vector
 
 N, KAPPA = 40, 1.5

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC
-from solvers.kernels.row_cache import RowCache
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.kernels.row_cache import RowCache
 
 
 @pytest.mark.parametrize("m", [1, 2, 7, 8, 9, 16, 30])

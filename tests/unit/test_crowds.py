@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC
-from solvers.homotopy.recompute import BLOCK, CLOSE
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.homotopy.recompute import BLOCK, CLOSE
 
 N, MOVED, SLIDES = 900, 30, 40
 

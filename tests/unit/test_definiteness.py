@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC
-from solvers.errors import MemoryLimit, NotPositiveSemidefinite
-from solvers.kernels.definiteness import check_positive
-from solvers.kernels.kernel import Gram, Kernel
-from solvers.linalg.blocked_cholesky import PANEL
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.errors import MemoryLimit, NotPositiveSemidefinite
+from livesvm.solvers.kernels.definiteness import check_positive
+from livesvm.solvers.kernels.kernel import Gram, Kernel
+from livesvm.solvers.linalg.blocked_cholesky import PANEL
 from tests.interrupts import Looks, Stop
 from tests.unit.test_interrupt import looked_at
 

@@ -13,15 +13,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.client import Client, ServiceProblem
-from service.data.fisher_river import examples, load
-from service.demo import DemoError, certify, learn, main
+from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.data.fisher_river import examples, load
+from livesvm.service.demo import DemoError, certify, learn, main
 
 
 def demo(*arguments: str, temporary: Path) -> subprocess.CompletedProcess[str]:
     """Run the demonstration as a user does, with its temporary files in a directory of the test."""
     return subprocess.run(
-        [sys.executable, "-m", "service.demo", *arguments],
+        [sys.executable, "-m", "livesvm.service.demo", *arguments],
         env=os.environ | {"TMPDIR": str(temporary)},
         capture_output=True,
         text=True,

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from service.cli import main
-from service.memory import Budget
-from service.metrics import Metrics, ModelSample
-from service.settings import table
+from livesvm.service.cli import main
+from livesvm.service.memory import Budget
+from livesvm.service.metrics import Metrics, ModelSample
+from livesvm.service.settings import table
 
 ROOT = Path(__file__).parents[2]
 NAME = re.compile(r"\blivesvm_[a-z0-9_]+")

@@ -15,8 +15,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
-from solvers import IncrementalSVC
-from solvers.errors import InvalidInput
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.errors import InvalidInput
 from tests.oracle import Kernel, gap, hinge
 from tests.problems import problem
 

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import check_estimators_data_not_an_array, estimator_checks_generator
 
-from solvers import FrankWolfeSVC, IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.solvers import FrankWolfeSVC, IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 
 ESTIMATORS = [IncrementalSVC(), IncrementalSVR(), IncrementalOneClassSVM(), FrankWolfeSVC(tol=1e-10)]
 ELSEWHERE = {

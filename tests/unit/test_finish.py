@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers import IncrementalSVC
-from solvers.homotopy.optimality import audited
-from solvers.homotopy.recompute import BLOCK, refresh_close
-from solvers.problem.state import PathState
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.homotopy.optimality import audited
+from livesvm.solvers.homotopy.recompute import BLOCK, refresh_close
+from livesvm.solvers.problem.state import PathState
 
 BAND = 1e-9
 

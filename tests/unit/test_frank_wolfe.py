@@ -13,9 +13,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsOneClassifier
 
-from solvers import FrankWolfeSVC, TimeLimit, time_limit
-from solvers.errors import Cancelled, InvalidInput
-from solvers.frank_wolfe import blocks, growth, problem
+from livesvm.solvers import FrankWolfeSVC, TimeLimit, time_limit
+from livesvm.solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers.frank_wolfe import blocks, growth, problem
 from tests.oracle import Matrix, Vector
 
 VARIANTS = ("auto", "fw", "mfw", "core_vector")

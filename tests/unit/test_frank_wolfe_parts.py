@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from solvers.frank_wolfe import growth, subproblem
-from solvers.frank_wolfe.active_rows import ActiveRows
-from solvers.frank_wolfe.core_vector import minimize_pairwise
-from solvers.frank_wolfe.one_versus_one import pairs, votes
-from solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of
-from solvers.frank_wolfe.solution import Trace
-from solvers.frank_wolfe.warm_start import carried
-from solvers.kernels.kernel import Kernel
-from solvers.kernels.matrix_products import Examples
+from livesvm.solvers.frank_wolfe import growth, subproblem
+from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
+from livesvm.solvers.frank_wolfe.core_vector import minimize_pairwise
+from livesvm.solvers.frank_wolfe.one_versus_one import pairs, votes
+from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of
+from livesvm.solvers.frank_wolfe.solution import Trace
+from livesvm.solvers.frank_wolfe.warm_start import carried
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.matrix_products import Examples
 from tests.oracle import Matrix, Vector
 
 RBF = Kernel("rbf", gamma=0.4)

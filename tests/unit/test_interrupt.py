@@ -12,16 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, TimeLimit, k_fold, leave_one_out, time_limit
-from solvers.errors import InvalidInput
-from solvers.kernels import kernel as kernels
-from solvers.problem import state
-from solvers.robust.ramp_losses import Parameter
-from solvers.robust.settings import Robustness
-from solvers.runtime import interrupt
-from solvers.runtime.interrupt import Interrupt, check, interruptible, undisturbed
-from solvers.runtime.threads import threads as cores
-from solvers.runtime.threads import together
+from livesvm.solvers import (
+    IncrementalOneClassSVM,
+    IncrementalSVC,
+    IncrementalSVR,
+    TimeLimit,
+    k_fold,
+    leave_one_out,
+    time_limit,
+)
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels import kernel as kernels
+from livesvm.solvers.problem import state
+from livesvm.solvers.robust.ramp_losses import Parameter
+from livesvm.solvers.robust.settings import Robustness
+from livesvm.solvers.runtime import interrupt
+from livesvm.solvers.runtime.interrupt import Interrupt, check, interruptible, undisturbed
+from livesvm.solvers.runtime.threads import threads as cores
+from livesvm.solvers.runtime.threads import together
 from tests.interrupts import Looks, Stop, is_in_compiled_code
 from tests.property.test_atomicity import assert_same_arrays
 

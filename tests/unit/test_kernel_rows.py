@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.errors import MemoryLimit
-from solvers.kernels.kernel import Kernel
-from solvers.kernels.rows import KernelRows
+from livesvm.solvers.errors import MemoryLimit
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.rows import KernelRows
 from tests import oracle
 
 

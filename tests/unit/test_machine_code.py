@@ -25,7 +25,7 @@ class Exit(IntEnum):
     DONE = 3
 """,
     "low.py": '''
-from solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.compile import compiled
 FACTOR = 2.0
 
 @compiled
@@ -38,19 +38,19 @@ def apart(x):
     return x + 100.0
 ''',
     "high.py": """
-from solvers import low, records
-from solvers.low import scaled
-from solvers.records import Exit, Pair
-from solvers.runtime.compile import compiled
+from livesvm.solvers import low, records
+from livesvm.solvers.low import scaled
+from livesvm.solvers.records import Exit, Pair
+from livesvm.solvers.runtime.compile import compiled
 
 @compiled
 def total(pair):
     return scaled(pair.first) + pair.second + Exit.DONE.value
 """,
     "main.py": """
-from solvers.high import total
-from solvers.low import apart
-from solvers.records import Pair
+from livesvm.solvers.high import total
+from livesvm.solvers.low import apart
+from livesvm.solvers.records import Pair
 value = total(Pair(10.0, 1.0)), apart(1.0)
 misses = {f.__name__: sum(f.stats.cache_misses.values()) for f in (total, apart)}
 print(value, misses)
@@ -62,7 +62,9 @@ REAL = Path(__file__).parents[2] / "solvers" / "runtime"
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A package of the same name, with the same files that compile and keep."""
-    folder = tmp_path / "solvers"
+    folder = tmp_path / "livesvm" / "solvers"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
     for name, text in PACKAGE.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -73,9 +75,9 @@ def package(tmp_path: Path) -> Path:
 
 def run(package: Path) -> str:
     """What ``main`` prints: two values, and how often each function was compiled."""
-    environment = {**os.environ, "PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": str(package.parent / "kept")}
+    environment = {**os.environ, "PYTHONPATH": str(package.parents[1]), "NUMBA_CACHE_DIR": str(package.parent / "kept")}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"  # which takes edits within a second for none
-    command = [sys.executable, "-P", "-m", "solvers.main"]
+    command = [sys.executable, "-P", "-m", "livesvm.solvers.main"]
     done = subprocess.run(
         command, env=environment, cwd=package.parent, capture_output=True, text=True, timeout=100, check=True
     )

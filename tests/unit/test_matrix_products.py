@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from solvers.kernels import matrix_products
-from solvers.kernels.kernel import Kernel
-from solvers.kernels.matrix_products import Examples, block, product, write
+from livesvm.solvers.kernels import matrix_products
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.matrix_products import Examples, block, product, write
 
 KERNELS = [
     Kernel("linear"),

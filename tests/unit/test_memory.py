@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC
-from solvers.runtime.memory import LINE, Floats, aligned, padded
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.runtime.memory import LINE, Floats, aligned, padded
 
 
 @pytest.mark.parametrize("make", [np.empty, np.zeros])

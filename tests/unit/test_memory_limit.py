@@ -7,8 +7,8 @@ import copy
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC
-from solvers.errors import MemoryLimit
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.errors import MemoryLimit
 from tests.oracle import Matrix, Vector
 
 

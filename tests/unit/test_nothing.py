@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests import oracle
 
 Floats = NDArray[np.float64]

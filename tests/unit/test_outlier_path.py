@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
-from solvers import IncrementalSVC, IncrementalSVR
-from solvers.analyses.outlier.cccp import cccp
-from solvers.analyses.outlier.result import OutlierPath
-from solvers.models.base import LiveEstimator
-from solvers.robust.c_step import CROWD
-from solvers.robust.d_step import SEGMENTS
-from solvers.robust.ramp_losses import Parameter
+from livesvm.solvers import IncrementalSVC, IncrementalSVR
+from livesvm.solvers.analyses.outlier.cccp import cccp
+from livesvm.solvers.analyses.outlier.result import OutlierPath
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.robust.c_step import CROWD
+from livesvm.solvers.robust.d_step import SEGMENTS
+from livesvm.solvers.robust.ramp_losses import Parameter
 from tests.oracle import Kernel, Matrix, Vector
 from tests.robust import judge_labels, judge_targets
 

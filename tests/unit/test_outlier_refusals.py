@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
-from solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.solvers.errors import Cancelled, InvalidInput
 from tests.unit.test_outlier_path import PARAMETERS, decisions, labelled
 
 

@@ -8,12 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
-from solvers.errors import Cancelled, InvalidInput
-from solvers.homotopy import parametric
-from solvers.homotopy.parametric import Track, track
-from solvers.problem import piecewise_linear
-from solvers.problem.piecewise_linear import Losses
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers.homotopy import parametric
+from livesvm.solvers.homotopy.parametric import Track, track
+from livesvm.solvers.problem import piecewise_linear
+from livesvm.solvers.problem.piecewise_linear import Losses
 from tests import oracle
 from tests.oracle import Vector
 from tests.problems import FAMILIES, Problem, problem

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC, leave_one_out
-from solvers.errors import InvalidInput, NotPositiveSemidefinite
+from livesvm.solvers import IncrementalSVC, leave_one_out
+from livesvm.solvers.errors import InvalidInput, NotPositiveSemidefinite
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(120, 3))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.homotopy.recompute import add_multiples
-from solvers.linalg.products import TILE, add_rows, add_rows_and_multiply, add_rows_to_both
+from livesvm.solvers.homotopy.recompute import add_multiples
+from livesvm.solvers.linalg.products import TILE, add_rows, add_rows_and_multiply, add_rows_to_both
 
 
 @pytest.mark.parametrize("n", [1, 30, TILE + 5])

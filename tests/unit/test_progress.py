@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC, k_fold, leave_one_out
-from solvers.analyses.outlier import path as outlier
-from solvers.analyses.regularization import continuation
-from solvers.errors import Cancelled
-from solvers.runtime import progress
-from solvers.runtime.interrupt import check
-from solvers.runtime.progress import Progress, steadily
+from livesvm.solvers import IncrementalSVC, k_fold, leave_one_out
+from livesvm.solvers.analyses.outlier import path as outlier
+from livesvm.solvers.analyses.regularization import continuation
+from livesvm.solvers.errors import Cancelled
+from livesvm.solvers.runtime import progress
+from livesvm.solvers.runtime.interrupt import check
+from livesvm.solvers.runtime.progress import Progress, steadily
 
 N = 1200
 
@@ -91,7 +91,7 @@ def test_whoever_hears_it_may_cancel_at_any_time(
 
 
 def test_within_a_leg_of_a_path_progress_is_told_too(model: IncrementalSVC, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solvers.homotopy.parametric.PORTION", 50)
+    monkeypatch.setattr("livesvm.solvers.homotopy.parametric.PORTION", 50)
     heard = Heard()
     path = model.regularization_path(0.1, 10.0, progress=heard)
     assert len(set(heard.told)) > path.report.legs + 2

@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from solvers.errors import InvalidInput
-from solvers.kernels.kernel import Kernel
-from solvers.pu.elkan_noto import elkan_noto
-from solvers.pu.metrics import scores
-from solvers.pu.ramp import ramp_loss
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.pu.elkan_noto import elkan_noto
+from livesvm.solvers.pu.metrics import scores
+from livesvm.solvers.pu.ramp import ramp_loss
 from tests import oracle
 from tests.pu_problems import two_clouds
 

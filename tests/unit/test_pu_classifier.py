@@ -13,11 +13,11 @@ from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_sco
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from solvers import IncrementalPUClassifier, PUClassifier
-from solvers.errors import Cancelled, InvalidInput
-from solvers.kernels.kernel import Kernel
-from solvers.pu.metrics import pu_risk, scores, zero_one_risk
-from solvers.pu.prior import best_bin, estimate_prior
+from livesvm.solvers import IncrementalPUClassifier, PUClassifier
+from livesvm.solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.pu.metrics import pu_risk, scores, zero_one_risk
+from livesvm.solvers.pu.prior import best_bin, estimate_prior
 from tests.oracle import Matrix, Vector
 from tests.pu_problems import two_clouds
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from solvers import IncrementalPUClassifier, k_fold, leave_one_out
-from solvers.errors import InvalidInput
+from livesvm.solvers import IncrementalPUClassifier, k_fold, leave_one_out
+from livesvm.solvers.errors import InvalidInput
 from tests.oracle import Matrix, Vector
 from tests.property.test_positive_unlabelled import assert_optimal, problem_of
 from tests.pu_problems import best_objective, two_clouds

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out
-from solvers.analyses.regularization.error_curve import ErrorCurve, from_counts, from_residuals, joined
-from solvers.analyses.regularization.intercept_interval import cut, envelope
-from solvers.errors import Cancelled, InvalidInput
-from solvers.homotopy.piecewise import Segments
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out
+from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, from_counts, from_residuals, joined
+from livesvm.solvers.analyses.regularization.intercept_interval import cut, envelope
+from livesvm.solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers.homotopy.piecewise import Segments
 
 Floats = NDArray[np.float64]
 

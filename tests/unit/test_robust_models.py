@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.store import codec
-from solvers import IncrementalSVC, IncrementalSVR
-from solvers.errors import InvalidInput, UnknownKey
-from solvers.robust.settings import Robustness
+from livesvm.service.store import codec
+from livesvm.solvers import IncrementalSVC, IncrementalSVR
+from livesvm.solvers.errors import InvalidInput, UnknownKey
+from livesvm.solvers.robust.settings import Robustness
 from tests.oracle import Kernel
 from tests.robust import judge_labels, judge_targets
 from tests.unit.test_outlier_path import STRICT, decisions, labelled, measured
@@ -150,7 +150,7 @@ def test_an_update_that_fails_while_sides_switch_is_undone(monkeypatch: pytest.M
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("solvers.models.window.settle", fail)
+        patched.setattr("livesvm.solvers.models.window.settle", fail)
         with pytest.raises(KeyboardInterrupt):
             model.update(add=(X[:30], y[:30]), remove=model.keys_[:10])
     after = model.to_arrays()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC
-from solvers.kernels.row_cache import RowCache
-from solvers.problem import snapshot
-from solvers.problem.snapshot import compact_copy
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.kernels.row_cache import RowCache
+from livesvm.solvers.problem import snapshot
+from livesvm.solvers.problem.snapshot import compact_copy
 from tests.unit.test_outlier_path import labelled
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC
-from solvers.errors import NotOptimal
-from solvers.homotopy import solve as follow
-from solvers.homotopy.optimality import Audit, audited
-from solvers.homotopy.run import Trace, walk_once
-from solvers.problem.piecewise_linear import Losses
-from solvers.problem.state import PathState
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy import solve as follow
+from livesvm.solvers.homotopy.optimality import Audit, audited
+from livesvm.solvers.homotopy.run import Trace, walk_once
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.state import PathState
 
 
 def trained() -> PathState:

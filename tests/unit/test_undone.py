@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers import IncrementalSVC
-from solvers.errors import NotPositiveSemidefinite
-from solvers.homotopy import batch_update
-from solvers.homotopy.solve import follow
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.errors import NotPositiveSemidefinite
+from livesvm.solvers.homotopy import batch_update
+from livesvm.solvers.homotopy.solve import follow
 
 CHANGES: list[Callable[[list[Any]], dict[str, Any]]] = [
     lambda keys: {"remove": keys[:7]},

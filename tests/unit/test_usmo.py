@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.errors import Cancelled, InvalidInput, NotOptimal, TimeLimit
-from solvers.kernels.kernel import Kernel
-from solvers.kernels.low_rank import low_rank
-from solvers.kernels.rows import KernelRows
-from solvers.pu import products, usmo
-from solvers.pu.problem import PUProblem, costs, pu_problem
-from solvers.pu.quadratic_program import quadratic_program
-from solvers.pu.two_variable_step import step_of
-from solvers.runtime.interrupt import time_limit
+from livesvm.solvers.errors import Cancelled, InvalidInput, NotOptimal, TimeLimit
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.low_rank import low_rank
+from livesvm.solvers.kernels.rows import KernelRows
+from livesvm.solvers.pu import products, usmo
+from livesvm.solvers.pu.problem import PUProblem, costs, pu_problem
+from livesvm.solvers.pu.quadratic_program import quadratic_program
+from livesvm.solvers.pu.two_variable_step import step_of
+from livesvm.solvers.runtime.interrupt import time_limit
 from tests.pu_problems import FAMILIES, Family, best_objective, draw, judged, two_clouds
 
 LAMS = (1e-4, 1e-2, 1.0)

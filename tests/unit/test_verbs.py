@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, update_singly
-from solvers.errors import InvalidInput, UnknownKey
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, update_singly
+from livesvm.solvers.errors import InvalidInput, UnknownKey
 
 Floats = NDArray[np.float64]
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers.errors import MemoryLimit
-from solvers.estimators.classification import LiveSVC
-from solvers.homotopy import refill
-from solvers.problem.state import PathState
-from solvers.runtime.threads import PART, at_work, in_parts, threads, wait_for_rest
+from livesvm.solvers.errors import MemoryLimit
+from livesvm.solvers.estimators.classification import LiveSVC
+from livesvm.solvers.homotopy import refill
+from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.runtime.threads import PART, at_work, in_parts, threads, wait_for_rest
 
 
 def trained(n: int = 300, C: float = 1.0, **parameters: Any) -> LiveSVC:
@@ -97,7 +97,7 @@ def test_kernel_rows_and_factor_wait_for_the_first_update(monkeypatch: pytest.Mo
         built.append(free.size)
         build(state, free)
 
-    monkeypatch.setattr("solvers.models.window.refill", noted)
+    monkeypatch.setattr("livesvm.solvers.models.window.refill", noted)
     back = again(again(model))
     assert back.certificate().relative_gap <= 1e-10
     X = model.window_X[:5]

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-import solvers
+from livesvm import solvers
 
 SCRIPT = """
 import gc
 import numpy as np
 from numba.core.dispatcher import Dispatcher
-import solvers
-from service.data.fisher_river import examples, load, scale_by
+from livesvm import solvers
+from livesvm.service.data.fisher_river import examples, load, scale_by
 
 def overloads():
     return {f"{d.__name__}{s}" for d in gc.get_objects() if isinstance(d, Dispatcher) for s in d.overloads}
@@ -72,10 +72,10 @@ def test_it_is_said_where_machine_code_is_not_kept(
 ) -> None:
     solvers.warm_up()
     assert not caplog.records
-    monkeypatch.setattr(import_module("solvers.warm_up"), "directory", lambda: None)
+    monkeypatch.setattr(import_module("livesvm.solvers.warm_up"), "directory", lambda: None)
     solvers.warm_up()
     (said,) = caplog.records
-    assert (said.name, said.levelname) == ("solvers", "WARNING")
+    assert (said.name, said.levelname) == ("livesvm.solvers.warm_up", "WARNING")
     assert "NUMBA_CACHE_DIR" in said.getMessage()
 
 

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import validation
-from solvers.analyses.leave_one_out.by_path import decisions_without, leave_each_out
-from solvers.analyses.leave_one_out.by_updates import decisions_by_updates
-from solvers.errors import InvalidInput
-from solvers.homotopy.recompute import refresh
-from solvers.models.base import LiveEstimator
-from solvers.models.view import View
-from solvers.runtime.progress import Progress, Teller, steadily
-from solvers.validation import Key
+from livesvm.solvers import validation
+from livesvm.solvers.analyses.leave_one_out.by_path import decisions_without, leave_each_out
+from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.homotopy.recompute import refresh
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.view import View
+from livesvm.solvers.runtime.progress import Progress, Teller, steadily
+from livesvm.solvers.validation import Key
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -12,22 +12,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.degeneracy import center, leave_ends
-from solvers.active_set.exits import Exit
-from solvers.active_set.shrinking import follow_path
-from solvers.active_set.workspace import STRIDE_EVENTS, Walk, count_anew
-from solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
-from solvers.homotopy.batch_update import UndoneOnError, depart
-from solvers.homotopy.optimality import EPS, gap_of, scales
-from solvers.homotopy.recompute import BLOCK, need_rows
-from solvers.homotopy.run import DEFAULT, walk_of
-from solvers.homotopy.solve import follow
-from solvers.kernels.kernel import times
-from solvers.linalg.cholesky import delete
-from solvers.problem.state import Examples, PathState, empty_motion
-from solvers.runtime.by_reference import by_reference
-from solvers.runtime.compile import compiled_allocating
-from solvers.runtime.interrupt import raise_what_stopped
+from livesvm.solvers.active_set.degeneracy import center, leave_ends
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.shrinking import follow_path
+from livesvm.solvers.active_set.workspace import STRIDE_EVENTS, Walk, count_anew
+from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
+from livesvm.solvers.homotopy.batch_update import UndoneOnError, depart
+from livesvm.solvers.homotopy.optimality import EPS, gap_of, scales
+from livesvm.solvers.homotopy.recompute import BLOCK, need_rows
+from livesvm.solvers.homotopy.run import DEFAULT, walk_of
+from livesvm.solvers.homotopy.solve import follow
+from livesvm.solvers.kernels.kernel import times
+from livesvm.solvers.linalg.cholesky import delete
+from livesvm.solvers.problem.state import Examples, PathState, empty_motion
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled_allocating
+from livesvm.solvers.runtime.interrupt import raise_what_stopped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -18,12 +18,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.analyses.leave_one_out.pivots import MOST_CHANGED, Leaving, add_changed, judge_all, walk_all
-from solvers.analyses.leave_one_out.tableau import CANCEL, Columns, Tableau
-from solvers.homotopy.optimality import Scales
-from solvers.linalg.blocked_cholesky import factor_block
-from solvers.problem.state import Examples, PathState
-from solvers.runtime.interrupt import COPY, check, parts, raise_what_stopped, watch
+from livesvm.solvers.analyses.leave_one_out.pivots import MOST_CHANGED, Leaving, add_changed, judge_all, walk_all
+from livesvm.solvers.analyses.leave_one_out.tableau import CANCEL, Columns, Tableau
+from livesvm.solvers.homotopy.optimality import Scales
+from livesvm.solvers.linalg.blocked_cholesky import factor_block
+from livesvm.solvers.problem.state import Examples, PathState
+from livesvm.solvers.runtime.interrupt import COPY, check, parts, raise_what_stopped, watch
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

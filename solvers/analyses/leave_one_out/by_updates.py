@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.models.base import LiveEstimator
-from solvers.runtime.progress import Teller
-from solvers.validation import Key
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.runtime.progress import Teller
+from livesvm.solvers.validation import Key
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

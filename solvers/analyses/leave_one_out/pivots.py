@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.analyses.leave_one_out.tableau import CANCEL, Columns, Tableau, add_row, make_column
-from solvers.problem.state import Examples
-from solvers.runtime.by_reference import by_reference, keep, refer
-from solvers.runtime.compile import compiled, compiled_allocating
-from solvers.runtime.interrupt import is_stopped
+from livesvm.solvers.analyses.leave_one_out.tableau import CANCEL, Columns, Tableau, add_row, make_column
+from livesvm.solvers.problem.state import Examples
+from livesvm.solvers.runtime.by_reference import by_reference, keep, refer
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.runtime.interrupt import is_stopped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -243,7 +243,7 @@ def find_rates(tableau: Tableau, columns: Columns, w: Work, count: int, leaver: 
 def next_event(w: Work, leaver: int, left: float, tol_f: float, tol_beta: float) -> tuple[float, int, int]:
     """Return the step to the next change of sides, whose it is (-1: the end comes first), and at which limit.
 
-    Two passes, as in ``solvers.active_set.ratio_test``.
+    Two passes, as in ``livesvm.solvers.active_set.ratio_test``.
     """
     bound = left
     for j in range(w.beta.size):

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.problem.state import Examples
-from solvers.runtime.by_reference import by_reference
-from solvers.runtime.compile import compiled
+from livesvm.solvers.problem.state import Examples
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -47,7 +47,7 @@ class Columns(NamedTuple):
     column_of: Ints  #: (slots,) the column of a slot, -1: not made
     values: Floats  #: (columns, slots) what a unit makes of everyone: of beta of the free, of f of the others
     db: Floats  #: (columns,) and of b
-    size: Ints  #: (2,) how many; 1: the solve has been asked to stop, see ``solvers.runtime.interrupt``
+    size: Ints  #: (2,) how many; 1: the solve has been asked to stop, see ``livesvm.solvers.runtime.interrupt``
     betas: Floats  #: (F,) work
     rest: Floats  #: (F,) work
 

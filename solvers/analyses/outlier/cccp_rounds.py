@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.active_set.exits import Exit
-from solvers.active_set.workspace import Walk
-from solvers.robust.c_step import take_sides
-from solvers.robust.ramp_losses import WITHIN, Sides, Walls
-from solvers.robust.sides import Split, Stage, look, place_walls
-from solvers.runtime.compile import compiled
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.robust.c_step import take_sides
+from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls
+from livesvm.solvers.robust.sides import Split, Stage, look, place_walls
+from livesvm.solvers.runtime.compile import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -17,18 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.analyses.outlier.result import OutlierPath
-from solvers.errors import InvalidInput
-from solvers.models.base import LiveEstimator
-from solvers.models.view import View
-from solvers.problem.piecewise_linear import Losses
-from solvers.problem.snapshot import compact_copy
-from solvers.robust.d_step import stay, walk_s, walk_theta
-from solvers.robust.partition import Partition
-from solvers.robust.ramp_losses import Parameter, Walling, true_sides
-from solvers.robust.settings import Robustness, checked, share
-from solvers.runtime.progress import Progress, Teller, steadily
-from solvers.validation import Key
+from livesvm.solvers.analyses.outlier.result import OutlierPath
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.view import View
+from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.snapshot import compact_copy
+from livesvm.solvers.robust.d_step import stay, walk_s, walk_theta
+from livesvm.solvers.robust.partition import Partition
+from livesvm.solvers.robust.ramp_losses import Parameter, Walling, true_sides
+from livesvm.solvers.robust.settings import Robustness, checked, share
+from livesvm.solvers.runtime.progress import Progress, Teller, steadily
+from livesvm.solvers.validation import Key
 
 Floats = NDArray[np.float64]
 

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import validation
-from solvers.errors import InvalidInput
-from solvers.models.base import LiveEstimator
-from solvers.models.view import View
-from solvers.robust.d_step import Walked
-from solvers.robust.legs import Leg, Nodes, Solution
-from solvers.robust.ramp_losses import WITHIN, Parameter, Sides
-from solvers.robust.settings import Robustness
-from solvers.runtime.interrupt import parts
-from solvers.validation import Key
+from livesvm.solvers import validation
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.view import View
+from livesvm.solvers.robust.d_step import Walked
+from livesvm.solvers.robust.legs import Leg, Nodes, Solution
+from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides
+from livesvm.solvers.robust.settings import Robustness
+from livesvm.solvers.runtime.interrupt import parts
+from livesvm.solvers.validation import Key
 
 Floats = NDArray[np.float64]
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.analyses.regularization.intercept_interval import Tables, centered
-from solvers.errors import NotOptimal
-from solvers.homotopy.parametric import track
-from solvers.homotopy.piecewise import Changes, Segments
-from solvers.homotopy.recompute import restore, stand
-from solvers.homotopy.solve import follow
-from solvers.problem.state import PathState
-from solvers.runtime.progress import Teller
+from livesvm.solvers.analyses.regularization.intercept_interval import Tables, centered
+from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy.parametric import track
+from livesvm.solvers.homotopy.piecewise import Changes, Segments
+from livesvm.solvers.homotopy.recompute import restore, stand
+from livesvm.solvers.homotopy.solve import follow
+from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.runtime.progress import Teller
 
 if TYPE_CHECKING:
-    from solvers.models.view import View
+    from livesvm.solvers.models.view import View
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.homotopy.piecewise import Changes, Segments, places
-from solvers.homotopy.recompute import combine
-from solvers.problem.state import PathState
-from solvers.runtime.by_reference import by_reference
-from solvers.runtime.interrupt import check
+from livesvm.solvers.homotopy.piecewise import Changes, Segments, places
+from livesvm.solvers.homotopy.recompute import combine
+from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.interrupt import check
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import validation
-from solvers.analyses.regularization import error_curve
-from solvers.analyses.regularization.continuation import STEPS, Leg, PathReport, Walker
-from solvers.analyses.regularization.error_curve import Best, ErrorCurve
-from solvers.analyses.regularization.validation_sweep import Pieces, residual_sums, sign_changes
-from solvers.errors import InvalidInput
-from solvers.homotopy.piecewise import Position, position
-from solvers.models.window import ON_BOUNDARY
-from solvers.runtime.interrupt import raise_what_stopped, watch
-from solvers.runtime.progress import Progress, steadily
+from livesvm.solvers import validation
+from livesvm.solvers.analyses.regularization import error_curve
+from livesvm.solvers.analyses.regularization.continuation import STEPS, Leg, PathReport, Walker
+from livesvm.solvers.analyses.regularization.error_curve import Best, ErrorCurve
+from livesvm.solvers.analyses.regularization.validation_sweep import Pieces, residual_sums, sign_changes
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.homotopy.piecewise import Position, position
+from livesvm.solvers.models.window import ON_BOUNDARY
+from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
+from livesvm.solvers.runtime.progress import Progress, steadily
 
 if TYPE_CHECKING:
-    from solvers.models.base import LiveEstimator
-from solvers.models.view import View
+    from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.view import View
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

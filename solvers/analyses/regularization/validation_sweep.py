@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.runtime.by_reference import by_reference
-from solvers.runtime.compile import compiled, compiled_allocating
-from solvers.runtime.interrupt import is_stopped
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.runtime.interrupt import is_stopped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 @by_reference
 class Pieces(NamedTuple):
-    """One leg as arrays that compiled code walks over; see ``solvers.homotopy.piecewise``."""
+    """One leg as arrays that compiled code walks over; see ``livesvm.solvers.homotopy.piecewise``."""
 
     start_rho: Floats
     end_rho: Floats
@@ -35,7 +35,7 @@ class Pieces(NamedTuple):
     level_rates: Floats  #: (n, 3) change of the levels along the leg
     start: Floats  #: (n,) betas at the start of the leg
     rate: Floats  #: (n,) rates of the betas that are bound there, along the leg
-    stop: Ints  #: (1,) 1: the solve has been asked to stop, see ``solvers.runtime.interrupt``
+    stop: Ints  #: (1,) 1: the solve has been asked to stop, see ``livesvm.solvers.runtime.interrupt``
 
 
 @compiled_allocating
