@@ -9,10 +9,10 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from livesvm.service import environment
-from livesvm.service.auth import parse_keys
-from livesvm.service.hosts import ANY, is_loopback, parse_hosts
-from livesvm.service.machine import memory_bytes
+from livesvm.service.access.hosts import ANY, is_loopback, parse_hosts
+from livesvm.service.access.keys import parse_keys
+from livesvm.service.resources import environment
+from livesvm.service.resources.machine import memory_bytes
 from livesvm.service.store.connect import check_url
 
 PREFIX = "LIVESVM_"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from livesvm.service.cli import main
+from livesvm.service.cli.main import main
 from livesvm.service.store.base import Idempotency, Solution, Store
 from livesvm.service.store.places import open_place
 from tests.contract.redis_server import RedisServer

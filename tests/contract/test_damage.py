@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.commands import Batch, Update
-from livesvm.service.health import Health
-from livesvm.service.journal import Source
-from livesvm.service.metrics import Metrics
-from livesvm.service.model import ModelState
-from livesvm.service.recovery import Means, recover
-from livesvm.service.replay import Patience
-from livesvm.service.schemas import ModelSpec
+from livesvm.service.history.journal import Source
+from livesvm.service.history.recovery import Means, recover
+from livesvm.service.history.replay import Patience
+from livesvm.service.models.commands import Batch, Update
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
+from livesvm.service.models.window import Limits
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.resources.turns import Turns
 from livesvm.service.store.base import Lease, Store, StoreDamaged
 from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.sqlite import SqliteStore
-from livesvm.service.turns import Turns
-from livesvm.service.window import Limits
 from tests.contract.redis_server import RedisServer
 
 Keep = Callable[[int, int], AbstractContextManager["Stored"]]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.commands import Batch, Update
 from livesvm.service.errors import ModelUnavailable
+from livesvm.service.models.commands import Batch, Update
 from livesvm.service.store.base import Idempotency, Lease, LogRecord, Remembered, RequestKnown, Store, StoreDamaged
 from livesvm.service.store.redis import SCHEMA, RedisStore
 from livesvm.service.store.sqlite import SqliteStore

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from livesvm.service.schemas import ModelSpec
+from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store.base import LeaseHeld
 from livesvm.service.store.redis import RedisStore
 from tests.contract.redis_server import RedisServer

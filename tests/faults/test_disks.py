@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 import pytest
 
-from livesvm.service.cli import main
+from livesvm.service.cli.main import main
 from tests.faults.test_crashes import MODEL, check_whole, send
 from tests.service.process import ServiceProcess
 

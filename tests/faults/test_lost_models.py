@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from livesvm.service.cli import main
+from livesvm.service.cli.main import main
 from livesvm.service.client import Client
 from tests.contract.redis_server import RedisServer
 from tests.faults.test_crashes import MODEL, check_whole, send

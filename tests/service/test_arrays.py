@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from livesvm.service import arrays
+from livesvm.service.api.bodies.npz import npy_array, npz_arrays
 from livesvm.service.errors import BodyTooLarge, MalformedBody
-from livesvm.service.npz import npy_array, npz_arrays
+from livesvm.service.models import arrays
 from livesvm.solvers.errors import DuplicateKey, InvalidInput
 
 REFUSALS = (InvalidInput, MalformedBody, BodyTooLarge)

@@ -130,7 +130,7 @@ def script(server: str) -> Script:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr("livesvm.service.client.time", made)
+    monkeypatch.setattr("livesvm.service.client.sync.time", made)
     return made
 
 

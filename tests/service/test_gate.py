@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from livesvm.service.hosts import Hosts, host_of
+from livesvm.service.access.hosts import Hosts, host_of
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 

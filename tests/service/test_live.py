@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service import commands
-from livesvm.service.commands import Batch, Edits, Removal, Update
 from livesvm.service.errors import IdempotencyConflict
-from livesvm.service.health import Health
-from livesvm.service.journal import Source
-from livesvm.service.live import LiveModel, Surroundings
-from livesvm.service.metrics import Metrics
-from livesvm.service.model import ModelState
-from livesvm.service.schemas import ModelSpec
+from livesvm.service.history.journal import Source
+from livesvm.service.live.model import LiveModel, Surroundings
+from livesvm.service.models import commands
+from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.resources.turns import Turns
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Lease, Store, StoreDamaged, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
-from livesvm.service.turns import Turns
 from livesvm.solvers.errors import InvalidInput, NotOptimal, NotPositiveSemidefinite
 
 SPEC = ModelSpec(id="m", C=10.0)
@@ -250,7 +250,7 @@ def test_a_model_is_snapshot_after_what_takes_long_to_solve_again(store: Failing
 def test_a_model_is_snapshot_once_its_log_is_larger_than_the_last(
     store: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livesvm.service.checkpoints.LEAST_BYTES", 1)
+    monkeypatch.setattr("livesvm.service.history.checkpoints.LEAST_BYTES", 1)
     live = alive(store, store.create("m", b""))
     for seed in range(40):
         live.update(batch(seed), None).result()
@@ -321,7 +321,7 @@ def test_the_newest_update_is_taken_back_only_if_nobody_can_have_been_told_of_it
     monkeypatch.setattr(ModelState, "apply", failing)
     monkeypatch.setattr(ModelState, "apply_cold", failing)
     monkeypatch.setattr(ModelState, "apply_together", failing_together)
-    monkeypatch.setattr("livesvm.service.replay.RULES", commands.RULES + rules)
+    monkeypatch.setattr("livesvm.service.history.replay.RULES", commands.RULES + rules)
     if is_kept:
         with pytest.raises(StoreDamaged, match=r"record 2 of model m can no longer .* go back to version 1"):
             alive(store, store.acquire("m"))

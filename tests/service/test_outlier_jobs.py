@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from livesvm.service.client import Client
-from livesvm.service.commands import Command, Edits, Robust, Update
-from livesvm.service.outlier_jobs import make_robust
+from livesvm.service.jobs.outlier_path import make_robust
+from livesvm.service.models.commands import Command, Edits, Robust, Update
 from livesvm.solvers import IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.robust.settings import Robustness

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from livesvm.service.client import Client, ServiceProblem
-from livesvm.service.job_kinds import KINDS
-from livesvm.service.path_jobs import move_to
+from livesvm.service.jobs.kinds import KINDS
+from livesvm.service.jobs.regularization_path import move_to
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs

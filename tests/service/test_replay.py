@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service import replay
-from livesvm.service.commands import Batch, Command, Edits, Removal, Update
-from livesvm.service.live import LiveModel
-from livesvm.service.model import ModelState
-from livesvm.service.replay import together
-from livesvm.service.schemas import ModelSpec
+from livesvm.service.history import replay
+from livesvm.service.history.replay import together
+from livesvm.service.live.model import LiveModel
+from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import Idempotency, StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import NotOptimal

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from livesvm.service.auth import SCOPES, allows, new_key
+from livesvm.service.access.keys import SCOPES, allows, new_key
 from tests.service.process import ServiceProcess
 
 NEEDED = {

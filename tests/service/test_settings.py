@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from livesvm.service.auth import digest
-from livesvm.service.cli import main
-from livesvm.service.hosts import is_loopback
+from livesvm.service.access.hosts import is_loopback
+from livesvm.service.access.keys import digest
+from livesvm.service.cli.main import main
 from livesvm.service.settings import PREFIX, Settings, table
 
 README = Path(__file__).parents[2] / "README.md"
@@ -111,7 +111,7 @@ def test_wrong_settings_are_told_and_nothing_starts(
         monkeypatch.setenv(blas, "1")
     monkeypatch.setenv(f"{PREFIX}DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv(PREFIX + name, value)
-    monkeypatch.setattr("livesvm.service.start.start", lambda settings: 0)  # what is not refused would serve
+    monkeypatch.setattr("livesvm.service.process.start.start", lambda settings: 0)  # what is not refused would serve
     assert main(["serve"]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "data").exists()

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.commands import Batch, Edits, Removal, Robust, Update
-from livesvm.service.live import LiveModel
-from livesvm.service.schemas import ModelSpec
-from livesvm.service.solutions import solution_of
+from livesvm.service.history.solutions import solution_of
+from livesvm.service.live.model import LiveModel
+from livesvm.service.models.commands import Batch, Edits, Removal, Robust, Update
+from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store import codec
 from livesvm.service.store.base import Solution, StoreDamaged, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
@@ -196,7 +196,7 @@ def test_with_many_free_examples_every_update_is_kept(store: FailingStore, monke
     live = alive(store, store.create("m", b""))
     live.update(batch(0), None).result()
     assert store.solution("m") is None
-    monkeypatch.setattr("livesvm.service.checkpoints.MANY_FREE", 1)
+    monkeypatch.setattr("livesvm.service.history.checkpoints.MANY_FREE", 1)
     live.update(batch(1), None).result()
     assert store.solution("m") == solution_of(live._state, newest(store))
     live.stop()

@@ -18,7 +18,7 @@ import gc
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from livesvm import solvers
-from livesvm.service.data.fisher_river import examples, load, scale_by
+from livesvm.service.demo.data.fisher_river import examples, load, scale_by
 
 def overloads():
     return {f"{d.__name__}{s}" for d in gc.get_objects() if isinstance(d, Dispatcher) for s in d.overloads}
