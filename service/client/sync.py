@@ -8,13 +8,15 @@ with Client("http://127.0.0.1:8000") as client:
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -29,6 +31,15 @@ _REPEATABLE = ("/update", "/predict", "/checkpoint", "/writeback", "/restore", "
 
 
 __all__ = ["Client", "ServiceProblem"]
+
+
+DATASET_MEDIA = {
+    "npz": "application/x-npz",
+    "svmlight": "text/x-svmlight",
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+}
+"""Formats of datasets, as the service is told of them."""
 
 
 class ServiceProblem(Exception):
@@ -215,6 +226,45 @@ class Client:
         """Have a job stop at its next step."""
         return self._json("DELETE", f"/jobs/{job}")
 
+    def put_dataset(
+        self, name: str, data: bytes | Path, format: str, *, target: str | None = None, weights: str | None = None
+    ) -> dict[str, Any]:
+        """Keep a dataset, in place of one of that name.
+
+        Parameters
+        ----------
+        data : its bytes, or the file that holds them, which is read as it is sent
+        format : "npz", "svmlight", "csv" or "parquet"
+        target, weights : of a table, the columns that hold them, by name or by number from 0
+        """
+        digest, sent = hashlib.sha256(), data if isinstance(data, bytes) else None
+        for piece in [sent] if sent is not None else _pieces(Path(str(data))):
+            digest.update(piece)
+        headers = {"content-type": DATASET_MEDIA[format], "x-content-sha256": digest.hexdigest()}
+        params = {name: value for name, value in (("target", target), ("weights", weights)) if value is not None}
+        content = (lambda: sent) if sent is not None else (lambda: _pieces(Path(str(data))))
+        found: dict[str, Any] = self._call(
+            "PUT", f"/datasets/{name}", headers=headers, params=params, content=content
+        ).json()
+        return found
+
+    def datasets(self) -> list[dict[str, Any]]:
+        """Describe every dataset."""
+        found: list[dict[str, Any]] = self._json("GET", "/datasets")["datasets"]
+        return found
+
+    def dataset(self, name: str) -> dict[str, Any]:
+        """Describe one dataset."""
+        return self._json("GET", f"/datasets/{name}")
+
+    def delete_dataset(self, name: str) -> None:
+        """Delete a dataset."""
+        self._call("DELETE", f"/datasets/{name}")
+
+    def retrain(self, id: str, solver: str = "auto", **asked: Any) -> dict[str, Any]:
+        """Retrain a model beside the service; ``asked`` as in ``POST /models/{id}/retrain``. Returns the job."""
+        return self._json("POST", f"/models/{id}/retrain", body={"solver": solver, **asked})
+
     def is_ready(self) -> bool:
         """Whether the service can do its work now."""
         try:
@@ -244,12 +294,13 @@ class Client:
     def _call(self, method: str, path: str, **request: Any) -> httpx.Response:
         """One call, tried again while the service is busy and patience lasts; raises ServiceProblem."""
         end = time.monotonic() + self._patience
-        may_repeat = method == "GET" or path.endswith(
+        may_repeat = method in ("GET", "PUT") or path.endswith(
             ("/update", "/predict", "/checkpoint", "/writeback", "/restore", "/apply")
         )
         while True:
             try:
-                response = self._http.request(method, path, **request)
+                sent = {"content": request["content"]()} if callable(request.get("content")) else {}
+                response = self._http.request(method, path, **(request | sent))
             except httpx.TransportError:
                 if not may_repeat or time.monotonic() >= end:
                     raise
@@ -262,6 +313,13 @@ class Client:
             if response.is_success:
                 return response
             raise _problem_of(response)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, a megabyte at a time."""
+    with path.open("rb") as file:
+        while piece := file.read(2**20):
+            yield piece
 
 
 def _pause(response: httpx.Response) -> float:
