@@ -38,15 +38,16 @@ from livesvm.service.history.replay import Patience
 from livesvm.service.history.rescue import rescue
 from livesvm.service.history.versions import oldest_kept, state_at
 from livesvm.service.history.writeback import Snapshot, encoded, write_back
+from livesvm.service.live.handle import Description, Reply, Return
 from livesvm.service.live.memory import ModelMemory
 from livesvm.service.live.writer import Writer
 from livesvm.service.models.arrays import Matrix
 from livesvm.service.models.commands import Update
+from livesvm.service.models.learners import check_update
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.published import Prediction, Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
-from livesvm.service.models.tasks import check_update
 from livesvm.service.models.types import ServingState
 from livesvm.service.models.window import Limits
 from livesvm.service.monitoring.metrics import ModelSample
@@ -60,14 +61,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Reply:
-    """The bytes of an answer; ``replayed`` if the request had been answered before."""
-
-    body: bytes
-    replayed: bool = False
-
-
-@dataclass(frozen=True)
 class Surroundings:
     """What the models of one service share."""
 
@@ -78,7 +71,10 @@ class Surroundings:
 
 
 class LiveModel:
-    """One model with its writer; made from what is stored."""
+    """One model with its writer; made from what is stored. The handle of a model in this process."""
+
+    is_served = True
+    patience = None  #: it has come back
 
     def __init__(self, spec: ModelSpec, lease: Lease, around: Surroundings, patience: Patience | None = None) -> None:
         """Restore the model and start its writer; raises StoreError if it cannot be restored.
@@ -124,14 +120,26 @@ class LiveModel:
         """``live``, or ``fenced`` or ``behind`` when it is read-only."""
         return "fenced" if self._journal.fenced else "behind" if self._journal.behind else "live"
 
-    @property
-    def cache_mb(self) -> int:
-        """Megabytes that kernel rows may take."""
-        return self._around.settings.cache_mb
+    def serving(self) -> LiveModel:
+        """The model itself; one that is not served raises."""
+        return self
 
-    def memory(self) -> int:
-        """Bytes of the memory budget that the model holds."""
-        return self._memory.size
+    def describe(self) -> Description:
+        """The model as it is now."""
+        seen, found = self.published, self.recovered
+        return Description(
+            state=self.state,
+            version=seen.version,
+            sizes=seen.sizes,
+            n_features=seen.n_features,
+            n_support=seen.n_support,
+            C=seen.C,
+            updated_at=seen.updated_at,
+            queue_depth=self._writer.depth(),
+            memory=self._memory.size,
+            cache_mb=self._around.settings.cache_mb,
+            returned=Return(found.snapshot_version, found.replayed, found.damaged_snapshots, found.set_aside),
+        )
 
     @property
     def known(self) -> int:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.models.commands import NO_EDITS, Batch, Command, Edits, Robust
+from livesvm.service.models.learners import new_estimator, restored_estimator
 from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.tasks import new_estimator, restored_estimator
 from livesvm.service.models.window import Window
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
