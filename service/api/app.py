@@ -82,6 +82,7 @@ def create_app(
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
     for resource in (models, learn, predict, versions, jobs, datasets, operations):
         app.include_router(resource.router)
+    app.include_router(jobs.submissions())
     problems.install(app)
     describe(app, settings, secured=bool(parts.keys))
     app.add_middleware(problems.CutOffs, stopping=lambda: parts.health.is_stopping)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import FastAPI
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from livesvm.service.api.answers import Problem
 from livesvm.service.api.requests import ApplyRequest, PredictRequest, RestoreRequest, UpdateRequest
-from livesvm.service.jobs.assessment import AssessmentRequest
-from livesvm.service.jobs.outlier_path import OutlierPathRequest
-from livesvm.service.jobs.regularization_path import PathRequest
+from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.settings import Settings
 
@@ -20,9 +19,6 @@ _NAMED = (
     UpdateRequest,
     RestoreRequest,
     PredictRequest,
-    AssessmentRequest,
-    PathRequest,
-    OutlierPathRequest,
     ApplyRequest,
     Problem,
 )
@@ -36,8 +32,9 @@ def describe(app: FastAPI, settings: Settings, *, secured: bool) -> None:
         """The document, made once, with the schemas of bodies that routes parse themselves."""
         if app.openapi_schema is None:
             document = generate()
+            named: list[type[BaseModel]] = [*_NAMED, *(kind.request for kind in KINDS.values())]
             _, found = models_json_schema(
-                [(model, "validation") for model in _NAMED], ref_template="#/components/schemas/{model}"
+                [(model, "validation") for model in named], ref_template="#/components/schemas/{model}"
             )
             if not secured:
                 _forget_security(document)

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from livesvm.service.api.bodies import json_bounds, json_rows
 from livesvm.service.api.bodies.json_rows import NotRows
 from livesvm.service.api.bodies.reading import JSON, Body, parse_predict
-from livesvm.service.live.model import LiveModel
+from livesvm.service.live.handle import ModelHandle
 from livesvm.service.models.arrays import Matrix, Vector
 from livesvm.service.models.published import Published
 from livesvm.service.monitoring.metrics import Metrics
@@ -32,7 +32,7 @@ ANSWER_BYTES = 64
 """What a row takes in the answer: two numbers as text, twice while it is put together."""
 
 
-def answering(live: LiveModel, body: Body, most_rows: int, budget: Budget, metrics: Metrics) -> Steps[bytes]:
+def answering(live: ModelHandle, body: Body, most_rows: int, budget: Budget, metrics: Metrics) -> Steps[bytes]:
     """The answer to a request for predictions, by the version that is newest when its turn comes."""
     start = perf_counter()
     X = yield from _read(body)
@@ -74,7 +74,7 @@ def _read_in_pieces(body: Body) -> Steps[Matrix]:
         return np.concatenate(blocks)
 
 
-def _decided(live: LiveModel, seen: Published, stale: bool, X: Matrix) -> Steps[bytes]:
+def _decided(live: ModelHandle, seen: Published, stale: bool, X: Matrix) -> Steps[bytes]:
     """The answer's JSON, put together block by block."""
     decisions, predictions = [], []
     of_row = ROW + seen.n_support * (KERNEL + X.shape[1])
@@ -89,7 +89,7 @@ def _decided(live: LiveModel, seen: Published, stale: bool, X: Matrix) -> Steps[
     return b"".join((head, b",".join(decisions), b'],"prediction":[', b",".join(predictions), _tail(stale)))
 
 
-def _decide(live: LiveModel, seen: Published, X: Matrix, rows: slice) -> tuple[Vector, NDArray[Any]]:
+def _decide(live: ModelHandle, seen: Published, X: Matrix, rows: slice) -> tuple[Vector, NDArray[Any]]:
     """Decision values and predictions of a block; an error names the row of the request."""
     try:
         return seen.decide(live.spec, X[rows])

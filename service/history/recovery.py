@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
+from livesvm.service.history.entries import decode_entry
 from livesvm.service.history.journal import Source
 from livesvm.service.history.replay import FORESEEN, Patience, Replay, owes
 from livesvm.service.history.solutions import solved
-from livesvm.service.history.versions import decode_entry
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.resources.turns import Turns

@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from livesvm.service.errors import NotSolved, OutOfTime
+from livesvm.service.history.entries import Entry, decode_entry
 from livesvm.service.history.journal import Source
-from livesvm.service.history.versions import Entry, answer_to, decode_entry, reapply, reapply_cold
+from livesvm.service.history.versions import reapply, reapply_cold
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.commands import RULES, Batch, Command
-from livesvm.service.models.state import ModelState, Outcome
+from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.state import ModelState
 from livesvm.service.resources.turns import Solve, Turns
 from livesvm.service.store.base import Lease, LogRecord, StoreDamaged, StoreError
 from livesvm.solvers import warm_up
@@ -106,8 +108,8 @@ class Replay:
             self.state.skip()
             return
         entry = decode_entry(record.data)
-        if isinstance(entry, Command) and self._can_wait(entry):
-            self._waiting.append(entry)
+        if entry.plain is not None and self._can_wait(entry.plain):
+            self._waiting.append(entry.plain)
             if sum(len(command.added) + len(command.remove) for command in self._waiting) >= TOGETHER:
                 self.finish()
             return
@@ -133,10 +135,8 @@ class Replay:
             self._apply(command)
 
     def _can_wait(self, command: Command) -> bool:
-        """Whether a command only adds and removes, from a model with one optimum, and nobody waits for its answer."""
-        if self.alone or command.edits is not None:
-            return False
-        return self.state.is_convex and not self._owes(command.request)
+        """Whether a command starts from a model with one optimum, and nobody waits for its answer."""
+        return not self.alone and self.state.is_convex and not self._owes(command.request)
 
     def _owes(self, request: str | None) -> bool:
         return owes(self.source, self.lease.model, request)
@@ -166,7 +166,7 @@ class Replay:
             self._take_back(sequence)
             return
         if entry.request is not None and self._owes(entry.request):
-            answer = answer_to(entry, self.state.version, outcome, self.source.store.durability())
+            answer = entry.answer(self.state.version, outcome, self.source.store.durability())
             self.source.store.remember(self.lease, entry.request, answer)
         self.replayed += 1
 
@@ -198,7 +198,7 @@ class Replay:
 
     def _may_be_acknowledged(self, entry: Entry) -> bool:
         """Whether the newest entry may have been applied before: it has an answer, or was judged by other rules."""
-        if isinstance(entry, Command) and entry.rules != RULES:
+        if entry.rules != RULES:
             return True
         return entry.request is not None and not self._owes(entry.request)
 

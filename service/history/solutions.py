@@ -11,17 +11,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from livesvm.service.history.versions import Entry, decode_entry
-from livesvm.service.models.arrays import Key, Matrix
-from livesvm.service.models.commands import Command
+from livesvm.service.history.entries import decode_entry, features_of
+from livesvm.service.models.arrays import Key, Matrix, Vector
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.store import codec
 from livesvm.service.store.base import LogRecord, Solution, StoreDamaged
-
-Row = NDArray[np.float64]
 
 
 def solution_of(state: ModelState, record: bytes) -> Solution:
@@ -49,11 +45,11 @@ def solved(
     StoreTooNew, MemoryLimit
     """
     document = codec.decode(solution.data)
-    features = _features(None if base is None else base["arrays"])
+    features = features_of(None if base is None else base["arrays"])
     last = None
     for last in records:
         if not last.aborted:
-            features = _after(features, decode_entry(last.data))
+            features = decode_entry(last.data).features_after(features)
     if last is None or last.sequence != solution.sequence or _name(last.data) != document.pop("record", None):
         raise StoreDamaged(f"the solution up to record {solution.sequence} is not of this log")
     arrays = document["arrays"]
@@ -65,21 +61,7 @@ def _name(record: bytes) -> bytes:
     return hashlib.sha256(record).digest()
 
 
-def _features(arrays: dict[str, Any] | None) -> dict[Key, Row]:
-    """Features by key."""
-    return {} if arrays is None else dict(zip(arrays["keys"], arrays["X"], strict=True))
-
-
-def _after(features: dict[Key, Row], entry: Entry) -> dict[Key, Row]:
-    """Features by key after one more entry; those of keys that have gone since may be among them."""
-    if isinstance(entry, Command):
-        if entry.add is not None:
-            features.update(zip(entry.added, entry.add.X, strict=True))
-        return features
-    return _features(codec.decode(entry.state)["arrays"])
-
-
-def _matrix(features: dict[Key, Row], keys: list[Key], width: int) -> Matrix:
+def _matrix(features: dict[Key, Vector], keys: list[Key], width: int) -> Matrix:
     """Features (n, d) of ``keys``; raises StoreDamaged if one is missing."""
     try:
         return np.array([features[key] for key in keys], np.float64).reshape(len(keys), width)

@@ -2,86 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import time
-from dataclasses import dataclass
-from typing import Any
-
-from livesvm.service.history.answers import restore_answer, update_answer
-from livesvm.service.models.commands import Command
+from livesvm.service.history.entries import Entry, decode_entry
+from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.state import ModelState, Outcome
-from livesvm.service.store import codec
-from livesvm.service.store.base import Durability, LogRecord, Store, StoreDamaged
+from livesvm.service.models.state import ModelState
+from livesvm.service.store.base import LogRecord, Store, StoreDamaged
 from livesvm.solvers.errors import InvalidInput, SolverError
-
-
-@dataclass(frozen=True)
-class Restoration:
-    """Going back to ``version``; holds that version whole, as the log behind it may be trimmed first.
-
-    ``at`` is the Unix time at which it was asked for, None before that was kept.
-    """
-
-    version: int
-    state: bytes
-    request: str | None
-    at: float | None = None
-
-    def encode(self) -> bytes:
-        """Bytes for the log."""
-        document = {"restored": self.version, "state": self.state, "request": self.request, "at": self.at}
-        return codec.encode(document)
-
-    def apply(self, state: ModelState) -> Outcome:
-        """Make ``state`` what the version was, as the next version; keys that were ever handed out stay used."""
-        began = time.perf_counter()
-        found = ModelState.decode(state.spec, state.cache_mb, self.state)
-        found.window.next_key = max(found.window.next_key, state.window.next_key)
-        state.estimator, state.window, state.sizes = found.estimator, found.window, found.sizes
-        state.version += 1
-        state.sequence += 1
-        state.updated_at = self.at
-        return Outcome(state.sizes, seconds=time.perf_counter() - began)
-
-
-Entry = Command | Restoration
-"""What a record of the log holds."""
-
-
-def decode_entry(data: bytes) -> Entry:
-    """The entry in a record; raises StoreDamaged or StoreTooNew."""
-    document: dict[str, Any] = codec.decode(data)
-    if "restored" in document:
-        return Restoration(document["restored"], document["state"], document["request"], document.get("at"))
-    return Command.decode(data)
-
-
-def digest_of_restore(version: int) -> bytes:
-    """SHA-256 of what a request to go back asks."""
-    return hashlib.sha256(codec.pack({"restore": version})).digest()
-
-
-def answer_to(entry: Entry, version: int, outcome: Outcome, durability: Durability) -> bytes:
-    """The answer to whoever asked for an entry."""
-    if isinstance(entry, Restoration):
-        return restore_answer(version, entry.version, outcome, durability)
-    return update_answer(version, entry, outcome, durability)
 
 
 def reapply(state: ModelState, entry: Entry) -> Outcome:
     """Apply an entry that went well before; raises SolverError."""
-    if isinstance(entry, Restoration):
-        return entry.apply(state)
     try:
-        return state.apply(entry)
+        return entry.apply(state)
     except SolverError:  # it went well from other rounding errors; there is one optimum, so ask again
-        return state.apply_cold(entry)
+        return entry.apply_cold(state)
 
 
 def reapply_cold(state: ModelState, entry: Entry) -> Outcome:
     """Reach what an entry led to without the path to it; raises SolverError."""
-    return entry.apply(state) if isinstance(entry, Restoration) else state.apply_cold(entry)
+    return entry.apply_cold(state)
 
 
 def oldest_kept(store: Store, model: str) -> int:

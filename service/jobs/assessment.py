@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from livesvm.service.errors import EmptyModel
+from livesvm.service.jobs.kind import Document, JobKind, Order
+from livesvm.service.live.handle import Description
 from livesvm.service.models.fields import SHORT, Request
+from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.solvers.analyses.leave_one_out.assessment import k_fold, leave_one_out
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.progress import Progress
-
-Document = dict[str, Any]
 
 
 class AssessmentRequest(Request):
@@ -48,3 +50,27 @@ def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
         "keys": list(found.keys),
         "decisions": found.decisions.tolist(),
     }
+
+
+def _ordered(request: AssessmentRequest, spec: ModelSpec, now: Description) -> Order:
+    n = now.sizes.n_examples
+    if n == 0:
+        raise EmptyModel(f"model {spec.id} knows no example yet")
+    if n < 2 or (request.folds or 0) > n:
+        raise InvalidInput(f"asks for {request.folds or 2} examples at least, the window holds {n}", field="folds")
+    return Order(request.model_dump(exclude_none=True))
+
+
+KIND = JobKind(
+    summary="Assess a model on its own window, exactly",
+    description="""
+Find what models that had not seen an example would say of it: leave-one-out or k-fold, by exact unlearning.
+
+The result holds the error (`svc`: share of wrong labels; `svr`: mean absolute error, or mean pinball loss;
+`oneclass`: share of outliers) and, oldest first, `keys` and `decisions`.
+""",
+    request=AssessmentRequest,
+    check=_ordered,
+    run=assess,
+    family="assessments",
+)

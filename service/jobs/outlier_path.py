@@ -10,21 +10,20 @@ from pydantic import ConfigDict, Field, model_validator
 from livesvm.service.errors import EmptyModel
 from livesvm.service.jobs import plots
 from livesvm.service.jobs.examples import Examples
+from livesvm.service.jobs.kind import Document, JobKind, Order
 from livesvm.service.jobs.plots import Curve, Extension
 from livesvm.service.jobs.regularization_path import check_shape, error_of
+from livesvm.service.live.handle import Description
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.commands import Edits, Robust, Update
 from livesvm.service.models.fields import Request
-from livesvm.service.models.published import Published
+from livesvm.service.models.learners import new_estimator, task_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
-from livesvm.service.models.tasks import new_estimator, task_of
 from livesvm.solvers.analyses.outlier.path import outlier_path
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.progress import Progress
-
-Document = dict[str, Any]
 
 
 class OutlierPathRequest(Request):
@@ -56,22 +55,18 @@ class OutlierPathRequest(Request):
         return self
 
 
-def asked_of(request: OutlierPathRequest, spec: ModelSpec, published: Published) -> tuple[Document, Document]:
-    """Return what a job is to do, and the examples that it is to choose by.
-
-    Raises EmptyModel, or InvalidInput for what cannot be done for this model.
-    """
-    if published.sizes.n_examples == 0:
+def _ordered(request: OutlierPathRequest, spec: ModelSpec, now: Description) -> Order:
+    if now.sizes.n_examples == 0:
         raise EmptyModel(f"model {spec.id} knows no example yet")
     new_estimator(spec, 1)._walling(request.s)  # refuses an s that cannot be, and models without robust losses
     asked = request.model_dump(exclude={"validation"}, exclude_none=True)
     if request.hold_out is not None:
-        _check_share(request.hold_out, published.sizes.n_examples)
+        _check_share(request.hold_out, now.sizes.n_examples)
     if request.validation is None:
-        return asked, {}
+        return Order(asked)
     task_of(spec).check_targets(request.validation.y, "validation.y")
-    check_shape(request.validation, "validation", published.n_features)
-    return asked | {"validation_rows": len(request.validation.X)}, {"validation": request.validation}
+    check_shape(request.validation, "validation", now.n_features)
+    return Order(asked | {"validation_rows": len(request.validation.X)}, {"validation": request.validation})
 
 
 def _check_share(share: float, n: int) -> None:
@@ -176,3 +171,23 @@ def plot(result: Document, extension: Extension) -> bytes:
         best = found["best"]["value"], found["best"]["value"]
     title = f"Outlier path of {result['n_examples']} examples, {result['d_steps']} times somebody gave way"
     return plots.draw(extension, title, result["parameter"], curves, best, logarithmic=False)
+
+
+KIND = JobKind(
+    summary="Walk the outlier path",
+    description="""
+Find which labels (`svr`: targets) look wrong, and robust models that do not follow them.
+
+The result holds `suspected`: keys in the order in which they gave way, each with the `value` at which it did; all
+`switches` along the path; and with `validation` data or a share held back, the error at each breakpoint and the
+`best` value. To apply the job makes the live model robust with that value, or with `{"choice": {"value": ..}}`,
+and it stays so; a theta of 1 makes it convex again.
+""",
+    request=OutlierPathRequest,
+    check=_ordered,
+    run=walk,
+    apply=make_robust,
+    plot=plot,
+    copies=3,
+    family="outlier paths",
+)

@@ -20,11 +20,13 @@ from livesvm.service.errors import JobInterrupted, JobNotDone, NoPlot, NotApplic
 from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.failures import is_foreseen, recorded
 from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, State
-from livesvm.service.jobs.kinds import KINDS, JobKind
+from livesvm.service.jobs.kind import JobKind
+from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.jobs.plots import Extension
+from livesvm.service.live.handle import Description, ModelHandle
 from livesvm.service.live.memory import check_grown, model_bytes
-from livesvm.service.live.model import LiveModel
 from livesvm.service.models.commands import Update
+from livesvm.service.models.fields import Request
 from livesvm.service.models.state import ModelCopy
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling
@@ -127,7 +129,14 @@ class Jobs:
             raise JobNotDone(f"job {id} is {self.get(id).state}, and has no result")
         return self._files.result(id)
 
-    def submit(self, kind: str, live: LiveModel, asked: Document, given: Document | None = None) -> JobRecord:
+    def ask(self, kind: str, live: ModelHandle, request: Request) -> JobRecord:
+        """Queue what a request asks of a model; raises what the kind's check does, and what :meth:`submit` does."""
+        order = self._kinds[kind].check(request, live.spec, live.describe())
+        return self.submit(kind, live, order.asked, order.given)
+
+    def submit(
+        self, kind: str, live: ModelHandle, asked: Document, given: dict[str, Examples] | None = None
+    ) -> JobRecord:
         """Queue a job; raises QueueFull, OutOfMemory or StoreUnavailable.
 
         ``given`` is data that it works with beside what was asked; it is kept in memory, and as long as it is needed.
@@ -157,10 +166,11 @@ class Jobs:
             self._forget_oldest()
         return record
 
-    def _needed(self, kind: str, live: LiveModel, given: Document) -> int:
+    def _needed(self, kind: str, live: ModelHandle, given: dict[str, Examples]) -> int:
         """Memory of a job while it runs: of its copies of the model, or of models of the data that it was given."""
         data = given.get("data")
-        one = live.memory() if data is None else _of_data(data, live)
+        now = live.describe()
+        one = now.memory if data is None else _of_data(data, now)
         return self._kinds[kind].copies * one
 
     def cancel(self, id: str) -> JobRecord:
@@ -206,7 +216,7 @@ class Jobs:
 
     # In a job's thread.
 
-    def _run(self, id: str, live: LiveModel, given: Document) -> None:
+    def _run(self, id: str, live: ModelHandle, given: dict[str, Examples]) -> None:
         with self._lock:
             if self._records.get(id) is None or self._records[id].is_finished:
                 return
@@ -225,7 +235,7 @@ class Jobs:
                 log.exception("job %s failed in an unforeseen way", id)
             self._finish(id, "failed", error)
 
-    def _work(self, id: str, live: LiveModel, given: Document, wanted: Wanted) -> None:
+    def _work(self, id: str, live: ModelHandle, given: dict[str, Examples], wanted: Wanted) -> None:
         def progress(done: int, total: int) -> bool:
             """Note how far the work is; whether it is to go on. Raises OutOfMemory if it has grown too large."""
             self._change(id, done=done, total=total)
@@ -288,7 +298,7 @@ class Jobs:
         self._files.delete(id)
 
 
-def _copied(live: LiveModel, wanted: Wanted) -> ModelCopy:
+def _copied(live: ModelHandle, wanted: Wanted) -> ModelCopy:
     """A copy of the model once its writer gets to it; raises Cancelled if it is not wanted before."""
     copy = live.copy()
     while not wait([copy], LOOK_SECONDS).done:
@@ -298,7 +308,7 @@ def _copied(live: LiveModel, wanted: Wanted) -> ModelCopy:
     return copy.result()
 
 
-def _of_data(data: Examples, live: LiveModel) -> int:
+def _of_data(data: Examples, model: Description) -> int:
     """Memory of a model of these examples, any of which may be free."""
     n, width = data.X.shape
-    return model_bytes(n, width, n, live.cache_mb)
+    return model_bytes(n, width, n, model.cache_mb)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -10,21 +10,19 @@ from pydantic import ConfigDict, Field
 from livesvm.service.errors import EmptyModel, NotApplicable
 from livesvm.service.jobs import plots
 from livesvm.service.jobs.examples import Examples
+from livesvm.service.jobs.kind import Document, JobKind, Order
 from livesvm.service.jobs.plots import Curve, Extension
-from livesvm.service.models.arrays import Vector
+from livesvm.service.live.handle import Description
 from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.fields import Cost, Request
-from livesvm.service.models.published import Published
+from livesvm.service.models.learners import new_estimator, task_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
-from livesvm.service.models.tasks import check_signs, new_estimator, task_of
 from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.runtime.progress import Progress
-
-Document = dict[str, Any]
 
 
 class PathRequest(Request):
@@ -48,27 +46,15 @@ class PathRequest(Request):
     validation: Examples | None = Field(default=None, description="Examples that the best value is chosen by.")
 
 
-ERRORS = {
-    "svc": "share of wrong labels",
-    "svr": "mean absolute error",
-    "oneclass": "share of wrong decisions",
-    "pu": "risk for the class prior",
-}
-
-
 def error_of(spec: ModelSpec) -> str:
     """Return what the error of a model is."""
-    return "mean pinball loss" if spec.loss == "pinball" else ERRORS[spec.task]
+    return "mean pinball loss" if spec.loss == "pinball" else task_of(spec).error
 
 
-def asked_of(request: PathRequest, spec: ModelSpec, published: Published) -> tuple[Document, Document]:
-    """Return what a job is to do, and the examples that it is to do it with.
-
-    Raises EmptyModel, or InvalidInput for what cannot be done for this model.
-    """
-    if published.sizes.n_examples == 0:
+def _ordered(request: PathRequest, spec: ModelSpec, now: Description) -> Order:
+    if now.sizes.n_examples == 0:
         raise EmptyModel(f"model {spec.id} knows no example yet")
-    parameter = request.parameter or ("nu" if spec.task == "oneclass" else "C")
+    parameter = request.parameter or task_of(spec).walks[0]
     low, high = _default_range(spec, parameter)
     low, high = request.minimum or low, request.maximum or high
     if not low < high:
@@ -76,8 +62,8 @@ def asked_of(request: PathRequest, spec: ModelSpec, published: Published) -> tup
     if parameter == "nu" and high > 1:
         raise InvalidInput(f"nu lies in (0, 1], not {high:g}", field="maximum")
     asked: Document = {"parameter": parameter, "minimum": low, "maximum": high}
-    given: Document = {}
-    width = published.n_features
+    given: dict[str, Examples] = {}
+    width = now.n_features
     if request.data is not None:
         task_of(spec).check_targets(request.data.y, "data.y")
         width = check_shape(request.data, "data", None)
@@ -85,18 +71,18 @@ def asked_of(request: PathRequest, spec: ModelSpec, published: Published) -> tup
         given["data"] = request.data
         asked["data_rows"] = len(request.data.X)
     if request.validation is not None:
-        _check_validation_targets(request.validation.y, spec)
+        task = task_of(spec)
+        (task.check_validation or task.check_targets)(request.validation.y, "validation.y")
         check_shape(request.validation, "validation", width)
         given["validation"] = request.validation
         asked["validation_rows"] = len(request.validation.X)
-    return asked, given
+    return Order(asked, given)
 
 
 def _default_range(spec: ModelSpec, parameter: str) -> tuple[float, float]:
-    if parameter == "C" and spec.has_C:
-        return 1e-3, 1e3
-    if parameter == "nu" and spec.task == "oneclass":
-        return 0.01, 1.0
+    walked, low, high = task_of(spec).walks
+    if parameter == walked:
+        return low, high
     if parameter == "epsilon" and spec.epsilon:
         return spec.epsilon / 10, spec.epsilon * 10
     raise InvalidInput(f"{parameter} is no parameter of this model that can be moved", field="parameter")
@@ -117,24 +103,15 @@ def _check_learnable(data: Examples, spec: ModelSpec) -> None:
     """Raise InvalidInput for examples that no path can be made of."""
     if data.weights is not None and not data.weights.any():
         raise InvalidInput("all weights are zero", field="data.weights")
-    if spec.task in ("svc", "pu") and data.y is not None and (data.y == data.y[0]).all():
+    if task_of(spec).has_classes and data.y is not None and (data.y == data.y[0]).all():
         raise InvalidInput("all examples are of one class; a path needs both", field="data.y")
-
-
-def _check_validation_targets(y: Vector | None, spec: ModelSpec) -> None:
-    if spec.task != "oneclass":
-        task_of(spec).check_targets(y, "validation.y")
-    elif y is not None:
-        check_signs(y, "validation.y")
 
 
 def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     """The whole path of a window, or of data that came with the request."""
     estimator = _estimator(asked, model)
     find = getattr(estimator, "epsilon_path" if asked["parameter"] == "epsilon" else "regularization_path")
-    ends = asked["minimum"], asked["maximum"]
-    if model.spec.task == "pu":  # which speaks of lam
-        ends = 0.5 / ends[1], 0.5 / ends[0]
+    ends = task_of(model.spec).ends_of(asked["minimum"], asked["maximum"])
     path: RegularizationPath = find(*ends, progress=progress)
     found = _told(path, estimator)
     if "validation" in asked:
@@ -216,3 +193,22 @@ def plot(result: Document, extension: Extension) -> bytes:
         best = errors["best"]["low"], errors["best"]["high"]
     title = f"Regularization path of {result['n_examples']} examples, {result['events']} breakpoints"
     return plots.draw(extension, title, result["parameter"], curves, best)
+
+
+KIND = JobKind(
+    summary="Walk the whole regularization path",
+    description="""
+Find the optimum for every C (`svr`: or epsilon; `oneclass`: nu) in a range, exactly.
+
+The result holds the `breakpoints`: by ascending `value` the `key` of the example that changes sides, whether it
+`becomes` free or bound, and how many are free and support vectors above the value. With `validation` data it has
+the error, linear from `left` to `right` on each interval between `edges`, and the `best` value with its whole
+interval; to apply the job moves the live model there, or to `{"choice": {"C": ..}}`.
+""",
+    request=PathRequest,
+    check=_ordered,
+    run=walk,
+    apply=move_to,
+    plot=plot,
+    family="regularization paths",
+)

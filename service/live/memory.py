@@ -52,21 +52,29 @@ class ModelMemory:
 
     def restored(self, state: ModelState) -> None:
         """Hold what the model needs as it came back; it never fails for that."""
-        sizes = state.sizes
-        self.size = model_bytes(sizes.n_examples, state.window.n_features or 0, sizes.n_free, self._cache_mb)
+        self.size = self.of(state)
         self._budget.insist(self, self.size)
 
     def __str__(self) -> str:
         return f"model {self._model}"
 
-    @contextmanager
-    def growing(self, state: ModelState, to: Command | ModelState) -> Iterator[None]:
-        """Hold what a command, or going back to another state, may make of the model; raises OutOfMemory.
+    def of(self, state: ModelState) -> int:
+        """Bytes of a model in this state."""
+        sizes = state.sizes
+        return model_bytes(sizes.n_examples, state.window.n_features or 0, sizes.n_free, self._cache_mb)
 
-        If what is inside fails, the model holds what it did.
-        """
+    def after(self, state: ModelState, command: Command) -> int:
+        """Bytes that a command may make of a model: who comes is there before others go; who goes gives none back."""
+        if command.add is None:
+            return 0
+        sizes, come = state.sizes, len(command.add.X)
+        return model_bytes(sizes.n_examples + come, command.add.X.shape[1], sizes.n_free + come, self._cache_mb)
+
+    @contextmanager
+    def growing(self, size: int) -> Iterator[None]:
+        """Hold at least so many bytes; raises OutOfMemory. If what is inside fails, the model holds what it did."""
         before = self.size
-        self.size = max(before, self._needed(state, to))
+        self.size = max(before, size)
         try:
             self._budget.resize(self, self.size)
             yield
@@ -78,15 +86,3 @@ class ModelMemory:
     def release(self) -> None:
         """The model is gone from memory."""
         self._budget.release(self)
-
-    def _needed(self, state: ModelState, to: Command | ModelState) -> int:
-        """Examples that come are there before others go; those that go do not make it smaller."""
-        sizes, width = state.sizes, state.window.n_features or 0
-        if isinstance(to, ModelState):
-            n, free, width = to.sizes.n_examples, to.sizes.n_free, to.window.n_features or 0
-        elif to.add is not None:
-            come = len(to.add.X)
-            n, free, width = sizes.n_examples + come, sizes.n_free + come, to.add.X.shape[1]
-        else:
-            return 0
-        return model_bytes(n, width, free, self._cache_mb)

@@ -31,20 +31,23 @@ from livesvm.service.errors import (
     Withdrawn,
 )
 from livesvm.service.history.checkpoints import Checkpoints, Due
+from livesvm.service.history.entries import Entry, Restoration, digest_of_restore
 from livesvm.service.history.journal import Journal, Source
 from livesvm.service.history.recovery import Means, Recovered, recover
 from livesvm.service.history.replay import Patience
 from livesvm.service.history.rescue import rescue
-from livesvm.service.history.versions import Entry, Restoration, answer_to, digest_of_restore, oldest_kept, state_at
+from livesvm.service.history.versions import oldest_kept, state_at
 from livesvm.service.history.writeback import Snapshot, encoded, write_back
+from livesvm.service.live.handle import Description, Reply, Return
 from livesvm.service.live.memory import ModelMemory
 from livesvm.service.live.writer import Writer
 from livesvm.service.models.arrays import Matrix
 from livesvm.service.models.commands import Update
+from livesvm.service.models.learners import check_update
+from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.published import Prediction, Published
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.state import ModelCopy, Outcome
-from livesvm.service.models.tasks import check_update
+from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.types import ServingState
 from livesvm.service.models.window import Limits
 from livesvm.service.monitoring.metrics import ModelSample
@@ -58,14 +61,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Reply:
-    """The bytes of an answer; ``replayed`` if the request had been answered before."""
-
-    body: bytes
-    replayed: bool = False
-
-
-@dataclass(frozen=True)
 class Surroundings:
     """What the models of one service share."""
 
@@ -76,7 +71,10 @@ class Surroundings:
 
 
 class LiveModel:
-    """One model with its writer; made from what is stored."""
+    """One model with its writer; made from what is stored. The handle of a model in this process."""
+
+    is_served = True
+    patience = None  #: it has come back
 
     def __init__(self, spec: ModelSpec, lease: Lease, around: Surroundings, patience: Patience | None = None) -> None:
         """Restore the model and start its writer; raises StoreError if it cannot be restored.
@@ -122,14 +120,26 @@ class LiveModel:
         """``live``, or ``fenced`` or ``behind`` when it is read-only."""
         return "fenced" if self._journal.fenced else "behind" if self._journal.behind else "live"
 
-    @property
-    def cache_mb(self) -> int:
-        """Megabytes that kernel rows may take."""
-        return self._around.settings.cache_mb
+    def serving(self) -> LiveModel:
+        """The model itself; one that is not served raises."""
+        return self
 
-    def memory(self) -> int:
-        """Bytes of the memory budget that the model holds."""
-        return self._memory.size
+    def describe(self) -> Description:
+        """The model as it is now."""
+        seen, found = self.published, self.recovered
+        return Description(
+            state=self.state,
+            version=seen.version,
+            sizes=seen.sizes,
+            n_features=seen.n_features,
+            n_support=seen.n_support,
+            C=seen.C,
+            updated_at=seen.updated_at,
+            queue_depth=self._writer.depth(),
+            memory=self._memory.size,
+            cache_mb=self._around.settings.cache_mb,
+            returned=Return(found.snapshot_version, found.replayed, found.damaged_snapshots, found.set_aside),
+        )
 
     @property
     def known(self) -> int:
@@ -261,7 +271,7 @@ class LiveModel:
         check_update(self.spec, update)
         command = self._state.window.plan(update, self._limits, time.time(), request)
         self._state.check_scale(command)
-        with self._memory.growing(self._state, command):
+        with self._memory.growing(self._memory.after(self._state, command)):
             return self._execute(command, digest, solve)
 
     def _restore(self, version: int, request: str | None, solve: Solve) -> Reply:
@@ -272,7 +282,7 @@ class LiveModel:
         source, cache_mb = self._around.source, self._around.settings.cache_mb
         with self._around.turns.turn(solve), source.health.store_call("load"):
             found = state_at(source.store, self.spec, cache_mb, self.id, version)
-        with self._memory.growing(self._state, found):
+        with self._memory.growing(self._memory.of(found)):
             return self._execute(Restoration(version, found.encode(), request, time.time()), digest, solve)
 
     def _execute(self, entry: Entry, digest: bytes, solve: Solve) -> Reply:
@@ -288,7 +298,7 @@ class LiveModel:
         crash.point("before-publish")
         self.published = Published.of(self._state)
         self._checkpoints.note_change(outcome.seconds, len(record))
-        answer = answer_to(entry, self._state.version, outcome, durability)
+        answer = entry.answer(self._state.version, outcome, durability)
         if request is not None:
             self._journal.owe(lambda: self._journal.remember(request, answer))
             with suppress(StoreError):  # it is in the log; the store is told before the next command
@@ -315,7 +325,7 @@ class LiveModel:
         sequence = self._state.sequence + 1
         try:
             with self._around.turns.turn(solve):
-                outcome = entry.apply(self._state) if isinstance(entry, Restoration) else self._state.apply(entry)
+                outcome = entry.apply(self._state)
         except (SolverError, NotSolved):
             self._state.skip()
             self._journal.owe(lambda: self._journal.abort(sequence))

@@ -10,20 +10,18 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 
 from livesvm.service.errors import (
     CutOff,
     ModelUnavailable,
     NotSolved,
     OutOfTime,
-    Restoring,
     TooManyModels,
     UnknownModel,
-    Withdrawn,
 )
 from livesvm.service.history.replay import Patience
 from livesvm.service.history.writeback import encoded
+from livesvm.service.live.failed import FailedModel
 from livesvm.service.live.model import LiveModel, Surroundings
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
@@ -34,7 +32,6 @@ from livesvm.service.store.base import (
     Lease,
     LeaseHeld,
     ModelExists,
-    ModelGone,
     StoredModel,
     StoreError,
     StoreUnavailable,
@@ -54,21 +51,6 @@ RESTORED_ALONE = 8
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class FailedModel:
-    """A stored model that is not served here, and why; ``held`` is one that another service serves.
-
-    One that is ``restoring`` is on its way, as long as its ``patience`` lasts.
-    """
-
-    id: str
-    spec: ModelSpec
-    lease: Lease | None
-    reason: str
-    state: ServingState = "failed"
-    patience: Patience | None = field(default=None, compare=False)
-
-
 class Registry:
     """Owns every model. Its calls block on the store; none belongs on the event loop except :meth:`get`."""
 
@@ -82,11 +64,7 @@ class Registry:
 
     def get(self, model: str) -> LiveModel:
         """The live model of that id; raises UnknownModel or ModelUnavailable."""
-        found = self.find(model)
-        if isinstance(found, FailedModel):
-            kind = Restoring if found.state == "restoring" else ModelUnavailable
-            raise kind(f"model {model} is not served here: {found.reason}")
-        return found
+        return self.find(model).serving()
 
     def find(self, model: str) -> LiveModel | FailedModel:
         """The model of that id, whatever its state; raises UnknownModel."""
@@ -105,7 +83,7 @@ class Registry:
 
     def samples(self) -> list[ModelSample]:
         """What the metrics show of every model."""
-        return [m.sample() if isinstance(m, LiveModel) else ModelSample(m.id, m.state) for m in self.all()]
+        return [model.sample() for model in self.all()]
 
     def create(self, spec: ModelSpec) -> LiveModel:
         """Store a new model and start it; raises InvalidInput, ModelExists, TooManyModels or StoreError."""
@@ -121,7 +99,7 @@ class Registry:
             try:
                 self._models[model] = live = LiveModel(spec, lease, self._around)
             except StoreError as error:
-                self._models[model] = FailedModel(model, spec, lease, str(error))  # it is stored: it can be deleted
+                self._models[model] = self._unserved(model, spec, lease, str(error))  # it is stored: it can be deleted
                 raise
         return live
 
@@ -130,23 +108,12 @@ class Registry:
 
         What its writer finds out later is in the future; whoever asked calls :meth:`forget` when that is done.
         """
-        found = self.find(model)
-        if isinstance(found, LiveModel):
-            return found.delete()
-        if found.lease is None:
-            raise ModelUnavailable(f"model {model} is not served here: {found.reason}")
-        if found.patience is not None:
-            found.patience.end(Withdrawn(f"model {model} was deleted"))
-        done: Future[None] = Future()
-        with self._around.source.health.store_call("delete"), suppress(ModelGone):
-            self._around.source.store.delete(found.lease)
-        done.set_result(None)
-        return done
+        return self.find(model).delete()
 
     def forget(self, model: str) -> None:
         """Let go of a model that was deleted."""
         found = self._models.pop(model, None)
-        if isinstance(found, LiveModel):
+        if found is not None:
             found.stop()
 
     def restore(self) -> None:
@@ -165,7 +132,7 @@ class Registry:
     def restore_rest(self) -> None:
         """Go on with those that took too long, while others are served; returns at once."""
         for model in self.all():
-            if isinstance(model, FailedModel) and model.patience is not None:
+            if model.patience is not None:
                 self._alone.submit(self._restore_one, model)
 
     def _restore_one(self, waiting: FailedModel) -> None:
@@ -175,12 +142,11 @@ class Registry:
             is_wanted = self._models.get(waiting.id) is waiting
             if is_wanted:
                 self._models[waiting.id] = now
-        if isinstance(now, LiveModel):
-            if is_wanted:
-                log.info("model %s is back, at version %d", now.id, now.published.version)
-                now.prepare()
-            else:
-                now.stop()
+        if not is_wanted:
+            now.stop()
+        elif now.is_served:
+            log.info("model %s is back, at version %d", now.id, now.describe().version)
+            now.prepare()
 
     def _opened_at_last(self, waiting: FailedModel) -> LiveModel | FailedModel:
         """The model once the store is there."""
@@ -191,14 +157,13 @@ class Registry:
                 return self._opened(waiting.id, waiting.spec, waiting.lease, waiting.patience)
             except StoreUnavailable as error:
                 if waiting.patience.whole.objection() is not None:  # it is not wanted any more
-                    return FailedModel(waiting.id, waiting.spec, waiting.lease, str(error))
+                    return self._unserved(waiting.id, waiting.spec, waiting.lease, str(error))
                 time.sleep(RETRY_SECONDS)
 
     def prepare(self) -> None:
         """Have every model do what its first update would do besides, while nobody waits for it."""
         for model in self.all():
-            if isinstance(model, LiveModel):
-                model.prepare()
+            model.prepare()
 
     def watch(self) -> None:
         """Learn whether other writers or losses of the store concern any model."""
@@ -222,9 +187,7 @@ class Registry:
             if id_ not in self._making and self._may_be_taken(self._models.get(id_)):
                 with suppress(StoreError):
                     self._take(model)
-        for gone in [
-            m.id for m in self.all() if isinstance(m, FailedModel) and m.state == "held" and m.id not in stored
-        ]:
+        for gone in [m.id for m in self.all() if m.state == "held" and m.id not in stored]:
             self._models.pop(gone, None)
 
     @staticmethod
@@ -234,12 +197,11 @@ class Registry:
     def _take(self, stored: StoredModel) -> None:
         before = self._models.get(stored.id)
         now = self._restore(stored)
-        if isinstance(before, LiveModel) and isinstance(now, FailedModel) and now.state == "held":
+        if before is not None and before.is_served and now.state == "held":
             return  # it goes on predicting as of when it was taken
         self._models[stored.id] = now
-        if isinstance(now, LiveModel):
-            now.prepare()
-        if isinstance(before, LiveModel):
+        now.prepare()
+        if before is not None:
             before.give_up(ModelUnavailable(f"model {stored.id} was taken over and has come back; ask again"))
             before.stop()
         if isinstance(now, FailedModel) and now.patience is not None:
@@ -256,7 +218,7 @@ class Registry:
             with self._around.source.health.store_call("load"):
                 lease = self._around.source.store.acquire(stored.id)
         except LeaseHeld as error:
-            return FailedModel(stored.id, spec, None, str(error), "held")
+            return self._unserved(stored.id, spec, None, str(error), "held")
         except StoreUnavailable:
             raise
         except StoreError as error:
@@ -265,7 +227,7 @@ class Registry:
             return self._failed(stored.id, spec, lease, fault)
         quick = Solve(max(LEAST_RESTORE_SECONDS, self._restore_seconds))
         found = self._opened(stored.id, spec, lease, Patience.short(quick))
-        if isinstance(found, FailedModel) and found.state == "restoring":
+        if found.state == "restoring":
             self._restore_seconds -= quick.used
         return found
 
@@ -276,31 +238,40 @@ class Registry:
         except OutOfTime:
             log.warning("model %s takes long to solve again; it is restored while others are served", id)
             longer = Patience.at_last(self._around.settings.solve_seconds)
-            return FailedModel(id, spec, lease, "it is being restored", "restoring", longer)
+            return self._unserved(id, spec, lease, "it is being restored", "restoring", longer)
         except NotSolved as error:  # it is not wanted any more
-            return FailedModel(id, spec, lease, str(error))
+            return self._unserved(id, spec, lease, str(error))
         except StoreUnavailable:
             raise
         except Exception as error:
             return self._failed(id, spec, lease, error)
 
-    @staticmethod
-    def _failed(id: str, spec: ModelSpec, lease: Lease | None, error: Exception) -> FailedModel:
+    def _unserved(
+        self,
+        id: str,
+        spec: ModelSpec,
+        lease: Lease | None,
+        reason: str,
+        state: ServingState = "failed",
+        patience: Patience | None = None,
+    ) -> FailedModel:
+        return FailedModel(id, spec, lease, reason, self._around.source, state, patience)
+
+    def _failed(self, id: str, spec: ModelSpec, lease: Lease | None, error: Exception) -> FailedModel:
         if isinstance(error, StoreError):
             log.error("model %s could not be restored: %s", id, error)
-            return FailedModel(id, spec, lease, str(error))
+            return self._unserved(id, spec, lease, str(error))
         log.error("model %s could not be restored, in an unforeseen way", id, exc_info=error)
-        return FailedModel(id, spec, lease, f"{type(error).__name__}: {error}")
+        return self._unserved(id, spec, lease, f"{type(error).__name__}: {error}")
 
     def stop(self) -> None:
         """Drain every writer; each writes a snapshot. What is still being restored is given up."""
         for model in self.all():
-            if isinstance(model, FailedModel) and model.patience is not None:
+            if model.patience is not None:
                 model.patience.end(CutOff("the service stops"))
         self._alone.shutdown(cancel_futures=True)
         for model in self.all():
-            if isinstance(model, LiveModel):
-                model.stop()
+            model.stop()
 
     @contextmanager
     def _reserved(self, model: str) -> Iterator[None]:

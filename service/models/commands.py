@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from livesvm.service.models.arrays import Key, Matrix, Vector
+from livesvm.service.models.outcome import Outcome
 from livesvm.service.store import codec
+from livesvm.service.store.base import Durability
 from livesvm.solvers.errors import InvalidInput
 
 RULES = 2
@@ -123,6 +125,16 @@ class Update:
         return hashlib.sha256(codec.pack(parts)).digest()
 
 
+class Follower(Protocol):
+    """What commands are applied to: a model's state."""
+
+    def apply(self, command: Command, /) -> Outcome:
+        """Follow the path of a command."""
+
+    def apply_cold(self, command: Command, /) -> Outcome:
+        """Reach the same optimum without that path."""
+
+
 @dataclass(frozen=True)
 class Command:
     """One update with nothing left open: which examples come, under which keys, which go, and what changes of others.
@@ -144,6 +156,30 @@ class Command:
         """Keys of the examples that come."""
         return [] if self.add is None or self.add.keys is None else self.add.keys
 
+    @property
+    def plain(self) -> Command | None:
+        """Itself if it only adds and removes: one path leads past several of these together."""
+        return self if self.edits is None else None
+
+    def apply(self, state: Follower) -> Outcome:
+        """Follow the path; raises SolverError with the state as it was."""
+        return state.apply(self)
+
+    def apply_cold(self, state: Follower) -> Outcome:
+        """Reach the same optimum without the path; raises SolverError with the state as it was."""
+        return state.apply_cold(self)
+
+    def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
+        """What whoever asked for it is told."""
+        changed = {"changed": outcome.changed, "events": outcome.events, "seconds": outcome.seconds}
+        return outcome.answer(version, durability, added=self.added, removed=self.remove, **changed)
+
+    def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
+        """Features by key after it; those of keys that have gone may be among them."""
+        if self.add is not None:
+            features.update(zip(self.added, self.add.X, strict=True))
+        return features
+
     def encode(self) -> bytes:
         """Bytes for the log."""
         parts = {"add": self.add and vars(self.add), "edits": self.edits and self.edits.document()}
@@ -152,7 +188,11 @@ class Command:
     @classmethod
     def decode(cls, data: bytes) -> Command:
         """The command in a record of the log; raises StoreDamaged or StoreTooNew."""
-        document: dict[str, Any] = codec.decode(data)
+        return cls.from_document(codec.decode(data))
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Command:
+        """The command that a document of the log tells of."""
         add, edits = document.pop("add"), document.pop("edits", None)  # schema 1 knew no edits
         rules = document.pop("rules", 0)  # nor did schema 3 know rules
         return cls(add=add and Batch(**add), edits=edits and Edits.from_document(edits), rules=rules, **document)

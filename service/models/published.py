@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from livesvm.service.errors import EmptyModel
 from livesvm.service.models.arrays import Matrix, Vector
+from livesvm.service.models.learners import task_of
+from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.state import ModelState, Sizes
-from livesvm.service.models.tasks import task_of
+from livesvm.service.models.state import ModelState
 from livesvm.solvers.errors import InvalidInput
 
 

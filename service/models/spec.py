@@ -7,22 +7,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from livesvm.service.models.fields import MODEL_ID, SHORT, Cost, Gamma, Request
+from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS
 from livesvm.solvers.errors import InvalidInput
 
-TASK_PARAMETERS: dict[str, dict[str, Any]] = {
-    "svc": {"C": 1.0},
-    "svr": {"C": 1.0, "loss": "epsilon_insensitive"},
-    "oneclass": {"nu": 0.5},
-    "pu": {"prior": None, "lam": 0.01},
-}
-"""The parameters of each task besides its kernel, with their defaults."""
-LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
-    "epsilon_insensitive": {"epsilon": 0.1},
-    "absolute": {},
-    "pinball": {"quantile": 0.5},
-}
-"""The parameters of each loss of regression, with their defaults."""
-SUPPORTED_TASKS = tuple(TASK_PARAMETERS)
+NEEDED = {"prior": "the share of positives among the unlabelled"}
+"""What parameters that have to be given are."""
 
 
 class KernelSpec(Request):
@@ -70,7 +59,7 @@ class ModelSpec(Request):
     )
 
     id: str | None = Field(default=None, pattern=MODEL_ID, description="Made up when absent.")
-    task: str = Field(default="svc", json_schema_extra={"enum": list(SUPPORTED_TASKS)})
+    task: str = Field(default="svc", json_schema_extra={"enum": list(TASKS)})
     kernel: Annotated[KernelSpec, _or_default(KernelSpec)] = Field(default_factory=lambda: KernelSpec())
     C: Cost | None = Field(default=None, description="`svc`, `svr`: weight of the losses; 1 when absent.")
     loss: Literal["epsilon_insensitive", "absolute", "pinball"] | None = Field(
@@ -120,14 +109,15 @@ class ModelSpec(Request):
     @field_validator("task")
     @classmethod
     def _supported(cls, task: str) -> str:
-        if task not in SUPPORTED_TASKS:
-            raise ValueError(f"this version learns {', '.join(SUPPORTED_TASKS)}, not {task[:32]!r}")
+        if task not in TASKS:
+            raise ValueError(f"this version learns {', '.join(TASKS)}, not {task[:32]!r}")
         return task
 
     @model_validator(mode="after")
     def _parameters_of_the_task(self) -> Self:
         """Refuse what belongs to another task or loss, fill in the rest."""
-        own = TASK_PARAMETERS[self.task]
+        task = TASKS[self.task]
+        own = task.parameters
         if "loss" in own:
             self.loss = self.loss or own["loss"]
             own = own | LOSS_PARAMETERS[self.loss]
@@ -135,15 +125,15 @@ class ModelSpec(Request):
         for name in ("C", "loss", "epsilon", "quantile", "nu", "prior", "lam"):
             if getattr(self, name) is None:
                 setattr(self, name, own.get(name))
+                if name in own and own[name] is None:
+                    raise InvalidInput(f"is missing: {NEEDED[name]}", field=name)
             elif name not in own:
                 raise InvalidInput(f"is no parameter of {kind}", field=name)
-        if self.task in ("oneclass", "pu") and not self.fit_intercept:
+        if not task.has_free_intercept and not self.fit_intercept:
             raise InvalidInput("a model of this task always has an intercept", field="fit_intercept")
-        if self.task == "pu" and self.prior is None:
-            raise InvalidInput("is missing: the share of positives among the unlabelled", field="prior")
         return self
 
     @property
     def has_C(self) -> bool:
         """Whether the weight of the losses can be moved."""
-        return self.C is not None or self.task == "pu"
+        return TASKS[self.task].has_cost

@@ -10,35 +10,15 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.models.commands import NO_EDITS, Batch, Command, Edits, Robust
+from livesvm.service.models.learners import new_estimator, restored_estimator
+from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.tasks import new_estimator, restored_estimator
 from livesvm.service.models.window import Window
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
 from livesvm.solvers.errors import MemoryLimit, SolverError
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.robust.settings import Robustness
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """What the newest update left: examples by side, and how well the optimality conditions hold."""
-
-    n_examples: int = 0
-    n_free: int = 0
-    n_bound: int = 0
-    max_violation: float = 0.0
-    relative_gap: float | None = None  #: not known of an update that an older version of this service applied
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one command did: the sizes after it, the path's events, its seconds, and how many that stayed changed."""
-
-    sizes: Sizes
-    events: int = 0
-    seconds: float = 0.0
-    changed: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,7 +48,7 @@ class ModelState:
     cache_mb: int
     estimator: LiveEstimator
     window: Window = field(default_factory=Window)
-    sizes: Sizes = Sizes()
+    sizes: Sizes = field(default_factory=Sizes)
     version: int = 0
     sequence: int = 0
     updated_at: float | None = None

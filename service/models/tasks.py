@@ -1,17 +1,18 @@
-"""The table of tasks: what a model can be asked to learn, and the estimator that learns it."""
+"""The table of tasks: all that the service knows of what a model can be asked to learn.
+
+A task is one entry of ``TASKS``: what learns it, which parameters it has, what its targets and its decisions are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.models.arrays import Matrix, Vector
-from livesvm.service.models.commands import Update
-from livesvm.service.models.spec import LOSS_PARAMETERS, TASK_PARAMETERS, ModelSpec
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
@@ -19,6 +20,9 @@ from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.predictor import Predictor
+
+Check = Callable[[Vector | None, str], object]
+"""Raises InvalidInput, for the field that it is told, unless every entry of y (m,) is a target; None: there is none."""
 
 
 @dataclass(frozen=True)
@@ -28,15 +32,31 @@ class Task:
     Parameters
     ----------
     estimator : the class that learns it
-    fixed : parameters of the estimator that are the same for every model
-    check_targets : raises InvalidInput, for the field that it is told, unless every entry of y (m,) can be learnt
+    parameters : its own parameters besides the kernel, with their defaults; None: has to be given
+    check_targets : what can be learnt
     decide : decision values (m,) and what is predicted, (m,), of rows (m, d)
+    error : what the error of a model is
+    check_validation : what can be validated by, if that is not what can be learnt
+    fixed : parameters of the estimator that are the same for every model
+    has_free_intercept : whether there may be none
+    has_classes : whether a path needs examples of both
+    has_cost : whether C, the weight of the losses, can be moved, under that name or another
+    walks : the parameter whose path is walked when none is named, and the range where none is given
+    ends_of : a range of that parameter as the estimator's ``regularization_path`` takes it
     """
 
     estimator: type[LiveEstimator]
-    fixed: dict[str, Any]
-    check_targets: Callable[[Vector | None, str], object]
+    parameters: dict[str, Any]
+    check_targets: Check
     decide: Callable[[Predictor, Matrix], tuple[Vector, NDArray[Any]]]
+    error: str
+    check_validation: Check | None = None
+    fixed: dict[str, Any] = field(default_factory=dict)
+    has_free_intercept: bool = True
+    has_classes: bool = False
+    has_cost: bool = True
+    walks: tuple[str, float, float] = ("C", 1e-3, 1e3)
+    ends_of: Callable[[float, float], tuple[float, float]] = lambda low, high: (low, high)
 
 
 def check_signs(y: Vector | None, field: str) -> None:
@@ -89,56 +109,48 @@ def _inside(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
     return decision, np.where(decision >= 0, 1, -1)
 
 
-TASKS: dict[str, Task] = {
-    "svc": Task(LiveSVC, {"classes": (-1, 1)}, check_signs, _sign),
-    "svr": Task(LiveSVR, {}, _check_present, _value),
-    "oneclass": Task(LiveOneClassSVM, {}, _check_absent, _inside),
-    "pu": Task(LivePUClassifier, {}, check_known, _positive),
+def _check_validated(y: Vector | None, field: str) -> None:
+    if y is not None:
+        check_signs(y, field)
+
+
+LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
+    "epsilon_insensitive": {"epsilon": 0.1},
+    "absolute": {},
+    "pinball": {"quantile": 0.5},
 }
+"""The parameters of each loss of regression, with their defaults."""
 
-
-def task_of(spec: ModelSpec) -> Task:
-    """The entry of a model's task."""
-    return TASKS[spec.task]
-
-
-def check_update(spec: ModelSpec, update: Update) -> None:
-    """Raise InvalidInput if an update holds what the model's task cannot learn."""
-    task = task_of(spec)
-    if update.add is not None:
-        task.check_targets(update.add.y, "y")
-    if update.edits is None:
-        return
-    if update.edits.relabel:
-        task.check_targets(np.array(list(update.edits.relabel.values())), "relabel.y")
-    if update.edits.C is not None and not spec.has_C:
-        raise InvalidInput(f"is no parameter of {spec.task}", field="C")
-
-
-def parameters(spec: ModelSpec, cache_mb: int) -> dict[str, Any]:
-    """The estimator's parameters that a specification asks for."""
-    kernel = spec.kernel
-    own = TASK_PARAMETERS[spec.task] | ({} if spec.loss is None else LOSS_PARAMETERS[spec.loss])
-    return {
-        **task_of(spec).fixed,
-        **{name: getattr(spec, name) for name in own},
-        **({} if spec.task in ("oneclass", "pu") else {"fit_intercept": spec.fit_intercept}),
-        "kernel": kernel.name,
-        "gamma": kernel.gamma,
-        "degree": kernel.degree,
-        "coef0": kernel.coef0,
-        "cache_mb": cache_mb,
-    }
-
-
-def new_estimator(spec: ModelSpec, cache_mb: int, **changed: Any) -> LiveEstimator:
-    """An untrained estimator for a specification, but for the parameters that have been ``changed`` since."""
-    estimator = task_of(spec).estimator(**parameters(spec, cache_mb))
-    for name, value in changed.items():
-        setattr(estimator, name, value)
-    return estimator
-
-
-def restored_estimator(spec: ModelSpec, cache_mb: int, arrays: dict[str, Any], **changed: Any) -> LiveEstimator:
-    """The estimator that ``to_arrays`` described; raises NotOptimal or InvalidInput if the arrays are damaged."""
-    return task_of(spec).estimator.from_arrays(parameters(spec, cache_mb) | changed, arrays)
+TASKS: dict[str, Task] = {
+    "svc": Task(
+        LiveSVC,
+        {"C": 1.0},
+        check_signs,
+        _sign,
+        "share of wrong labels",
+        fixed={"classes": (-1, 1)},
+        has_classes=True,
+    ),
+    "svr": Task(LiveSVR, {"C": 1.0, "loss": "epsilon_insensitive"}, _check_present, _value, "mean absolute error"),
+    "oneclass": Task(
+        LiveOneClassSVM,
+        {"nu": 0.5},
+        _check_absent,
+        _inside,
+        "share of wrong decisions",
+        check_validation=_check_validated,
+        has_free_intercept=False,
+        has_cost=False,
+        walks=("nu", 0.01, 1.0),
+    ),
+    "pu": Task(
+        LivePUClassifier,
+        {"prior": None, "lam": 0.01},
+        check_known,
+        _positive,
+        "risk for the class prior",
+        has_free_intercept=False,
+        has_classes=True,
+        ends_of=lambda low, high: (0.5 / high, 0.5 / low),  # C is 1 / (2 lam), and its path is walked over lam
+    ),
+}

@@ -23,7 +23,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from livesvm.service.models.spec import SUPPORTED_TASKS
+from livesvm.service.models.tasks import TASKS
 from livesvm.service.models.types import ServingState
 from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import LeaseHeld, ModelExists
@@ -164,7 +164,7 @@ class Metrics:
             "livesvm_update_events", "Events on the path of one update", ["task"], buckets=_EVENTS, registry=r
         )
         self.updates = Counter("livesvm_updates", "Updates by outcome", ["task", "outcome"], registry=r)
-        for task, outcome in product(SUPPORTED_TASKS, _OUTCOMES):
+        for task, outcome in product(TASKS, _OUTCOMES):
             self.updates.labels(task, outcome)
         self.job_seconds = Histogram(
             "livesvm_job_seconds",

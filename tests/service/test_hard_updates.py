@@ -13,11 +13,13 @@ import pytest
 
 from livesvm.service.errors import ModelUnavailable, OutOfTime, Restoring, TurnMissed, UnknownModel
 from livesvm.service.history.journal import Source
+from livesvm.service.live.failed import FailedModel
 from livesvm.service.live.model import LiveModel, Surroundings
-from livesvm.service.live.registry import FailedModel, Registry
+from livesvm.service.live.registry import Registry
 from livesvm.service.models.commands import Command
+from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.state import ModelState, Outcome
+from livesvm.service.models.state import ModelState
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.turns import Solve, Turns

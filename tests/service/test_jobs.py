@@ -18,7 +18,8 @@ import pytest
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.errors import JobNotDone, NotApplicable, QueueFull, UnknownJob
 from livesvm.service.jobs.files import JobFiles, JobRecord
-from livesvm.service.jobs.kinds import KINDS, Document, JobKind
+from livesvm.service.jobs.kind import Document, JobKind
+from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.live.model import LiveModel
 from livesvm.service.models.commands import Edits, Update

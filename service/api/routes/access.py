@@ -21,7 +21,7 @@ from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.errors import Forbidden, TurnMissed, Unauthorized, Withdrawn
 from livesvm.service.jobs.plots import MEDIA
 from livesvm.service.lifecycle.parts import Service
-from livesvm.service.live.model import Reply
+from livesvm.service.live.handle import Reply
 from livesvm.service.models.fields import MODEL_ID
 from livesvm.service.resources.turns import Solve
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers import Job, JobList, UpdateAnswer
-from livesvm.service.api.bodies.reading import Body, parse_json, read_body, schema_content
+from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.api.requests import ApplyRequest
 from livesvm.service.api.routes.access import (
@@ -30,96 +30,48 @@ from livesvm.service.api.routes.access import (
 )
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.streams import Event, event_stream
-from livesvm.service.errors import EmptyModel, UnknownJob
-from livesvm.service.jobs import outlier_path as outlier_jobs
-from livesvm.service.jobs.assessment import AssessmentRequest
+from livesvm.service.errors import UnknownJob
 from livesvm.service.jobs.files import JobRecord
-from livesvm.service.jobs.outlier_path import OutlierPathRequest
+from livesvm.service.jobs.kind import JobKind
+from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.jobs.plots import MEDIA, Extension
-from livesvm.service.jobs.regularization_path import PathRequest, asked_of
 from livesvm.service.lifecycle.parts import Service
-from livesvm.service.live.model import LiveModel
 from livesvm.service.models.fields import JOB_ID
-from livesvm.solvers.errors import InvalidInput
 
 router = APIRouter(tags=["jobs"])
 
 JobId = Annotated[str, Path(json_schema_extra={"pattern": JOB_ID})]
 
 
-@router.post(
-    "/models/{id}/assessment",
-    status_code=202,
-    summary="Assess a model on its own window, exactly",
-    dependencies=[scope("learn")],
-    responses=answers(202, Job, "The job waits for its turn."),
-    openapi_extra=schema_content("AssessmentRequest"),
-)
-async def assess(id: ModelId, request: Request, service: Parts) -> Response:
-    """Find what models that had not seen an example would say of it: leave-one-out or k-fold, by exact unlearning.
-
-    The result holds the error (`svc`: share of wrong labels; `svr`: mean absolute error, or mean pinball loss;
-    `oneclass`: share of outliers) and, oldest first, `keys` and `decisions`.
-    """
-    return await _submitted(id, request, service, _submit_assessment)
-
-
-def _submit_assessment(service: Service, live: LiveModel, body: Body) -> JobRecord:
-    asked = parse_json(body, AssessmentRequest)
-    n = live.published.sizes.n_examples
-    if n == 0:
-        raise EmptyModel(f"model {live.id} knows no example yet")
-    if n < 2 or (asked.folds or 0) > n:
-        raise InvalidInput(f"asks for {asked.folds or 2} examples at least, the window holds {n}", field="folds")
-    return service.jobs.submit("assessment", live, asked.model_dump(exclude_none=True))
+def submissions() -> APIRouter:
+    """One route for each kind of job in the table."""
+    made = APIRouter(tags=["jobs"])
+    for name, kind in KINDS.items():
+        made.add_api_route(
+            f"/models/{{id}}/{name}",
+            _submission(name, kind),
+            methods=["POST"],
+            status_code=202,
+            name=name,
+            summary=kind.summary,
+            description=kind.description.strip(),
+            dependencies=[scope("learn")],
+            responses=answers(202, Job, "The job waits for its turn."),
+            openapi_extra=schema_content(kind.request.__name__),
+        )
+    return made
 
 
-@router.post(
-    "/models/{id}/regularization-path",
-    status_code=202,
-    summary="Walk the whole regularization path",
-    dependencies=[scope("learn")],
-    responses=answers(202, Job, "The job waits for its turn."),
-    openapi_extra=schema_content("PathRequest"),
-)
-async def regularization_path(id: ModelId, request: Request, service: Parts) -> Response:
-    """Find the optimum for every C (`svr`: or epsilon; `oneclass`: nu) in a range, exactly.
+def _submission(name: str, kind: JobKind) -> Callable[..., Awaitable[Response]]:
+    async def submit(id: ModelId, request: Request, service: Parts) -> Response:
+        """Read what is asked of a model and submit it as a job; where to look for that."""
+        live = service.models().get(id)
+        body = await read_body(request)
+        with service.control.place():
+            record = await service.control.run(lambda: service.jobs.ask(name, live, parse_json(body, kind.request)))
+        return _told(record, status=202, headers={"location": f"/jobs/{record.id}"})
 
-    The result holds the `breakpoints`: by ascending `value` the `key` of the example that changes sides, whether it
-    `becomes` free or bound, and how many are free and support vectors above the value. With `validation` data it has
-    the error, linear from `left` to `right` on each interval between `edges`, and the `best` value with its whole
-    interval; to apply the job moves the live model there, or to `{"choice": {"C": ..}}`.
-    """
-    return await _submitted(id, request, service, _submit_path)
-
-
-def _submit_path(service: Service, live: LiveModel, body: Body) -> JobRecord:
-    asked, given = asked_of(parse_json(body, PathRequest), live.spec, live.published)
-    return service.jobs.submit("regularization-path", live, asked, given)
-
-
-@router.post(
-    "/models/{id}/outlier-path",
-    status_code=202,
-    summary="Walk the outlier path",
-    dependencies=[scope("learn")],
-    responses=answers(202, Job, "The job waits for its turn."),
-    openapi_extra=schema_content("OutlierPathRequest"),
-)
-async def outliers(id: ModelId, request: Request, service: Parts) -> Response:
-    """Find which labels (`svr`: targets) look wrong, and robust models that do not follow them.
-
-    The result holds `suspected`: keys in the order in which they gave way, each with the `value` at which it did; all
-    `switches` along the path; and with `validation` data or a share held back, the error at each breakpoint and the
-    `best` value. To apply the job makes the live model robust with that value, or with `{"choice": {"value": ..}}`,
-    and it stays so; a theta of 1 makes it convex again.
-    """
-    return await _submitted(id, request, service, _submit_outliers)
-
-
-def _submit_outliers(service: Service, live: LiveModel, body: Body) -> JobRecord:
-    asked, given = outlier_jobs.asked_of(parse_json(body, OutlierPathRequest), live.spec, live.published)
-    return service.jobs.submit("outlier-path", live, asked, given)
+    return submit
 
 
 @router.get(
@@ -198,17 +150,6 @@ async def apply(
         model, update = await service.control.run(service.jobs.update_of, job, chosen.choice)
     asked = service.models().get(model).update(update, idempotency_key, solve)
     return replied(await awaited(request, asked, solve))
-
-
-async def _submitted(
-    model: str, request: Request, service: Service, submit: Callable[[Service, LiveModel, Body], JobRecord]
-) -> Response:
-    """Read what is asked of a model and submit it as a job; where to look for that."""
-    live = service.models().get(model)
-    body = await read_body(request)
-    with service.control.place():
-        record = await service.control.run(submit, service, live, body)
-    return _told(record, status=202, headers={"location": f"/jobs/{record.id}"})
 
 
 def _told(

@@ -13,11 +13,9 @@ from livesvm.service.api.bodies.reading import parse_json, read_body, schema_con
 from livesvm.service.api.routes.access import ModelId, Parts, answers, in_control, moment, scope, stream_answers, told
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import ModelUnavailable, UnknownModel
-from livesvm.service.live.model import LiveModel
-from livesvm.service.live.registry import FailedModel
+from livesvm.service.live.handle import AnyModel
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.monitoring.metrics import ModelSample
 
 router = APIRouter(tags=["models"])
 
@@ -111,17 +109,15 @@ def _seen(published: Published) -> dict[str, object]:
     return told | {"updated_at": moment(published.updated_at)} | asdict(published.sizes)
 
 
-def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescription:
+def description(model: AnyModel, service: Parts) -> ModelDescription:
     """What the API says of a model."""
-    live = model if isinstance(model, LiveModel) else None
-    sample = live.sample() if live is not None else ModelSample(model.id)
-    spec, level = model.spec, service.health.durability
+    spec, now, level = model.spec, model.describe(), service.health.durability
     return ModelDescription(
         id=model.id,
-        state=model.state,
+        state=now.state,
         task=spec.task,
         kernel=spec.kernel.model_dump(),
-        C=spec.C if live is None else live.published.C,
+        C=now.C,
         loss=spec.loss,
         epsilon=spec.epsilon,
         quantile=spec.quantile,
@@ -130,27 +126,17 @@ def description(model: LiveModel | FailedModel, service: Parts) -> ModelDescript
         lam=spec.lam,
         fit_intercept=spec.fit_intercept,
         window=spec.window.model_dump(),
-        version=sample.version,
-        n_examples=sample.n_examples,
-        n_features=spec.n_features if live is None else live.published.n_features,
-        n_free=sample.n_free,
-        n_bound=sample.n_bound,
-        n_support=0 if live is None else live.published.n_support,
-        max_violation=sample.max_violation,
-        relative_gap=sample.relative_gap,
+        version=now.version,
+        n_examples=now.sizes.n_examples,
+        n_features=now.n_features,
+        n_free=now.sizes.n_free,
+        n_bound=now.sizes.n_bound,
+        n_support=now.n_support,
+        max_violation=now.sizes.max_violation,
+        relative_gap=now.sizes.relative_gap,
         durability=None if level is None else level.value,
-        queue_depth=sample.queue_depth,
-        updated_at=moment(sample.updated_at),
-        recovery=None if live is None else _recovery(live),
-        error=model.reason if isinstance(model, FailedModel) else None,
-    )
-
-
-def _recovery(live: LiveModel) -> Recovery:
-    found = live.recovered
-    return Recovery(
-        snapshot_version=found.snapshot_version,
-        replayed=found.replayed,
-        damaged_snapshots=found.damaged_snapshots,
-        set_aside=found.set_aside,
+        queue_depth=now.queue_depth,
+        updated_at=moment(now.updated_at),
+        recovery=None if now.returned is None else Recovery(**vars(now.returned)),
+        error=now.error,
     )
