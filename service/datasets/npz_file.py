@@ -171,7 +171,7 @@ class _Entries:
         return found[:count]
 
 
-def _vector(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds: str) -> Iterator[NDArray[np.float64]]:
+def _vector(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds: str) -> Vector:
     """The numbers of a member of one dimension, block by block; raises InvalidInput."""
     with archive.open(member) as stream:
         shape, _, dtype = _header(stream, name, kinds)

@@ -124,7 +124,9 @@ class Service:
         self.compiling = Compiling()
         self.health.watch_compiling(self.compiling.left)
         files = JobFiles(settings.data_dir / JOBS)
-        self.jobs = Jobs(files, limits, self.metrics, budget=self.budget, compiling=self.compiling)
+        self.jobs = Jobs(
+            files, limits, self.metrics, budget=self.budget, compiling=self.compiling, datasets=self.datasets
+        )
         self.metrics.watch_jobs(self.jobs.counts)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)

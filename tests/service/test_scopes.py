@@ -34,6 +34,7 @@ NEEDED = {
     "POST /models/{id}/assessment": "learn",
     "POST /models/{id}/regularization-path": "learn",
     "POST /models/{id}/outlier-path": "learn",
+    "POST /models/{id}/retrain": "learn",
     "DELETE /jobs/{job}": "learn",
     "POST /jobs/{job}/apply": "learn",
     "POST /models": "admin",
