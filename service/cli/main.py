@@ -103,7 +103,7 @@ def _copy(options: argparse.Namespace) -> None:
     from contextlib import ExitStack
     from pathlib import Path
 
-    from livesvm.service.store.copy import Copied, copy_models
+    from livesvm.service.store.copy import Copied, copy_documents, copy_models
     from livesvm.service.store.places import open_place
     from livesvm.service.store.sqlite import DATABASE
 
@@ -116,6 +116,7 @@ def _copy(options: argparse.Namespace) -> None:
         raise ValueError(f"there is no store in {options.source}")
     with ExitStack() as opened:
         source, target = (open_place(place, options.prefix, opened) for place in (options.source, options.target))
+        copy_documents(source, target, lambda at: print(f"{at.kind} {at.name}"))
         copy_models(source, target, options.patience, say)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from livesvm.service import crash
 from livesvm.service.store.base import (
+    DocumentName,
     Durability,
     Fenced,
     Head,
@@ -32,7 +33,7 @@ from livesvm.service.store.base import (
     StoreError,
     StoreUnavailable,
 )
-from livesvm.service.store.seals import answer_seal, request_seal, seal, sha256, solution_seal
+from livesvm.service.store.seals import answer_seal, document_seal, request_seal, seal, sha256, solution_seal
 from livesvm.service.store.sqlite_file import (
     check_room,
     is_elsewhere,
@@ -427,6 +428,33 @@ class SqliteStore:
                     raise StoreDamaged(f"record {sequence} of model {model} does not match its checksum")
                 after = sequence
                 yield LogRecord(after, bytes(data), bool(aborted))
+
+    def put_document(self, at: DocumentName, data: bytes) -> None:
+        """Replace the row."""
+        with self._transaction() as db:
+            row = (*at, data, document_seal(*at, data))
+            db.execute("INSERT OR REPLACE INTO documents (kind, name, data, seal) VALUES (?, ?, ?, ?)", row)
+
+    def document(self, at: DocumentName) -> bytes | None:
+        """Read the row and check it."""
+        rows = self._read("SELECT kind, name, data, seal FROM documents WHERE kind = ? AND name = ?", *at)
+        if not rows:
+            return None
+        *stored, data, sealed = rows[0]
+        if stored != [*at] or sealed != document_seal(*at, data):
+            raise StoreDamaged(f"{at.kind} {at.name} does not match its checksum")
+        return bytes(data)
+
+    def documents(self, kind: str | None = None) -> list[DocumentName]:
+        """Read the names."""
+        rows = self._read("SELECT kind, name FROM documents ORDER BY kind, name")
+        found = [DocumentName(str(stored), str(name)) for stored, name in rows]
+        return [at for at in found if kind is None or at.kind == kind]
+
+    def delete_document(self, at: DocumentName) -> bool:
+        """Delete the row."""
+        with self._transaction() as db:
+            return bool(db.execute("DELETE FROM documents WHERE kind = ? AND name = ?", at).rowcount)
 
     def close(self) -> None:
         """Close the database."""
