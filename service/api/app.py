@@ -80,6 +80,7 @@ def create_app(
     app.state.service = parts
     app.state.reception = Reception(settings)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
+    app.include_router(learn.updates)
     for resource in (models, learn, predict, versions, jobs, operations):
         app.include_router(resource.router)
     app.include_router(jobs.submissions())

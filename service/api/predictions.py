@@ -28,6 +28,8 @@ ROW = 500.0
 """What a row costs beside its kernel values: its part of the answer, mostly."""
 BLOCK = 5e6
 """Work of one block, some milliseconds."""
+QUICK = 3e5
+"""Work that is done where it comes in, as handing it to a thread would take longer."""
 ANSWER_BYTES = 64
 """What a row takes in the answer: two numbers as text, twice while it is put together."""
 
@@ -44,6 +46,25 @@ def answering(live: ModelHandle, body: Body, most_rows: int, budget: Budget, met
     metrics.predictions.labels(live.spec.task).inc(len(X))
     metrics.predict_seconds.labels(live.spec.task).observe(perf_counter() - start)
     return answer
+
+
+def is_quick(live: ModelHandle, body: Body) -> bool:
+    """Whether an answer takes no longer than to hand the question to a thread."""
+    if body.media != JSON or PARSING * len(body.data) >= QUICK:
+        return False
+    seen = live.published
+    rows = body.data.count(b"[")  # no more than that
+    return PARSING * len(body.data) + rows * (ROW + seen.n_support * (KERNEL + (seen.n_features or 0))) < QUICK
+
+
+def at_once(steps: Steps[bytes]) -> bytes:
+    """The result of work in steps, without a break."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer: bytes = end.value
+            return answer
 
 
 def _read(body: Body) -> Steps[Matrix]:

@@ -33,7 +33,7 @@ class Writer:
         self._stopped = False
         self._size = size
         self._waiting = 0
-        self._queue: queue.Queue[Callable[[], bool] | None] = queue.Queue()
+        self._queue: queue.SimpleQueue[Callable[[], bool] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"writer-{name}", daemon=True)
 
     def start(self) -> None:

@@ -107,7 +107,7 @@ def together(port: int, seconds: float) -> float:
     counts = [done.get(timeout=seconds + 120) for _ in clients]
     for client in clients:
         client.join()
-    return sum(counts) / seconds
+    return float(sum(counts)) / seconds
 
 
 def main(arguments: list[str] | None = None) -> int:
