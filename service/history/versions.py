@@ -69,6 +69,14 @@ def answer_to(entry: Entry, version: int, outcome: Outcome, durability: Durabili
     return update_answer(version, entry, outcome, durability)
 
 
+def told_of(entry: Entry, outcome: Outcome) -> dict[str, Any]:
+    """What an entry changed, in numbers, for the log."""
+    if isinstance(entry, Restoration):
+        return {"action": "restore", "restored": entry.version}
+    counts = {"added": len(entry.added), "removed": len(entry.remove), "changed": outcome.changed}
+    return {"action": "update", **counts, "C": entry.edits.C if entry.edits else None, "events": outcome.events}
+
+
 def reapply(state: ModelState, entry: Entry) -> Outcome:
     """Apply an entry that went well before; raises SolverError."""
     if isinstance(entry, Restoration):
