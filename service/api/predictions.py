@@ -13,6 +13,7 @@ from livesvm.service.api.bodies import json_bounds, json_rows
 from livesvm.service.api.bodies.json_rows import NotRows
 from livesvm.service.api.bodies.reading import JSON, Body, parse_predict
 from livesvm.service.live.handle import ModelHandle
+from livesvm.service.logs.calls import note, stage
 from livesvm.service.models.arrays import Matrix, Vector
 from livesvm.service.models.published import Published
 from livesvm.service.monitoring.metrics import Metrics
@@ -40,6 +41,8 @@ def answering(live: ModelHandle, body: Body, most_rows: int, budget: Budget, met
     X = yield from _read(body)
     del body
     seen, stale = live.published, live.stale
+    stage("predict")
+    note(version=seen.version, rows=len(X))
     seen.check(live.spec, X, most_rows)
     with budget.holding("predictions", X.nbytes + ANSWER_BYTES * len(X)):
         answer = yield from _decided(live, seen, stale, X)
