@@ -196,6 +196,13 @@ class Settings(BaseSettings):
     jobs: int = Field(default=1, ge=1, le=64, description="Jobs that run at once.")
     jobs_waiting: int = Field(default=16, ge=1, description="Jobs that may wait; more are answered 429.")
     jobs_kept: int = Field(default=100, ge=0, description="Finished jobs that are kept, with their results.")
+    max_datasets: int = Field(default=32, ge=1, description="Datasets that may be kept at once.")
+    dataset_bytes: int = Field(
+        default=4 * 2**30,
+        ge=1024,
+        description="Largest dataset, in bytes, as it is uploaded and as numbers; it is kept on the disk of "
+        "LIVESVM_DATA_DIR.",
+    )
     streams: int = Field(default=64, ge=1, description="Event streams that may be open; more are answered 429.")
     heartbeat_seconds: float = Field(
         default=15.0, gt=0, description="After so long without news an event stream says that it is still there."

@@ -428,6 +428,11 @@ class LiveEstimator(Fitted):
         """
         self._learnt.state.prepare()
 
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is something to predict by."""
+        return hasattr(self, "_window") and bool(self._window.keys)
+
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, Any]:

@@ -393,6 +393,7 @@ def test_a_result_is_applied_as_an_update_where_its_kind_allows_that(jobs: Jobs,
     finished(jobs, record.id)
     model, update = jobs.update_of(record.id, {"by": 2})
     assert (model, update) == ("m", Update(edits=Edits(C=16.0)))
+    assert isinstance(update, Update)
     live.update(update, None).result()
     assert live.published.C == 16.0
     waiting = jobs.submit("wait", live, {})
