@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from livesvm.service.access.hosts import ANY, is_loopback, parse_hosts
 from livesvm.service.access.keys import parse_keys
+from livesvm.service.logs.setup import Format
 from livesvm.service.resources import environment
 from livesvm.service.resources.machine import memory_bytes
 from livesvm.service.store.connect import check_url
@@ -79,6 +80,24 @@ class Settings(BaseSettings):
     )
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="Lowest level that is logged."
+    )
+    log_format: Format = Field(
+        default="auto",
+        description="How lines of the log look: json, text, or auto: text where they go to a terminal.",
+    )
+    slow_seconds: float = Field(
+        default=1.0,
+        gt=0,
+        description="A request that takes longer is logged as a warning, with the stage that took most.",
+    )
+    audit_file: str = Field(
+        default="",
+        description="File for what changed a model: who, how, which version. Empty: that is with the rest of the log.",
+    )
+    traces: bool = Field(
+        default=False,
+        description="Whether requests are told as OpenTelemetry traces too, to where OTEL_EXPORTER_OTLP_ENDPOINT says; "
+        "needs livesvm[otel].",
     )
     solves: int = Field(
         default_factory=_default_solves,

@@ -59,14 +59,20 @@ def new_key(label: str, scope: str) -> tuple[str, str]:
     return secret, entry
 
 
-def scope_of(secret: str, keys: tuple[ApiKey, ...]) -> str | None:
-    """The scope that ``secret`` has, or None; takes as long whichever key matches."""
+def key_of(secret: str, keys: tuple[ApiKey, ...]) -> ApiKey | None:
+    """The key that ``secret`` is, or None; takes as long whichever it is."""
     given = digest(secret)
     found = None
     for key in keys:
         if hmac.compare_digest(given, key.digest):
-            found = key.scope
+            found = key
     return found
+
+
+def scope_of(secret: str, keys: tuple[ApiKey, ...]) -> str | None:
+    """The scope that ``secret`` has, or None."""
+    key = key_of(secret, keys)
+    return None if key is None else key.scope
 
 
 def allows(scope: str, needed: str) -> bool:

@@ -13,6 +13,7 @@ from livesvm.service.api.bodies import json_bounds, json_rows
 from livesvm.service.api.bodies.json_rows import NotRows
 from livesvm.service.api.bodies.reading import JSON, Body, parse_predict
 from livesvm.service.live.handle import ModelHandle
+from livesvm.service.logs.calls import note, stage
 from livesvm.service.models.arrays import Matrix, Vector
 from livesvm.service.models.published import Published
 from livesvm.service.monitoring.metrics import Metrics
@@ -28,6 +29,8 @@ ROW = 500.0
 """What a row costs beside its kernel values: its part of the answer, mostly."""
 BLOCK = 5e6
 """Work of one block, some milliseconds."""
+QUICK = 3e5
+"""Work that is done where it comes in, as handing it to a thread would take longer."""
 ANSWER_BYTES = 64
 """What a row takes in the answer: two numbers as text, twice while it is put together."""
 
@@ -38,12 +41,33 @@ def answering(live: ModelHandle, body: Body, most_rows: int, budget: Budget, met
     X = yield from _read(body)
     del body
     seen, stale = live.published, live.stale
+    stage("predict")
+    note(version=seen.version, rows=len(X))
     seen.check(live.spec, X, most_rows)
     with budget.holding("predictions", X.nbytes + ANSWER_BYTES * len(X)):
         answer = yield from _decided(live, seen, stale, X)
     metrics.predictions.labels(live.spec.task).inc(len(X))
     metrics.predict_seconds.labels(live.spec.task).observe(perf_counter() - start)
     return answer
+
+
+def is_quick(live: ModelHandle, body: Body) -> bool:
+    """Whether an answer takes no longer than to hand the question to a thread."""
+    if body.media != JSON or PARSING * len(body.data) >= QUICK:
+        return False
+    seen = live.published
+    rows = body.data.count(b"[")  # no more than that
+    return PARSING * len(body.data) + rows * (ROW + seen.n_support * (KERNEL + (seen.n_features or 0))) < QUICK
+
+
+def at_once(steps: Steps[bytes]) -> bytes:
+    """The result of work in steps, without a break."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer: bytes = end.value
+            return answer
 
 
 def _read(body: Body) -> Steps[Matrix]:

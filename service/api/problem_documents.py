@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,6 +73,8 @@ NO_PART_OF_FIELDS = (["add"], ["header"], ["path"], ["query"])
 """How the place of a fault may begin without its field saying so."""
 MOST_FAULTS = 20
 """Faults that one problem document lists."""
+_NAME = re.compile(r"[A-Za-z_.]{1,128}")
+_VALUE = re.compile(r"""'[^']*'|"[^"]*"|[-+]?\d[\w.+-]*""")
 LONGEST_NAME = 64
 """Characters of a caller's field name that are told back."""
 
@@ -165,6 +168,19 @@ def problem(error: Exception) -> dict[str, Any]:
         | reasons
         | (_place_of(error) if isinstance(error, InvalidInput) else {})
     )
+
+
+def reason_for_log(error: Exception) -> dict[str, Any]:
+    """Why, without any value that was sent: numbers and what is quoted are left out of what is said of them."""
+    if kind_of(error) is INTERNAL or isinstance(error, DuplicateKey | UnknownKey):
+        return {}
+    if not isinstance(error, InvalidInput | InvalidRequest | ValidationError):
+        return {"detail": cut(str(error))}
+    document = problem(error)
+    told = {name: document[name] for name in ("field", "row", "column") if name in document}
+    if not _NAME.fullmatch(told.get("field", "")):
+        told.pop("field", None)
+    return told | {"detail": _VALUE.sub("..", document.get("reason", ""))}
 
 
 def problem_of_failure(failure: dict[str, Any]) -> dict[str, Any]:

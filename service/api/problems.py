@@ -16,8 +16,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from livesvm.service.api.methods import allowed
-from livesvm.service.api.problem_documents import INTERNAL, MEDIA_TYPE, Kind, kind_of, problem
+from livesvm.service.api.problem_documents import INTERNAL, MEDIA_TYPE, Kind, kind_of, problem, reason_for_log
 from livesvm.service.errors import CutOff, InvalidRequest, ServiceError
+from livesvm.service.logs.calls import note
 from livesvm.service.store.base import StoreError
 from livesvm.solvers.errors import SolverError
 
@@ -74,6 +75,7 @@ async def _told(request: Request, error: Exception) -> Response:
     kind = kind_of(error)
     if kind is INTERNAL:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    note(problem=kind.slug, **reason_for_log(error))
     return Response(to_json(problem(error)), kind.status, headers_of(kind), MEDIA_TYPE)
 
 
@@ -103,5 +105,6 @@ async def _told_http(request: Request, error: Exception) -> Response:
         headers = {"allow": ", ".join(allowed(request.app, request.scope))}
         if request.method == "OPTIONS":
             return Response(status_code=HTTPStatus.NO_CONTENT, headers=headers)
+    note(problem=HTTPStatus(status).phrase)
     document = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     return Response(to_json(document), status, dict(headers or {}), MEDIA_TYPE)

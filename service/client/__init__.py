@@ -1,5 +1,7 @@
-"""What users import: a client of the service that loads no solver."""
+"""What users import: clients of the service that load no solver."""
 
-from livesvm.service.client.sync import Client, ServiceProblem
+from livesvm.service.client.asynchronous import AsyncClient
+from livesvm.service.client.problems import ServiceProblem
+from livesvm.service.client.sync import Client
 
-__all__ = ["Client", "ServiceProblem"]
+__all__ = ["AsyncClient", "Client", "ServiceProblem"]

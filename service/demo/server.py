@@ -86,4 +86,4 @@ def _environment(data_dir: Path) -> dict[str, str]:
     """This environment without settings of the service, but for a free port and the data directory."""
     ours = {"LIVESVM_HOST": "127.0.0.1", "LIVESVM_PORT": "0", "LIVESVM_DATA_DIR": str(data_dir / "data")}
     others = {name: value for name, value in os.environ.items() if not name.startswith("LIVESVM_")}
-    return others | ours | {"LIVESVM_COMPILE_AHEAD": "0", "PYTHONUNBUFFERED": "1"}
+    return others | ours | {"LIVESVM_COMPILE_AHEAD": "0", "LIVESVM_LOG_FORMAT": "text", "PYTHONUNBUFFERED": "1"}

@@ -44,6 +44,9 @@ class Entry(Protocol):
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
         """What whoever asked for it is told."""
 
+    def told(self, outcome: Outcome) -> dict[str, Any]:
+        """What it changed, in numbers, for the log."""
+
     def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
         """Features by key after it; those of keys that have gone may be among them."""
 
@@ -90,6 +93,10 @@ class Restoration:
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
         """What whoever asked for it is told."""
         return outcome.answer(version, durability, restored=self.version)
+
+    def told(self, outcome: Outcome) -> dict[str, Any]:
+        """What it changed, in numbers, for the log."""
+        return {"action": "restore", "restored": self.version}
 
     def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
         """Those of the version."""
@@ -149,6 +156,10 @@ class Retraining:
         """What whoever applied it is told."""
         told = {"added": [], "removed": [], "changed": outcome.changed, "events": 0, "seconds": outcome.seconds}
         return outcome.answer(version, durability, **told)
+
+    def told(self, outcome: Outcome) -> dict[str, Any]:
+        """What it changed, in numbers, for the log."""
+        return {"action": "retrain", "job": self.job, "changed": self.changed}
 
     def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
         """Those of the new state."""

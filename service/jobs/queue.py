@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,9 +24,11 @@ from livesvm.service.jobs.failures import is_foreseen, recorded
 from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, State
 from livesvm.service.jobs.kind import FOUND, JobKind, Workplace
 from livesvm.service.jobs.kinds import KINDS
+from livesvm.service.jobs.log import log_end
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.live.handle import Description, ModelHandle
 from livesvm.service.live.memory import check_grown, model_bytes
+from livesvm.service.logs.calls import current, note
 from livesvm.service.models.commands import Update
 from livesvm.service.models.fields import Request
 from livesvm.service.models.learners import task_of
@@ -49,6 +52,7 @@ class Wanted:
 
     def __init__(self) -> None:
         self._interrupt: Interrupt | None = None
+        self.call = current()
         self.is_over = False
 
     def end(self) -> None:
@@ -159,7 +163,7 @@ class Jobs:
         except BaseException:
             self._budget.give("jobs", size)
             raise
-        ended = self._threads.submit(self._run, record.id, live, given)
+        ended = self._threads.submit(copy_context().run, self._run, record.id, live, given)
         ended.add_done_callback(lambda _: self._budget.give("jobs", size))
         return record
 
@@ -172,6 +176,7 @@ class Jobs:
             self._files.save(record)
             self._records[record.id] = record
             self._wanted[record.id] = Wanted()
+            note(job=record.id)
             self._forget_oldest()
         return record
 
@@ -297,7 +302,7 @@ class Jobs:
         If the disk does not take it, a restart calls the job interrupted.
         """
         with self._lock:
-            self._wanted.pop(id, None)
+            wanted = self._wanted.pop(id, None)
             record = self._records.get(id)
             if record is None:
                 return
@@ -312,6 +317,7 @@ class Jobs:
             except StoreError as failure:
                 log.warning("the end of job %s could not be kept: %s", id, failure)
             self._records[id] = ended
+            log_end(ended, None if wanted is None else wanted.call)
 
     def _forget_oldest(self) -> None:
         finished = [record.id for record in self._records.values() if record.is_finished]

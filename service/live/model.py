@@ -41,6 +41,8 @@ from livesvm.service.history.writeback import Snapshot, encoded, write_back
 from livesvm.service.live.handle import Description, Reply, Return
 from livesvm.service.live.memory import ModelMemory
 from livesvm.service.live.writer import Writer
+from livesvm.service.logs.audit import changed
+from livesvm.service.logs.calls import stage
 from livesvm.service.models.arrays import Matrix
 from livesvm.service.models.commands import Update
 from livesvm.service.models.learners import check_update, task_of
@@ -307,13 +309,16 @@ class LiveModel:
         self._around.turns.check_open()
         solve.check()
         crash.point("before-log")
+        stage("log")
         record = entry.encode()
         durability = self._append(record, None if request is None else Idempotency(request, digest))
         crash.point("after-log")
         outcome = self._solve(entry, solve)
         crash.point("before-publish")
+        stage("publish")
         self.published = Published.of(self._state)
         self._checkpoints.note_change(outcome.seconds, len(record))
+        changed(**entry.told(outcome), model=self.id, version=self._state.version, durability=durability.value)
         answer = entry.answer(self._state.version, outcome, durability)
         if request is not None:
             self._journal.owe(lambda: self._journal.remember(request, answer))
@@ -340,7 +345,9 @@ class LiveModel:
         """Follow the path; on failure take the record back, with the model as it was."""
         sequence = self._state.sequence + 1
         try:
+            stage("turn")
             with self._around.turns.turn(solve):
+                stage("solve")
                 outcome = entry.apply(self._state)
         except (SolverError, NotSolved):
             self._state.skip()
@@ -378,7 +385,9 @@ class LiveModel:
                 raise
         if self._state.sizes.n_examples == 0:
             raise EmptyModel(f"model {self.id} knows no example yet")
+        stage("turn")
         with self._around.turns.turn(solve):
+            stage("solve")
             found = self._state.estimator.certificate()
             robust = self._state.robustness_proof()
         names = ("relative_gap", "duality_gap", "max_violation", "primal", "dual")
@@ -410,6 +419,7 @@ class LiveModel:
         written = write_back(self._journal, self.spec, snapshot)
         if written:
             self._checkpoints.saved(self._state, len(snapshot[1]))
+            changed("writeback", self.id, version=self._state.version)
         return {"version": self._state.version, "written": written, "seconds": time.perf_counter() - start}
 
     def _delete(self) -> None:

@@ -23,6 +23,7 @@ from livesvm.service.history.replay import Patience
 from livesvm.service.history.writeback import encoded
 from livesvm.service.live.failed import FailedModel
 from livesvm.service.live.model import LiveModel, Surroundings
+from livesvm.service.logs.audit import changed
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.metrics import ModelSample
@@ -101,6 +102,7 @@ class Registry:
             except StoreError as error:
                 self._models[model] = self._unserved(model, spec, lease, str(error))  # it is stored: it can be deleted
                 raise
+        changed("create", model, version=0)
         return live
 
     def delete(self, model: str) -> Future[None]:
@@ -113,6 +115,7 @@ class Registry:
     def forget(self, model: str) -> None:
         """Let go of a model that was deleted."""
         found = self._models.pop(model, None)
+        changed("delete", model)
         if found is not None:
             found.stop()
 

@@ -7,9 +7,11 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextvars import copy_context
 from typing import TypeVar
 
 from livesvm.service.errors import ModelUnavailable, QueueFull
+from livesvm.service.logs.calls import stage
 
 T = TypeVar("T")
 
@@ -33,7 +35,7 @@ class Writer:
         self._stopped = False
         self._size = size
         self._waiting = 0
-        self._queue: queue.Queue[Callable[[], bool] | None] = queue.Queue()
+        self._queue: queue.SimpleQueue[Callable[[], bool] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"writer-{name}", daemon=True)
 
     def start(self) -> None:
@@ -50,13 +52,15 @@ class Writer:
         ``rests`` says whether the rest follows it, ``always`` that it waits for its turn however many do.
         """
         future: Future[T] = Future()
+        context = copy_context()
+        stage("queue")
 
         def run() -> bool:
             """Call, unless nobody waits any more, and give the future its result; whether the rest follows."""
             if future.set_running_or_notify_cancel():
                 self._count(-1)
                 try:
-                    future.set_result(call())
+                    future.set_result(context.run(_timed, call))
                 except Exception as error:
                     future.set_exception(error)
             return rests
@@ -101,3 +105,12 @@ class Writer:
     def _patience(self) -> float | None:
         deadline = self._deadline()
         return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _timed(call: Callable[[], T]) -> T:
+    """Call, and note when it begins and ends."""
+    stage("write")
+    try:
+        return call()
+    finally:
+        stage("answer")

@@ -174,6 +174,11 @@ class Command:
         changed = {"changed": outcome.changed, "events": outcome.events, "seconds": outcome.seconds}
         return outcome.answer(version, durability, added=self.added, removed=self.remove, **changed)
 
+    def told(self, outcome: Outcome) -> dict[str, Any]:
+        """What it changed, in numbers, for the log."""
+        counts = {"added": len(self.added), "removed": len(self.remove), "changed": outcome.changed}
+        return {"action": "update", **counts, "C": self.edits.C if self.edits else None, "events": outcome.events}
+
     def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
         """Features by key after it; those of keys that have gone may be among them."""
         if self.add is not None:

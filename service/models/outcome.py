@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_json
@@ -32,4 +32,4 @@ class Outcome:
 
     def answer(self, version: int, durability: Durability, **told: Any) -> bytes:
         """JSON of what the command made of the model, and of what else is ``told``."""
-        return to_json({"version": version, **told, **asdict(self.sizes), "durability": durability.value})
+        return to_json({"version": version, **told, **vars(self.sizes), "durability": durability.value})

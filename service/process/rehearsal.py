@@ -17,6 +17,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from livesvm.service import crash
+from livesvm.service.api.observe import SILENT
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreError
 
@@ -112,6 +113,7 @@ async def _ask(app: FastAPI, method: str, path: str, body: bytes) -> int:
         "headers": headers,
         "client": ("127.0.0.1", 0),
         "server": ("127.0.0.1", 0),
+        SILENT: True,
     }
     await app(scope, receive, send)
     return int(statuses[0])

@@ -12,6 +12,7 @@ from types import FrameType
 from threadpoolctl import threadpool_limits
 
 from livesvm.service.lifecycle.parts import Service
+from livesvm.service.logs.setup import set_up
 from livesvm.service.resources.machine import give_back_large_blocks
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreError
@@ -26,14 +27,13 @@ ALIVE_SECONDS = 1.0
 
 def start(settings: Settings) -> int:
     """Start and serve; 0 after an orderly end, 1 when the service could not start."""
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("numba").setLevel(logging.WARNING)  # at the level debug it tells every step of its compiler
     sys.setswitchinterval(SWITCH_SECONDS)
     threadpool_limits(1)
     give_back_large_blocks()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)  # uvicorn raises the signal again when it has shut down
     try:
+        set_up(settings.log_level, settings.log_format, settings.audit_file)
         listening = _bound(settings.host, settings.port)
         service = Service(settings)
     except (OSError, StoreError) as error:
@@ -46,6 +46,7 @@ def start(settings: Settings) -> int:
         status = int(end.code or 0)
     if service.is_starting:  # an ordinary end would wait for compilers and solvers; what counts is stored
         sys.stdout.flush()
+        logging.shutdown()
         sys.stderr.flush()
         os._exit(status)
     return status

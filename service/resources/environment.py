@@ -7,6 +7,9 @@ from difflib import get_close_matches
 
 from livesvm.service import crash
 
+CLIENTS = ("LIVESVM_URL", "LIVESVM_KEY")
+"""What the command line's calls of a service read, which may be set where one is started too."""
+
 
 def check(environment: Mapping[str, str], prefix: str, settings: Mapping[str, object]) -> None:
     """Raise ValueError for variables with our prefix that no part of the service reads, or that are set to nothing.
@@ -16,7 +19,7 @@ def check(environment: Mapping[str, str], prefix: str, settings: Mapping[str, ob
     settings : the default by variable; one whose default is empty may be set to that
     """
     ours = {name: value for name, value in sorted(environment.items()) if name.upper().startswith(prefix)}
-    unknown = [name for name in ours if name.upper() not in {*settings, crash.VARIABLE}]
+    unknown = [name for name in ours if name.upper() not in {*settings, crash.VARIABLE, *CLIENTS}]
     blank = [name for name, value in ours.items() if not value.strip() and value != settings.get(name.upper())]
     faults = [_unknown(name, prefix, settings) for name in unknown]
     faults += [f"{name} is blank; unset it to have its default" for name in blank if name not in unknown]

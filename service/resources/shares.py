@@ -7,6 +7,7 @@ import itertools
 import threading
 from collections.abc import Generator
 from concurrent.futures import Future
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -28,6 +29,7 @@ class _Task:
     step: float = field(compare=False)
     steps: Steps[Any] = field(compare=False)
     future: Future[Any] = field(compare=False)
+    context: Context = field(compare=False)
 
 
 class SharedThreads:
@@ -56,7 +58,7 @@ class SharedThreads:
         with self._changed:
             if self._closed:
                 raise RuntimeError("the threads have ended")
-            heapq.heappush(self._waiting, _Task(0.0, next(self._numbers), 0.0, steps, future))
+            heapq.heappush(self._waiting, _Task(0.0, next(self._numbers), 0.0, steps, future, copy_context()))
             self._changed.notify()
         return future
 
@@ -115,7 +117,7 @@ def _step(task: _Task) -> float | None:
         task.steps.close()
         return None
     try:
-        return next(task.steps)
+        return task.context.run(next, task.steps)
     except StopIteration as end:
         _settle(task.future, end.value, None)
     except BaseException as error:

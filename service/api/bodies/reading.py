@@ -16,6 +16,7 @@ from livesvm.service.api.bodies.memory import COPIES
 from livesvm.service.api.edge.reception import Reception
 from livesvm.service.api.requests import MOST_OLDEST, PredictRequest, UpdateRequest
 from livesvm.service.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
+from livesvm.service.logs.calls import stage
 from livesvm.service.models import arrays, commands
 from livesvm.service.models.arrays import Key, Matrix
 from livesvm.service.models.fields import Request as RequestBody
@@ -69,6 +70,7 @@ async def read_body(request: Request) -> Body:
     if declared.isdigit() and int(declared) > reception.largest:
         raise BodyTooLarge(f"the body has {declared} bytes, the limit is {reception.largest}")
     data = await reception.receive(request)
+    stage("check")
     return Body(data, MEDIA[media], reception.largest, reception.most_rows, request.app.state.service.budget)
 
 

@@ -15,13 +15,14 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from livesvm.service.access.keys import ApiKey, allows, scope_of
+from livesvm.service.access.keys import ApiKey, allows, key_of
 from livesvm.service.api.problem_documents import MEDIA_TYPE
 from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.errors import Forbidden, TurnMissed, Unauthorized, Withdrawn
 from livesvm.service.jobs.plots import MEDIA
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.live.handle import Reply
+from livesvm.service.logs.calls import known_as, note
 from livesvm.service.models.fields import MODEL_ID
 from livesvm.service.resources.turns import Solve
 
@@ -72,11 +73,12 @@ def scope(needed: str) -> Dependency:
 
 def admit(secret: str, keys: tuple[ApiKey, ...], needed: str) -> None:
     """Raise Unauthorized or Forbidden unless the secret is a key of the scope."""
-    held = scope_of(secret, keys)
+    held = key_of(secret, keys)
     if held is None:
         raise Unauthorized("send a valid API key as a bearer token")
-    if not allows(held, needed):
-        raise Forbidden(f"this call needs a key of scope {needed}, yours has {held}")
+    known_as(held.label)
+    if not allows(held.scope, needed):
+        raise Forbidden(f"this call needs a key of scope {needed}, yours has {held.scope}")
 
 
 async def in_control(service: Service, call: Callable[[], Response]) -> Response:
@@ -127,6 +129,8 @@ def told(
 def replied(reply: Reply) -> Response:
     """The response to an update; its header says if this is the answer that an earlier request got."""
     headers = {"idempotent-replayed": "true"} if reply.replayed else None
+    if reply.replayed:
+        note(outcome="replayed")
     return Response(reply.body, 200, headers, "application/json")
 
 

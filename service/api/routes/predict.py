@@ -7,10 +7,11 @@ from starlette.responses import Response
 
 from livesvm.service.api.answers import PredictAnswer
 from livesvm.service.api.bodies.reading import NPY, NPZ, read_body, schema_content
-from livesvm.service.api.predictions import answering
+from livesvm.service.api.predictions import answering, at_once, is_quick
 from livesvm.service.api.routes.access import ModelId, Parts, answers, scope
+from livesvm.service.api.routes.quick import quick
 
-router = APIRouter(tags=["predictions"])
+router = APIRouter(tags=["predictions"], route_class=quick("read"))
 
 
 @router.post(
@@ -26,5 +27,7 @@ async def predict(id: ModelId, request: Request, service: Parts) -> Response:
     body = await read_body(request)
     with service.readers.place():
         steps = answering(live, body, service.settings.max_predict_rows, service.budget, service.metrics)
+        if is_quick(live, body):
+            return Response(at_once(steps), media_type="application/json")
         answer = await service.readers.run_steps(steps, request.is_disconnected)
     return Response(answer, media_type="application/json")
