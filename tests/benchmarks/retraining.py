@@ -67,7 +67,8 @@ def measured(url: str, options: argparse.Namespace) -> tuple[list[Any], dict[str
         for at in range(0, len(X), UPDATE):
             client.update("m", X[at : at + UPDATE], y[at : at + UPDATE])
         client.apply(client.wait(client.retrain("m", tol=1.0)["id"])["id"])
-        over, found = multiprocessing.Event(), multiprocessing.Queue()
+        over = multiprocessing.Event()
+        found: Queue[Any] = multiprocessing.Queue()
         asking = multiprocessing.Process(target=predict, args=(url, options.rate, X[0].tolist(), over, found))
         asking.start()
         time.sleep(CALM)
@@ -107,14 +108,13 @@ def main() -> int:
         "swap": (when["end"], when["swapped"] + 0.5),
         "after": (when["swapped"] + 0.5, np.inf),
     }
-    rows, p99 = [], {}
+    rows, p99 = list[list[str]](), dict[str, float]()
     for name, (start, end) in parts.items():
         latencies = [1e3 * latency for due, latency, _, _ in seen if start <= due < end]
         if latencies:
             p99[name] = float(np.percentile(latencies, 99))
-            rows.append(
-                (name, len(latencies), f"{np.median(latencies):.1f}", f"{p99[name]:.1f}", f"{max(latencies):.1f}")
-            )
+            told = (float(np.median(latencies)), p99[name], max(latencies))
+            rows.append([name, str(len(latencies)), *(f"{value:.1f}" for value in told)])
     print(table(["predictions", "number", "median ms", "p99 ms", "worst ms"], rows))
     failed = sum(status != 200 for _, _, status, _ in seen)
     versions = sorted({version for *_, version in seen})
