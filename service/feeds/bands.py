@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-RATE = 0.01  #: of the level, a reading
+RATE = 0.005  #: of the level, a reading
 BEYOND = 1.5  #: times the highest score: the side of a band whose level has reached 0
 
 
@@ -60,7 +60,7 @@ class Side:
         """Take the score of a reading whose side was at ``offset``."""
         if offset is not None:
             missed = score > offset
-            self.level = min(max(self.level + RATE * (self.miss - missed), -RATE), 1.0)
+            self.level += RATE * (self.miss - missed)
         if len(self.scores) == self.scores.maxlen:
             del self._sorted[bisect_left(self._sorted, self.scores[0])]
         self.scores.append(score)

@@ -118,7 +118,7 @@ def tried_steps(horizons: tuple[int, ...]) -> list[int]:
 def _search(spec: FeedSpec, rows: Rows, step: int, trials: list[Trial]) -> Recipe:
     d = rows.layout.shared + rows.layout.own
     represents: list[Represent] = ["change", "level"]
-    if rows.layout.season and spec.task == "value":
+    if rows.layout.seasons and spec.task == "value":
         represents.append("seasonal-change")
     gammas = [g / d for g in GAMMAS] if spec.gamma == "auto" else [spec.gamma]
     costs = list(COSTS) if spec.C == "auto" else [spec.C]

@@ -19,6 +19,7 @@ from livesvm.service.feeds.timeline import Reading
 Floats = NDArray[np.float64]
 
 YEAR = 365.2425 * DAY
+TOLERANCE = 0.01  #: by how much of a day a season may differ from it
 
 
 class Layout(NamedTuple):
@@ -28,7 +29,7 @@ class Layout(NamedTuple):
     rolling: tuple[tuple[str, int], ...]  #: those in units of the target first
     others: int  #: columns known up to now
     known: int  #: columns known ahead
-    season: int
+    seasons: tuple[int, ...]  #: periods in readings: the season, and the week of a series with days
     cycles: tuple[float, ...]  #: of the calendar, in seconds
 
     @property
@@ -43,13 +44,13 @@ class Layout(NamedTuple):
 
     @property
     def own(self) -> int:
-        """How many features each step has besides: the seasonal value, if any, the calendar, columns known ahead."""
-        return (self.season > 0) + 2 * len(self.cycles) + self.known
+        """How many features each step has besides: seasonal values, the calendar, columns known ahead."""
+        return len(self.seasons) + 2 * len(self.cycles) + self.known
 
     @property
     def reach(self) -> int:
         """How many readings a row is made of."""
-        return max(self.lags[-1], self.season, *(width for _, width in self.rolling), 1)
+        return max(self.lags[-1], *self.seasons, *(width for _, width in self.rolling), 1)
 
 
 def layout_of(spec: FeedSpec, season: int, every: Every) -> Layout:
@@ -57,7 +58,20 @@ def layout_of(spec: FeedSpec, season: int, every: Every) -> Layout:
     rolling = sorted(spec.rolling_widths(), key=lambda pair: pair[0] == "std")
     has_calendar = spec.calendar and spec.time is not None
     cycles = calendar_cycles(every) if has_calendar else ()
-    return Layout(spec.lag_list, tuple(rolling), len(spec.features), len(spec.known), season, cycles)
+    seasons = (season, *_weeks(season, spec.window, every)) if season else ()
+    return Layout(spec.lag_list, tuple(rolling), len(spec.features), len(spec.known), seasons, cycles)
+
+
+def _weeks(season: int, window: int, every: Every) -> tuple[int, ...]:
+    """Return the period of a week, in readings, where the season is a day and a week fits into half of the window."""
+    is_day = season == day_in(every)
+    return (7 * season,) if is_day and 7 * season <= window // 2 else ()
+
+
+def day_in(every: Every) -> int:
+    """Return how many readings a day has, 0 where that is no whole number of at least three."""
+    count = 0 if every.months else round(DAY / every.seconds)
+    return count if count >= 3 and abs(count * every.seconds - DAY) < TOLERANCE * DAY else 0
 
 
 def calendar_cycles(every: Every) -> tuple[float, ...]:
@@ -158,14 +172,13 @@ class Ahead:
 def own_rows(
     layout: Layout, spec: FeedSpec, every: Every, zone: tzinfo | None, parts: tuple[History, Reading, Ahead]
 ) -> Floats:
-    """Return the features that steps have for themselves, (steps, own): seasonal value, calendar, known columns."""
+    """Return the features that steps have for themselves, (steps, own): seasonal values, calendar, known columns."""
     history, reading, ahead = parts
     steps = spec.horizons
     out = np.empty((len(steps), layout.own))
-    at = 0
-    if layout.season:
-        out[:, 0] = [history.back(seasonal_back(layout.season, step)) for step in steps]
-        at = 1
+    at = len(layout.seasons)
+    for i, season in enumerate(layout.seasons):
+        out[:, i] = [history.back(seasonal_back(season, step)) for step in steps]
     if layout.cycles:
         when = [every.after(reading.time, step) for step in steps]
         out[:, at : at + 2 * len(layout.cycles)] = [calendar_of(time, layout.cycles, zone) for time in when]

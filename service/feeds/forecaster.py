@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from livesvm.service.feeds import choose
 from livesvm.service.feeds.bands import Band, ConformalBand
 from livesvm.service.feeds.drift import PageHinkley
-from livesvm.service.feeds.features import Ahead, History, layout_of, own_rows, shared_row
+from livesvm.service.feeds.features import Ahead, History, day_in, layout_of, own_rows, shared_row
 from livesvm.service.feeds.represent import reference
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import Scored, StepScores
@@ -164,10 +164,10 @@ class Forecaster:
     def _start(self) -> None:
         """Find the season, make the rows of everything so far, choose, and learn: the window is full."""
         values = np.array([reading.values[0] for reading in self.first])
-        if self.season is None:
-            self.season = find_season(values)
         every = self.timeline.every
         assert every is not None
+        if self.season is None:
+            self.season = find_season(values, 0 if self.spec.time is None else day_in(every))
         layout = layout_of(self.spec, self.season, every)
         self.rows = Rows(layout, len(self.steps), self.spec.window, self.spec.batch)
         first, self.first = self.first, []
@@ -310,7 +310,7 @@ class Forecaster:
             band = Band(None, None) if held is None else held.around(low, high)
             when = self.timeline.every.after(reading.time, step)
             forecast = Forecast(step, reading.slot + step, when, reading.time, value, *band)
-            seasonal = float(self.rows.own[at, i, 0]) if layout.season else last
+            seasonal = float(self.rows.own[at, i, 0]) if layout.seasons else last
             pending = Pending(i, forecast, low, high, last, seasonal, change)
             self.pending.setdefault(forecast.slot, []).append(pending)
             self.latest.append(forecast)

@@ -35,8 +35,7 @@ def represented(layout: Layout, represent: Represent, shared: Floats, own: Float
     if represent != "level":
         newest = shared[:, :1]
         out[:, 1 : layout.levels] -= newest
-        if layout.season:
-            out[:, layout.shared] -= newest[:, 0]
+        out[:, layout.shared : layout.shared + len(layout.seasons)] -= newest
     return out
 
 
@@ -44,7 +43,7 @@ def reference(layout: Layout, represent: Represent, shared: Floats, own: Floats)
     """Return what targets of raw rows are relative to, (n,)."""
     if represent == "level":
         return np.zeros(len(shared))
-    if represent == "seasonal-change" and layout.season:
+    if represent == "seasonal-change" and layout.seasons:
         return own[:, 0]
     return shared[:, 0]
 

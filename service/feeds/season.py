@@ -23,11 +23,11 @@ def autocorrelation(x: Floats, most: int) -> Floats:
     return np.asarray(products / products[0] * x.size / (x.size - np.arange(most + 1)))
 
 
-def find_season(values: Floats) -> int:
-    """Return the period of ``values`` (n,) in readings, 0 where there is none.
+def find_season(values: Floats, day: int = 0) -> int:
+    """Return the period of ``values`` (n,) in readings, 0 where there is none; ``day``: readings in a day, 0 if unknown.
 
     Changes from reading to reading, of which a trend or a level has no part, are clipped against outliers; the period is
-    the least lag whose autocorrelation is a peak that comes near to the highest one, and is significant.
+    the least lag whose autocorrelation is a peak that comes near to the highest one, and is significant. A day needs to be significant only.
     """
     changes = np.diff(values)
     most = values.size // CYCLES
@@ -37,10 +37,13 @@ def find_season(values: Floats) -> int:
     if low == high:
         return 0
     r = autocorrelation(np.clip(changes, low, high), most)
+    significant = 4 / np.sqrt(changes.size)
+    if 3 <= day <= most and r[day] == r[day - day // 4 : day + day // 4 + 1].max() and r[day] > significant:
+        return day
     peaks = [lag for lag in range(3, most) if r[lag] >= r[lag - 1] and r[lag] >= r[lag + 1]]
     if not peaks:
         return 0
     highest = max(float(r[lag]) for lag in peaks)
-    if highest < max(LEAST, 4 / np.sqrt(changes.size)):
+    if highest < max(LEAST, significant):
         return 0
     return next(lag for lag in peaks if r[lag] >= 0.8 * highest)
