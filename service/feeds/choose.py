@@ -54,7 +54,9 @@ class Choice:
         return [{"step": t.step, **t.recipe._asdict(), "error": t.error} for t in self.trials]
 
 
-def examples(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int]) -> tuple[Floats, Floats]:
+def examples(
+    spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int]
+) -> tuple[Floats, Floats]:
     """Return features (m, d) and targets (m,) of rows for ``step``, an index; NaN where a target is not known."""
     at = rows.places(list(ordinals))
     shared, own, actual = rows.shared[at], rows.own[at, step], rows.target[at, step]

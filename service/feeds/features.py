@@ -6,8 +6,9 @@ A row of raw features is made once, when its reading comes; how it is represente
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import tzinfo
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +123,16 @@ class History:
             place = (self._at - 1 - n) % self.longest
             self._ring[place] = self._ring[place + self.longest] = value
 
+    def to_arrays(self) -> dict[str, Any]:
+        """Return what it knows."""
+        return {"values": self.newest(min(self.count, self.longest)).copy(), "count": self.count}
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Take over what ``to_arrays`` returned."""
+        for value in np.asarray(arrays["values"]).tolist():
+            self.append(value)
+        self.count = int(arrays["count"])
+
 
 def shared_row(layout: Layout, history: History, reading: Reading) -> Floats:
     """Return the features that all steps share, (shared,): lags, rolling statistics, other columns."""
@@ -157,6 +168,17 @@ class Ahead:
         for old in [known for known in self.values if known <= slot]:
             del self.values[old]
         self.newest = values
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return what it knows."""
+        values = np.array(list(self.values.values())).reshape(-1, len(self.newest))
+        return {"slots": np.array(list(self.values), np.int64), "values": values, "newest": list(self.newest)}
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Take over what ``to_arrays`` returned."""
+        pairs = zip(arrays["slots"].tolist(), arrays["values"].tolist(), strict=True)
+        self.values = {slot: tuple(values) for slot, values in pairs}
+        self.newest = tuple(arrays["newest"])
 
     def of(self, slot: int, steps: tuple[int, ...]) -> Floats:
         """Return what is known at ``slot`` of the slots so many ``steps`` later, (steps, columns)."""

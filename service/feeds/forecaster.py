@@ -110,6 +110,7 @@ class Forecaster:
         self.looked_at = 0  # readings when scales were last looked at
         self._events: list[Event] = []
         self._scored: list[tuple[int, Scored]] = []
+        self._due_scores: list[list[Scored]] = [[] for _ in self.steps]
 
     @property
     def state(self) -> str:
@@ -212,6 +213,10 @@ class Forecaster:
             self._score(reading)
             if ordinal is not None:
                 self._publish(reading, ordinal, found[ordinal])
+        for scores, scored in zip(self.scores, self._due_scores, strict=True):
+            if scored:
+                scores.learn(scored)
+                scored.clear()
 
     # -- models --------------------------------------------------------------------------------------------------------
 
@@ -326,7 +331,7 @@ class Forecaster:
             band = Band(forecast.low, forecast.high)
             ends = (np.nan if end is None else end for end in band)
             scored = Scored(reading.slot, reading.time, forecast.made_at, value, *ends, actual, last, seasonal, change)
-            self.scores[i].learn(scored)
+            self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]
             if held is not None:

@@ -6,7 +6,7 @@ one known of the same phase.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,20 @@ class Scored(NamedTuple):
 
 FIELDS = Scored._fields
 _SLOT, _TIME, _MADE, _VALUE, _LOW, _HIGH, _ACTUAL, _LAST, _SEASONAL, _CHANGE = range(len(FIELDS))
-SUMS = ("n", "absolute", "squared", "last", "seasonal", "banded", "covered", "width", "pinball", "right", "last_right", "up")
+SUMS = (
+    "n",
+    "absolute",
+    "squared",
+    "last",
+    "seasonal",
+    "banded",
+    "covered",
+    "width",
+    "pinball",
+    "right",
+    "last_right",
+    "up",
+)
 
 
 class StepScores:
@@ -50,12 +63,12 @@ class StepScores:
         self._ring = np.zeros((most, len(FIELDS)))
         self._n = 0
 
-    def learn(self, scored: Scored) -> None:
-        """Take a forecast whose reading has come."""
-        row = self._ring[self._n % len(self._ring)]
-        row[:] = scored
-        self._n += 1
-        self.sums += measured(row[None], self.coverage)[0]
+    def learn(self, scored: Sequence[Scored]) -> None:
+        """Take forecasts whose readings have come, in order."""
+        rows = np.array(scored)
+        self._ring[(self._n + np.arange(len(rows))) % len(self._ring)] = rows
+        self._n += len(rows)
+        self.sums += measured(rows, self.coverage).sum(axis=0)
 
     @property
     def recent(self) -> Floats:

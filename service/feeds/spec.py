@@ -45,17 +45,22 @@ class FeedSpec(BaseModel):
     known: list[Name] = Field(
         default_factory=list, max_length=MOST_COLUMNS, description="Columns known ahead for the times forecast."
     )
-    lags: Annotated[int, Field(ge=1, le=1000)] | Annotated[list[Lag], Field(min_length=1, max_length=1000)] | None = Field(
-        default=None,
-        description="How many of the newest readings are features, or which: 1 is the newest. 24 when absent, or a "
-        "quarter of a smaller window.",
+    lags: Annotated[int, Field(ge=1, le=1000)] | Annotated[list[Lag], Field(min_length=1, max_length=1000)] | None = (
+        Field(
+            default=None,
+            description="How many of the newest readings are features, or which: 1 is the newest. 24 when absent, or a "
+            "quarter of a smaller window.",
+        )
     )
     rolling: dict[Statistic, list[Width]] = Field(
         default_factory=lambda: {"mean": [24, 48, 168]}, description="Statistics over so many of the newest readings."
     )
     calendar: bool = Field(default=True, description="Time of day, weekday and day of year, where readings allow.")
     season: int | None = Field(
-        default=None, ge=0, le=10**5, description="Its period in readings; 0: none; found by autocorrelation when absent."
+        default=None,
+        ge=0,
+        le=10**5,
+        description="Its period in readings; 0: none; found by autocorrelation when absent.",
     )
     steps: Step | Annotated[list[Step], Field(min_length=1, max_length=MOST_STEPS)] = Field(
         default=1, description="How far ahead: 1 to so many readings, or exactly these."

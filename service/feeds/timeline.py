@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from livesvm.service.feeds import times
 from livesvm.service.feeds.every import Every, duration, found_in
 from livesvm.service.feeds.spec import FeedSpec
@@ -130,6 +132,44 @@ class Timeline:
         self._next(plan, time, given, row)
         return True
 
+    # -- keeping -------------------------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return what it knows; missing values are NaN."""
+        past = list(self.past.values())
+        width = len(self.spec.columns)
+        return {
+            "every": [] if self.every is None else [self.every.seconds, self.every.months],
+            "zoned": self.zoned,
+            "names": None if self.names is None else sorted(self.names),
+            "time": self.time,
+            "slot": self.slot,
+            "past.time": np.array(list(self.past)),
+            "past.slot": np.array([p.slot for p in past], np.int64),
+            "past.held": np.array([p.held for p in past], np.bool_),
+            "past.given": np.array([p.given for p in past], np.float64).reshape(-1, width),
+            "past.values": np.array([p.values for p in past]).reshape(-1, width),
+            "waiting.time": np.array([time for time, _ in self.waiting]),
+            "waiting.given": np.array([given for _, given in self.waiting], np.float64).reshape(-1, width),
+        }
+
+    @classmethod
+    def from_arrays(cls, spec: FeedSpec, longest: int, arrays: Mapping[str, Any]) -> Timeline:
+        """Return the timeline that ``to_arrays`` was taken from."""
+        out = cls(spec, longest)
+        if len(arrays["every"]):
+            seconds, months = arrays["every"]
+            out.every = Every(float(seconds), int(months), out.zone)
+        out.zoned, out.time, out.slot = arrays["zoned"], arrays["time"], int(arrays["slot"])
+        out.names = None if arrays["names"] is None else frozenset(arrays["names"])
+        columns = (arrays[f"past.{name}"].tolist() for name in ("time", "slot", "given", "values", "held"))
+        for time, slot, given, values, held in zip(*columns, strict=True):
+            out.past[time] = Past(slot, _given(given), tuple(values), held)
+        out.last = next(reversed(out.past.values())).values if out.past else None
+        waiting = (arrays[f"waiting.{name}"].tolist() for name in ("time", "given"))
+        out.waiting = [(time, _given(given)) for time, given in zip(*waiting, strict=True)]
+        return out
+
     # -- one row -------------------------------------------------------------------------------------------------------
 
     def _time_of(self, cells: Row, row: int) -> float | None:
@@ -186,7 +226,9 @@ class Timeline:
             what = "this time came before with other values" if known else "is older than the newest reading"
             raise InvalidInput(f"{what}; late='correct' takes such rows", field=self.spec.time, row=row)
         if known is None:
-            raise InvalidInput("is older than what the window holds, or between its times", field=self.spec.time, row=row)
+            raise InvalidInput(
+                "is older than what the window holds, or between its times", field=self.spec.time, row=row
+            )
         values = tuple(old if new is None else new for new, old in zip(given, known.values, strict=True))
         if given[0] is None:
             raise InvalidInput("a correction needs a value", field=self.spec.target, row=row)
@@ -265,6 +307,10 @@ def _number(value: Any, name: str, row: int) -> float | None:
     if not abs(number) <= 1e100:
         raise InvalidInput(f"must be a number up to 1e100, not {number}", field=name, row=row)
     return number
+
+
+def _given(values: list[float]) -> Given:
+    return tuple(None if math.isnan(value) else value for value in values)
 
 
 def rows_of(columns: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from livesvm.solvers.errors import InvalidInput
 from livesvm.service.feeds.every import seconds_of
+from livesvm.solvers.errors import InvalidInput
 
 _MONTH = re.compile(r"^\d{4}-\d{2}$")
 _EPOCH = re.compile(r"^-?\d{9,}(\.\d+)?$")
@@ -29,7 +29,9 @@ def zone_of(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError):
-        raise InvalidInput(f"there is no time zone {name[:64]!r}; one is like Europe/Berlin", field="timezone") from None
+        raise InvalidInput(
+            f"there is no time zone {name[:64]!r}; one is like Europe/Berlin", field="timezone"
+        ) from None
 
 
 def parse(value: Any, field: str, row: int) -> Stamp:
