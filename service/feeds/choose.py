@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ GAMMAS = (0.02, 0.1, 0.4)  #: times 1 / number of features
 COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 START_GAMMA, START_C = 0.1, 1.0
 LEAST = 10  #: examples of a first model
-BETTER = 0.99  #: times the error of the settings so far, which others have to stay below
+BETTER = 0.97  #: times the error of the settings so far, which others have to stay below
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def rolling_forecasts(spec: FeedSpec, rows: Rows, step: int, recipe: Recipe) -> 
     first = max(round(FIRST * len(y)), int(np.searchsorted(ready, LEAST)))
     edges = np.unique(np.linspace(first, len(y), BLOCKS + 1).astype(int))
     model, learnt, found = StepModel(spec, recipe), 0, []
-    for start, end in zip(edges[:-1], edges[1:], strict=True):
+    for start, end in pairwise(edges.tolist()):
         new = slice(learnt, int(ready[start]))
         keys = list(range(len(y)))[new]
         if model.scale is None:

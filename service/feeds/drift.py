@@ -1,7 +1,7 @@
 """Whether errors have grown for good: the test of Page and Hinkley.
 
-It sums up by how much each value is above the mean of those before, less a tolerance, and speaks where the sum has risen
-far above its least [Page 1954; Gama et al., ACM Computing Surveys 2014].
+It sums up by how much each value is above the mean of those before, less a tolerance, and speaks where the sum has
+risen far above its least [Page 1954; Gama et al., ACM Computing Surveys 2014].
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import pairwise
 
 from livesvm.solvers.errors import InvalidInput
 
@@ -109,7 +110,7 @@ def found_in(times: Sequence[float], zone: tzinfo | None = None) -> Every:
     """
     if len(times) < 2:
         raise InvalidInput("two readings at least are needed to find how far apart they are", field="every")
-    gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
     months = _months(times, zone) if min(gaps) >= 28 * DAY else 0
     if months:
         return Every(months=months, zone=zone)
@@ -124,7 +125,7 @@ def _months(times: Sequence[float], zone: tzinfo | None) -> int:
     if len({(w.day, w.time()) for w in when}) > 1:
         return 0
     counted = [w.year * 12 + w.month for w in when]
-    return math.gcd(*(later - earlier for earlier, later in zip(counted, counted[1:], strict=False)))
+    return math.gcd(*(later - earlier for earlier, later in pairwise(counted)))
 
 
 def _days_of(year: int, month: int) -> int:

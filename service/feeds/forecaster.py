@@ -329,8 +329,10 @@ class Forecaster:
         for i, forecast, low, high, last, seasonal, change in waiting:
             value = forecast.value
             band = Band(forecast.low, forecast.high)
-            ends = (np.nan if end is None else end for end in band)
-            scored = Scored(reading.slot, reading.time, forecast.made_at, value, *ends, actual, last, seasonal, change)
+            ends = _or_nan(band.low), _or_nan(band.high)
+            scored = Scored(
+                reading.slot, reading.time, forecast.made_at, value, ends[0], ends[1], actual, last, seasonal, change
+            )
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]
@@ -362,3 +364,7 @@ class Forecaster:
         for i, ordinal in self.rows.come_true(slot, self.steps, value):
             if self.rows.learnt[ordinal % self.rows.size, i]:
                 self.models[i].relabel(ordinal, float(self._examples(i, [ordinal])[1][0]))
+
+
+def _or_nan(end: float | None) -> float:
+    return np.nan if end is None else end

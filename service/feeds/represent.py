@@ -69,7 +69,7 @@ def fitted(X: Floats, y: Floats) -> Scale:
 
 
 def has_moved(scale: Scale, y: Floats, levels: Floats) -> bool:
-    """Say whether targets ``y`` (n,), or the newest readings ``levels`` (n,), spread otherwise than when it was fitted."""
+    """Say whether targets ``y`` (n,), or newest readings ``levels`` (n,), spread otherwise than when it was fitted."""
     for before, now in zip(scale.spreads, (spread(y), spread(levels)), strict=True):
         least, most = sorted((before, now))
         if most > MOVED * least and most > TINY * float(np.abs(levels).max(initial=0.0)):

@@ -49,7 +49,7 @@ class Rows:
         return ordinal
 
     def come_true(self, slot: int, steps: tuple[int, ...], value: float) -> list[tuple[int, int]]:
-        """Take the reading of a slot as the target of the rows so many ``steps`` before; return (step, ordinal) of them."""
+        """Take the reading of a slot as the target of rows so many ``steps`` before; return (step, ordinal) of them."""
         found = []
         for i, step in enumerate(steps):
             ordinal = self.by_slot.get(slot - step)

@@ -24,10 +24,11 @@ def autocorrelation(x: Floats, most: int) -> Floats:
 
 
 def find_season(values: Floats, day: int = 0) -> int:
-    """Return the period of ``values`` (n,) in readings, 0 where there is none; ``day``: readings in a day, 0 if unknown.
+    """Return the period of ``values`` (n,) in readings, 0 where there is none.
 
-    Changes from reading to reading, of which a trend or a level has no part, are clipped against outliers; the period is
-    the least lag whose autocorrelation is a peak that comes near to the highest one, and is significant. A day needs to be significant only.
+    Changes from reading to reading, of which a trend or a level has no part, are clipped against outliers; the period
+    is the least lag whose autocorrelation is a peak that comes near to the highest one, and is significant. Of a
+    ``day``, so many readings, the peak needs to be significant only.
     """
     changes = np.diff(values)
     most = values.size // CYCLES

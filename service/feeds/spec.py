@@ -22,6 +22,10 @@ Represent = Literal["change", "level", "seasonal-change"]
 Statistic = Literal["mean", "min", "max", "std"]
 
 
+def _rolling() -> dict[Statistic, list[int]]:
+    return {"mean": [24, 48, 168]}
+
+
 class FeedSpec(BaseModel):
     """A feed, as it is created; only ``target`` has to be given."""
 
@@ -53,7 +57,7 @@ class FeedSpec(BaseModel):
         )
     )
     rolling: dict[Statistic, list[Width]] = Field(
-        default_factory=lambda: {"mean": [24, 48, 168]}, description="Statistics over so many of the newest readings."
+        default_factory=_rolling, description="Statistics over so many of the newest readings."
     )
     calendar: bool = Field(default=True, description="Time of day, weekday and day of year, where readings allow.")
     season: int | None = Field(

@@ -118,7 +118,7 @@ class StepModel:
 
     @classmethod
     def from_arrays(cls, spec: FeedSpec, arrays: Mapping[str, Any], X_of: Any) -> StepModel:
-        """Return the models that ``to_arrays`` was taken from; ``X_of`` gives raw features (n, d) of keys, in a list."""
+        """Return the models that ``to_arrays`` was taken from; ``X_of`` gives features (n, d) of a list of keys."""
         step = cls(spec, Recipe(arrays["represent"], float(arrays["gamma"]), float(arrays["C"])))
         step.refits = int(arrays["refits"])
         s = {name: np.asarray(arrays[f"scale.{name}"]) for name in Scale._fields}

@@ -226,9 +226,7 @@ class Timeline:
             what = "this time came before with other values" if known else "is older than the newest reading"
             raise InvalidInput(f"{what}; late='correct' takes such rows", field=self.spec.time, row=row)
         if known is None:
-            raise InvalidInput(
-                "is older than what the window holds, or between its times", field=self.spec.time, row=row
-            )
+            raise InvalidInput("is older than the window, or between its times", field=self.spec.time, row=row)
         values = tuple(old if new is None else new for new, old in zip(given, known.values, strict=True))
         if given[0] is None:
             raise InvalidInput("a correction needs a value", field=self.spec.target, row=row)
