@@ -36,12 +36,12 @@ class Layout(NamedTuple):
     @property
     def levels(self) -> int:
         """How many of the shared features are levels of the target."""
-        return len(self.lags) + sum(name != "std" for name, _ in self.rolling)
+        return len(self.lags) + 1 + sum(name != "std" for name, _ in self.rolling)
 
     @property
     def shared(self) -> int:
         """How many features all steps share."""
-        return len(self.lags) + len(self.rolling) + self.others
+        return len(self.lags) + 1 + len(self.rolling) + self.others
 
     @property
     def own(self) -> int:
@@ -135,11 +135,12 @@ class History:
 
 
 def shared_row(layout: Layout, history: History, reading: Reading) -> Floats:
-    """Return the features that all steps share, (shared,): lags, rolling statistics, other columns."""
+    """Return the features that all steps share, (shared,): lags, their mean, rolling statistics, other columns."""
     out = np.empty(layout.shared)
     newest = history.newest(layout.reach)
     out[: len(layout.lags)] = newest[[-lag for lag in layout.lags]]
-    at = len(layout.lags)
+    at = len(layout.lags) + 1
+    out[at - 1] = out[: at - 1].mean()
     for name, width in layout.rolling:
         out[at] = getattr(newest[-width:], name)()
         at += 1
@@ -171,7 +172,7 @@ class Ahead:
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows."""
-        values = np.array(list(self.values.values())).reshape(-1, len(self.newest))
+        values = np.array(list(self.values.values())).reshape(len(self.values), len(self.newest))
         return {"slots": np.array(list(self.values), np.int64), "values": values, "newest": list(self.newest)}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:

@@ -172,6 +172,8 @@ class Forecaster:
         layout = layout_of(self.spec, self.season, every)
         self.rows = Rows(layout, len(self.steps), self.spec.window, self.spec.batch)
         first, self.first = self.first, []
+        for reading in first:  # what came with them was known ahead
+            self.ahead.announce(reading.slot, reading.values[1 + layout.others :])
         for reading in first:
             self._enter(reading)
         self._choose("live")

@@ -22,50 +22,54 @@ class Scale(NamedTuple):
     centre: Floats  #: of features, (d,)
     width: Floats  #: of features, (d,)
     middle: float  #: of targets: their median
-    unit: float  #: of targets: their standard deviation
+    unit: float  #: of targets: their width
     spreads: tuple[float, float]  #: of targets and of levels, as they were
 
 
 def represented(layout: Layout, represent: Represent, shared: Floats, own: Floats) -> Floats:
     """Return features (n, d) of raw rows, ``shared`` (n, s) and one step's ``own`` (n, o).
 
-    But for "level" everything that is a level of the target, save the newest reading, is relative to that.
+    Everything that is a level of the target is relative to the newest reading, or for "level" to the mean of the lags;
+    that itself stays as it is, so that a shift of the series moves a single feature.
     """
     out = np.concatenate([shared, own], axis=1)
-    if represent != "level":
-        newest = shared[:, :1]
-        out[:, 1 : layout.levels] -= newest
-        out[:, layout.shared : layout.shared + len(layout.seasons)] -= newest
+    base = len(layout.lags) if represent == "level" else 0
+    level = shared[:, base : base + 1]
+    out[:, : layout.levels] -= level
+    out[:, layout.shared : layout.shared + len(layout.seasons)] -= level
+    out[:, base] = level[:, 0]
     return out
 
 
 def reference(layout: Layout, represent: Represent, shared: Floats, own: Floats) -> Floats:
-    """Return what targets of raw rows are relative to, (n,)."""
-    if represent == "level":
-        return np.zeros(len(shared))
+    """Return what targets of raw rows are relative to, (n,): newest reading, mean of the lags, or seasonal value."""
     if represent == "seasonal-change" and layout.seasons:
         return own[:, 0]
-    return shared[:, 0]
+    return shared[:, len(layout.lags) if represent == "level" else 0]
 
 
 def spread(x: Floats) -> float:
-    """Return the mean absolute deviation of ``x`` (n,) from its median: one outlier counts little."""
-    return float(np.abs(x - np.median(x)).mean()) if x.size else 0.0
+    """Return the width of ``x`` (n,), or 0."""
+    return float(widths(x[:, None])[0]) if x.size and np.ptp(x) > TINY * np.abs(x).max() else 0.0
 
 
-def fitted(X: Floats, y: Floats) -> Scale:
-    """Return the scale of features ``X`` (n, d) and targets ``y`` (n,) in their units."""
-    centre, width = X.mean(axis=0), X.std(axis=0)
+def widths(X: Floats) -> Floats:
+    """Return half of what lies between the quantiles at one sixth and five sixths of columns ``X`` (n, d), as (d,).
+
+    That is nearly a standard deviation of normal numbers, and hardly moved by a few outliers. Where it is nothing, the
+    standard deviation is taken, and of what is constant its size, or 1.
+    """
+    low, high = np.quantile(X, [1 / 6, 5 / 6], axis=0)
     size = np.abs(X).max(axis=0, initial=0.0)
-    unit = float(y.std())
-    flat = unit <= TINY * float(np.abs(y).max(initial=0.0))
-    return Scale(
-        centre,
-        np.where(width > TINY * size, width, np.where(size > 0.0, size, 1.0)),
-        float(np.median(y)),
-        float(np.abs(y).max(initial=0.0)) or 1.0 if flat else unit,
-        (spread(y), spread(X[:, 0])),
-    )
+    deviation = X.std(axis=0)
+    width = np.where(high - low > TINY * size, (high - low) / 2, deviation)
+    return np.where(width > TINY * size, width, np.where(size > 0.0, size, 1.0))
+
+
+def fitted(X: Floats, y: Floats, level: int = 0) -> Scale:
+    """Return the scale of features ``X`` (n, d), of which one is the ``level``, and targets ``y`` (n,)."""
+    unit = float(widths(y[:, None])[0])
+    return Scale(np.median(X, axis=0), widths(X), float(np.median(y)), unit, (spread(y), spread(X[:, level])))
 
 
 def has_moved(scale: Scale, y: Floats, levels: Floats) -> bool:

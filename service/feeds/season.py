@@ -38,9 +38,14 @@ def find_season(values: Floats, day: int = 0) -> int:
     if low == high:
         return 0
     r = autocorrelation(np.clip(changes, low, high), most)
-    significant = 4 / np.sqrt(changes.size)
-    if 3 <= day <= most and r[day] == r[day - day // 4 : day + day // 4 + 1].max() and r[day] > significant:
-        return day
+    significant = 4 / float(np.sqrt(changes.size))
+    peak = _least_peak(r, most, significant)
+    near = r[day - day // 4 : day + day // 4 + 1]
+    is_day = 3 <= day <= most and r[day] == near.max() and r[day] > significant
+    return day if is_day and not (peak and day % peak == 0) else peak
+
+
+def _least_peak(r: Floats, most: int, significant: float) -> int:
     peaks = [lag for lag in range(3, most) if r[lag] >= r[lag - 1] and r[lag] >= r[lag + 1]]
     if not peaks:
         return 0

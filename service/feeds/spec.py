@@ -23,7 +23,7 @@ Statistic = Literal["mean", "min", "max", "std"]
 
 
 def _rolling() -> dict[Statistic, list[int]]:
-    return {"mean": [24, 48, 168]}
+    return {"mean": [48, 168]}
 
 
 class FeedSpec(BaseModel):

@@ -53,9 +53,14 @@ class StepModel:
         self.scale: Scale | None = None
         self.refits = 0
 
+    @property
+    def level(self) -> int:
+        """Which feature is the level of the series."""
+        return len(self.spec.lag_list) if self.recipe.represent == "level" else 0
+
     def fit(self, X: Floats, y: Floats, keys: list[int]) -> None:
         """Learn from nothing, with a scale of these examples."""
-        self.scale = fitted(X, y)
+        self.scale = fitted(X, y, self.level)
         self.models = new_models(self.spec, self.recipe)
         self.refits += 1
         self.update(X, y, keys, [])
@@ -87,7 +92,7 @@ class StepModel:
     def is_off_scale(self, X: Floats, y: Floats) -> bool:
         """Say whether the window's examples ask for another scale."""
         assert self.scale is not None
-        return has_moved(self.scale, y, X[:, 0])
+        return has_moved(self.scale, y, X[:, self.level])
 
     def gap(self) -> float:
         """Return the largest relative duality gap of the models, computed from the data."""

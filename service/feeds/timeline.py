@@ -220,7 +220,7 @@ class Timeline:
     def _again(self, plan: Plan, time: float, given: Given, row: int) -> bool:
         """Take a row that is not newer than the newest: the same again, or a correction."""
         known = self.past.get(time)
-        if known is not None and known.given == given:
+        if given[0] is None if known is None else known.given == given:
             return False
         if self.spec.late == "refuse":
             what = "this time came before with other values" if known else "is older than the newest reading"
