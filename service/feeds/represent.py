@@ -12,6 +12,7 @@ from livesvm.service.feeds.spec import Represent
 
 Floats = NDArray[np.float64]
 
+FAR = 5.0  #: widths from the median: outliers are beyond
 MOVED = 2.0  #: by which factor the spread of what is learnt has to move for it to be scaled anew
 TINY = 1e-9  #: a deviation below this share of the size of numbers is rounding
 
@@ -54,15 +55,16 @@ def spread(x: Floats) -> float:
 
 
 def widths(X: Floats) -> Floats:
-    """Return half of what lies between the quantiles at one sixth and five sixths of columns ``X`` (n, d), as (d,).
+    """Return the standard deviations of columns ``X`` (n, d), as (d,), of which outliers are no large part.
 
-    That is nearly a standard deviation of normal numbers, and hardly moved by a few outliers. Where it is nothing, the
-    standard deviation is taken, and of what is constant its size, or 1.
+    Values count as if they were no further from the median than ``FAR`` times half of what lies between the quantiles
+    at one sixth and five sixths, nearly a standard deviation of normal numbers; where that is nothing, as they are. Of
+    what is constant it is the size, or 1.
     """
-    low, high = np.quantile(X, [1 / 6, 5 / 6], axis=0)
+    low, middle, high = np.quantile(X, [1 / 6, 1 / 2, 5 / 6], axis=0)
     size = np.abs(X).max(axis=0, initial=0.0)
-    deviation = X.std(axis=0)
-    width = np.where(high - low > TINY * size, (high - low) / 2, deviation)
+    most = np.where(high - low > TINY * size, FAR * (high - low) / 2, np.inf)
+    width = np.clip(X, middle - most, middle + most).std(axis=0)
     return np.where(width > TINY * size, width, np.where(size > 0.0, size, 1.0))
 
 

@@ -16,6 +16,7 @@ from livesvm.solvers.estimators.regression import LiveSVR
 Floats = NDArray[np.float64]
 
 EPSILON = 0.05
+MOST = 6.0  #: widths from the median: features count as no further
 CACHE_MB = 64
 
 
@@ -100,7 +101,7 @@ class StepModel:
 
     def _features(self, X: Floats) -> Floats:
         assert self.scale is not None
-        return np.ascontiguousarray((X - self.scale.centre) / self.scale.width)
+        return np.ascontiguousarray(np.clip((X - self.scale.centre) / self.scale.width, -MOST, MOST))
 
     def _targets(self, y: Floats) -> Floats:
         if self.spec.task == "direction":

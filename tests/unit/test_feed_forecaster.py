@@ -248,10 +248,10 @@ def test_constant_series_are_forecast(constant: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"window": 40, "steps": 10, "lags": None}, {"window": 40, "lags": 20, "steps": 9}]
+    "settings", [{"window": 40, "steps": 10, "lags": None}, {"window": 40, "steps": 9, "lags": 20}]
 )
 def test_small_windows(settings: dict[str, Any]) -> None:
-    one = feed(**settings, window=40, C="auto", gamma="auto", represent="auto")
+    one = feed(**settings, C="auto", gamma="auto", represent="auto")
     observe(one, rows_of(series(100)), 5)
     assert len(one.latest) == len(one.steps)
     assert one.gap() < 1e-10
