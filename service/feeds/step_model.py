@@ -45,7 +45,9 @@ class StepModel:
     ----------
     spec, recipe : settings, and what has been chosen
 
-    Examples are features ``X`` (m, d) and targets ``y`` (m,), not scaled yet; of directions ``y`` is -1 or 1.
+    Examples are features ``X`` (m, d) and targets ``y`` (m,), not scaled yet; scaled, features beyond ``MOST`` count as
+    no further, so that what the window has not seen is near to the ends of what it has. Of directions
+    ``y`` is -1 or 1.
     """
 
     def __init__(self, spec: FeedSpec, recipe: Recipe) -> None:
