@@ -110,6 +110,7 @@ class Forecaster:
         self.looked_at = 0  # readings when scales were last looked at
         self._events: list[Event] = []
         self._scored: list[tuple[int, Scored]] = []
+        self._newest_taken: Reading | None = None
         self._due_scores: list[list[Scored]] = [[] for _ in self.steps]
 
     @property
@@ -155,6 +156,7 @@ class Forecaster:
 
     def _take(self, batch: list[Reading]) -> None:
         self.readings += sum(not reading.held for reading in batch)
+        self._newest_taken = batch[-1]
         if self.rows is not None:
             self._advance(batch)
             return
@@ -347,8 +349,8 @@ class Forecaster:
                     self._choose("chosen")
 
     def _announce(self, kind: str, detail: dict[str, Any], reading: Reading | None = None) -> None:
-        slot = self.timeline.slot if reading is None else reading.slot
-        time = self.timeline.time if reading is None else reading.time
+        reading = reading or self._newest_taken
+        slot, time = (self.timeline.slot, self.timeline.time) if reading is None else (reading.slot, reading.time)
         self._events.append(Event(kind, slot, 0.0 if time is None else time, detail))
 
     def _correct(self, correction: Correction) -> None:

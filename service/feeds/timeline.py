@@ -1,7 +1,19 @@
 """Readings in order of time: what is accepted, ignored, held, corrected or refused.
 
 Every reading has a slot: the newest one's plus how many times ``every`` have passed. A call is checked as a whole
-before anything of it counts.
+before anything of it counts, and what is refused is named by row and column.
+
+- A time that came before with the same values is ignored; with other values, and any older time that the window holds,
+  it is refused, or a correction where ``late`` says so. Older ones are refused.
+- Readings that are not there, whether as rows without a value or as a gap in time: ``hold`` gives their slots the last
+  value, of which nothing is learnt or scored, for no longer than features look back, so that a gap of a month costs no
+  more than one of a window; ``skip`` leaves them out and closes the gap; ``refuse`` refuses the row, or the one after
+  the gap. A missing column beside a target holds its last value, or makes the row a missing one under ``skip``.
+- Text, truth values, infinities, numbers beyond 1e100, and a set of columns other than the first row's are refused.
+- A time may be a quarter of ``every`` off the clock; further off it is refused.
+- Times with and without a zone do not mix, unless ``timezone`` says where the latter are. There, the hour that clocks
+  skip is refused, that which comes twice is told apart by its order, and days are the calendar's. Without it, times
+  without a zone are as of a clock that never changes: a skipped hour is a gap, a repeated one a time that came before.
 """
 
 from __future__ import annotations

@@ -98,12 +98,16 @@ def test_the_future_changes_no_earlier_forecast() -> None:
 def test_with_batches_of_one_it_does_not_matter_how_calls_are_cut(sizes: list[int], again: int) -> None:
     rows = rows_of(series(130))
     whole = feed(batch=1, steps=[1, 3], window=80)
-    whole.observe(rows)
+    expected = whole.observe(rows)
+    events, scored = [], []
     cut, start = feed(batch=1, steps=[1, 3], window=80), 0
     for size in [*sizes, 130]:
         outcome = cut.observe(rows[max(0, start - again) : start + size])
         assert outcome.ignored == min(again, start)
+        events += outcome.events
+        scored += outcome.scored
         start = min(130, start + size)
+    assert (events, scored) == (expected.events, expected.scored)
     same(to_arrays(cut), to_arrays(whole))
 
 
