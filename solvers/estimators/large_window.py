@@ -498,6 +498,7 @@ class LiveL2SVC(LiveEstimator):
         kernel = replace(Kernel("linear"), name=self._kernel_name(), gamma=self.gamma_)
         kernel = replace(kernel, degree=int(self.degree), coef0=float(self.coef0))
         self._trained = Trained(kernel, support, coefficients, float(arrays["R"]), float(arrays["relative_gap"]))
+        self.n_features_in_ = int(shape[1])
 
     def _kernel_name(self) -> Any:
         return "poly" if self.kernel == "polynomial" else self.kernel

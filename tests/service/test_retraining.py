@@ -185,12 +185,14 @@ def test_a_dataset_that_goes_under_a_job(client: Client) -> None:
     client.update("slow", slow_X, slow_Y)
     client.put_dataset("d", b"1,2,1\n3,4,-1\n", "csv")
     first = client.retrain("slow", tol=1e-9)["id"]
-    deleted, replaced = (client.retrain("slow", dataset="d")["id"] for _ in range(2))
+    of_the_old = client.retrain("slow", dataset="d")["id"]
     client.put_dataset("d", b"1,2,1\n3,5,-1\n", "csv")
+    of_the_new = client.retrain("slow", dataset="d")["id"]
+    client.delete_dataset("d")
     client.cancel(first)
-    status, kind, _ = refused(lambda: client.wait(deleted))
-    assert (status, kind) == (404, "unknown-dataset")
-    assert "replaced since" in client.job(replaced)["error"]["detail"] or refused(lambda: client.wait(replaced))
+    for job in (of_the_old, of_the_new):
+        assert refused(lambda job=job: client.wait(job))[:2] == (404, "unknown-dataset")
+        assert "was deleted since" in client.job(job)["error"]["detail"]
     assert client.wait(first)["state"] == "cancelled"
 
 
