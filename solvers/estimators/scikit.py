@@ -13,11 +13,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, Regressor
 from sklearn.utils.validation import validate_data
 
 from livesvm.solvers.errors import InvalidInput, InvalidType
-from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.frank_wolfe import FrankWolfeClassifier
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.estimators.regression import LiveSVR
+from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
@@ -47,13 +47,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class IncrementalSVC(ClassifierMixin, _Estimator, LiveSVC):  # type: ignore[misc]
-    __doc__ = LiveSVC.__doc__
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+class IncrementalSVC(ClassifierMixin, _Estimator, LiveMultiClassSVC):  # type: ignore[misc]
+    __doc__ = LiveMultiClassSVC.__doc__
 
 
 class IncrementalSVR(RegressorMixin, _Estimator, LiveSVR):  # type: ignore[misc]
