@@ -46,7 +46,7 @@ def class_weights(model: IncrementalSVC, y: np.ndarray) -> np.ndarray:
     if model.class_weight is None:
         return np.ones(y.size)
     labels, counts = np.unique(y, return_counts=True)
-    if model.class_weight == "balanced":
+    if isinstance(model.class_weight, str):
         table = dict(zip(labels.tolist(), (y.size / (labels.size * counts)).tolist(), strict=True))
     else:
         table = dict(model.class_weight)

@@ -258,7 +258,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         if self._is_balanced:
             return np.array([self.balance_.get(target, 1.0) for target in targets.tolist()])
         weights = self._weights_by_class()
-        return np.where(targets > 0, weights[-1], weights[0])
+        return np.asarray(np.where(targets > 0, weights[-1], weights[0]), np.float64)
 
     def _weights_by_class(self) -> Floats:
         """Return the weight of each class by name, (n_classes,); raises InvalidInput."""

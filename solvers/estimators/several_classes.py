@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
+from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.classification import LiveSVC, _check_classes, _check_finite, _two_labels
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.edits import Edits
-from livesvm.solvers.models.pairs_predictor import PairsPredictor, scores, winners
+from livesvm.solvers.models.pairs_predictor import scores, winners
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
-from livesvm.solvers.robust.ramp_losses import Walling
+from livesvm.solvers.robust.ramp_losses import Parameter, Walling
 from livesvm.solvers.runtime.progress import Progress
-from livesvm.solvers.validation import Key
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -37,13 +37,11 @@ class LiveMultiClassSVC(LiveSVC):
     ----------
     C, kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb : as in ``LiveSVC``; the memory is for the
         kernel rows of all pairs together
-    classes : two or more labels, in their order; learned from the data by default
+    classes : the labels that there may be; learned from the data by default, and then others may still come
     decision_function_shape : "ovr": one score for each class, (m, n_classes), or "ovo": one decision for each pair
     break_ties : whether classes with as many votes are told apart by their decisions, and not by their order
     n_jobs : threads that may update pairs at once, -1: one for each core; None: as many as the process allows now
     """
-
-    _window: Any
 
     def __init__(
         self,
@@ -133,7 +131,12 @@ class LiveMultiClassSVC(LiveSVC):
         if not self._has_several():
             return self.certificate()
         a, b = sorted(int(place[0]) for place in places)
-        return self._window.certificate_of((a, b))
+        return self._of_classes.certificate_of((a, b))
+
+    @property
+    def _of_classes(self) -> ClassWindow:
+        """The window, where there are more than two classes."""
+        return cast(ClassWindow, self._window)
 
     def _has_several(self) -> bool:
         return isinstance(vars(self).get("_window"), ClassWindow)
@@ -154,7 +157,7 @@ class LiveMultiClassSVC(LiveSVC):
         """
         if not self._has_several():
             return super().dual_coef_
-        window, support = self._learnt, self.support_
+        window, support = self._of_classes, self.support_
         beta, y = window.beta[:, support], window.y[support].astype(np.int64)
         out = np.zeros((self.classes_.size - 1, support.size))
         for (a, b), row in zip(window.pairs, beta, strict=True):
@@ -165,7 +168,7 @@ class LiveMultiClassSVC(LiveSVC):
     @property
     def intercept_(self) -> Floats:
         """The intercept, (1,); of several classes one for each pair, of the sign that its decisions have."""
-        return -self._learnt.intercepts if self._has_several() else super().intercept_
+        return -self._of_classes.intercepts if self._has_several() else super().intercept_
 
     @property
     def n_support_(self) -> NDArray[np.int32]:
@@ -182,11 +185,18 @@ class LiveMultiClassSVC(LiveSVC):
         self._refuse_several("a regularization path")
         return super().regularization_path(C_min, C_max, progress=progress)
 
-    def outlier_path(self, *args: Any, **kwargs: Any) -> Any:
+    def outlier_path(
+        self,
+        parameter: Parameter = "theta",
+        *,
+        theta: float = 0.0,
+        s: float | None = None,
+        progress: Progress | None = None,
+    ) -> OutlierPath:
         """Return the way to a robust model of two classes; see ``LiveSVC.outlier_path``."""
         self._check_fitted()
         self._refuse_several("an outlier path")
-        return super().outlier_path(*args, **kwargs)
+        return super().outlier_path(parameter, theta=theta, s=s, progress=progress)
 
     def _refuse_several(self, what: str, field: str = "classes") -> None:
         """Raise InvalidInput where there are more than two classes."""
@@ -196,6 +206,31 @@ class LiveMultiClassSVC(LiveSVC):
     def _walling(self, s: float | None = None) -> Walling:
         self._refuse_several("a robust model", "robust")
         return super()._walling(s)
+
+    def _of_pair(self, two: tuple[int, int]) -> LiveSVC:
+        """Return the model of one pair of places in ``classes_``, positive for the second.
+
+        It has the whole window: who is of another class has no weight.
+        """
+        window = self._of_classes
+        arrays, y = window.to_arrays(), window.y.astype(np.int64)
+        who = np.isin(y, two)
+        beta, segments = np.zeros(y.size), np.zeros(y.size, np.int64)
+        beta[who], segments[who] = window.standing_of(two, who)
+        weights = arrays["sample_weight"] * who
+        if self.class_weight is not None:
+            weights = weights * self._class_weights(window.y)
+        names = ("C", "kernel", "degree", "coef0", "fit_intercept", "cache_mb")
+        parameters = {name: getattr(self, name) for name in names}
+        own = {
+            "y": np.where(y == two[1], 1.0, -1.0),
+            "sample_weight": weights,
+            "beta": beta,
+            "segments": segments,
+            "intercept": window.pairs[two].intercept,
+            "classes": np.array([0, 1]),
+        }
+        return LiveSVC.from_arrays({**parameters, "gamma": window.kernel.gamma}, {**arrays, **own})
 
     # -- labels --------------------------------------------------------------------------------------------------------
 
@@ -215,7 +250,8 @@ class LiveMultiClassSVC(LiveSVC):
     def window_y(self) -> NDArray[Any]:
         """Labels of the window, (n,), oldest first."""
         if self._has_several():
-            return self.classes_[self._window.y.astype(np.int64)]
+            labels: NDArray[Any] = self.classes_[self._window.y.astype(np.int64)]
+            return labels
         return super().window_y
 
     def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
@@ -232,7 +268,7 @@ class LiveMultiClassSVC(LiveSVC):
         after = self.classes_
         if isinstance(before, ClassWindow) and before.n_classes != classes.size:
             before.forget_classes(np.searchsorted(after, classes))
-        self._window, self.classes_ = before, classes
+        self._window, self.classes_ = cast(Window, before), classes
 
     def _change(self, add: Any, sample_weight: Any, keys: Any, remove: Any, edits: Edits) -> Any:
         if hasattr(self, "_window"):  # of a first update the classes are known before there is a window
@@ -246,7 +282,10 @@ class LiveMultiClassSVC(LiveSVC):
     def _meet(self, labels: Any) -> None:
         """Make room for classes that come with an update, if it brings a third one; what is no label is left alone."""
         try:
-            known = self._known_classes(validation.column(labels, "y"), "y")
+            found = np.asarray(labels)
+            if found.shape[1:] not in ((), (1,)):
+                return
+            known = self._known_classes(found.reshape(-1), "y")
         except (InvalidInput, ValueError, TypeError):
             return  # to be refused by name where labels are read
         if known.size > max(2, self.classes_.size):
@@ -254,11 +293,11 @@ class LiveMultiClassSVC(LiveSVC):
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
         labels = validation.column(y, field)
-        known = self._known_classes(labels, field) if labels.shape == (m,) else self.classes_
-        if known.size < 3:
-            return super()._targets(y, m, field)
         if labels.shape != (m,):
             raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field=field)
+        known = self._known_classes(labels, field)
+        if known.size < 3:
+            return super()._targets(labels, m, field)
         place = {label: i for i, label in enumerate(known.tolist())}
         try:
             targets = np.fromiter(map(place.__getitem__, labels.tolist()), np.float64, m)
@@ -300,7 +339,7 @@ class LiveMultiClassSVC(LiveSVC):
             if window.n_classes != known.size:
                 window.rename(places, known.size)
         else:
-            self._window = self._widened(window, places, known.size)
+            self._window = cast(Any, self._widened(window, places, known.size))
         self.classes_ = known
 
     def _widened(self, window: Window, places: Ints, n_classes: int) -> ClassWindow:
@@ -365,16 +404,17 @@ class LiveMultiClassSVC(LiveSVC):
 
 
 def _labels_of(classes: Any) -> NDArray[Any]:
-    """Return two or more labels; raises InvalidInput unless they are that, and ascend where they are more than two."""
+    """Return two labels (negative, positive), or more in ascending order; raises InvalidInput for anything else."""
     try:
         labels = np.array(list(classes))
     except (TypeError, ValueError):
         labels = np.empty(0)
-    if labels.ndim != 1 or labels.size < 3:
+    if labels.ndim != 1 or labels.size < 3 or isinstance(classes, str):
         return _two_labels(classes)
-    if np.unique(labels).size != labels.size:
-        raise InvalidInput(f"must be different labels, not {classes!r}", field="classes")
-    return labels
+    found = np.unique(labels)
+    if found.size != labels.size:
+        raise InvalidInput(f"must be two different labels or more, not {classes!r}", field="classes")
+    return found
 
 
 def _check_kind(known: NDArray[Any], labels: NDArray[Any]) -> None:
@@ -383,6 +423,3 @@ def _check_kind(known: NDArray[Any], labels: NDArray[Any]) -> None:
         if "O" in (known.dtype.kind, labels.dtype.kind):
             return
         raise ValueError(f"labels are {labels.dtype}, but those before were {known.dtype}")
-
-
-

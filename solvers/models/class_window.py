@@ -5,7 +5,8 @@ It answers what ``models.window.Window`` answers. Targets are places of labels i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -283,6 +284,28 @@ class ClassWindow:
     def certificate_of(self, two: Two) -> Certificate:
         """Certify one pair."""
         return self.pairs[two].certificate()
+
+    def standing_of(self, two: Two, who: NDArray[np.bool_]) -> tuple[Floats, Ints]:
+        """Return coefficients and segments of the window's examples ``who`` (n,), those of a pair, oldest first."""
+        pair = self.pairs[two]
+        slots, e = pair.slot[self.numbers[who]], pair.state.examples
+        return e.beta[slots], e.seg[slots]
+
+    @contextmanager
+    def _undone_on_error(self) -> Iterator[None]:
+        """Bring everything back to what it was when anything goes wrong inside; nobody may be added there."""
+        books = dict(vars(self), keys=dict(self.keys))
+        copies = {name: books[name].copy() for name in ("_y", "_weight", "_cost")}
+        numbers, vacant = self.shared.n_numbers, list(self.shared.vacant)
+        try:
+            with ExitStack() as undone:
+                for pair in self.pairs.values():
+                    undone.enter_context(pair.undone_on_error())
+                yield
+        except BaseException:
+            vars(self).update(books | copies)
+            self.shared.n_numbers, self.shared.vacant = numbers, vacant
+            raise
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 

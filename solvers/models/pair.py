@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -95,6 +96,17 @@ class Pair:
         """Let the last change be final."""
         self._undo = None
 
+    @contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        """Bring the pair back to what it was when anything goes wrong inside."""
+        state, slot = self.state, self.slot.copy()
+        try:
+            with UndoneOnError(state):
+                yield
+        except BaseException:
+            self.state, self.slot, self._undo = state, slot, None
+            raise
+
     def _move(self, change: PairChange, leave: Ints, slots: Ints, undo_state: Callable[[], None]) -> None:
         def undo() -> None:
             undo_state()
@@ -168,9 +180,7 @@ class Pair:
         there = numbers[beta != 0.0]
         values = self.shared.values(self.shared.features(numbers), there)
         f = times(values, beta[beta != 0.0]) + state.b
-        return certify(
-            state.losses(slots), beta, f, state.b, state.examples.diagonal[slots], intercept=state.intercept
-        )
+        return certify(state.losses(slots), beta, f, state.b, state.examples.diagonal[slots], intercept=state.intercept)
 
     def restore(self, numbers: Ints, losses: Losses, beta: Floats, segments: Ints, b: float) -> None:
         """Fill an empty pair with examples whose coefficients and segments are known; what is off is corrected.

@@ -79,7 +79,7 @@ class PairsPredictor:
     @property
     def n_support(self) -> int:
         """Number of examples that are a support vector of some pair."""
-        return self.support.shape[1]
+        return int(self.support.shape[1])
 
     def validate(self, X: ArrayLike) -> Floats:
         """Return ``X`` as a finite float64 array (m, d) or raise InvalidInput naming the row and column."""
@@ -106,7 +106,6 @@ class PairsPredictor:
     def predict(self, X: ArrayLike) -> Ints:
         """Return the place in ``classes_`` of each row's class, (m,), by votes."""
         return winners(self.decision_function(X), self.n_classes)
-
 
 
 def winners(decisions: Floats, n_classes: int) -> Ints:
