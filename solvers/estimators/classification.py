@@ -12,7 +12,7 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.outlier.path import OutlierPaths
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.edits import Edited
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
@@ -23,7 +23,7 @@ from livesvm.solvers.validation import Key
 Floats = NDArray[np.float64]
 
 
-class LiveSVC(OutlierPaths, LiveEstimator):
+class LiveSVC(OutlierPaths, ChangingEstimator):
     """A support vector classifier that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over its window; an update moves many
@@ -32,15 +32,18 @@ class LiveSVC(OutlierPaths, LiveEstimator):
     Parameters
     ----------
     C : weight of the losses, in (0, 1e100]
-    kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see ``update``
+    kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see ``update``; or
+        a function of rows (m, d) and (n, d) that returns (m, n) values
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance of the first data seen, rows
-        weighted), and stays
+        weighted), and stays, see ``gamma_``; "auto" is 1 / n_features
     degree, coef0 : of the kernels that have them
     class_weight : multiplies C by class, {label: weight}; 1 for a label that it does not name. "balanced": by
         ``n / (n_classes * count)``, of those who are in the window, whoever comes and goes
     fit_intercept : whether f has an intercept
     classes : the two labels (negative, positive); learned from the data by default
     cache_mb : memory that kernel rows may take, in MiB
+    scale : "none", "standard", "minmax" or "robust": what features go through first, fitted to the first data seen, and
+        then kept, as ``feature_scale_``; ``rescale`` fits it anew
 
     Attributes
     ----------
@@ -77,6 +80,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         fit_intercept: bool = True,
         classes: tuple[Any, Any] | None = None,
         cache_mb: float = 512,
+        scale: str = "none",
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -87,6 +91,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         self.fit_intercept = fit_intercept
         self.classes = classes
         self.cache_mb = cache_mb
+        self.scale = scale
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: Any = None, sample_weight: ArrayLike | None = None

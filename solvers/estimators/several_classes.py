@@ -35,8 +35,8 @@ class LiveMultiClassSVC(LiveSVC):
 
     Parameters
     ----------
-    C, kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb : as in ``LiveSVC``; the memory is for the
-        kernel rows of all pairs together
+    C, kernel, gamma, degree, coef0, class_weight, fit_intercept, scale, cache_mb : as in ``LiveSVC``; the
+        memory is for the kernel rows of all pairs together
     classes : the labels that there may be; learned from the data by default, and then others may still come
     decision_function_shape : "ovr": one score for each class, (m, n_classes), or "ovo": one decision for each pair
     break_ties : whether classes with as many votes are told apart by their decisions, and not by their order
@@ -55,6 +55,7 @@ class LiveMultiClassSVC(LiveSVC):
         fit_intercept: bool = True,
         classes: Iterable[Any] | None = None,
         cache_mb: float = 512,
+        scale: str = "none",
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
         n_jobs: int | None = None,
@@ -68,6 +69,7 @@ class LiveMultiClassSVC(LiveSVC):
             class_weight=class_weight,
             fit_intercept=fit_intercept,
             cache_mb=cache_mb,
+            scale=scale,
         )
         self.classes = cast(Any, classes)
         self.decision_function_shape = decision_function_shape
@@ -115,7 +117,7 @@ class LiveMultiClassSVC(LiveSVC):
 
     def predictor(self) -> Any:
         """Return the model as it is now, frozen: a ``Predictor``, of more than two classes a ``PairsPredictor``."""
-        return self._learnt.predictor()
+        return super().predictor()
 
     def certificate_of(self, first: Any, second: Any) -> Any:
         """Return the certificate of the pair of two labels.
@@ -298,6 +300,8 @@ class LiveMultiClassSVC(LiveSVC):
         known = self._known_classes(labels, field)
         if known.size < 3:
             return super()._targets(labels, m, field)
+        if hasattr(self, "_window") and known.size != self.classes_.size:
+            known = self.classes_  # nobody is learnt: a label that is not known is wrong
         place = {label: i for i, label in enumerate(known.tolist())}
         try:
             targets = np.fromiter(map(place.__getitem__, labels.tolist()), np.float64, m)

@@ -132,6 +132,9 @@ class ByNumber(Kernel):
 
     shared: Shared = field(default_factory=lambda: Shared(Kernel()), compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        """Its parameters have been checked by the kernel that it stands for."""
+
     def write(self, A: Floats, XT: Floats, n: int, out: Floats, rows: Ints) -> None:
         """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns; ``rows`` (m,) ascend."""
         self.shared.write(A[:, 0].astype(np.int64), XT[0, :n].astype(np.int64), out, rows)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.kernels.kernel import Kernel, times
+from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.runtime.interrupt import check
 
 Floats = NDArray[np.float64]
@@ -66,6 +67,7 @@ class PairsPredictor:
     who : for each pair, which of them are its support vectors
     coefficients : for each pair, their coefficients, positive for its second class
     intercepts : (n_pairs,)
+    scale : what features go through first
     """
 
     kernel: Kernel
@@ -75,6 +77,7 @@ class PairsPredictor:
     intercepts: Floats
     n_features: int | None
     n_classes: int
+    scale: FeatureScale | None = None
 
     @property
     def n_support(self) -> int:
@@ -87,7 +90,7 @@ class PairsPredictor:
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return the decisions of all pairs for ``X`` (m, d), as (m, n_pairs); positive for the first class."""
-        rows = self.validate(X)
+        rows = self.validate(X) if self.scale is None else self.scale.apply(self.validate(X))
         out = np.empty((rows.shape[0], len(self.who)))
         for start in range(0, rows.shape[0], _BLOCK):
             check()

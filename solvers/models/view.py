@@ -71,6 +71,10 @@ class View:
         model = self.model
         return View(type(model).from_arrays(model.get_params(deep=False), model.to_arrays()))
 
+    def scaled(self, rows: Floats) -> Floats:
+        """Return features (m, d) on its scale."""
+        return self.model._scaled(rows)
+
     def losses_at(self, parameter: str, value: float) -> Losses:
         """Return the losses of its examples, oldest first, at a value of a parameter, which a private copy then has."""
         setattr(self.model, parameter, value)
