@@ -145,9 +145,10 @@ class LiveMultiClassSVC(LiveSVC):
 
     @property
     def support_(self) -> NDArray[np.int32]:
-        """Places in the window of those with a coefficient, (n_support,): oldest first, of several classes by class."""
+        """Places in the window of those with a coefficient, (n_support,): by class, oldest first."""
         if not self._has_several():
-            return super().support_
+            binary = super().support_
+            return binary[np.argsort(self._learnt.y[binary], kind="stable")]
         places = np.flatnonzero((self._learnt.beta != 0.0).any(axis=0))
         return places[np.argsort(self._learnt.y[places], kind="stable")].astype(np.int32)
 

@@ -61,6 +61,7 @@ class ClassWindow:
         self.n_classes = n_classes
         self.pairs = {two: self._new_pair(cache_bytes) for two in combinations(range(n_classes), 2)}
         self._shares = PairShares(cache_bytes)
+        self.last_events: list[int] = []  #: breakpoints of the last update, pair by pair
 
     def _new_pair(self, cache_bytes: int) -> Pair:
         return Pair(self.shared, intercept=self.intercept, cache_bytes=cache_bytes)
@@ -229,6 +230,8 @@ class ClassWindow:
             raise
         for two, _ in todo:
             self.pairs[two].settle()
+        events = {two: trace.events for (two, _), trace in zip(todo, traces, strict=True)}
+        self.last_events = [events.get(two, 0) for two in self.pairs]
         self._commit(change, leave, changed, come)
         return _together(traces)
 
