@@ -8,6 +8,7 @@ from livesvm.solvers.analyses.one_at_a_time import update_singly
 from livesvm.solvers.analyses.outlier.cccp import cccp
 from livesvm.solvers.analyses.regularization.error_curve import Best, ErrorCurve
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
+from livesvm.solvers.analyses.tuning.tune import Tuning, tune
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import TimeLimit
 from livesvm.solvers.models.predictor import Predictor
@@ -39,11 +40,13 @@ __all__ = [
     "Predictor",
     "RegularizationPath",
     "TimeLimit",
+    "Tuning",
     "UpdateReport",
     "cccp",
     "k_fold",
     "leave_one_out",
     "time_limit",
+    "tune",
     "update_singly",
     "warm_up",
 ]
