@@ -17,6 +17,7 @@ from livesvm.solvers.runtime.interrupt import time_limit
 from livesvm.solvers.warm_up import warm_up
 
 if TYPE_CHECKING:
+    from livesvm.solvers.estimators.files import load_model, save_model
     from livesvm.solvers.estimators.pu_classifier import PUClassifier
     from livesvm.solvers.estimators.scikit import (
         FrankWolfeSVC,
@@ -45,6 +46,8 @@ __all__ = [
     "cccp",
     "k_fold",
     "leave_one_out",
+    "load_model",
+    "save_model",
     "time_limit",
     "tune",
     "update_singly",
@@ -58,6 +61,8 @@ _WITH_SCIKIT_LEARN = {
     "IncrementalSVC": "scikit",
     "IncrementalSVR": "scikit",
     "PUClassifier": "pu_classifier",
+    "load_model": "files",
+    "save_model": "files",
 }
 
 

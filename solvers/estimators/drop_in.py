@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.solvers.estimators.to_sklearn import to_onnx, to_sklearn
 from livesvm.solvers.models.report import UpdateReport
 
 Floats = NDArray[np.float64]
@@ -53,6 +54,14 @@ class DropIn:
     def _weights(self) -> Floats:
         model: Any = self
         return np.asarray(model.dual_coef_ @ model.support_vectors_)
+
+    def to_sklearn(self) -> Any:
+        """Return scikit-learn's estimator that predicts the same, see ``estimators.to_sklearn``."""
+        return to_sklearn(self)
+
+    def to_onnx(self) -> bytes:
+        """Return the model in the ONNX format; needs the extra ``livesvm[onnx]``."""
+        return to_onnx(self)
 
     @property
     def n_support_(self) -> NDArray[np.int32]:

@@ -163,10 +163,6 @@ class _Line:
         return np.full(grid.size, np.nan) if self.values is None else self.values
 
 
-def _nobody(done: float, total: float) -> None:
-    """Tell nobody."""
-
-
 @dataclass
 class _Search:
     """What has been tried so far."""
@@ -176,7 +172,7 @@ class _Search:
     judge: Judge
     folds: int
     lines: dict[float, _Line] = field(default_factory=dict)
-    tell: Teller = _nobody
+    tell: Teller = field(default_factory=lambda: Teller(None, 1))
 
     def __post_init__(self) -> None:
         model: Any = self.view.model
