@@ -30,12 +30,12 @@ class DropIn:
     """Attributes of scikit-learn's support vector machines; goes before the live estimator among the bases."""
 
     kernel: Any
-    _updates = 0  # how many there have been
     n_iter_: Any  #: breakpoints of the path of the last update, 1 at least
 
     def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
         report: UpdateReport = super()._learn(*args, **kwargs)  # type: ignore[misc]
-        self._updates += 1
+        model: Any = self
+        model._window.updates += 1
         self.n_iter_ = self._iterations(max(1, report.events))
         return report
 

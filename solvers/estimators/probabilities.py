@@ -99,8 +99,12 @@ class Probabilities:
                 f"must be a boolean, 'platt' or 'isotonic', not {self.probability!r}", field="probability"
             )
         kept = self._calibration
-        if kept is None or kept.window is not model._window or (kept.updates, kept.method) != (model._updates, method):
-            kept = self._calibration = Kept(model._window, model._updates, method, self._fitted(method))
+        if (
+            kept is None
+            or kept.window is not model._window
+            or (kept.updates, kept.method) != (model._window.updates, method)
+        ):
+            kept = self._calibration = Kept(model._window, model._window.updates, method, self._fitted(method))
         return kept.calibration
 
     def _fitted(self, method: str) -> Any:

@@ -54,6 +54,7 @@ class ClassWindow:
         self.threads = threads
         self.keys: dict[Key, int] = {}  #: key -> number, oldest first
         self.next_key = 0
+        self.updates = 0  #: how many there have been
         self._y = np.empty(0, np.int64)  # class, by number
         self._weight = np.empty(0)
         self._cost = np.empty(0)  # C times the weights of example and class
