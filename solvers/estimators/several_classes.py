@@ -12,7 +12,13 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.estimators.classification import LiveSVC, _check_classes, _check_finite, _two_labels
+from livesvm.solvers.estimators.classification import (
+    LiveSVC,
+    _check_classes,
+    _check_finite,
+    _first_unknown,
+    _two_labels,
+)
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.edits import Edits
 from livesvm.solvers.models.pairs_predictor import scores, winners
@@ -299,19 +305,18 @@ class LiveMultiClassSVC(LiveSVC):
         if labels.shape != (m,):
             raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field=field)
         known = self._known_classes(labels, field)
-        if known.size < 3:
-            return super()._targets(labels, m, field)
-        if hasattr(self, "_window") and known.size != self.classes_.size:
+        if hasattr(self, "_window") and known.size > max(2, self.classes_.size):
             known = self.classes_  # nobody is learnt: a label that is not known is wrong
-        place = {label: i for i, label in enumerate(known.tolist())}
+        values = (-1.0, 1.0)[-known.size :] if known.size < 3 else range(known.size)
+        place = dict(zip(known.tolist(), values, strict=True))
         try:
             targets = np.fromiter(map(place.__getitem__, labels.tolist()), np.float64, m)
         except (KeyError, TypeError):
             _check_finite(labels, field)
-            row = next(i for i, label in enumerate(labels.tolist()) if label not in place)
+            row = _first_unknown(labels.tolist(), place)
             reason = f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}"
             raise InvalidInput(reason, field=field, row=row) from None
-        if not hasattr(self, "_window"):
+        if known.size < 3 or not hasattr(self, "_window"):
             self._set_classes(known)
         return targets
 
