@@ -19,7 +19,7 @@ INDEFINITE_BELOW = 1e-3  #: what a nearly dependent block makes of a squared piv
 
 
 @compiled
-def change_side(w: Walk, slot: int, side: int) -> int:
+def change_side(w: Walk, slot: int, side: int) -> Exit:
     """Let an example that is at the end of its segment go on to the next one."""
     if w.row_of[slot] < 0 and not gather_row(w, slot):
         return Exit.NEED_ROW
@@ -97,7 +97,7 @@ def solve_for_drive(w: Walk, v: float) -> None:
 
 
 @compiled
-def enter(w: Walk, slot: int, side: int) -> int:
+def enter(w: Walk, slot: int, side: int) -> Exit:
     """A bound example has reached a kink: it becomes free, in exchange for another if it depends on those who are."""
     e, fac = w.examples, w.factor
     row = w.rows[w.row_of[slot]]

@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 
 @compiled
-def walk(w: Walk) -> int:
+def walk(w: Walk) -> Exit:
     """Go from event to event until the path or the stride ends, or something is needed; returns why it stopped."""
     at = w.at[0]
     while True:
@@ -51,7 +51,7 @@ def next_event(w: Walk) -> tuple[float, int, int]:
 
 
 @compiled
-def take_turn(w: Walk) -> int:
+def take_turn(w: Walk) -> Exit:
     """Let the example whose turn it is change sides; DONE: the walk can go on."""
     at = w.at[0]
     if at.who >= 0:

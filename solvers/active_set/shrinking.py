@@ -56,7 +56,7 @@ def follow_path(w: Walk) -> int:
 
     With NEED_ROW or NEED_ROOM the example ``at.who`` is about to change sides; call again when its kernel row is
     cached and the factor has room. WANT_ROWS, where ``at.asking`` is 1, asks for those that the next stride may
-    need, so that it need not stop for them.
+    need, so that it need not stop for them. It is told as a number: of that, Python need not make a member of ``Exit``.
     """
     if w.at[0].started == 0:
         w.at[0].started = 1
@@ -67,7 +67,7 @@ def follow_path(w: Walk) -> int:
         w.at[0].fresh = 0
         outcome = take_turn(w)
         if outcome != Exit.DONE:
-            return outcome
+            return outcome.value
         if w.factor.size[0] == 0 and not balanced(w):
             known = False
             count_speeds(w)
@@ -92,7 +92,7 @@ def follow_path(w: Walk) -> int:
             continue
         if outcome != Exit.STRIDE:
             w.at[0].known = known  # before the one who waits has changed sides, which is near enough
-            return outcome
+            return outcome.value
 
 
 @compiled
@@ -227,7 +227,7 @@ def count_below(x: Floats, n: int, bound: float) -> int:
 
 
 @compiled
-def one_stride(w: Walk, members: Ints, n_seen: int) -> int:
+def one_stride(w: Walk, members: Ints, n_seen: int) -> Exit:
     """Walk one stride among ``members``, and learn from it how to choose the next; returns why it stopped."""
     events, through = w.at[0].events, w.at[0].through
     w.at[0].n_strides += 1

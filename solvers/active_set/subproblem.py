@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.direction import find_rates
 from livesvm.solvers.active_set.exchange import gather_seen
+from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.loop import walk
 from livesvm.solvers.active_set.reactivation import let_through
 from livesvm.solvers.active_set.workspace import Walk
@@ -22,7 +23,7 @@ Ints = NDArray[np.int64]
 
 
 @compiled_allocating
-def stride(w: Walk, members: Ints, n_seen: int) -> int:
+def stride(w: Walk, members: Ints, n_seen: int) -> Exit:
     """Walk one stride among ``members``, with copies of their arrays and columns; bring everyone up to date."""
     at_start, b_at_start, fac, m = w.at[0].rho, w.at[0].b, w.factor, members.size
     local, position = np.full(w.n, -1, np.int64), np.full(m, -1, np.int64)

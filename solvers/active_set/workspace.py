@@ -24,13 +24,18 @@ STRIDE_EVENTS = 80  #: events after which everyone is brought up to date
 class Status(Scalars):
     """Where the loop stands, and what it has counted."""
 
+    # given at the start
     b: float
     rho: float  #: what remains of the path
     sum_v: float  #: of the velocities of bound examples
     sum_rate: float  #: at which the sum of the betas has to change
+    sum_end: float  #: the sum of the betas at the end
+    who: int  #: whose turn it is to change sides; -1: nobody's
+    budget: int  #: events after which a walk is given up
+    asking: int  #: 1: rows that will be needed soon are asked for
+    # zero at the start
     db: float  #: rate of b
     pace: float  #: rho used up per event
-    sum_end: float  #: the sum of the betas at the end
     care: float  #: with which the members of a stride are chosen
     last: float  #: the rho at which a stride ends at the latest
     drift: float  #: what the f of free examples were off when they were computed afresh at the end
@@ -39,9 +44,7 @@ class Status(Scalars):
     jumps: int
     zero_steps: int  #: in a row
     refined: int
-    who: int  #: whose turn it is to change sides; -1: nobody's
     side: int
-    budget: int  #: events after which a walk is given up
     rows: int  #: kernel rows of a stride in use
     stride_end: int  #: events at which it ends
     through: int  #: examples that were let through
@@ -52,7 +55,6 @@ class Status(Scalars):
     whole: int  #: events up to which everyone walks
     known: int
     fresh: int  #: 1: the f of free examples have been computed afresh
-    asking: int  #: 1: rows that will be needed soon are asked for
     turns: int
 
 

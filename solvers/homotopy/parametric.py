@@ -93,10 +93,10 @@ def track(
     w.at[0].sum_rate += total - state.total if state.intercept else 0.0
     start = state.examples.seg[: w.n].copy()
     exit_, chunks, w = _walk(state, w, units, trace, tell)
-    tally(state, w, trace)
+    at = tally(state, w, trace)
     raise_for(exit_)
     if exit_ == Exit.EXHAUSTED or exit_ == Exit.STALLED:
-        raise NotOptimal(f"the path was left after {trace.events} events, {w.at[0].rho:.2g} before its end")
+        raise NotOptimal(f"the path was left after {trace.events} events, {at.rho:.2g} before its end")
     state.examples.dkinks[:] = 0.0
     state.examples.dlevels[:] = 0.0
     state.total = total
@@ -172,7 +172,6 @@ def _walk(
             strength *= 3
         else:
             break
-    state.b = float(w.at[0].b)
     return exit_, chunks, w
 
 

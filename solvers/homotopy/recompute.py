@@ -108,12 +108,14 @@ def refresh_free(state: PathState) -> float:
     return drift
 
 
-def doubtful(state: PathState, drift: float, scale: float) -> float:
+@compiled
+def doubtful(past: float, drift: float, scale: float) -> float:
     """Return how close to a kink a bound example, whose f is tracked, may be on its other side.
 
-    ``drift`` is how far the f of free examples were off now, beside what they were before; ``scale`` is that of f.
+    ``drift`` is how far the f of free examples were off now, beside what they were in the ``past``; ``scale`` is that
+    of f.
     """
-    return max(CLOSE * scale, UNSEEN * (state.drift + drift))
+    return max(CLOSE * scale, UNSEEN * (past + drift))
 
 
 def refresh_close(state: PathState, band: float) -> bool:

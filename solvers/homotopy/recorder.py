@@ -62,7 +62,7 @@ def empty_log(slots: int, segments: int, pool: int) -> Log:
         beta=np.empty((pool, 2)),
         change_rho=np.empty(changes),
         change=np.empty((changes, 3), np.int64),
-        used=Used.zeros(),
+        used=Used.of(),
         seen=np.empty(slots, np.int64),
     )
 

@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
+ZERO_STEP = 1e-14  # of the path's length 1
 UNLIKELY = 0.2  # of its way to a limit: who will make no more of it in the present direction may be left out
 
 EPS = float(np.finfo(np.float64).eps)
@@ -98,11 +99,11 @@ def walk_once(
     units = scaled(state, found)
     w = walk_of(state, motion, units, settings, precision)
     exit_, w = _walk_to_the_end(state, w, units, trace, settings)
-    tally(state, w, trace)
+    at = tally(state, w, trace)
     raise_for(exit_)
     dust = settings.dust if trace.rounds <= 2 else 0.0
-    is_fresh = exit_ == Exit.DONE and bool(w.at[0].fresh)
-    stood, audit = arrive(state, w, units, dust, is_fresh)
+    is_fresh = exit_ == Exit.DONE and at.fresh == 1
+    stood, audit = arrive(state, w, units, at.drift, dust, is_fresh)
     if not audit.is_finite:
         raise NotOptimal("coefficients or decision values leave the range of double precision")
     return stood and exit_ == Exit.DONE, trace.noted(audit)
@@ -112,17 +113,12 @@ def walk_of(
     state: PathState, motion: Motion, units: Scales, settings: Settings = DEFAULT, precision: float = 1.0
 ) -> workspace.Walk:
     """Return what the compiled loop works on, at the start of the path; ``units`` are those of this motion."""
-    n = state.n_slots
-    status = workspace.Status.zeros()
-    at = status[0]
-    at.b, at.rho, at.sum_end = state.b, 1.0, state.total
-    at.sum_v = units.sum_speed
-    at.sum_rate = state.total - units.sum_beta if state.intercept else 0.0
+    n, rows = state.n_slots, state.rows
+    sum_rate = state.total - units.sum_beta if state.intercept else 0.0
+    budget, asking = 50 * n + 10_000, 1
+    status = workspace.Status.of(state.b, 1.0, units.sum_speed, sum_rate, state.total, -1, budget, asking)
     stop = np.zeros(1, np.int64)
     watch(stop, 0)
-    at.who = -1
-    at.budget = 50 * n + 10_000
-    rows = state.rows
     return workspace.Walk(
         n,
         n,
@@ -148,16 +144,12 @@ def walk_of(
 def _tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> One[workspace.Tolerances]:
     """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
     rounding, n_free = EPS * max(8 * units.speed, units.mass) * units.diagonal, state.n_free
-    found = workspace.Tolerances.zeros()
-    tol = found[0]
-    tol.f = max(precision * settings.ratio_f * units.kink, rounding)
-    tol.lap = max(precision * settings.lap * units.kink, rounding)
-    tol.beta = max(precision * settings.ratio_beta, 1e-18) * units.level
-    tol.dependent = settings.dependent * max(1.0, math.sqrt(n_free) / 4)
-    tol.balance = max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed)
-    tol.zero_step = 1e-14
-    tol.stall = 2 * n_free + 200
-    return found
+    f = max(precision * settings.ratio_f * units.kink, rounding)
+    lap = max(precision * settings.lap * units.kink, rounding)
+    beta = max(precision * settings.ratio_beta, 1e-18) * units.level
+    dependent = settings.dependent * max(1.0, math.sqrt(n_free) / 4)
+    balance = max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed)
+    return workspace.Tolerances.of(f, lap, beta, dependent, balance, ZERO_STEP, 2 * n_free + 200)
 
 
 def _walk_to_the_end(
@@ -166,7 +158,6 @@ def _walk_to_the_end(
     """Walk, fetch what the loop asks for, spread ties where it stalls; returns the last exit, and the walk."""
     strength, dependent = settings.perturbation, settings.spoiled
     events = -1
-    w.at[0].asking = 1
     while True:
         check()
         exit_ = follow_path(w)
@@ -190,7 +181,6 @@ def _walk_to_the_end(
             strength *= 3
         else:
             break
-    state.b = float(w.at[0].b)
     return exit_, w
 
 
@@ -220,18 +210,20 @@ def fetch_rows(state: PathState, w: workspace.Walk) -> None:
     need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
 
 
-def tally(state: PathState, w: workspace.Walk, trace: Trace) -> None:
-    """Add what a walk has counted to the trace."""
-    at = w.at[0]
+def tally(state: PathState, w: workspace.Walk, trace: Trace) -> workspace.Status:
+    """Take over b, add what a walk has counted to the trace, and return where it stands."""
+    at = workspace.Status.told(w.at)
+    state.b = at.b
+    state.events_since_refresh += at.events
     trace.rounds += 1
-    trace.events += int(at.events)
-    trace.exchanges += int(at.exchanges)
-    trace.jumps += int(at.jumps)
-    trace.strides += int(at.n_strides)
-    trace.through += int(at.through)
-    trace.members += int(at.members)
-    trace.refined += int(at.refined)
-    state.events_since_refresh += int(at.events)
+    trace.events += at.events
+    trace.exchanges += at.exchanges
+    trace.jumps += at.jumps
+    trace.strides += at.n_strides
+    trace.through += at.through
+    trace.members += at.members
+    trace.refined += at.refined
+    return at
 
 
 def raise_for(exit_: int) -> None:

@@ -206,7 +206,7 @@ class Window:
             weight = self._weight[stay].sum() + change.weights.sum() + change.new_weights.sum()
             total = total_per_weight * float(weight)
         edit = batch_update.Edit(leave, changed, change.new_losses, total)
-        if self._is_a_new_window(change, leave, self._others(changed, change.new_losses)):
+        if self._is_a_new_window(change, leave, changed):
             return self._solve_from_nothing(change, edit)
         try:
             slots, trace = batch_update.update(self.state, change.X, change.losses, edit)
@@ -215,16 +215,16 @@ class Window:
         self._commit(change, changed, slots)
         return trace
 
-    def _others(self, changed: Ints, losses: Losses) -> Ints:
-        """Return those of ``changed`` who get a loss with other kinks, and not only with another weight."""
-        return np.asarray(changed[(self.state.examples.kinks[changed] != losses.kinks).any(axis=1)])
-
     def _is_a_new_window(self, change: Change, leave: Ints, changed: Ints) -> bool:
+        """Say whether more moves than stays; who is only weighed anew keeps its kinks, and counts as one who stays."""
         remaining = self.state.n - leave.size + change.y.size
         if leave.size + changed.size + change.y.size <= remaining:
             return False
-        beta = self.state.examples.beta
-        moving = int(np.count_nonzero(beta[leave])) + int(np.count_nonzero(beta[changed]))
+        e = self.state.examples
+        changed = changed[(e.kinks[changed] != change.new_losses.kinks).any(axis=1)]
+        if leave.size + changed.size + change.y.size <= remaining:
+            return False
+        moving = int(np.count_nonzero(e.beta[leave])) + int(np.count_nonzero(e.beta[changed]))
         return moving > 0 and moving + change.y.size > remaining > 0
 
     def _solve_from_nothing(self, change: Change, edit: batch_update.Edit) -> Trace:

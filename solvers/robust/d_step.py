@@ -195,7 +195,7 @@ def _empty_notes(m: int) -> Notes:
         np.empty((LEGS, 4), np.int64),
         np.empty((LEGS, m), np.int8),
         np.empty((LEGS, m), np.int8),
-        Used.zeros(),
+        Used.of(),
     )
 
 

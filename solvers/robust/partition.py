@@ -119,7 +119,7 @@ class Rounds:
             np.empty(2 * n + 64, np.int8),
             Stops(np.full(n, -np.inf), np.full(n, np.inf), partition.tolerance),
             partition.tolerance,
-            Now.zeros(),
+            Now.of(),
         )
         fill_tables(self.p.base.kinks, self.p.base.levels, self.p.tables)
         units = scales(self.state, self._motion.v)
