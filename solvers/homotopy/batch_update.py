@@ -106,7 +106,7 @@ def place(e: Examples, slots: Ints) -> None:
         for k in range(e.n_kinks[slot]):
             piece += f > e.kinks[slot, k]
         at_rest = f == e.kinks[slot, 0] and e.beta[slot] == e.levels[slot, 1]
-        e.seg[slot] = 2 * (piece + at_rest)
+        e.segment[slot] = 2 * (piece + at_rest)
 
 
 def hold_near(state: PathState, slots: Ints) -> None:
@@ -125,12 +125,12 @@ def hold_near(state: PathState, slots: Ints) -> None:
 def _find_far(e: Examples, far: Bools) -> None:
     slack, supports = 0.0, 0
     for j in range(far.size):
-        if e.seg[j] & 1 == 0 and e.beta[j] != 0.0 and e.n_kinks[j] > 0:
+        if e.segment[j] & 1 == 0 and e.beta[j] != 0.0 and e.n_kinks[j] > 0:
             slack += distance(e, j)
             supports += 1
     reach = FAR * slack / max(supports, 1)
     for j in range(far.size):
-        rests = e.seg[j] & 1 == 0 and e.beta[j] == 0.0 and e.levels[j, e.seg[j] // 2] == 0.0
+        rests = e.segment[j] & 1 == 0 and e.beta[j] == 0.0 and e.levels[j, e.segment[j] // 2] == 0.0
         far[j] = rests and distance(e, j) > reach
 
 

@@ -1,8 +1,8 @@
 """``track``: move a model linearly to other losses, exact all along the way, and write the way down.
 
 Where ``follow`` is free to choose its way, because only the end counts, here every example's kinks and levels move
-in a straight line from where they are to where they shall be, and at each rho the state is optimal for the losses of
-that rho. What rounding and spread ties leave over is corrected at the end by ``follow``, so long ways are walked in
+in a straight line from where they are to where they shall be, and at each tau the state is optimal for the losses of
+that tau. What rounding and spread ties leave over is corrected at the end by ``follow``, so long ways are walked in
 legs.
 """
 
@@ -53,9 +53,9 @@ class Track:
     changes: Changes
     trace: Trace
 
-    def at(self, rho: float, levels: Floats) -> Position:
-        """Return where everyone stood at ``rho``, with the ``levels`` (slots, 3) of that rho."""
-        return position(self.start, self.segments, self.changes, rho, levels)
+    def at(self, tau: float, levels: Floats) -> Position:
+        """Return where everyone stood at ``tau``, with the ``levels`` (slots, 3) of that tau."""
+        return position(self.start, self.segments, self.changes, tau, levels)
 
 
 def track(
@@ -91,12 +91,12 @@ def track(
     trace = Trace()
     w = walk_of(state, motion, units, settings)
     w.at[0].sum_rate += total - state.total if state.intercept else 0.0
-    start = state.examples.seg[: w.n].copy()
+    start = state.examples.segment[: w.n].copy()
     exit_, chunks, w = _walk(state, w, units, trace, tell)
     at = tally(state, w, trace)
     raise_for(exit_)
     if exit_ == Exit.EXHAUSTED or exit_ == Exit.STALLED:
-        raise NotOptimal(f"the path was left after {trace.events} events, {at.rho:.2g} before its end")
+        raise NotOptimal(f"the path was left after {trace.events} events, {at.tau:.2g} before its end")
     state.examples.dkinks[:] = 0.0
     state.examples.dlevels[:] = 0.0
     state.total = total
@@ -123,10 +123,10 @@ def _set_out(state: PathState, slots: Ints, end: Losses) -> Motion:
         moves = np.isfinite(now[slots]) & np.isfinite(then)
         rates[slots] = np.where(moves, then - np.where(moves, now[slots], 0.0), 0.0)
         now[slots] = np.where(moves, then, now[slots])
-    bound = np.flatnonzero(e.seg[:n] & 1 == 0)
-    motion.v[bound] = e.levels[bound, e.seg[bound] // 2] - e.beta[bound]
+    bound = np.flatnonzero(e.segment[:n] & 1 == 0)
+    motion.v[bound] = e.levels[bound, e.segment[bound] // 2] - e.beta[bound]
     moving = np.flatnonzero(motion.v[:n])
-    motion.drive[:n] = combine(state, moving, motion.v[moving])
+    motion.bound_rate[:n] = combine(state, moving, motion.v[moving])
     return motion
 
 
@@ -164,7 +164,7 @@ def _walk(
         elif exit_ == Exit.STRIDE:
             w.at[0].stride_end += PORTION
             if tell is not None:
-                tell(1.0 - float(w.at[0].rho))
+                tell(1.0 - float(w.at[0].tau))
         elif exit_ == Exit.STALLED and strength < 1e-4:
             trace.stalls += 1
             rng = np.random.default_rng(trace.stalls)

@@ -127,7 +127,7 @@ def refresh_close(state: PathState, band: float) -> bool:
     """
     e, n = state.examples, state.n_slots
     off = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)  # kinks that are not there are infinite
-    close = np.flatnonzero((off <= band) & (e.seg[:n] & 1 == 0))
+    close = np.flatnonzero((off <= band) & (e.segment[:n] & 1 == 0))
     if close.size > max(BLOCK, state.n_free):
         is_far_off = UNSEEN * state.drift >= band
         if is_far_off:
@@ -196,7 +196,7 @@ def settle_at_nothing(state: PathState) -> None:
 class Standing(NamedTuple):
     """Where everyone stands, and the losses of those who may get others: what is needed to come back to it."""
 
-    seg: Ints
+    segment: Ints
     f: Floats
     beta: Floats
     who: Ints  #: slots of those whose losses these are
@@ -214,7 +214,7 @@ def stand(state: PathState, who: Ints | None = None) -> Standing:
     """Return a copy of where everyone stands now, to be used while no losses change but those of ``who``; all: None."""
     e, n = state.examples, state.n_slots
     who = np.arange(n) if who is None else who
-    places = e.seg[:n].copy(), e.f[:n].copy(), e.beta[:n].copy()
+    places = e.segment[:n].copy(), e.f[:n].copy(), e.beta[:n].copy()
     losses, free = state.losses(who), state.free_slots()
     since = state.events_since_refresh, state.heaviest, state.drift
     return Standing(*places, who, losses, state.b, state.kappa, state.total, free, *since)
@@ -228,8 +228,8 @@ def restore(state: PathState, standing: Standing) -> None:
 
 def reinstate(state: PathState, standing: Standing) -> None:
     """Bring everyone back to where they stood, but for the factor."""
-    e, n = state.examples, standing.seg.size
-    e.seg[:n], e.f[:n], e.beta[:n] = standing.seg, standing.f, standing.beta
+    e, n = state.examples, standing.segment.size
+    e.segment[:n], e.f[:n], e.beta[:n] = standing.segment, standing.f, standing.beta
     state.set_losses(standing.who, standing.losses)
     e.dkinks[:] = 0.0
     e.dlevels[:] = 0.0

@@ -1,8 +1,8 @@
 """The compiled loop of a path whose every step counts: nobody is let through, and each linear piece is written down.
 
 The loop is that of ``active_set.loop`` on the whole window. What it writes down are *segments*, between two events, on
-each of which b and the betas of the free examples are linear in rho, and *changes*, who went from which place on the
-staircase to which other at which rho. The betas of bound examples follow from their place.
+each of which b and the betas of the free examples are linear in tau, and *changes*, who went from which place on the
+staircase to which other at which tau. The betas of bound examples follow from their place.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ from livesvm.solvers.runtime.scalars import One, Scalars
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+# Columns of what is written down of segments, of the betas in them, and of changes
+START_TAU, START_B, END_TAU, END_B = range(4)
+POOL_BEFORE, CHANGES_BEFORE = range(2)
+START, END = range(2)
+SLOT, BEFORE, AFTER = range(3)
+
 HEEDED = 2  #: what STARTED may be set to by who has set limits that heed the walls
 
 
@@ -40,13 +46,13 @@ class Used(Scalars):
 class Log(NamedTuple):
     """What is written down; room for some, and how much of it is used."""
 
-    ends: Floats  #: (segments, 4) rho and b where it starts, rho and b where it ends
-    before: Ints  #: (segments, 2) how much of the pool, and how many changes, came before
+    ends: Floats  #: (segments, 4) where it starts and ends; columns named above
+    before: Ints  #: (segments, 2) how much of the pool, and how many changes, came before; named above
     idle: NDArray[np.bool_]  #: (segments,) nobody is free but at an end of his box: b is one of many
     slot: NDArray[np.int32]  #: (pool,) who is free
     beta: Floats  #: (pool, 2) where the segment starts, and where it ends
-    change_rho: Floats  #: (changes,)
-    change: Ints  #: (changes, 3) slot, place on the staircase before and after, see ``livesvm.solvers.problem.state``
+    change_tau: Floats  #: (changes,)
+    change: Ints  #: (changes, 3) slot, place on the staircase before and after (``segment`` of ``problem.state``)
     used: One[Used]
     seen: Ints  #: (slots,) everyone's place as it was last noted
 
@@ -60,7 +66,7 @@ def empty_log(slots: int, segments: int, pool: int) -> Log:
         idle=np.empty(segments, np.bool_),
         slot=np.empty(pool, np.int32),
         beta=np.empty((pool, 2)),
-        change_rho=np.empty(changes),
+        change_tau=np.empty(changes),
         change=np.empty((changes, 3), np.int64),
         used=Used.of(),
         seen=np.empty(slots, np.int64),
@@ -93,7 +99,7 @@ def track_path(w: Walk, log: Log, walls: Walls) -> int:
     else:
         heed_all(w, walls)
     while True:
-        if log.used[0].changes + w.n > log.change_rho.size or no_room(w, log):
+        if log.used[0].changes + w.n > log.change_tau.size or no_room(w, log):
             return Exit.LOG_FULL
         outcome = noted_turn(w, log, walls)
         if outcome != Exit.DONE:
@@ -128,7 +134,7 @@ def track_path(w: Walk, log: Log, walls: Walls) -> int:
 def note_places(w: Walk, log: Log) -> None:
     """Note everyone's place at the start of a walk."""
     for j in range(w.n):
-        log.seen[j] = w.examples.seg[j]
+        log.seen[j] = w.examples.segment[j]
 
 
 @compiled
@@ -142,7 +148,7 @@ def no_room(w: Walk, log: Log) -> bool:
 def heed(w: Walk, walls: Walls, j: int) -> None:
     """Let a bound example's limits be no further away than its walls."""
     motion, f = w.motion, w.examples.f[j]
-    if w.examples.seg[j] & 1:
+    if w.examples.segment[j] & 1:
         return
     high, low = walls.high[j] + walls.slack, walls.low[j] - walls.slack
     if high < motion.high[j]:
@@ -161,7 +167,7 @@ def heed_all(w: Walk, walls: Walls) -> None:
 @compiled
 def is_at_wall(w: Walk, walls: Walls, who: int, side: int) -> bool:
     """Say whether the limit that an example comes to on a side is a wall."""
-    if who < 0 or w.examples.seg[who] & 1:
+    if who < 0 or w.examples.segment[who] & 1:
         return False
     wall: bool = walls.high[who] < w.motion.high[who] if side > 0 else walls.low[who] > w.motion.low[who]
     return wall
@@ -206,11 +212,11 @@ def noted_turn(w: Walk, log: Log, walls: Walls) -> int:
 @compiled
 def note_change(w: Walk, log: Log, slot: int) -> None:
     """Note a change if there is one."""
-    before, after = log.seen[slot], w.examples.seg[slot]
+    before, after = log.seen[slot], w.examples.segment[slot]
     if before != after:
         i = log.used[0].changes
-        log.change_rho[i] = w.at[0].rho
-        log.change[i, 0], log.change[i, 1], log.change[i, 2] = slot, before, after
+        log.change_tau[i] = w.at[0].tau
+        log.change[i, SLOT], log.change[i, BEFORE], log.change[i, AFTER] = slot, before, after
         log.seen[slot] = after
         log.used[0].changes = i + 1
 
@@ -219,14 +225,14 @@ def note_change(w: Walk, log: Log, slot: int) -> None:
 def note_start(w: Walk, log: Log, step: float) -> None:
     """Write down where a segment starts, and which way the free betas go with a ``step``."""
     s, end = log.used[0].segments, log.used[0].pool
-    log.ends[s, 0], log.ends[s, 1] = w.at[0].rho, w.at[0].b
-    log.before[s, 0], log.before[s, 1] = end, log.used[0].changes
+    log.ends[s, START_TAU], log.ends[s, START_B] = w.at[0].tau, w.at[0].b
+    log.before[s, POOL_BEFORE], log.before[s, CHANGES_BEFORE] = end, log.used[0].changes
     log.idle[s] = is_idle(w, step)
     for k in range(w.factor.size[0]):
         slot = w.factor.slot[k]
         if slot >= 0:
             beta = w.examples.beta[slot]
-            log.slot[end], log.beta[end, 0], log.beta[end, 1] = slot, beta, beta + step * w.motion.dbeta[slot]
+            log.slot[end], log.beta[end, START], log.beta[end, END] = slot, beta, beta + step * w.motion.dbeta[slot]
             end += 1
     log.used[0].pool = end
 
@@ -235,7 +241,7 @@ def note_start(w: Walk, log: Log, step: float) -> None:
 def note_end(w: Walk, log: Log) -> None:
     """Write down where a segment ends."""
     s = log.used[0].segments
-    log.ends[s, 2], log.ends[s, 3] = w.at[0].rho, w.at[0].b
+    log.ends[s, END_TAU], log.ends[s, END_B] = w.at[0].tau, w.at[0].b
     log.used[0].segments = s + 1
 
 

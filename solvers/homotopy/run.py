@@ -174,7 +174,7 @@ def _walk_to_the_end(
             events = int(w.at[0].events)
             w = _with_sound_factor(state, w, dependent)
             trace.refactored += 1
-        elif exit_ == Exit.STALLED and w.at[0].rho > 1e-9 and strength < 1e-4:
+        elif exit_ == Exit.STALLED and w.at[0].tau > 1e-9 and strength < 1e-4:
             trace.stalls += 1
             spread = np.random.default_rng([trace.rounds, trace.stalls]).random((w.n, 2))
             degeneracy.perturb(w, spread, strength * units.kink, strength * units.level)
@@ -200,7 +200,7 @@ def fetch_rows(state: PathState, w: workspace.Walk) -> None:
     """Cache the row of the example that is about to change sides, if one is, and those of the next likely ones."""
     often = w.motion.work[: w.n]
     frequencies(w, often)
-    likely = np.flatnonzero((w.row_of[: w.n] < 0) & (often * w.at[0].rho > UNLIKELY))
+    likely = np.flatnonzero((w.row_of[: w.n] < 0) & (often * w.at[0].tau > UNLIKELY))
     if likely.size > PREFETCH:
         likely = likely[np.argpartition(often[likely], -PREFETCH)[-PREFETCH:]]
     must = state.free_slots()

@@ -31,7 +31,7 @@ def resume(
     X: Floats,
     losses: Losses,
     beta: Floats,
-    seg: Ints,
+    segment: Ints,
     b: float,
     settings: Settings = DEFAULT,
 ) -> Ints:
@@ -46,13 +46,13 @@ def resume(
     """
     slots = state.insert(X, losses)
     e = state.examples
-    if not (np.isfinite(beta).all() and np.isfinite(b) and ((seg >= 0) & (seg <= 2 * losses.n_kinks)).all()):
+    if not (np.isfinite(beta).all() and np.isfinite(b) and ((segment >= 0) & (segment <= 2 * losses.n_kinks)).all()):
         raise NotOptimal("the coefficients of this checkpoint are damaged")
     e.beta[slots] = beta
-    e.seg[slots] = seg
+    e.segment[slots] = segment
     state.b = b
     state.kappa = mean_diagonal(state)
-    free = _steadiest_first(state, slots[(seg & 1) == 1])
+    free = _steadiest_first(state, slots[(segment & 1) == 1])
     if free.size > state.rows.max_rows:
         raise MemoryLimit(8 * state.capacity * free.size, state.rows.limit)
     _compute_f(state)
@@ -68,7 +68,7 @@ def resume(
 def _steadiest_first(state: PathState, free: Ints) -> Ints:
     """Order free examples by how far they are from the ends of their boxes: the last in a factor leave it cheaply."""
     e = state.examples
-    q = e.seg[free] // 2
+    q = e.segment[free] // 2
     low, high = e.levels[free, q + 1], e.levels[free, q]
     slack = np.minimum(e.beta[free] - low, high - e.beta[free]) / np.maximum(high - low, np.finfo(np.float64).tiny)
     return free[np.argsort(-slack, kind="stable")]
@@ -109,7 +109,7 @@ def _keep_intercept(state: PathState, b: float) -> None:
     """With nobody free b may be any of an interval: take the one that was, if it is in there."""
     e, n = state.examples, state.n_slots
     f = e.f[:n] - state.b + b
-    piece = e.seg[:n] // 2
+    piece = e.segment[:n] // 2
     who = np.arange(n)
     low = np.where(piece > 0, e.kinks[who, np.maximum(piece - 1, 0)], -np.inf)
     high = np.where(piece < e.n_kinks[:n], e.kinks[who, np.minimum(piece, e.kinks.shape[1] - 1)], np.inf)

@@ -344,7 +344,7 @@ class Window:
             "sides": self._side[slots],
             "keys": list(self.keys),
             "beta": state.examples.beta[slots],
-            "segments": state.examples.seg[slots],
+            "segments": state.examples.segment[slots],
             "intercept": state.b,
             "gamma": state.kernel.gamma,
             "next_key": self.next_key,

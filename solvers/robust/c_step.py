@@ -44,7 +44,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
     """Let who is ``wrong`` switch, follow, and go on with who is wrong then; DONE, or what is needed.
 
     With ``crossing`` who comes to a wall on the way switches there, otherwise at the end of it.
-    NEED_ROWS: kernel rows of who moves, or the drive itself, and then the next stage. NEED_ROW, NEED_ROOM: see
+    NEED_ROWS: kernel rows of who moves, or the rate itself, and then the next stage. NEED_ROW, NEED_ROOM: see
     ``follow_path``. SWITCHES_FULL: room to write down. INEXACT, STALLED and the other exits of a walk: the state must
     be brought to its optimum by other means, and then comes the next stage. ROSE, ENDLESS: the D-step has failed.
     """
@@ -67,7 +67,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
             send_off(w, p)
             now.stage = Stage.SET_OUT
         if now.stage == Stage.SET_OUT:
-            if not drive(w, p):
+            if not set_bound_rate(w, p):
                 return Exit.NEED_ROWS
             now.stage = Stage.DRIVEN
         if now.stage == Stage.DRIVEN:
@@ -139,17 +139,17 @@ def send_off(w: Walk, p: Split) -> None:
 
 
 @compiled
-def drive(w: Walk, p: Split) -> bool:
+def set_bound_rate(w: Walk, p: Split) -> bool:
     """Sum up what the moving betas, of those who have switched, do to f; False: somebody's kernel row is missing."""
     motion, first, last = w.motion, p.now[0].switched_before, p.now[0].switched
     for i in range(first, last):
         if motion.v[p.who[i]] != 0.0 and w.row_of[p.who[i]] < 0:
             return False
     for j in range(w.n):
-        motion.drive[j] = 0.0
+        motion.bound_rate[j] = 0.0
     for i in range(first, last):
         if motion.v[p.who[i]] != 0.0:
-            add_row(w, p.who[i], motion.v[p.who[i]], motion.drive)
+            add_row(w, p.who[i], motion.v[p.who[i]], motion.bound_rate)
     return True
 
 
@@ -162,8 +162,8 @@ def add_row(w: Walk, slot: int, factor: float, out: Floats) -> None:
 
 
 @compiled
-def set_out_for(w: Walk, p: Split, rho: float) -> None:
-    """Start a walk: ``rho`` of its way is ahead. Tolerances as in ``homotopy.run.walk_of``."""
+def set_out_for(w: Walk, p: Split, tau: float) -> None:
+    """Start a walk: ``tau`` of its way is ahead. Tolerances as in ``homotopy.run.walk_of``."""
     e, motion, at, tol, now = w.examples, w.motion, w.at[0], w.tol[0], p.now[0]
     sum_v, sum_beta, speed, top = 0.0, 0.0, 0.0, 0.0
     for j in range(w.n):
@@ -177,7 +177,7 @@ def set_out_for(w: Walk, p: Split, rho: float) -> None:
     tol.dependent = _DEPENDENT
     tol.balance = max(1e-12, EPS * w.n**1.5) * max(now.level, top)
     tol.stall = 2 * w.factor.size[1] + 200
-    at.rho, at.sum_v = rho, sum_v
+    at.tau, at.sum_v = tau, sum_v
     at.sum_rate = now.total - sum_beta if w.intercept else 0.0
     count_anew(w)
     at.whole = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0

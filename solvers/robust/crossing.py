@@ -16,7 +16,7 @@ from livesvm.solvers.active_set.loop import next_event, take_turn
 from livesvm.solvers.active_set.ratio_test import advance, jump
 from livesvm.solvers.active_set.reactivation import another_lap
 from livesvm.solvers.active_set.shrinking import count_speeds, follow_path
-from livesvm.solvers.active_set.workspace import Walk, add_to_drive, balanced, set_limits
+from livesvm.solvers.active_set.workspace import Walk, add_to_bound_rate, balanced, set_limits
 from livesvm.solvers.homotopy.recorder import HEEDED, heed, heed_all, is_at_wall, jump_stops, way_to_wall
 from livesvm.solvers.homotopy.target import set_motion_of
 from livesvm.solvers.robust.passes import has_arrived
@@ -91,11 +91,11 @@ def cross(w: Walk, p: Split) -> None:
 
     It comes to no wall a second time; where that is not good, it switches after the walk.
     """
-    e, motion, rho, j = w.examples, w.motion, w.at[0].rho, w.at[0].who
+    e, motion, tau, j = w.examples, w.motion, w.at[0].tau, w.at[0].who
     w.at[0].who = -1
     let_pass(p, j)
     k = p.now[0].switched
-    if rho < LEAST_WAY or w.row_of[j] < 0 or k == p.who.size:
+    if tau < LEAST_WAY or w.row_of[j] < 0 or k == p.who.size:
         set_limits(w, j)
         return
     f = e.f[j]
@@ -107,11 +107,11 @@ def cross(w: Walk, p: Split) -> None:
     before = motion.v[j]
     set_motion_of(e, motion, j)
     for q in range(e.dkinks.shape[1]):
-        e.dkinks[j, q] /= rho
+        e.dkinks[j, q] /= tau
     for q in range(e.dlevels.shape[1]):
-        e.dlevels[j, q] /= rho
-    motion.v[j] /= rho
+        e.dlevels[j, q] /= tau
+    motion.v[j] /= tau
     w.at[0].sum_v += motion.v[j] - before
-    add_to_drive(w, j, motion.v[j] - before)
+    add_to_bound_rate(w, j, motion.v[j] - before)
     set_limits(w, j)
     resolve(w)

@@ -79,7 +79,7 @@ def _only(legs: list[Leg]) -> tuple[list[Leg], list[Jump]]:
 def solution_of(partition: Partition) -> Solution:
     """Return the coefficients that a partition's state has now."""
     e, slots = partition.state.examples, partition.slots
-    return Solution(e.beta[slots].copy(), e.seg[slots].copy(), partition.state.b)
+    return Solution(e.beta[slots].copy(), e.segment[slots].copy(), partition.state.b)
 
 
 def walk_s(
@@ -113,7 +113,7 @@ def _constant_legs(notes: Notes, kept: Constants, p: Split) -> tuple[list[Leg], 
     """Return the parts of an s path."""
     notes = _trimmed(notes)
     legs: list[Leg] = [
-        ConstantLeg(start, end, notes.sides[k], Solution(kept.beta[k], notes.seg[k], b))
+        ConstantLeg(start, end, notes.sides[k], Solution(kept.beta[k], notes.segment[k], b))
         for k, ((start, end, _), b) in enumerate(zip(notes.values.tolist(), kept.b.tolist(), strict=False))
     ]
     return legs, _jumps(notes, p)
@@ -165,7 +165,7 @@ def _linear_legs(
     notes = _trimmed(notes)
     segments, changes = joined([log])
     legs: list[Leg] = []
-    before = [*notes.counts[:, :2].tolist(), [segments.start_rho.size, changes.rho.size]]
+    before = [*notes.counts[:, :2].tolist(), [segments.start_tau.size, changes.tau.size]]
     for k, (start, end, _) in enumerate(notes.values.tolist()):
         if k in at_once:
             legs.append(ConstantLeg(start, end, notes.sides[k], at_once[k]))
@@ -173,7 +173,7 @@ def _linear_legs(
         (first, first_change), (last, last_change) = before[k], before[k + 1]
         mine = segments.part(slice(first, last), first_change)
         events = Changes._make(a[first_change:last_change] for a in changes)
-        legs.append(LinearLeg(start, end, goal, notes.sides[k], base, notes.seg[k], mine, events))
+        legs.append(LinearLeg(start, end, goal, notes.sides[k], base, notes.segment[k], mine, events))
     return legs, _jumps(notes, p)
 
 

@@ -178,7 +178,7 @@ class Rounds:
         f rest.
         """
         p, state = self.p, self.state
-        who = np.flatnonzero(p.at_wall & (state.examples.seg[: state.n_slots] & 1 == 0))
+        who = np.flatnonzero(p.at_wall & (state.examples.segment[: state.n_slots] & 1 == 0))
         if who.size == 0:
             return
         shift = state.kappa if state.intercept else 0.0
@@ -233,8 +233,8 @@ class Rounds:
             state.make_room_for_free()
             self.w = self.w._replace(factor=state.factor)
         elif exit_ == Exit.NEED_ROWS:
-            self._drive()
-        elif exit_ == Exit.STALLED and self.w.at[0].rho > MOST_OF_THE_WAY and self._may_spread():
+            self._set_bound_rate()
+        elif exit_ == Exit.STALLED and self.w.at[0].tau > MOST_OF_THE_WAY and self._may_spread():
             self.spread_ties()
         elif exit_ == Exit.UNBALANCED and self._is_balanced():
             self.w.at[0].sum_rate = self.w.at[0].sum_v
@@ -262,10 +262,10 @@ class Rounds:
     def _is_balanced(self) -> bool:
         """Say whether what the betas will be off their sum by at the end of the walk is rounding."""
         at, level = self.w.at[0], scales(self.state, self._motion.v).level
-        off = abs(at.sum_rate - at.sum_v) * at.rho
+        off = abs(at.sum_rate - at.sum_v) * at.tau
         return bool(off <= 1e-13 * level * self.state.n)
 
-    def _drive(self) -> None:
+    def _set_bound_rate(self) -> None:
         """Cache the kernel rows of the moving betas, with those of who stands near a wall.
 
         Where they do not fit, compute what the betas do to f.
@@ -274,7 +274,7 @@ class Rounds:
         moving = np.flatnonzero(self._motion.v[:n])
         must = np.union1d(moving, state.free_slots())
         if must.size > state.rows.max_rows:
-            self._motion.drive[:n] = combine(state, moving, self._motion.v[moving])
+            self._motion.bound_rate[:n] = combine(state, moving, self._motion.v[moving])
             p.now[0].stage += 1
         else:
             f = state.examples.f[slots]

@@ -25,7 +25,8 @@ def pay(accounts: One[Account], amount: float) -> None:
 
 
 def test_what_is_not_given_is_zero() -> None:
-    assert Account.told(Account.of(2.5)) == (2.5, 0, 0.0)
+    told = Account.told(Account.of(2.5))
+    assert (told.balance, told.payments, told.rate) == (2.5, 0, 0.0)
 
 
 def test_python_and_compiled_code_share_the_record() -> None:

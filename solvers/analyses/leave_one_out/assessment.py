@@ -77,7 +77,7 @@ def _leave_one_out(copy: View, tell: Teller) -> tuple[Floats, int]:
     refresh(state)
     decisions = state.examples.f[slots].copy()
     e = state.examples
-    may_be_missed = (e.beta[slots] != 0.0) | (e.seg[slots] & 1 == 1)
+    may_be_missed = (e.beta[slots] != 0.0) | (e.segment[slots] & 1 == 1)
     if per_weight or (state.intercept and state.n_free == 0):  # where nobody is free, b hangs on the others too
         may_be_missed[:] = True
     missed = np.flatnonzero(may_be_missed)

@@ -141,15 +141,15 @@ def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float, 
         row = w.rows[w.row_of[slot]]
         for j in range(w.n):
             motion.v[j] = 0.0
-            motion.drive[j] = v * row[j]
+            motion.bound_rate[j] = v * row[j]
         motion.v[slot] = v
-        at.b, at.rho, at.sum_v, at.sum_rate = kept.b, 1.0, v, totals[i] - kept.total
+        at.b, at.tau, at.sum_v, at.sum_rate = kept.b, 1.0, v, totals[i] - kept.total
         at.sum_end = totals[i]
         count_anew(w)
         if w.factor.position[slot] >= 0:
             delete(w.factor, slot)
         e.n_kinks[slot] = 0
-        e.seg[slot] = 0
+        e.segment[slot] = 0
         e.levels[slot, :] = 0.0
         at.started = at.laps = 0
         at.whole = FEW if w.n <= SMALL else 0
@@ -172,7 +172,7 @@ def _put_back(w: Walk, kept: Kept) -> None:
     """Undo what a walk has done to the examples and to the factor."""
     e, fac, n, slots = w.examples, w.factor, w.n, kept.slots
     e.n_kinks[:n] = kept.examples.n_kinks
-    e.seg[:n] = kept.examples.seg
+    e.segment[:n] = kept.examples.segment
     e.levels[:n] = kept.examples.levels
     e.f[:n] = kept.examples.f
     e.beta[:n] = kept.examples.beta

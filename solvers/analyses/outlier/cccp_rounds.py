@@ -28,7 +28,7 @@ class Found(NamedTuple):
     """The solutions of k candidates, n slots."""
 
     beta: Floats  #: (k, n)
-    seg: Sides  #: (k, n) places on the staircase
+    segment: Sides  #: (k, n) places on the staircase
     sides: Sides  #: (k, n)
     b: Floats  #: (k,)
     objective: Floats  #: (k,)
@@ -79,7 +79,7 @@ def turn_to(w: Walk, p: Split, value: float, zero: Walls, inwards: float) -> Non
 def keep(w: Walk, p: Split, found: Found, k: int) -> None:
     """Write down what was found."""
     for j in range(w.n):
-        found.beta[k, j], found.seg[k, j], found.sides[k, j] = w.examples.beta[j], w.examples.seg[j], p.sides[j]
+        found.beta[k, j], found.segment[k, j], found.sides[k, j] = w.examples.beta[j], w.examples.segment[j], p.sides[j]
     found.b[k], found.objective[k] = w.at[0].b, p.now[0].objective
     found.counts[k, ROUNDS] = p.now[0].rounds
     found.counts[k, EVENTS] += p.now[0].all_events

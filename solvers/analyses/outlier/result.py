@@ -44,7 +44,7 @@ class Best(NamedTuple):
 
 def arrays_at(arrays: Mapping[str, Any], found: Solution, sides: Sides, robust: Robustness) -> dict[str, Any]:
     """Return the arrays of a model (see ``to_arrays``) with another solution of the same window."""
-    place = {"beta": found.beta, "segments": found.seg, "intercept": found.b, "sides": sides}
+    place = {"beta": found.beta, "segments": found.segment, "intercept": found.b, "sides": sides}
     return {**arrays, **place, "robust": np.array([robust.theta, robust.s])}
 
 
