@@ -83,7 +83,7 @@ def follow_path(w: Walk) -> int:
             w.at[0].known, w.at[0].asking = 1, 2
             return Exit.WANT_ROWS
         w.at[0].asking = min(w.at[0].asking, 1)
-        outcome = walk(w) if n_seen < 0 else one_stride(w, members, n_seen)
+        outcome = walk(w, None, None) if n_seen < 0 else one_stride(w, members, n_seen)
         known = n_seen >= 0 and outcome in (Exit.STRIDE, Exit.NEED_ROW) and w.at[0].fresh == 0
         if n_seen >= 0 or w.n <= LARGE:
             w.at[0].pace = max(LEAST_PACE, (tau - w.at[0].tau) / max(w.at[0].events - events, 1))

@@ -59,7 +59,7 @@ def stride(w: Walk, members: Ints, n_seen: int) -> Exit:
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:
             gather_seen(near, fac.slot[k])
-    outcome = walk(near)
+    outcome = walk(near, None, None)
     w.at[0].last = 0.0
     update_everyone(near, w, at_start - w.at[0].tau, w.at[0].b - b_at_start)
     keep(examples)

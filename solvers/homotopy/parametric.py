@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.active_set import degeneracy, workspace
 from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.loop import track_path
+from livesvm.solvers.active_set.recorder import Log, Walls, empty_log
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.homotopy.optimality import Scales, audited, scales
 from livesvm.solvers.homotopy.piecewise import Changes, Position, Segments, joined, position
 from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
-from livesvm.solvers.homotopy.recorder import Log, Walls, empty_log, track_path
 from livesvm.solvers.homotopy.run import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, walk_of
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.problem.piecewise_linear import Losses

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.solvers.homotopy.recorder import Log
+from livesvm.solvers.active_set.recorder import Log
 from livesvm.solvers.runtime.by_reference import by_reference
 
 Floats = NDArray[np.float64]

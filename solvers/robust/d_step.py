@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.recorder import Log, empty_log
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.piecewise import Changes, joined
-from livesvm.solvers.homotopy.recorder import Log, empty_log
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.robust import pieces as tracks
 from livesvm.solvers.robust.legs import ConstantLeg, Leg, LinearLeg, Solution

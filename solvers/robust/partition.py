@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from livesvm.solvers.active_set import workspace
 from livesvm.solvers.active_set.degeneracy import perturb
 from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.recorder import Walls as Stops
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.optimality import audited, scales
 from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
-from livesvm.solvers.homotopy.recorder import Walls as Stops
 from livesvm.solvers.homotopy.run import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, walk_of
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.linalg.cholesky import Factor, solve_forward

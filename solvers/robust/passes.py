@@ -12,8 +12,8 @@ import numpy as np
 from livesvm.solvers.active_set.direction import resolve
 from livesvm.solvers.active_set.ratio_test import largest
 from livesvm.solvers.active_set.reactivation import EVENTS_EACH, EVENTS_EACH_OF_LARGE, LARGE, LEAST_PACE, is_moving
+from livesvm.solvers.active_set.recorder import HEEDED
 from livesvm.solvers.active_set.workspace import Walk, set_limits
-from livesvm.solvers.homotopy.recorder import HEEDED
 from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND
 from livesvm.solvers.robust.sides import FIRST_LIMIT, SECOND_LIMIT, Split
 from livesvm.solvers.runtime.compile import compiled

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.solvers.active_set.recorder import Walls as Stops
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.recorder import Walls as Stops
 from livesvm.solvers.linalg.cholesky import schur
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN, Sides, Walls

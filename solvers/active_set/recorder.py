@@ -1,6 +1,6 @@
-"""The compiled loop of a path whose every step counts: nobody is let through, and each linear piece is written down.
+"""What a path writes down whose every step counts, and the walls at which it stops.
 
-The loop is that of ``active_set.loop`` on the whole window. What it writes down are *segments*, between two events, on
+What is written down are *segments*, between two events, on
 each of which b and the betas of the free examples are linear in tau, and *changes*, who went from which place on the
 staircase to which other at which tau. The betas of bound examples follow from their place.
 """
@@ -12,12 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.loop import next_event, take_turn
-from livesvm.solvers.active_set.ratio_test import advance, jump
-from livesvm.solvers.active_set.reactivation import start
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.active_set.workspace import balanced as in_balance
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
@@ -83,54 +78,6 @@ class Walls(NamedTuple):
 
 
 @compiled
-def track_path(w: Walk, log: Log, walls: Walls) -> int:
-    """Follow the path to its end, or until something is needed; returns why it stopped.
-
-    STOPPED: example ``at.who`` has come to a wall. LOG_FULL: call again with an empty log. STRIDE: so many
-    events are done as the caller asked for.
-    """
-    at = w.at[0]
-    if at.started == 0:
-        at.started = 1
-        note_places(w, log)
-        start(w)
-    if at.started == HEEDED:
-        at.started = 1
-    else:
-        heed_all(w, walls)
-    while True:
-        if log.used[0].changes + w.n > log.change_tau.size or no_room(w, log):
-            return Exit.LOG_FULL
-        outcome = noted_turn(w, log, walls)
-        if outcome != Exit.DONE:
-            return outcome
-        if at.events >= at.stride_end:
-            return Exit.STRIDE
-        if w.factor.size[1] == 0 and not in_balance(w):
-            if not jump(w):
-                return Exit.UNBALANCED
-            if jump_stops(w, walls):
-                return Exit.STOPPED
-            continue
-        step, who, side = next_event(w)
-        stopped = is_at_wall(w, walls, who, side)
-        if stopped:
-            step = min(step, way_to_wall(w, walls, who, side) / abs(w.motion.df[who]))
-        noted = step > w.tol[0].zero_step
-        if noted:
-            note_start(w, log, step)
-        advance(w, step)
-        if noted:
-            note_end(w, log)
-        if who < 0:
-            return Exit.DONE
-        at.who, at.side = who, side
-        if stopped:
-            return Exit.STOPPED
-        at.zero_steps = at.zero_steps + 1 if step <= w.tol[0].zero_step else 0
-
-
-@compiled
 def note_places(w: Walk, log: Log) -> None:
     """Note everyone's place at the start of a walk."""
     for j in range(w.n):
@@ -138,10 +85,11 @@ def note_places(w: Walk, log: Log) -> None:
 
 
 @compiled
-def no_room(w: Walk, log: Log) -> bool:
-    """Say whether one more segment may not fit."""
-    full: bool = log.used[0].segments >= log.idle.size or log.used[0].pool + w.factor.size[1] + 1 > log.slot.size
-    return full
+def is_full(w: Walk, log: Log) -> bool:
+    """Say whether one more segment, and a change of everyone's side, may not fit."""
+    used = log.used[0]
+    full: bool = used.changes + w.n > log.change_tau.size or used.segments >= log.idle.size
+    return full or used.pool + w.factor.size[1] + 1 > log.slot.size
 
 
 @compiled
@@ -194,19 +142,22 @@ def jump_stops(w: Walk, walls: Walls) -> bool:
 
 
 @compiled
-def noted_turn(w: Walk, log: Log, walls: Walls) -> int:
-    """Let the example whose turn it is change sides, and note who has changed: an exchange moves others too."""
-    who, exchanges = w.at[0].who, w.at[0].exchanges
-    outcome = take_turn(w)
-    if who >= 0 and w.at[0].who < 0:
-        if w.at[0].exchanges > exchanges:
-            for j in range(w.n):
-                if j != who:
-                    note_change(w, log, j)
-            heed_all(w, walls)
-        note_change(w, log, who)
+def heed_turn(w: Walk, walls: Walls, who: int, exchanges: int) -> None:
+    """Let nobody overlook a wall, where ``who`` had its turn after so many ``exchanges``, which move others too."""
+    if w.at[0].exchanges > exchanges:
+        heed_all(w, walls)
+    elif who >= 0 and w.at[0].who < 0:
         heed(w, walls, who)
-    return outcome
+
+
+@compiled
+def note_turn(w: Walk, log: Log, who: int, exchanges: int) -> None:
+    """Note who has changed sides with the turn of ``who``."""
+    if who >= 0 and w.at[0].who < 0:
+        for j in range(w.n if w.at[0].exchanges > exchanges else 0):
+            if j != who:
+                note_change(w, log, j)
+        note_change(w, log, who)
 
 
 @compiled
