@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.solvers.active_set import degeneracy, workspace
+from livesvm.solvers.active_set import workspace
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.loop import track_path
 from livesvm.solvers.active_set.recorder import Log, Walls, empty_log
@@ -22,11 +22,10 @@ from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.homotopy.optimality import Scales, audited, scales
 from livesvm.solvers.homotopy.piecewise import Changes, Position, Segments, joined, position
 from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
-from livesvm.solvers.homotopy.run import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, walk_of
+from livesvm.solvers.homotopy.run import DEFAULT, Settings, Trace, raise_for, tally, walk_of, walk_to_the_end
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Motion, PathState, empty_motion
-from livesvm.solvers.runtime.interrupt import check, raise_what_stopped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -139,40 +138,26 @@ def _level_scale(state: PathState) -> float:
 
 
 def _walk(
-    state: PathState,
-    w: workspace.Walk,
-    units: Scales,
-    trace: Trace,
-    tell: Callable[[float], None] | None,
+    state: PathState, w: workspace.Walk, units: Scales, trace: Trace, tell: Callable[[float], None] | None
 ) -> tuple[int, list[Log], workspace.Walk]:
-    """Walk, fetch what the loop asks for, take its notes; returns the last exit, the notes, and the walk."""
-    strength = DEFAULT.perturbation
+    """Walk, and take the notes; returns the last exit, the notes, and the walk."""
     nowhere = Walls(np.full(w.n, -np.inf), np.full(w.n, np.inf), 0.0)
     chunks = [_fresh_log(state, w)]
     w.at[0].stride_end = PORTION
-    while True:
-        check()
-        exit_ = track_path(w, chunks[-1], nowhere)
-        raise_what_stopped()
-        if exit_ == Exit.NEED_ROW:
-            fetch_rows(state, w)
-            w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
-        elif exit_ == Exit.NEED_ROOM:
-            state.make_room_for_free()
-            w = w._replace(factor=state.factor)
-        elif exit_ == Exit.LOG_FULL:
+
+    def go(w: workspace.Walk) -> int:
+        return track_path(w, chunks[-1], nowhere)
+
+    def answer(w: workspace.Walk, exit_: int) -> bool:
+        if exit_ == Exit.LOG_FULL:
             chunks.append(_fresh_log(state, w, chunks[-1]))
         elif exit_ == Exit.STRIDE:
             w.at[0].stride_end += PORTION
             if tell is not None:
                 tell(1.0 - float(w.at[0].tau))
-        elif exit_ == Exit.STALLED and strength < 1e-4:
-            trace.stalls += 1
-            rng = np.random.default_rng(trace.stalls)
-            degeneracy.perturb(w, rng.random((w.n, 2)), strength * units.kink, strength * units.level)
-            strength *= 3
-        else:
-            break
+        return exit_ in (Exit.LOG_FULL, Exit.STRIDE)
+
+    exit_, w = walk_to_the_end(state, w, units, trace, DEFAULT, go, answer)
     return exit_, chunks, w
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,7 +99,7 @@ def walk_once(
         state.kappa = mean_diagonal(state)
     units = scaled(state, found)
     w = walk_of(state, motion, units, settings, precision)
-    exit_, w = _walk_to_the_end(state, w, units, trace, settings)
+    exit_, w = walk_to_the_end(state, w, units, trace, settings)
     at = tally(state, w, trace)
     raise_for(exit_)
     dust = settings.dust if trace.rounds <= 2 else 0.0
@@ -152,36 +153,60 @@ def _tolerances(state: PathState, units: Scales, settings: Settings, precision: 
     return workspace.Tolerances.of(f, lap, beta, dependent, balance, ZERO_STEP, 2 * n_free + 200)
 
 
-def _walk_to_the_end(
-    state: PathState, w: workspace.Walk, units: Scales, trace: Trace, settings: Settings
+def walk_to_the_end(
+    state: PathState,
+    w: workspace.Walk,
+    units: Scales,
+    trace: Trace,
+    settings: Settings,
+    go: Callable[[workspace.Walk], int] = follow_path,
+    answer: Callable[[workspace.Walk, int], bool] | None = None,
 ) -> tuple[int, workspace.Walk]:
-    """Walk, fetch what the loop asks for, spread ties where it stalls; returns the last exit, and the walk."""
+    """Walk by ``go``, fetch what it asks for, spread ties where it stalls; returns the last exit, and the walk.
+
+    ``answer`` is for a walk that is written down: it says whether it has done what an exit asks for. On such a walk
+    nobody's place may change but by its events, so that no factor is mended.
+    """
     strength, dependent = settings.perturbation, settings.spoiled
     events = -1
     while True:
         check()
-        exit_ = follow_path(w)
+        exit_ = go(w)
         if exit_ == Exit.CANCELLED:
             raise_what_stopped()
-        if exit_ in (Exit.NEED_ROW, Exit.WANT_ROWS):
-            fetch_rows(state, w)
-            w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
-        elif exit_ == Exit.NEED_ROOM:
-            state.make_room_for_free()
-            w = w._replace(factor=state.factor)
-        elif exit_ == Exit.INDEFINITE and dependent < 1e-9:
+        granted = grant(state, w, exit_, fetch_rows)
+        if granted is not None:
+            w = granted
+        elif exit_ == Exit.INDEFINITE and answer is None and dependent < 1e-9:
             dependent = 10 * dependent if w.at[0].events == events else settings.spoiled
             events = int(w.at[0].events)
             w = _with_sound_factor(state, w, dependent)
             trace.refactored += 1
         elif exit_ == Exit.STALLED and w.at[0].tau > 1e-9 and strength < 1e-4:
             trace.stalls += 1
-            spread = np.random.default_rng([trace.rounds, trace.stalls]).random((w.n, 2))
-            degeneracy.perturb(w, spread, strength * units.kink, strength * units.level)
+            spread_ties(w, units, strength, [trace.rounds, trace.stalls])
             strength *= 3
-        else:
-            break
-    return exit_, w
+        elif answer is None or not answer(w, exit_):
+            return exit_, w
+
+
+def grant(
+    state: PathState, w: workspace.Walk, exit_: int, fetch: Callable[[PathState, workspace.Walk], None]
+) -> workspace.Walk | None:
+    """Return the walk with the kernel rows, or the room in the factor, that it asks for; None: it asks for neither."""
+    if exit_ == Exit.NEED_ROW or exit_ == Exit.WANT_ROWS:
+        fetch(state, w)
+        return w._replace(rows=state.rows.values, parent_rows=state.rows.values)
+    if exit_ == Exit.NEED_ROOM:
+        state.make_room_for_free()
+        return w._replace(factor=state.factor)
+    return None
+
+
+def spread_ties(w: workspace.Walk, units: Scales, strength: float, seed: int | list[int]) -> None:
+    """Spread ties by random amounts, of ``strength`` in the units of the problem."""
+    random = np.random.default_rng(seed).random((w.n, 2))
+    degeneracy.perturb(w, random, strength * units.kink, strength * units.level)
 
 
 def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) -> workspace.Walk:

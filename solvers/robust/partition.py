@@ -19,13 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.active_set import workspace
-from livesvm.solvers.active_set.degeneracy import perturb
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.recorder import Walls as Stops
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.optimality import audited, scales
 from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
-from livesvm.solvers.homotopy.run import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, walk_of
+from livesvm.solvers.homotopy.run import (
+    DEFAULT,
+    EPS,
+    PREFETCH,
+    Trace,
+    fetch_rows,
+    grant,
+    raise_for,
+    spread_ties,
+    walk_of,
+)
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.linalg.cholesky import Factor, solve_forward
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
@@ -217,21 +226,15 @@ class Rounds:
         self.stalls += 1
         size = DEFAULT.perturbation * 3.0 ** self.p.now[0].spreads
         self.p.now[0].spreads += 1
-        units = scales(self.state, self._motion.v)
-        random = np.random.default_rng(self.stalls).random((self.w.n, 2))
-        perturb(self.w, random, size * units.kink, size * units.level)
+        spread_ties(self.w, scales(self.state, self._motion.v), size, self.stalls)
 
     def _may_spread(self) -> bool:
         return bool(self.p.now[0].spreads < MOST_SPREADS)
 
     def _answer(self, exit_: int) -> None:
-        state, p = self.state, self.p
-        if exit_ == Exit.NEED_ROW:
-            self._fetch()
-            self.w = self.w._replace(rows=state.rows.values, parent_rows=state.rows.values)
-        elif exit_ == Exit.NEED_ROOM:
-            state.make_room_for_free()
-            self.w = self.w._replace(factor=state.factor)
+        p, granted = self.p, grant(self.state, self.w, exit_, fetch_for_many)
+        if granted is not None:
+            self.w = granted
         elif exit_ == Exit.NEED_ROWS:
             self._set_bound_rate()
         elif exit_ == Exit.STALLED and self.w.at[0].tau > MOST_OF_THE_WAY and self._may_spread():
@@ -249,15 +252,6 @@ class Rounds:
             raise_for(exit_)
             self._correct()
             p.now[0].stage += 1
-
-    def _fetch(self) -> None:
-        """Cache the row that is asked for and others to come: all there are, where that is little work."""
-        state, n = self.state, self.state.n_slots
-        missing = np.flatnonzero(state.rows.row_of[:n] < 0)
-        if missing.size * n <= LITTLE and n <= state.rows.max_rows:
-            need_rows(state, np.arange(n))
-        else:
-            fetch_rows(state, self.w)
 
     def _is_balanced(self) -> bool:
         """Say whether what the betas will be off their sum by at the end of the walk is rounding."""
@@ -297,6 +291,16 @@ class Rounds:
         need_rows(state, state.free_slots())
         state.make_room_for_free()
         self.w = walk_of(state, self._motion, scales(state, self._motion.v))
+
+
+def fetch_for_many(state: PathState, w: workspace.Walk) -> None:
+    """Cache the row that is asked for and others to come: all there are, where that is little work."""
+    n = state.n_slots
+    missing = np.flatnonzero(state.rows.row_of[:n] < 0)
+    if missing.size * n <= LITTLE and n <= state.rows.max_rows:
+        need_rows(state, np.arange(n))
+    else:
+        fetch_rows(state, w)
 
 
 def forward_solved(fac: Factor, block: Floats) -> Floats:
