@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.direction import resolve
 from livesvm.solvers.active_set.workspace import Walk, add_to_bound_rate, set_limits, set_velocity
 from livesvm.solvers.linalg.cholesky import Factor, append, delete, schur
 from livesvm.solvers.problem.state import Examples
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 
 @compiled

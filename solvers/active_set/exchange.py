@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.active_set.direction import add_free_rows, along_row, resolve
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import Walk, add_to_bound_rate, kink_rate, set_limits, set_velocity
 from livesvm.solvers.linalg.cholesky import ONES, RHS, append, compact, delete, schur, solve_backward, solve_forward
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import is_stopped
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats
 
 INDEFINITE_BELOW = 1e-3  #: what a nearly dependent block makes of a squared pivot, of the diagonal, is less than this
 

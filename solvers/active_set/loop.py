@@ -7,9 +7,6 @@ numbers, here and in the modules it calls, are those of the path engine's design
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.active_set.direction import find_direction, refine_if_needed
 from livesvm.solvers.active_set.exchange import change_side
 from livesvm.solvers.active_set.exits import Exit
@@ -33,9 +30,6 @@ from livesvm.solvers.active_set.recorder import (
 from livesvm.solvers.active_set.workspace import IDLE_TURNS, Walk, balanced
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import is_stopped
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @compiled

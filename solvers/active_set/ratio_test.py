@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats
 
 
 @compiled

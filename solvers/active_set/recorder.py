@@ -16,9 +16,7 @@ from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 # Columns of what is written down of segments, of the betas in them, and of changes
 START_TAU, START_B, END_TAU, END_B = range(4)
@@ -43,7 +41,7 @@ class Log(NamedTuple):
 
     ends: Floats  #: (segments, 4) where it starts and ends; columns named above
     before: Ints  #: (segments, 2) how much of the pool, and how many changes, came before; named above
-    idle: NDArray[np.bool_]  #: (segments,) nobody is free but at an end of his box: b is one of many
+    idle: Bools  #: (segments,) nobody is free but at an end of his box: b is one of many
     slot: NDArray[np.int32]  #: (pool,) who is free
     beta: Floats  #: (pool, 2) where the segment starts, and where it ends
     change_tau: Floats  #: (changes,)

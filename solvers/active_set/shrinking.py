@@ -10,7 +10,6 @@ the path may differ, its end does not.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.direction import find_direction
 from livesvm.solvers.active_set.exits import Exit
@@ -20,9 +19,7 @@ from livesvm.solvers.active_set.reactivation import LARGE, LEAST_PACE, another_l
 from livesvm.solvers.active_set.subproblem import stride
 from livesvm.solvers.active_set.workspace import STRIDE_EVENTS, Walk, balanced
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 MOST_LAPS = 4  #: how often those who were let through are sent back before the walk is judged
 HALVINGS = 10  #: of a stride with too many members, where it would be work for all to walk ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.direction import find_rates
 from livesvm.solvers.active_set.exchange import gather_seen
@@ -17,9 +16,7 @@ from livesvm.solvers.problem.state import Examples, Motion
 from livesvm.solvers.runtime.by_reference import keep, refer
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.memory import LINE
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 CHANGE, RATE = range(2)  #: of the betas that took part in a stride
 

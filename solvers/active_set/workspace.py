@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.problem.state import Examples, Motion
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 IDLE_TURNS = 4  #: turns that a walk is allowed for each event that it is: without any it must end too
 STRIDE_EVENTS = 80  #: events after which everyone is brought up to date

@@ -17,8 +17,7 @@ from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import LABELS, Walling
 from livesvm.solvers.runtime.progress import Progress
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 
 class LiveSVC(OutlierPaths, LiveEstimator):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.reactivation import LARGE
 from livesvm.solvers.homotopy.recompute import BLOCK, cache_what_fits, compute_f, reinstate, stand
@@ -20,13 +19,10 @@ from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Examples, PathState, release_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check, undisturbed
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
 MANY = 0.4  # of the window
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class Edit(NamedTuple):
@@ -194,7 +190,7 @@ class UndoneOnError:
             state.put_off(self.standing.free)
 
 
-def _in_use(n: int, vacant: list[int]) -> NDArray[np.bool_]:
+def _in_use(n: int, vacant: list[int]) -> Bools:
     used = np.ones(n, np.bool_)
     used[vacant] = False
     return used

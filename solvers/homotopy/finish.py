@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.active_set import workspace
 from livesvm.solvers.active_set.degeneracy import center, leave_ends
 from livesvm.solvers.homotopy.optimality import BLUR, EPS, Audit, Found, Scales, audit_of, audited, judged
@@ -13,9 +10,7 @@ from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.problem.state import Examples, PathState
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 SNAP = 1e-13  #: of the largest level and the longest way of a beta: a bound one that close to its level is put on it
 

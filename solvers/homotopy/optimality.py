@@ -6,13 +6,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.problem.piecewise_linear import Losses, nearest_kink, values
 from livesvm.solvers.problem.state import Examples, PathState
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 Found = tuple[float, float, float, float, float, float, float, float, float, float, int]  # as ``audit_of`` returns it
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set import workspace
 from livesvm.solvers.active_set.exits import Exit
@@ -26,9 +25,7 @@ from livesvm.solvers.homotopy.run import DEFAULT, Settings, Trace, raise_for, ta
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Motion, PathState, empty_motion
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 PORTION = 2000  # events between two looks at whether to go on
 NOTHING = 1e-9  # an objective below this share of what a model that is zero everywhere may cost counts as this share

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.recorder import Log
 from livesvm.solvers.runtime.by_reference import by_reference
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 
 @by_reference
@@ -24,7 +22,7 @@ class Segments(NamedTuple):
     end_b: Floats
     first: Ints  #: (s + 1,) segment i has the entries first[i] to first[i + 1] - 1 of the pool
     changes_before: Ints  #: (s,) how many changes came before
-    idle: NDArray[np.bool_]  #: (s,) nobody is free but at an end of his box, so that b is one of an interval
+    idle: Bools  #: (s,) nobody is free but at an end of his box, so that b is one of an interval
     slot: NDArray[np.int32]  #: (p,) the pool: who is free
     start_beta: Floats  #: (p,)
     end_beta: Floats  #: (p,)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.degeneracy import clear, extend
 from livesvm.solvers.errors import MemoryLimit
@@ -15,9 +14,7 @@ from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check, parts
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 BLOCK = 256  #: kernel rows computed at once
 CLOSE = 1e-10  #: of the scale of f: further from a kink, rounding cannot have taken an example across it unnoticed

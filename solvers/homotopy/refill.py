@@ -6,7 +6,6 @@ It is what is put off (``state.put_off``) by a model that comes back, and by one
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.homotopy.recompute import SPARE, refactor
 from livesvm.solvers.homotopy.run import DEFAULT
@@ -15,9 +14,7 @@ from livesvm.solvers.linalg.cholesky import solve_forward
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.threads import in_parts
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 
 def refill(state: PathState, free: Ints) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set import degeneracy, workspace
 from livesvm.solvers.active_set.exits import Exit
@@ -21,9 +20,6 @@ from livesvm.solvers.homotopy.target import set_out
 from livesvm.solvers.problem.state import Motion, PathState
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.scalars import One
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
 ZERO_STEP = 1e-14  # of the path's length 1

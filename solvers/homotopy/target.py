@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.homotopy.optimality import units_of
 from livesvm.solvers.homotopy.recompute import combine, need_rows
@@ -11,9 +10,7 @@ from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.linalg.products import add_rows
 from livesvm.solvers.problem.state import Examples, Motion, PathState
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 SLOTS, ROWS = range(2)  #: of those whose betas move
 

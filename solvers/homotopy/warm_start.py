@@ -9,7 +9,6 @@ put off until they are asked for.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.optimality import audited
@@ -19,9 +18,7 @@ from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.threads import in_parts
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 ROUNDING = 1e-9  #: of the largest f: how far b may be outside of what the kinks leave it
 

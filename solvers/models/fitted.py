@@ -11,9 +11,8 @@ from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.window import Window
+from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
 
 
 class Fitted:

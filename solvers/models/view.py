@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.window import Window
@@ -11,8 +10,7 @@ from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.ramp_losses import Walling
 from livesvm.solvers.robust.settings import Robustness, Terms
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 
 class View:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.certificate import Certificate, certify
 from livesvm.solvers.errors import InvalidInput, NotOptimal
@@ -27,11 +26,8 @@ from livesvm.solvers.robust.local_optimality import LocalOptimality, local_optim
 from livesvm.solvers.robust.partition import Partition, settle
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides
 from livesvm.solvers.robust.settings import Terms
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key, plain
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 ON_BOUNDARY = 1e-10  # of rho: f this close to 0 is 0 in a one-class model
 

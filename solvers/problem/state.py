@@ -30,9 +30,7 @@ from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, parts
 from livesvm.solvers.runtime.memory import aligned, padded
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 Build = Callable[["PathState", Ints], None]
 

@@ -9,9 +9,6 @@ walls, and stays within.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.active_set.degeneracy import center, leave_ends
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import WHOLE_WORK, follow_path
@@ -23,10 +20,7 @@ from livesvm.solvers.robust.crossing import follow_over_walls
 from livesvm.solvers.robust.passes import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
 from livesvm.solvers.robust.sides import Split, Stage, choose_loose, choose_misplaced, look, place_levels
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from livesvm.solvers.runtime.types import Bools, Floats
 
 ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
 MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up

@@ -22,8 +22,7 @@ from livesvm.solvers.robust.pieces import Constants, Notes, Pull, Used, steps_of
 from livesvm.solvers.robust.ramp_losses import Walling
 from livesvm.solvers.robust.sides import Split
 from livesvm.solvers.runtime.interrupt import COPY, parts
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 SEGMENTS = 512  #: linear pieces that there is room for at first; memory that is not written to costs nothing
 LEGS = 64  #: legs likewise

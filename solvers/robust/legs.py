@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from livesvm.solvers.homotopy.piecewise import Changes, Segments, position
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.robust.ramp_losses import Sides, conditional
+from livesvm.solvers.runtime.types import Floats
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.integer[Any]]
 
 AT_ONCE = 256  # solutions

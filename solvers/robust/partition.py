@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set import workspace
 from livesvm.solvers.active_set.exits import Exit
@@ -45,9 +44,7 @@ from livesvm.solvers.robust import sides as split
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls, outermost, size_of
 from livesvm.solvers.robust.sides import ROWS_OF_TABLES, Now, Split, Stage, fill_tables
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 AT_WALL = 1e-9  #: f this close to a wall, of the largest finite kink or wall, is at it
 ROUNDINGS = 16.0  #: or within so many roundings of the sum that f is

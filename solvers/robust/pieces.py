@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.direction import resolve
 from livesvm.solvers.active_set.exits import Exit
@@ -23,9 +22,7 @@ from livesvm.solvers.robust.sides import Split, Stage, look, outermost_level, pl
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 PORTION = 64  #: D-steps between two looks at whether to go on
 PORTION_EVENTS = 2000  #: or events of one C-step

@@ -9,7 +9,6 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.recorder import Walls as Stops
 from livesvm.solvers.active_set.workspace import Walk
@@ -20,10 +19,7 @@ from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import is_stopped
 from livesvm.solvers.runtime.scalars import One, Scalars
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 HELD = 1e-9  #: a squared distance to the span of examples at kinks, of the diagonal, that counts as none
 

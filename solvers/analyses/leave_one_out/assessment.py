@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.by_path import decisions_without, leave_each_out
@@ -23,10 +22,8 @@ from livesvm.solvers.homotopy.recompute import refresh
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.view import View
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

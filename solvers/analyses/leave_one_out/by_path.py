@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.degeneracy import center, leave_ends
 from livesvm.solvers.active_set.exits import Exit
@@ -28,9 +27,7 @@ from livesvm.solvers.problem.state import Examples, PathState, empty_motion
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled_allocating
 from livesvm.solvers.runtime.interrupt import raise_what_stopped
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 FEW = 8  # events that most leave with; for so few nobody is left out of a walk
 SMALL = 2000  # if the window is not larger than this

@@ -9,16 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.analyses.leave_one_out.tableau import CANCEL, Columns, Tableau, add_row, make_column
 from livesvm.solvers.problem.state import Examples
 from livesvm.solvers.runtime.by_reference import by_reference, keep, refer
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 MOST_CHANGED = 24  # sides changed in one leaving; beyond it the ordinary path is no slower ...
 FEW_FREE = 64  # ... nor is it, for anybody who cannot leave straight, with fewer free
@@ -294,7 +291,7 @@ def add_changed(beta: Floats, tableau: Tableau, leaving: Leaving) -> None:
 
 @compiled
 def judge_all(
-    e: Examples, tableau: Tableau, who: Ints, leaving: Leaving, tol_f: float, tol_beta: float, good: NDArray[np.bool_]
+    e: Examples, tableau: Tableau, who: Ints, leaving: Leaving, tol_f: float, tol_beta: float, good: Bools
 ) -> None:
     """Say of each whether everyone else is in the end where his side asks for, and whether b is the only one there is.
 

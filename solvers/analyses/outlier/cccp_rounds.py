@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.robust.c_step import take_sides
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls
 from livesvm.solvers.robust.sides import Split, Stage, look, place_walls
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 REFRESH_EVENTS = 1000  #: between two candidates, f may be computed afresh when there have been so many
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
@@ -19,9 +19,8 @@ from livesvm.solvers.robust.legs import Leg, Nodes, Solution
 from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.interrupt import parts
+from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
 
 
 class Breakpoint(NamedTuple):

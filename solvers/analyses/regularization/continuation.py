@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.analyses.regularization.intercept_interval import Tables, centered
 from livesvm.solvers.errors import NotOptimal
@@ -16,12 +15,11 @@ from livesvm.solvers.homotopy.recompute import restore, stand
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.progress import Teller
+from livesvm.solvers.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
     from livesvm.solvers.models.view import View
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LEG = 10.0  # a leg goes from a value to at most this multiple of it
 STEPS = 1000  # of a path, in reports of progress

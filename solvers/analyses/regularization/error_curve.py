@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 ROUNDING = 1e-10  # errors that differ by less than this share of the largest are the same
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

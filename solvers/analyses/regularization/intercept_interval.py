@@ -11,16 +11,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.homotopy.piecewise import Changes, Segments, places
 from livesvm.solvers.homotopy.recompute import combine
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.interrupt import check
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 
 @by_reference

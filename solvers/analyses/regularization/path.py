@@ -13,7 +13,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization import error_curve
@@ -25,13 +25,11 @@ from livesvm.solvers.homotopy.piecewise import Position, position
 from livesvm.solvers.models.window import ON_BOUNDARY
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
     from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 BLOCK = 512  # rows whose kernel values are held at once
 

@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 # Columns of the sums and of the bends that ``error_curve.from_residuals`` takes
 AT_START, AT_END, SLOPE = range(3)
 SEGMENT, DISTANCE, TURN = range(3)
-Bools = NDArray[np.bool_]
 
 
 @by_reference
