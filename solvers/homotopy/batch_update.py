@@ -12,7 +12,8 @@ import numpy as np
 
 from livesvm.solvers.active_set.reactivation import LARGE
 from livesvm.solvers.homotopy.recompute import BLOCK, cache_what_fits, compute_f, reinstate, stand
-from livesvm.solvers.homotopy.solve import DEFAULT, Settings, Trace, follow
+from livesvm.solvers.homotopy.run import Trace
+from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.kernels.row_cache import transpose_into
 from livesvm.solvers.problem.piecewise_linear import Losses
@@ -34,7 +35,7 @@ class Edit(NamedTuple):
     total: float = 0.0  #: what all betas sum up to afterwards
 
 
-def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Settings = DEFAULT) -> tuple[Ints, Trace]:
+def update(state: PathState, X: Floats, losses: Losses, edit: Edit) -> tuple[Ints, Trace]:
     """Add examples ``X`` (m, d) with their losses, remove some, change the losses of others, along one path.
 
     Returns the slots of the new examples and what the walk did. On any error the state is as it was.
@@ -51,7 +52,7 @@ def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Se
         convert(state, edit.changed, edit.losses)
         if state.n > LARGE:
             hold_near(state, slots)
-        trace = follow(state, settings=settings)
+        trace = follow(state)
         state.release(edit.leave)
     return slots, trace
 

@@ -21,7 +21,7 @@ from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.homotopy.optimality import Scales, audited, scales
 from livesvm.solvers.homotopy.piecewise import Changes, Position, Segments, joined, position
 from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
-from livesvm.solvers.homotopy.run import DEFAULT, Settings, Trace, raise_for, tally, walk_of, walk_to_the_end
+from livesvm.solvers.homotopy.run import Trace, raise_for, tally, walk_of, walk_to_the_end
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Motion, PathState, empty_motion
@@ -62,7 +62,6 @@ def track(
     total: float,
     *,
     tell: Callable[[float], None] | None = None,
-    settings: Settings = DEFAULT,
 ) -> Track:
     """Move an optimal state along the straight line from the losses it has to ``end`` of ``slots``.
 
@@ -86,7 +85,7 @@ def track(
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
     trace = Trace()
-    w = walk_of(state, motion, units, settings)
+    w = walk_of(state, motion, units)
     w.at[0].sum_rate += total - state.total if state.intercept else 0.0
     start = state.examples.segment[: w.n].copy()
     exit_, chunks, w = _walk(state, w, units, trace, tell)
@@ -99,7 +98,7 @@ def track(
     state.total = total
     refresh(state)
     gap = _relative_gap(state, units)
-    follow(state, trace, settings)
+    follow(state, trace)
     return Track(gap, start, *joined(chunks), trace)
 
 
@@ -154,7 +153,7 @@ def _walk(
                 tell(1.0 - float(w.at[0].tau))
         return exit_ in (Exit.LOG_FULL, Exit.STRIDE)
 
-    exit_, w = walk_to_the_end(state, w, units, trace, DEFAULT, go, answer)
+    exit_, w = walk_to_the_end(state, w, units, trace, go, answer)
     return exit_, chunks, w
 
 

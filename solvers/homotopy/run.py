@@ -14,7 +14,7 @@ from livesvm.solvers.active_set.ratio_test import frequencies
 from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite
 from livesvm.solvers.homotopy.finish import arrive
-from livesvm.solvers.homotopy.optimality import Audit, Scales, scaled
+from livesvm.solvers.homotopy.optimality import EPS, Audit, Scales, scaled
 from livesvm.solvers.homotopy.recompute import mean_diagonal, need_rows, refactor
 from livesvm.solvers.homotopy.target import set_out
 from livesvm.solvers.problem.state import Motion, PathState
@@ -25,7 +25,6 @@ PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change
 ZERO_STEP = 1e-14  # of the path's length 1
 UNLIKELY = 0.2  # of its way to a limit: who will make no more of it in the present direction may be left out
 
-EPS = float(np.finfo(np.float64).eps)
 NOBODY, NO_FLAGS = np.empty(0, np.int64), np.empty(0, np.bool_)
 
 
@@ -49,7 +48,7 @@ class Settings:
     lighter: float = 100.0  #: and where the sum of |beta| k(x, x) was so many times as large since it last was
 
 
-DEFAULT = Settings()
+SETTINGS = Settings()
 
 
 @dataclass
@@ -77,9 +76,7 @@ class Trace:
         return audit
 
 
-def walk_once(
-    state: PathState, motion: Motion, trace: Trace, settings: Settings, precision: float
-) -> tuple[bool, Audit]:
+def walk_once(state: PathState, motion: Motion, trace: Trace, precision: float) -> tuple[bool, Audit]:
     """Set everything that is off in motion towards its place, and walk; says whether the end was reached, and how well.
 
     The f that decide about that are then computed afresh. ``precision`` scales the relaxation of the ratio test: a
@@ -94,11 +91,11 @@ def walk_once(
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
     units = scaled(state, found)
-    w = walk_of(state, motion, units, settings, precision)
-    exit_, w = walk_to_the_end(state, w, units, trace, settings)
+    w = walk_of(state, motion, units, precision)
+    exit_, w = walk_to_the_end(state, w, units, trace)
     at = tally(state, w, trace)
     raise_for(exit_)
-    dust = settings.dust if trace.rounds <= 2 else 0.0
+    dust = SETTINGS.dust if trace.rounds <= 2 else 0.0
     is_fresh = exit_ == Exit.DONE and at.fresh == 1
     stood, audit = arrive(state, w, units, at.drift, dust, is_fresh)
     if not audit.is_finite:
@@ -106,9 +103,7 @@ def walk_once(
     return stood and exit_ == Exit.DONE, trace.noted(audit)
 
 
-def walk_of(
-    state: PathState, motion: Motion, units: Scales, settings: Settings = DEFAULT, precision: float = 1.0
-) -> workspace.Walk:
+def walk_of(state: PathState, motion: Motion, units: Scales, precision: float = 1.0) -> workspace.Walk:
     """Return what the compiled loop works on, at the start of the path; ``units`` are those of this motion."""
     n, rows = state.n_slots, state.rows
     sum_rate = state.total - units.sum_beta if state.intercept else 0.0
@@ -134,17 +129,17 @@ def walk_of(
         state.scratch,
         status,
         stop,
-        _tolerances(state, units, settings, precision),
+        _tolerances(state, units, precision),
     )
 
 
-def _tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> One[workspace.Tolerances]:
+def _tolerances(state: PathState, units: Scales, precision: float) -> One[workspace.Tolerances]:
     """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
     rounding, n_free = EPS * max(8 * units.speed, units.mass) * units.diagonal, state.n_free
-    f = max(precision * settings.ratio_f * units.kink, rounding)
-    lap = max(precision * settings.lap * units.kink, rounding)
-    beta = max(precision * settings.ratio_beta, 1e-18) * units.level
-    dependent = settings.dependent * max(1.0, math.sqrt(n_free) / 4)
+    f = max(precision * SETTINGS.ratio_f * units.kink, rounding)
+    lap = max(precision * SETTINGS.lap * units.kink, rounding)
+    beta = max(precision * SETTINGS.ratio_beta, 1e-18) * units.level
+    dependent = SETTINGS.dependent * max(1.0, math.sqrt(n_free) / 4)
     balance = max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed)
     return workspace.Tolerances.of(f, lap, beta, dependent, balance, ZERO_STEP, 2 * n_free + 200)
 
@@ -154,7 +149,6 @@ def walk_to_the_end(
     w: workspace.Walk,
     units: Scales,
     trace: Trace,
-    settings: Settings,
     go: Callable[[workspace.Walk], int] = follow_path,
     answer: Callable[[workspace.Walk, int], bool] | None = None,
 ) -> tuple[int, workspace.Walk]:
@@ -163,7 +157,7 @@ def walk_to_the_end(
     ``answer`` is for a walk that is written down: it says whether it has done what an exit asks for. On such a walk
     nobody's place may change but by its events, so that no factor is mended.
     """
-    strength, dependent = settings.perturbation, settings.spoiled
+    strength, dependent = SETTINGS.perturbation, SETTINGS.spoiled
     events = -1
     while True:
         check()
@@ -174,7 +168,7 @@ def walk_to_the_end(
         if granted is not None:
             w = granted
         elif exit_ == Exit.INDEFINITE and answer is None and dependent < 1e-9:
-            dependent = 10 * dependent if w.at[0].events == events else settings.spoiled
+            dependent = 10 * dependent if w.at[0].events == events else SETTINGS.spoiled
             events = int(w.at[0].events)
             w = _with_sound_factor(state, w, dependent)
             trace.refactored += 1

@@ -13,7 +13,8 @@ import numpy as np
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.recompute import add_multiples, mean_diagonal
-from livesvm.solvers.homotopy.solve import DEFAULT, Settings, follow
+from livesvm.solvers.homotopy.run import SETTINGS
+from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
@@ -30,7 +31,6 @@ def resume(
     beta: Floats,
     segment: Ints,
     b: float,
-    settings: Settings = DEFAULT,
 ) -> Ints:
     """Fill an empty state with examples (n, d) whose coefficients and segments are known, and correct what is off.
 
@@ -55,8 +55,8 @@ def resume(
     _compute_f(state)
     state.put_off(free)
     audit = audited(state)
-    if not (audit.balanced and audit.good(settings.goal)):
-        follow(state, settings=settings)
+    if not (audit.balanced and audit.good(SETTINGS.goal)):
+        follow(state)
     if state.intercept and state.n_free == 0:
         _keep_intercept(state, b)
     return slots

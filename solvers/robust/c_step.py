@@ -13,8 +13,9 @@ from livesvm.solvers.active_set.degeneracy import center, leave_ends
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import WHOLE_WORK, follow_path
 from livesvm.solvers.active_set.workspace import Walk, count_anew
-from livesvm.solvers.homotopy.optimality import gap_of
-from livesvm.solvers.homotopy.run import DEFAULT, EPS
+from livesvm.solvers.homotopy.finish import SNAP
+from livesvm.solvers.homotopy.optimality import EPS, gap_of
+from livesvm.solvers.homotopy.run import SETTINGS
 from livesvm.solvers.homotopy.target import set_motion_of
 from livesvm.solvers.robust.crossing import follow_over_walls
 from livesvm.solvers.robust.passes import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
@@ -28,9 +29,8 @@ SINCE_EXACT = 100  #: events after which a round ends with an audit
 FEW = 64  #: events that a round may have without being walked in strides
 CROWD = 16  #: when more than so many switch at once, the walk is long and heeds no walls from its start
 
-_RATIO_F, _RATIO_BETA, _DEPENDENT = DEFAULT.ratio_f, DEFAULT.ratio_beta, DEFAULT.dependent
-_DUST, _GOAL = DEFAULT.dust, DEFAULT.goal
-SNAP = 1e-13  #: of a level: a bound beta this close to its own is on it
+_RATIO_F, _RATIO_BETA, _DEPENDENT = SETTINGS.ratio_f, SETTINGS.ratio_beta, SETTINGS.dependent
+_DUST, _GOAL = SETTINGS.dust, SETTINGS.goal
 
 
 @compiled

@@ -21,12 +21,11 @@ from livesvm.solvers.active_set import workspace
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.recorder import Walls as Stops
 from livesvm.solvers.errors import NotOptimal
-from livesvm.solvers.homotopy.optimality import audited, scales
+from livesvm.solvers.homotopy.optimality import EPS, audited, scales
 from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
 from livesvm.solvers.homotopy.run import (
-    DEFAULT,
-    EPS,
     PREFETCH,
+    SETTINGS,
     Trace,
     fetch_rows,
     grant,
@@ -41,13 +40,12 @@ from livesvm.solvers.problem.snapshot import LITTLE
 from livesvm.solvers.problem.state import PathState, empty_motion
 from livesvm.solvers.robust import c_step
 from livesvm.solvers.robust import sides as split
+from livesvm.solvers.robust.local_optimality import AT_WALL, ROUNDINGS
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls, outermost, size_of
 from livesvm.solvers.robust.sides import ROWS_OF_TABLES, Now, Split, Stage, fill_tables
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
-AT_WALL = 1e-9  #: f this close to a wall, of the largest finite kink or wall, is at it
-ROUNDINGS = 16.0  #: or within so many roundings of the sum that f is
 MOST_SPREADS = 8  #: times that ties are spread in one walk
 MOST_OF_THE_WAY = 1e-9  #: of which so little is left that ties are not spread any more
 REFRESH_EVENTS = 1000  #: f is computed afresh from beta at least this often
@@ -206,7 +204,7 @@ class Rounds:
         if always or due:
             refresh(self.state)
             self.p.now[0].since_refresh = 0
-            if not audited(self.state).good(DEFAULT.goal):
+            if not audited(self.state).good(SETTINGS.goal):
                 self._correct()
             else:
                 self._renew()
@@ -221,7 +219,7 @@ class Rounds:
         if not self._may_spread():
             raise NotOptimal(f"a walk stalled {MOST_SPREADS} times")
         self.stalls += 1
-        size = DEFAULT.perturbation * 3.0 ** self.p.now[0].spreads
+        size = SETTINGS.perturbation * 3.0 ** self.p.now[0].spreads
         self.p.now[0].spreads += 1
         spread_ties(self.w, scales(self.state, self._motion.v), size, self.stalls)
 

@@ -100,7 +100,7 @@ def set_out_among_walls(w: Walk, p: Split) -> None:
 
 @compiled
 def set_out(w: Walk, p: Split) -> None:
-    """Start the walk of a round as ``laps.start`` does; only those who have just switched move."""
+    """Start the walk of a round as ``reactivation.start`` does; only those who have just switched move."""
     set_out_among_walls(w, p)
     moving = 0
     for i in range(p.now[0].switched_before, p.now[0].switched):

@@ -15,7 +15,8 @@ from livesvm.solvers.active_set.loop import track_path
 from livesvm.solvers.active_set.ratio_test import largest
 from livesvm.solvers.active_set.recorder import Log, note_places
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.robust.c_step import SINCE_EXACT, SNAP, add_row, exact, note_events, set_out_for, take_sides
+from livesvm.solvers.homotopy.finish import SNAP
+from livesvm.solvers.robust.c_step import SINCE_EXACT, add_row, exact, note_events, set_out_for, take_sides
 from livesvm.solvers.robust.passes import place_stops, put_on_levels, rest, set_out_among_walls
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls
 from livesvm.solvers.robust.sides import Split, Stage, look, outermost_level, place_levels, place_walls

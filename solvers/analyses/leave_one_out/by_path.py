@@ -19,7 +19,7 @@ from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
 from livesvm.solvers.homotopy.batch_update import UndoneOnError, depart
 from livesvm.solvers.homotopy.optimality import EPS, gap_of, scales
 from livesvm.solvers.homotopy.recompute import BLOCK, need_rows
-from livesvm.solvers.homotopy.run import DEFAULT, walk_of
+from livesvm.solvers.homotopy.run import SETTINGS, walk_of
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.cholesky import delete
@@ -31,7 +31,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 FEW = 8  # events that most leave with; for so few nobody is left out of a walk
 SMALL = 2000  # if the window is not larger than this
-DUST = DEFAULT.dust
+DUST = SETTINGS.dust
 PORTION = 32  # examples that leave between two reports of progress
 
 
@@ -102,7 +102,7 @@ def leave_each_out(
         report(who.size - blocked.size + first, who.size)
         part = blocked[first : first + PORTION]
         w = walk_of(state, motion, units)
-        decisions[part], count = _leave_portion(w, kept, who[part], totals[part], DEFAULT.goal, units.level)
+        decisions[part], count = _leave_portion(w, kept, who[part], totals[part], SETTINGS.goal, units.level)
         raise_what_stopped()
         events += count
     for i in np.flatnonzero(np.isnan(decisions)):
