@@ -162,6 +162,8 @@ def walk_to_the_end(
     while True:
         check()
         exit_ = go(w)
+        if exit_ == Exit.DONE:
+            return exit_, w
         if exit_ == Exit.CANCELLED:
             raise_what_stopped()
         granted = grant(state, w, exit_, fetch_rows)
