@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
@@ -13,8 +13,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.problem.piecewise_linear import Losses, one_class
 from livesvm.solvers.runtime.progress import Progress
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class LiveOneClassSVM(ChangingEstimator):
@@ -72,7 +71,7 @@ class LiveOneClassSVM(ChangingEstimator):
         """Return ``w'x`` for ``X`` (m, d), as (m,)."""
         return self.decision_function(X) + self.offset_
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, X: ArrayLike) -> Ints:
         """Return +1 for inliers and -1 for outliers, for ``X`` (m, d)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 

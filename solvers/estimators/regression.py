@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.outlier.path import OutlierPaths
@@ -15,8 +15,7 @@ from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.problem.piecewise_linear import Losses, epsilon_insensitive, pinball
 from livesvm.solvers.robust.ramp_losses import RESIDUALS, Walling
 from livesvm.solvers.runtime.progress import Progress
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 
 class LiveSVR(OutlierPaths, ChangingEstimator):

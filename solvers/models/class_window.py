@@ -293,7 +293,7 @@ class ClassWindow:
         """Return coefficients and segments of the window's examples ``who`` (n,), those of a pair, oldest first."""
         pair = self.pairs[two]
         slots, e = pair.slot[self.numbers[who]], pair.state.examples
-        return e.beta[slots], e.seg[slots]
+        return e.beta[slots], e.segment[slots]
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:
@@ -325,7 +325,7 @@ class ClassWindow:
             "sides": np.zeros(self.n, np.int8),
             "keys": list(self.keys),
             "beta": np.concatenate([state.examples.beta[slots] for state, slots in states]),
-            "segments": np.concatenate([state.examples.seg[slots] for state, slots in states]),
+            "segments": np.concatenate([state.examples.segment[slots] for state, slots in states]),
             "intercept": self.intercepts,
             "gamma": self.kernel.gamma,
             "next_key": self.next_key,

@@ -13,9 +13,8 @@ from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.window import Window
+from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
 
 
 class Fitted:

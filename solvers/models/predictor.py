@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.runtime.interrupt import check
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 _BLOCK = 1024  # rows of X whose kernel values are held at once
 

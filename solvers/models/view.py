@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.window import Window
@@ -13,8 +12,8 @@ from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.ramp_losses import Walling
 from livesvm.solvers.robust.settings import Robustness, Terms
+from livesvm.solvers.runtime.types import Floats
 
-Floats = NDArray[np.float64]
 Two = tuple[int, int]
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.by_path import decisions_without, leave_each_out
@@ -24,10 +23,8 @@ from livesvm.solvers.homotopy.recompute import refresh
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.view import View
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ def _leave_one_out(copy: View, tell: Teller) -> tuple[Floats, int]:
     refresh(state)
     decisions = state.examples.f[slots].copy()
     e = state.examples
-    may_be_missed = (e.beta[slots] != 0.0) | (e.seg[slots] & 1 == 1)
+    may_be_missed = (e.beta[slots] != 0.0) | (e.segment[slots] & 1 == 1)
     if per_weight or (state.intercept and state.n_free == 0):  # where nobody is free, b hangs on the others too
         may_be_missed[:] = True
     missed = np.flatnonzero(may_be_missed)

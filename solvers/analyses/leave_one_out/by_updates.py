@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.runtime.progress import Teller
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class _Undo(Exception):
