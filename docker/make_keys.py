@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from livesvm.service.auth import new_key
+from livesvm.service.access.keys import new_key
 
 HERE = Path(__file__).parent
 ENVIRONMENT = HERE / ".env"

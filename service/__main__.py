@@ -2,7 +2,7 @@
 
 import sys
 
-from livesvm.service.cli import main
+from livesvm.service.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main(["serve", *sys.argv[1:]]))

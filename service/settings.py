@@ -9,10 +9,12 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from livesvm.service import environment
-from livesvm.service.auth import parse_keys
-from livesvm.service.hosts import ANY, is_loopback, parse_hosts
-from livesvm.service.machine import memory_bytes
+from livesvm.service.access.hosts import ANY, is_loopback, parse_hosts
+from livesvm.service.access.keys import parse_keys
+from livesvm.service.logs import traces
+from livesvm.service.logs.setup import Format
+from livesvm.service.resources import environment
+from livesvm.service.resources.machine import memory_bytes
 from livesvm.service.store.connect import check_url
 
 PREFIX = "LIVESVM_"
@@ -79,6 +81,24 @@ class Settings(BaseSettings):
     )
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="Lowest level that is logged."
+    )
+    log_format: Format = Field(
+        default="auto",
+        description="How lines of the log look: json, text, or auto: text where they go to a terminal.",
+    )
+    slow_seconds: float = Field(
+        default=1.0,
+        gt=0,
+        description="A request that takes longer is logged as a warning, with the stage that took most.",
+    )
+    audit_file: str = Field(
+        default="",
+        description="File for what changed a model: who, how, which version. Empty: that is with the rest of the log.",
+    )
+    traces: bool = Field(
+        default=False,
+        description="Whether requests are told as OpenTelemetry traces too, to where OTEL_EXPORTER_OTLP_ENDPOINT says; "
+        "needs livesvm[otel].",
     )
     solves: int = Field(
         default_factory=_default_solves,
@@ -177,6 +197,13 @@ class Settings(BaseSettings):
     jobs: int = Field(default=1, ge=1, le=64, description="Jobs that run at once.")
     jobs_waiting: int = Field(default=16, ge=1, description="Jobs that may wait; more are answered 429.")
     jobs_kept: int = Field(default=100, ge=0, description="Finished jobs that are kept, with their results.")
+    max_datasets: int = Field(default=32, ge=1, description="Datasets that may be kept at once.")
+    dataset_bytes: int = Field(
+        default=4 * 2**30,
+        ge=1024,
+        description="Largest dataset, in bytes, as it is uploaded and as numbers; it is kept on the disk of "
+        "LIVESVM_DATA_DIR.",
+    )
     streams: int = Field(default=64, ge=1, description="Event streams that may be open; more are answered 429.")
     heartbeat_seconds: float = Field(
         default=15.0, gt=0, description="After so long without news an event stream says that it is still there."
@@ -199,6 +226,12 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _keys_are_readable(self) -> Self:
         parse_keys(self.api_keys)
+        return self
+
+    @model_validator(mode="after")
+    def _traces_are_possible(self) -> Self:
+        if self.traces and not traces.is_possible():
+            raise ValueError(f"{PREFIX}TRACES needs what `pip install livesvm[otel]` brings")
         return self
 
     @model_validator(mode="after")

@@ -4,6 +4,9 @@ Each model has a *log* of records numbered 1, 2, 3, ... and a few *snapshots*, e
 goes. Every write carries the writer's :class:`Lease`; a writer whose epoch is no longer the newest is refused, so two
 writers never both succeed. Time only decides when a model may be taken over, never who is right, and it is read from
 monotonic clocks alone. All calls are safe from any thread, and block.
+
+Beside the models there are small *documents*, each under its kind and name. They have no writer: what was put last is
+what is there.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Durability(StrEnum):
@@ -73,6 +76,10 @@ class ModelExists(StoreError):
     """A model of that id is stored already."""
 
 
+class DocumentExists(StoreError):
+    """Another document is stored under that kind and name already."""
+
+
 @dataclass(frozen=True)
 class Lease:
     """The right to write one model; the highest epoch wins."""
@@ -119,6 +126,13 @@ class StoredModel:
 
     id: str
     spec: bytes
+
+
+class DocumentName(NamedTuple):
+    """What a document is found by: a kind, which has no colon, and a name."""
+
+    kind: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -245,6 +259,18 @@ class Store(Protocol):
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
         """Records with a number above ``after``, in order, aborted ones too."""
+
+    def put_document(self, at: DocumentName, data: bytes) -> None:
+        """Keep a document in place of the one before, whole; it is as durable as an appended record."""
+
+    def document(self, at: DocumentName) -> bytes | None:
+        """A document as it was given, None if there is none; raises StoreDamaged if it was altered."""
+
+    def documents(self, kind: str | None = None) -> list[DocumentName]:
+        """Every document of a kind, or of all, by kind and name."""
+
+    def delete_document(self, at: DocumentName) -> bool:
+        """Remove a document; whether there was one."""
 
     def close(self) -> None:
         """Release everything; no call may follow."""

@@ -1,4 +1,4 @@
-"""Move what one store holds to another, whole: models, logs, snapshots, solutions, remembered requests."""
+"""Move what one store holds to another, whole: models with all that belongs to them, and documents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from livesvm.service.store.base import Lease, LeaseHeld, LogRecord, Solution, Store, StoreDamaged, StoredModel
+from livesvm.service.store.base import (
+    DocumentExists,
+    DocumentName,
+    Lease,
+    LeaseHeld,
+    LogRecord,
+    Solution,
+    Store,
+    StoreDamaged,
+    StoredModel,
+)
 
 KEEP_ALL = 2**53
 _LOOK_SECONDS = 0.2
@@ -46,6 +56,22 @@ def copy_models(source: Store, target: Store, patience: float, say: Callable[[Co
             say(_copy(source, target, stored, lease))
         finally:
             source.release(lease)
+
+
+def copy_documents(source: Store, target: Store, say: Callable[[DocumentName], None]) -> None:
+    """Copy every document of ``source`` to ``target``; ``say`` is told of each.
+
+    Raises DocumentExists, before anything is copied, if the target has another one of that kind and name; StoreError.
+    """
+    found = {at: data for at in source.documents() if (data := source.document(at)) is not None}
+    for at, data in found.items():
+        if target.document(at) not in (None, data):
+            raise DocumentExists(f"another {at.kind} {at.name} is stored already")
+    for at, data in found.items():
+        target.put_document(at, data)
+        if target.document(at) != data:
+            raise StoreDamaged(f"the copy of {at.kind} {at.name} is not what was copied")
+        say(at)
 
 
 def acquire_patiently(source: Store, model: str, patience: float) -> Lease:

@@ -6,6 +6,7 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:models                    hash: id -> specification
     {p}:epochs                    counter that every lease takes its epoch from
     {p}:alive:<holder>            counter that a living service keeps raising
+    {p}:documents                 hash: kind:name -> document, sealed
     {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, whether all is sealed
     {p}:m:<id>:log                stream: entry <sequence>-0, field data
     {p}:m:<id>:aborted            set of marks of records without effect, as :mod:`.sealed` makes them
@@ -35,6 +36,7 @@ import redis
 from livesvm.service import crash
 from livesvm.service.store import scripts
 from livesvm.service.store.base import (
+    DocumentName,
     Durability,
     Head,
     Idempotency,
@@ -60,17 +62,20 @@ from livesvm.service.store.script_runner import ScriptRunner
 from livesvm.service.store.sealed import (
     older_request,
     open_answer,
+    open_document,
     open_marks,
     open_request,
     open_solution,
     sealed_answer,
+    sealed_document,
     sealed_mark,
     sealed_request,
     sealed_solution,
 )
 
-SCHEMA = 3
-"""2: seals of requests, answers and marks; a model from before is sealed when its lease is taken. 3: solutions."""
+SCHEMA = 4
+"""2: seals of requests, answers and marks; a model from before is sealed when its lease is taken. 3: solutions. 4:
+documents."""
 KEPT_SNAPSHOTS = 2
 SNAPSHOT_PATIENCE = 20
 """How much longer than another call one chunk of a snapshot may take."""
@@ -393,3 +398,28 @@ class RedisStore:
         with self._errors():
             found = self._patient.get(self._key(model, "solution"))
         return None if found is None else open_solution(model, found)
+
+    # Documents.
+
+    def put_document(self, at: DocumentName, data: bytes) -> None:
+        """Set its field."""
+        with self._errors():
+            self._patient.hset(f"{self._p}:documents", ":".join(at), sealed_document(at, data))
+
+    def document(self, at: DocumentName) -> bytes | None:
+        """Read its field and check it."""
+        with self._errors():
+            found = self._patient.hget(f"{self._p}:documents", ":".join(at))
+        return None if found is None else open_document(at, found)
+
+    def documents(self, kind: str | None = None) -> list[DocumentName]:
+        """Read the names of the fields."""
+        with self._errors():
+            names = self._client.hkeys(f"{self._p}:documents")
+        parts = (name.decode(errors="backslashreplace").partition(":") for name in names)
+        return sorted(DocumentName(stored, name) for stored, _, name in parts if kind is None or stored == kind)
+
+    def delete_document(self, at: DocumentName) -> bool:
+        """Remove its field."""
+        with self._errors():
+            return bool(self._client.hdel(f"{self._p}:documents", ":".join(at)))

@@ -1,17 +1,18 @@
-"""What the Redis store keeps of requests, aborted records and solutions: values with seals, and those from before.
+"""What the Redis store keeps of requests, aborted records, solutions and documents: sealed values, and older ones.
 
 request   seal of 32 bytes, then "sequence:body"      before: "sequence:body"
 answer    seal of 32 bytes, then the answer           before: the answer
 mark      "sequence:seal", in hexadecimal             before: "sequence"
 solution  seal of 32 bytes, then "sequence:data"
+document  seal of 32 bytes, then the data
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from livesvm.service.store.base import Remembered, Solution, StoreDamaged
-from livesvm.service.store.seals import SEAL_BYTES, answer_seal, mark_seal, request_seal, solution_seal
+from livesvm.service.store.base import DocumentName, Remembered, Solution, StoreDamaged
+from livesvm.service.store.seals import SEAL_BYTES, answer_seal, document_seal, mark_seal, request_seal, solution_seal
 
 LONGEST = 20  #: digits of a sequence number
 
@@ -42,6 +43,19 @@ def open_solution(model: str, value: bytes) -> Solution:
     if value != sealed_solution(model, found):
         raise StoreDamaged(f"the solution of model {model} does not match its checksum")
     return found
+
+
+def sealed_document(at: DocumentName, data: bytes) -> bytes:
+    """The value that is kept of a document."""
+    return document_seal(*at, data) + data
+
+
+def open_document(at: DocumentName, value: bytes) -> bytes:
+    """A document; raises StoreDamaged."""
+    data = value[SEAL_BYTES:]
+    if value != sealed_document(at, data):
+        raise StoreDamaged(f"{at.kind} {at.name} does not match its checksum")
+    return data
 
 
 def open_request(model: str, key: str, value: bytes) -> tuple[int, bytes]:

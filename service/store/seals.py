@@ -36,6 +36,11 @@ def solution_seal(model: object, sequence: object, data: object) -> bytes:
     return seal(model, sequence, "solution", sha256(data))
 
 
+def document_seal(kind: object, name: object, data: object) -> bytes:
+    """The seal of a document."""
+    return seal(kind, name, "document", sha256(data))
+
+
 def mark_seal(model: str, sequence: int) -> str:
     """The seal of the mark that a record is without effect, in hexadecimal."""
     return seal(model, sequence, "aborted").hex()

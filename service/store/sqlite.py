@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file, write-ahead log, ``synchronous=FULL``."""
+"""The embedded store: one SQLite file with a write-ahead log, which is synced after every commit that is to last."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 from livesvm.service import crash
 from livesvm.service.store.base import (
+    DocumentName,
     Durability,
     Fenced,
     Head,
@@ -32,16 +33,19 @@ from livesvm.service.store.base import (
     StoreError,
     StoreUnavailable,
 )
-from livesvm.service.store.seals import answer_seal, request_seal, seal, sha256, solution_seal
+from livesvm.service.store.seals import answer_seal, document_seal, request_seal, seal, sha256, solution_seal
 from livesvm.service.store.sqlite_file import (
     check_room,
+    copy_log,
     is_elsewhere,
     open_database,
     open_for_reading,
     sqlite_errors,
     transaction,
+    write_ahead_log,
     write_probe,
 )
+from livesvm.service.store.sqlite_syncs import Syncs
 
 KEPT_SNAPSHOTS = 2
 DATABASE = "livesvm.sqlite3"
@@ -97,7 +101,8 @@ def _remembered(model: str, key: str, row: tuple[Any, ...]) -> tuple[Remembered,
 class SqliteStore:
     """Store in one file; see :class:`livesvm.service.store.base.Store` for what each call does.
 
-    One connection, one lock: SQLite has a single writer anyway, and every call is short.
+    One connection, one lock: SQLite has a single writer anyway, and every call is short. The disk is waited for
+    outside of it, together.
     """
 
     def __init__(self, path: Path, probe_seconds: float = PROBE_SECONDS) -> None:
@@ -123,6 +128,8 @@ class SqliteStore:
     def _open(self) -> None:
         self._db = open_database(self._path)
         self._opened = self._path.stat()
+        self._syncs = Syncs(write_ahead_log(self._path))
+        self._unsynced = False
         self._written_at = time.monotonic()
 
     def _reopen(self) -> None:
@@ -140,18 +147,37 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self, *, synced: bool = True) -> Iterator[sqlite3.Connection]:
-        """Run the block whole or not at all, alone; not ``synced``, it is on the disk with the next one that is."""
-        with self._lock, sqlite_errors():
-            if self._only_read:
-                raise StoreUnavailable(self._only_read)
-            if is_elsewhere(self._path, self._opened):
-                raise StoreUnavailable(f"the database in use is no longer at {self._path}")
-            before = self._db.total_changes
-            self._db.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
-            with transaction(self._db):
-                yield self._db
-            if synced and self._db.total_changes != before:
+        """Run the block whole or not at all, alone; not ``synced``, it is on the disk with the next one that is.
+
+        What the disk did not take in the end may be there all the same, and is the first thing that it is given again.
+        """
+        with sqlite_errors():
+            with self._lock:
+                self._check_place()
+                before = self._db.total_changes
+                with transaction(self._db):
+                    yield self._db
+                has_changed = self._db.total_changes != before
+            if synced and has_changed:
+                self._sync()
                 self._written_at = time.monotonic()
+
+    def _check_place(self) -> None:
+        """Raise StoreUnavailable where nothing can be written now."""
+        if self._only_read:
+            raise StoreUnavailable(self._only_read)
+        if is_elsewhere(self._path, self._opened):
+            raise StoreUnavailable(f"the database in use is no longer at {self._path}")
+        if self._unsynced:
+            copy_log(self._db)
+            self._unsynced = False
+
+    def _sync(self) -> None:
+        try:
+            self._syncs.wait()
+        except OSError:
+            self._unsynced = True  # a second try might be told that all is well: what was to be written is forgotten
+            raise
 
     def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         with self._lock, sqlite_errors():
@@ -173,7 +199,7 @@ class SqliteStore:
         return False
 
     def durability(self) -> Durability:
-        """Always fsynced: WAL with ``synchronous=FULL``."""
+        """Always fsynced: each commit waits until its log is on the disk."""
         return Durability.FSYNCED
 
     def ping(self) -> None:
@@ -428,7 +454,36 @@ class SqliteStore:
                 after = sequence
                 yield LogRecord(after, bytes(data), bool(aborted))
 
+    def put_document(self, at: DocumentName, data: bytes) -> None:
+        """Replace the row."""
+        with self._transaction() as db:
+            row = (*at, data, document_seal(*at, data))
+            db.execute("INSERT OR REPLACE INTO documents (kind, name, data, seal) VALUES (?, ?, ?, ?)", row)
+
+    def document(self, at: DocumentName) -> bytes | None:
+        """Read the row and check it."""
+        rows = self._read("SELECT kind, name, data, seal FROM documents WHERE kind = ? AND name = ?", *at)
+        if not rows:
+            return None
+        *stored, data, sealed = rows[0]
+        if stored != [*at] or sealed != document_seal(*at, data):
+            raise StoreDamaged(f"{at.kind} {at.name} does not match its checksum")
+        return bytes(data)
+
+    def documents(self, kind: str | None = None) -> list[DocumentName]:
+        """Read the names."""
+        rows = self._read("SELECT kind, name FROM documents ORDER BY kind, name")
+        found = [DocumentName(str(stored), str(name)) for stored, name in rows]
+        return [at for at in found if kind is None or at.kind == kind]
+
+    def delete_document(self, at: DocumentName) -> bool:
+        """Delete the row."""
+        with self._transaction() as db:
+            return bool(db.execute("DELETE FROM documents WHERE kind = ? AND name = ?", at).rowcount)
+
     def close(self) -> None:
         """Close the database."""
         with self._lock:
+            if not self._only_read:
+                self._syncs.close()
             self._db.close()

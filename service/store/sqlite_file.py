@@ -49,9 +49,11 @@ def open_database(path: Path) -> sqlite3.Connection:
     try:
         with sqlite_errors():
             db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
             _bring_up_to_date(db, path)
             write_probe(db, 1)
             _mend(db)
+            db.execute("PRAGMA synchronous = NORMAL")  # from here on by Syncs
     except BaseException:
         db.close()
         raise
@@ -93,6 +95,18 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 def write_probe(db: sqlite3.Connection, size: int) -> None:
     """Write so many bytes that nobody needs."""
     db.execute("INSERT OR REPLACE INTO probe VALUES (1, randomblob(?))", (size,))
+
+
+def write_ahead_log(path: Path) -> Path:
+    """The file beside the database that commits are written to first."""
+    return _beside(path, "-wal")
+
+
+def copy_log(db: sqlite3.Connection) -> None:
+    """Have all that is committed in the database itself, and on the disk; raises StoreUnavailable."""
+    is_busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy:
+        raise StoreUnavailable("the write-ahead log is in use, and cannot be copied now")
 
 
 def is_elsewhere(path: Path, opened: os.stat_result) -> bool:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from livesvm.service.store.base import StoreTooNew
 from livesvm.service.store.seals import answer_seal, request_seal, seal, sha256
 
-SCHEMA = 6
+SCHEMA = 7
 """2: writers and epochs, checksums of snapshots. 3: seals of rows, the list of kept snapshots. 4: seals of requests.
-5: solutions. 6: what is written to see whether it can be."""
+5: solutions. 6: what is written to see whether it can be. 7: documents."""
 _TABLES = """
 CREATE TABLE models (
     id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
@@ -64,16 +64,23 @@ CREATE TABLE solutions (model TEXT PRIMARY KEY, sequence INTEGER NOT NULL, data 
 _FROM_5 = """
 CREATE TABLE probe (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
 """
+_FROM_6 = """
+CREATE TABLE documents (
+    kind TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, seal BLOB NOT NULL, PRIMARY KEY (kind, name)
+    ) WITHOUT ROWID;
+"""
+"""One tree, so that there is no index that could show less than the table holds."""
 STEPS = {
     0: (_TABLES, 4),
     1: (_FROM_1, 2),
     2: (_FROM_2, 3),
     3: (_FROM_3, 4),
     4: (_FROM_4, 5),
-    5: (_FROM_5, SCHEMA),
+    5: (_FROM_5, 6),
+    6: (_FROM_6, SCHEMA),
 }
 """From each schema, what leads to a newer one, and which."""
-_SINCE = {"models": 0, "log": 0, "snapshots": 0, "requests": 0, "epochs": 2, "solutions": 5, "probe": 6}
+_SINCE = {"models": 0, "log": 0, "snapshots": 0, "requests": 0, "epochs": 2, "solutions": 5, "probe": 6, "documents": 7}
 """The schema from which on each table is there."""
 _FUNCTIONS: dict[str, Callable[..., bytes]] = {
     "sha256": sha256,

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.problem.piecewise_linear import Losses, one_class
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
 
 
-class LiveOneClassSVM(LiveEstimator):
+class LiveOneClassSVM(ChangingEstimator):
     """A one-class support vector machine that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + sum_i weight_i (max(0, rho - w'x_i) - nu rho)``, the problem of [Schoelkopf et al.] times
@@ -26,7 +26,7 @@ class LiveOneClassSVM(LiveEstimator):
     Parameters
     ----------
     nu : upper bound of the share of outliers, in (0, 1]
-    kernel, gamma, degree, coef0, cache_mb : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, cache_mb, scale : as in ``IncrementalSVC``
 
     Attributes
     ----------
@@ -45,6 +45,7 @@ class LiveOneClassSVM(LiveEstimator):
         degree: int = 3,
         coef0: float = 0.0,
         cache_mb: float = 512,
+        scale: str = "none",
     ) -> None:
         self.nu = nu
         self.kernel = kernel
@@ -52,6 +53,7 @@ class LiveOneClassSVM(LiveEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.cache_mb = cache_mb
+        self.scale = scale
 
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Add examples ``X`` (m, d) to the window: the same as ``update(add=(X, None))``; ``y`` is ignored."""

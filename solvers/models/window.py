@@ -55,6 +55,7 @@ class Window:
         self.state = PathState(kernel, refill, intercept=intercept, cache_bytes=cache_bytes)
         self.keys: dict[Key, int] = {}  #: key -> slot, oldest first
         self.next_key = 0
+        self.updates = 0  #: how many there have been, for who remembers what follows from the window
         self._y = np.empty(0)  # by slot
         self._weight = np.empty(0)
         self._side: Sides = np.empty(0, np.int8)  # of its walls; 0 unless the model is robust

@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from livesvm.service.arrays import Matrix
+from livesvm.service.models.arrays import Matrix
 from tests.benchmarks.tables import duration, machine, table
 from tests.service.process import ServiceProcess, blobs
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from livesvm import solvers
-from livesvm.service.data.fisher_river import examples, load, scale_by
+from livesvm.service.demo.data.fisher_river import examples, load, scale_by
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.problems import problem
 

@@ -16,8 +16,8 @@ from time import perf_counter
 import numpy as np
 from sklearn.svm import SVC
 
-from livesvm.service.data.fisher_river import Examples, examples, load, scale_by
-from livesvm.service.demo import MONTH, WINDOW
+from livesvm.service.demo.data.fisher_river import Examples, examples, load, scale_by
+from livesvm.service.demo.forecast import MONTH, WINDOW
 
 GRID_C = [10.0**power for power in range(-1, 6)]
 GRID_GAMMA = [10.0**power for power in range(-3, 1)]

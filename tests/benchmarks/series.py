@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from livesvm.service.data import fisher_river
+from livesvm.service.demo.data import fisher_river
 from tests.oracle import Matrix, Vector
 
 LAGS = 7

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from livesvm.service.cli import main
-from livesvm.service.store.base import Idempotency, Solution, Store
+from livesvm.service.cli.main import main
+from livesvm.service.store.base import DocumentName, Idempotency, Solution, Store
 from livesvm.service.store.places import open_place
 from tests.contract.redis_server import RedisServer
+
+DATASET = DocumentName("dataset", "rivers")
 
 
 @pytest.fixture
@@ -40,10 +42,11 @@ def fill(store: Store) -> None:
     store.save_solution(lease, Solution(9, b"solution"))
     store.release(lease)
     store.release(store.create("empty", b"another"))
+    store.put_document(DATASET, b"rivers")
 
 
 def contents(store: Store) -> object:
-    return [
+    return [(at, store.document(at)) for at in store.documents()], [
         (
             model,
             list(store.log(model.id, 0)),
@@ -83,6 +86,17 @@ def test_a_model_that_is_there_is_not_replaced(
     assert copy(tmp_path / "a", tmp_path / "b", prefix=prefix) == 1
     assert "model m is stored already" in capsys.readouterr().err
     assert open_place(str(tmp_path / "b"), prefix, opened).models()[0].spec == b"old"
+
+
+def test_a_document_that_is_there_is_not_replaced(
+    prefix: str, tmp_path: Path, opened: ExitStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, data in (("a", b"new"), ("b", b"old")):
+        with ExitStack() as stack:
+            open_place(str(tmp_path / name), prefix, stack).put_document(DATASET, data)
+    assert copy(tmp_path / "a", tmp_path / "b", prefix=prefix) == 1
+    assert "another dataset rivers is stored already" in capsys.readouterr().err
+    assert open_place(str(tmp_path / "b"), prefix, opened).document(DATASET) == b"old"
 
 
 def fill_and_damage(place: Path, prefix: str, statement: str) -> None:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from livesvm.service.health import Health
-from livesvm.service.journal import Source
-from livesvm.service.metrics import Metrics
-from livesvm.service.recovery import Means, Recovered, recover
-from livesvm.service.replay import Patience
+from livesvm.service.history.journal import Source
+from livesvm.service.history.recovery import Means, Recovered, recover
+from livesvm.service.history.replay import Patience
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.resources.turns import Turns
 from livesvm.service.store.base import StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
-from livesvm.service.turns import Turns
-from tests.contract.test_damage import RECORDS, SNAPSHOTS, SPEC, fill
+from tests.support.damage import RECORDS, SNAPSHOTS, SPEC, fill
 
 BEFORE_DATA = {"snapshots": 14, "log": 12}
 """Bytes of a row in the file before its blob: its length, its number, the types of its columns, its key."""

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from livesvm.service.store.base import Solution, Store, StoreDamaged
-from livesvm.service.store.redis import RedisStore
+from livesvm.service.store.redis import SCHEMA, RedisStore
 from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
-from tests.contract.test_sealed_requests import flips
+from tests.support.flips import flips
 
 SOLUTION = Solution(12, b"what the model was solved to")
 BEFORE_DATA = 9
@@ -90,4 +90,4 @@ def test_redis_of_the_layout_before_is_read(redis_server: RedisServer) -> None:
         with closing(RedisStore(redis_server.url, "me", prefix=prefix)) as store:
             assert [record.data for record in store.log("m", 0)] == [b"record"]
             assert store.solution("m") is None
-        assert client.get(f"{{{prefix}}}:schema") == b"3"
+        assert int(client.get(f"{{{prefix}}}:schema")) == SCHEMA

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -15,12 +17,36 @@ from livesvm.service.store.sqlite import SqliteStore
 from livesvm.service.store.sqlite_schema import SCHEMA
 
 
-def test_commits_reach_the_disk(tmp_path: Path) -> None:
+def test_what_was_acknowledged_was_on_the_disk_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, real = tmp_path / "disk", os.fdatasync
+
+    def sync(file: int) -> None:
+        """Sync, and keep what the disk has then."""
+        real(file)
+        shutil.rmtree(disk, ignore_errors=True)
+        disk.mkdir()
+        for ending in ("", "-wal"):
+            shutil.copy(tmp_path / f"s{ending}", disk / f"s{ending}")
+
+    monkeypatch.setattr(os, "fdatasync", sync)
     with closing(SqliteStore(tmp_path / "s")) as store:
-        assert store._read("PRAGMA journal_mode") == [("wal",)]
         lease = store.create("m", b"")
-        store.append(lease, 1, b"record", None, keep=1)
-        assert store._read("PRAGMA synchronous") == [(2,)]  # FULL
+        for sequence in range(1, 40):
+            store.append(lease, sequence, bytes([sequence]) * 9000, None, keep=1)
+            if sequence % 10 == 0:
+                store.save_snapshot(lease, sequence, b"snapshot", sequence)
+            with monkeypatch.context() as undisturbed, closing(_after_a_loss_of_power(disk, tmp_path)) as found:
+                undisturbed.setattr(os, "fdatasync", real)
+                assert found.heads(["m"])["m"].sequence == sequence
+                *_, newest = found.log("m", 0)
+                assert newest.data == bytes([sequence]) * 9000
+
+
+def _after_a_loss_of_power(disk: Path, tmp_path: Path) -> SqliteStore:
+    place = tmp_path / "again"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(disk, place)
+    return SqliteStore(place / "s")
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:

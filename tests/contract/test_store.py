@@ -8,6 +8,7 @@ import time
 import pytest
 
 from livesvm.service.store.base import (
+    DocumentName,
     Durability,
     Fenced,
     Idempotency,
@@ -363,3 +364,40 @@ def test_aborted_marks_leave_with_their_records(store: Store) -> None:
     store.save_snapshot(lease, 2, b"", 0)
     store.save_snapshot(lease, 3, b"", 0)
     assert [(record.sequence, record.aborted) for record in store.log("m", 0)] == [(3, True), (4, True)]
+
+
+def test_documents_are_kept_by_kind_and_name(open_store: Open) -> None:
+    store, first, second = open_store(), DocumentName("dataset", "a:b"), DocumentName("feed", "a:b")
+    assert store.documents() == []
+    assert store.document(first) is None
+    store.put_document(second, b"of the feed \x00")
+    store.put_document(first, b"old")
+    store.put_document(first, b"")
+    other = open_store()
+    assert other.documents() == [first, second]
+    assert other.documents("feed") == [second]
+    assert [other.document(at) for at in (first, second)] == [b"", b"of the feed \x00"]
+    assert other.delete_document(first)
+    assert not other.delete_document(first)
+    assert store.documents() == [second]
+    assert store.models() == []
+
+
+def test_a_document_is_always_one_that_was_put(open_store: Open) -> None:
+    at, values = DocumentName("dataset", "d"), [bytes([n]) * 5000 for n in range(4)]
+    seen: set[bytes | None] = set()
+    open_store().put_document(at, values[0])
+
+    def put(value: bytes) -> None:
+        """Many times."""
+        store = open_store()
+        for _ in range(10):
+            store.put_document(at, value)
+
+    writers = [threading.Thread(target=put, args=(value,)) for value in values]
+    for writer in writers:
+        writer.start()
+    reader = open_store()
+    while any(writer.is_alive() for writer in writers):
+        seen.add(reader.document(at))
+    assert seen <= set(values)

@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-from livesvm.service.cli import main
+from livesvm.service.cli.main import main
 
 _CALLS = {"x86_64": (74, 75, 317), "aarch64": (82, 83, 277)}
 """Numbers of fsync, fdatasync and seccomp."""

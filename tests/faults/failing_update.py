@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from livesvm.service.cli import main
+from livesvm.service.cli.main import main
 from livesvm.solvers.models.base import LiveEstimator
 
 _update = LiveEstimator.update

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from livesvm.service.cli import main
+from livesvm.service.cli.main import main
 from livesvm.solvers.models.base import LiveEstimator
 
 _update = LiveEstimator.update

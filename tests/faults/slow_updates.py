@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from livesvm.service.cli import main
+from livesvm.service.cli.main import main
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.runtime.interrupt import check
 

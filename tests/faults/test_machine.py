@@ -17,19 +17,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from livesvm.service import crash
-from livesvm.service.commands import Batch, Removal, Update
 from livesvm.service.errors import IdempotencyConflict
-from livesvm.service.health import Health
-from livesvm.service.journal import Source
-from livesvm.service.live import LiveModel, Surroundings
-from livesvm.service.metrics import Metrics
-from livesvm.service.schemas import ModelSpec
+from livesvm.service.history.journal import Source
+from livesvm.service.live.model import LiveModel, Surroundings
+from livesvm.service.models.commands import Batch, Removal, Update
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.resources.turns import Turns
 from livesvm.service.settings import Settings
 from livesvm.service.store import codec
 from livesvm.service.store.base import Store
 from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.sqlite import SqliteStore
-from livesvm.service.turns import Turns
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.errors import InvalidInput, SolverError
 from tests.contract.redis_server import RedisServer

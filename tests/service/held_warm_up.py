@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from livesvm.service import parts
-from livesvm.service.cli import main
+from livesvm.service.cli.main import main
+from livesvm.service.lifecycle import parts
 from livesvm.solvers import warm_up
 from livesvm.solvers.warm_up import Family
 

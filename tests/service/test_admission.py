@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from livesvm.service.admission import Admission
-from livesvm.service.clients import client_of
+from livesvm.service.api.edge.admission import Admission
+from livesvm.service.api.edge.clients import client_of
 
 
 @dataclass(eq=False)

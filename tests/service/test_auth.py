@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from livesvm.service.auth import SCOPES, allows, digest, new_key, parse_keys, scope_of
-from livesvm.service.cli import main
+from livesvm.service.access.keys import SCOPES, allows, digest, new_key, parse_keys, scope_of
+from livesvm.service.cli.main import main
 from livesvm.service.client import Client, ServiceProblem
 from tests.service.process import ServiceProcess
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from livesvm.service.commands import Batch, Update
-from livesvm.service.errors import kind_of
-from livesvm.service.live import LiveModel
-from livesvm.service.schemas import ModelSpec
+from livesvm.service.api.problem_documents import kind_of
+from livesvm.service.live.model import LiveModel
+from livesvm.service.models.commands import Batch, Update
+from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store.base import StoreError
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import MemoryLimit
-from tests.service.test_live import alive
+from tests.support.live_models import alive
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "kernel": {"name": "rbf", "gamma": 50.0}})
 N = 314

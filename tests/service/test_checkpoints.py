@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livesvm.service.checkpoints import LEAST_BYTES, Checkpoints, Due
-from livesvm.service.journal import Journal
-from livesvm.service.model import ModelState
-from livesvm.service.recovery import Recovered
+from livesvm.service.history.checkpoints import LEAST_BYTES, Checkpoints, Due
+from livesvm.service.history.journal import Journal
+from livesvm.service.history.recovery import Recovered
+from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import Fenced, Lease, StoreUnavailable
-from tests.service.test_jobs import until
-from tests.service.test_live import FailingStore, alive, batch
+from tests.support.jobs import until
+from tests.support.live_models import FailingStore, alive, batch
 
 MEGABYTE = 2**20
 DUE = Due(updates=5, seconds=60.0, replay_seconds=10.0, solution_seconds=1e9)
@@ -111,7 +111,7 @@ def test_a_snapshot_is_asked_for_when_it_is_due_and_at_no_other_time(
     expected = Expected(7, 0, clock.now if is_restarted else None, 2.0 * is_restarted, log_bytes)
     found = Recovered(cast(ModelState, state), 7, 2, 0, 2.0 * is_restarted, 0, log_bytes)
     asked: list[float] = []
-    with patch("livesvm.service.checkpoints.time", clock):
+    with patch("livesvm.service.history.checkpoints.time", clock):
         checkpoints = Checkpoints(cast(Journal, shelf), DUE, found)
         for kind, seconds, logged in steps:
             shelf.is_away = kind == "away" or (shelf.is_away and kind != "back")

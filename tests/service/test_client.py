@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from datetime import UTC, datetime
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
-from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.client import AsyncClient, Client, ServiceProblem
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
 
@@ -78,3 +81,48 @@ def test_nobody_there() -> None:
         assert not client.is_ready()
         with pytest.raises(httpx.TransportError):
             client.models()
+
+
+def test_a_job_tells_how_far_it_is_until_it_has_ended(service: ServiceProcess, make: Make) -> None:
+    model = make()
+    X, y = blobs(np.random.default_rng(0), 40)
+    with Client(service.url) as client:
+        client.update(model, X, y)
+        states = [found["state"] for found in client.progress(client.assess(model)["id"])]
+        assert states[-1] == "done"
+        assert states.count("done") == 1
+        seen: list[dict[str, Any]] = []
+        done = client.wait(client.assess(model, 5)["id"], seen.append)
+        assert (seen[-1]["state"], seen[-1]["progress"]) == ("done", 1.0)
+        assert (len(done["result"]["decisions"]), "result" in seen[-1]) == (40, False)
+        assert [found["state"] for found in client.progress(done["id"])] == ["done"]
+
+
+def test_the_same_for_programs_that_await(service: ServiceProcess, make: Make) -> None:
+    model = make()
+    X, y = blobs(np.random.default_rng(0), 40)
+
+    async def run() -> None:
+        async with AsyncClient(service.url) as client:
+            assert await client.is_ready()
+            answer = await client.update(model, X, y)
+            assert answer["n_examples"] == 40
+            found = await asyncio.gather(*(client.predict(model, X) for _ in range(5)))
+            assert len({str(prediction["decision"]) for prediction in found}) == 1
+            job = (await client.assess(model))["id"]
+            states = [told["state"] async for told in client.progress(job)]
+            assert (states[-1], states.count("done")) == ("done", 1)
+            assert len((await client.wait(job))["result"]["decisions"]) == 40
+            with pytest.raises(ServiceProblem) as caught:
+                await client.predict("nobody", X)
+            assert caught.value.request
+
+    asyncio.run(run())
+
+
+def test_a_refusal_names_the_line_of_the_log(service: ServiceProcess) -> None:
+    with Client(service.url) as client, pytest.raises(ServiceProblem) as caught:
+        client.model("nobody")
+    assert caught.value.request
+    while f'"request": "{caught.value.request}"' not in service.errors:
+        time.sleep(0.01)

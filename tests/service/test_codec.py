@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from livesvm.service.commands import Batch, Command, Edits
-from livesvm.service.model import ModelState
-from livesvm.service.schemas import ModelSpec
+from livesvm.service.models.commands import Batch, Command, Edits
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged, StoreTooNew
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from livesvm.service import compiling
-from livesvm.service.compiling import Compiling
+from livesvm.service.resources import compiling
+from livesvm.service.resources.compiling import Compiling
 from livesvm.solvers.runtime.machine_code import directory
 from livesvm.solvers.warm_up import FAMILIES, Family
 from tests.service.process import ServiceProcess

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.commands import Batch, Edits, Removal, Robust, Update
-from livesvm.service.versions import digest_of_restore
+from livesvm.service.history.entries import digest_of_restore
+from livesvm.service.models.commands import Batch, Edits, Removal, Robust, Update
 
 ROBUST = Robust(0.5, -1.0, {"a": 1})
 FULL = Update(

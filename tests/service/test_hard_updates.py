@@ -11,22 +11,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.commands import Command
 from livesvm.service.errors import ModelUnavailable, OutOfTime, Restoring, TurnMissed, UnknownModel
-from livesvm.service.health import Health
-from livesvm.service.journal import Source
-from livesvm.service.live import LiveModel, Surroundings
-from livesvm.service.metrics import Metrics
-from livesvm.service.model import ModelState, Outcome
-from livesvm.service.registry import FailedModel, Registry
-from livesvm.service.schemas import ModelSpec
+from livesvm.service.history.journal import Source
+from livesvm.service.live.failed import FailedModel
+from livesvm.service.live.model import LiveModel, Surroundings
+from livesvm.service.live.registry import Registry
+from livesvm.service.models.commands import Command
+from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.resources.turns import Solve, Turns
 from livesvm.service.settings import Settings
 from livesvm.service.store import codec
 from livesvm.service.store.base import Lease, Store, StoreDamaged, StoreUnavailable
-from livesvm.service.turns import Solve, Turns
 from livesvm.solvers import warm_up
 from livesvm.solvers.runtime.interrupt import check
-from tests.service.test_live import FailingStore, alive, batch, check_restored, decisions, failing_together
+from tests.support.live_models import FailingStore, alive, batch, check_restored, decisions, failing_together
 
 SPEC = codec.encode({"spec": ModelSpec(id="m", C=10.0).model_dump_json()})
 Apply = Callable[[ModelState, Command], Outcome]
@@ -172,8 +174,8 @@ def killed_in_the_middle(store: FailingStore, hard: Hard, request: str | None = 
 def test_an_unanswered_update_is_set_aside_once_and_others_do_not_wait(
     request_key: str | None, store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livesvm.service.replay.LEAST_SECONDS", 0.5)
-    monkeypatch.setattr("livesvm.service.registry.RESTORE_SECONDS", 0.2)
+    monkeypatch.setattr("livesvm.service.history.replay.LEAST_SECONDS", 0.5)
+    monkeypatch.setattr("livesvm.service.live.registry.RESTORE_SECONDS", 0.2)
     killed_in_the_middle(store, hard, request_key)
     registry = registry_of(store, solve_seconds=0.1)
     registry.restore()
@@ -201,8 +203,8 @@ def test_an_unanswered_update_is_set_aside_once_and_others_do_not_wait(
 def test_an_answered_update_is_never_set_aside(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livesvm.service.replay.LEAST_SECONDS", 0.1)
-    monkeypatch.setattr("livesvm.service.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.history.replay.LEAST_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.live.registry.RESTORE_SECONDS", 0.1)
     live = alive(store, store.create("m", SPEC))
     live.update(batch(0), None).result()
     live.update(batch(1, 9), "name").result()
@@ -220,8 +222,8 @@ def test_an_answered_update_is_never_set_aside(
 def test_an_update_whose_solution_is_damaged_is_not_set_aside(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livesvm.service.replay.LEAST_SECONDS", 0.1)
-    monkeypatch.setattr("livesvm.service.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.history.replay.LEAST_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.live.registry.RESTORE_SECONDS", 0.1)
     live = alive(store, store.create("m", SPEC), solution_seconds=1e-9)
     live.update(batch(0), None).result()
     live.update(batch(1, 9), None).result()
@@ -242,7 +244,7 @@ def test_an_update_whose_solution_is_damaged_is_not_set_aside(
 def test_a_hard_update_is_answered_only_when_its_solution_is_stored(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livesvm.service.checkpoints.CERTAIN_SECONDS", 0.0)
+    monkeypatch.setattr("livesvm.service.history.checkpoints.CERTAIN_SECONDS", 0.0)
     live = alive(store, store.create("m", b""))
     store.failing = "save_solution"
     with pytest.raises(StoreUnavailable):
@@ -260,7 +262,7 @@ def test_a_hard_update_is_answered_only_when_its_solution_is_stored(
 def test_a_model_can_be_deleted_while_it_is_restored(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livesvm.service.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.live.registry.RESTORE_SECONDS", 0.1)
     killed_in_the_middle(store, hard)
     registry = registry_of(store, solve_seconds=1000)
     registry.restore()
@@ -275,7 +277,7 @@ def test_a_model_can_be_deleted_while_it_is_restored(
 def test_a_stop_does_not_wait_for_what_is_restored(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livesvm.service.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.live.registry.RESTORE_SECONDS", 0.1)
     killed_in_the_middle(store, hard)
     registry = registry_of(store, solve_seconds=1000)
     registry.restore()
@@ -290,8 +292,8 @@ def test_a_stop_while_the_store_is_away_does_not_wait_for_what_is_restored(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever asks the store again and again until it is back ends with the service."""
-    monkeypatch.setattr("livesvm.service.registry.RESTORE_SECONDS", 0.1)
-    monkeypatch.setattr("livesvm.service.registry.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("livesvm.service.live.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.live.registry.RETRY_SECONDS", 0.01)
     killed_in_the_middle(store, hard)
     registry = registry_of(store, solve_seconds=1000)
     registry.restore()

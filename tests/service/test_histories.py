@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.commands import Batch, Command, Edits, Update
 from livesvm.service.errors import UnknownModel
-from livesvm.service.live import LiveModel
-from livesvm.service.model import ModelState
-from livesvm.service.schemas import ModelSpec
+from livesvm.service.history.versions import oldest_kept, state_at
+from livesvm.service.live.model import LiveModel
+from livesvm.service.models.commands import Batch, Command, Edits, Update
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
-from livesvm.service.versions import oldest_kept, state_at
 from livesvm.solvers.errors import InvalidInput, SolverError
-from tests.service.test_live import FailingStore, alive, batch
-from tests.service.test_solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
+from tests.support.live_models import FailingStore, alive, batch
+from tests.support.solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
 
 TASKS = pytest.mark.parametrize("spec", [SPEC, REGRESSION, ONE_CLASS], ids=lambda spec: spec.task)
 

@@ -7,7 +7,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,23 +15,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.commands import Edits, Update
+from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.errors import JobNotDone, NotApplicable, QueueFull, UnknownJob
-from livesvm.service.job_files import JobFiles, JobRecord
-from livesvm.service.job_kinds import KINDS, Document, JobKind
-from livesvm.service.jobs import JobLimits, Jobs
-from livesvm.service.live import LiveModel
-from livesvm.service.machine import give_back, resident_bytes
-from livesvm.service.memory import MEGABYTE, RESERVED, Budget
-from livesvm.service.metrics import Metrics
-from livesvm.service.model import ModelCopy, ModelState
+from livesvm.service.jobs.files import JobFiles, JobRecord
+from livesvm.service.jobs.kind import Document, JobKind
+from livesvm.service.jobs.kinds import KINDS
+from livesvm.service.jobs.queue import JobLimits, Jobs
+from livesvm.service.live.model import LiveModel
+from livesvm.service.models.commands import Edits, Update
+from livesvm.service.models.state import ModelCopy, ModelState
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.resources.machine import give_back, resident_bytes
+from livesvm.service.resources.memory import MEGABYTE, RESERVED, Budget
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import Cancelled, NotOptimal
 from livesvm.solvers.runtime.progress import Progress
-from tests.service.test_live import alive, batch
+from tests.support.jobs import SECONDS, until
+from tests.support.live_models import alive, batch
 
-SECONDS = 30.0
 GROWTH = 16 * MEGABYTE
 
 
@@ -97,13 +99,6 @@ def jobs(tmp_path: Path, work: Work) -> Iterator[Jobs]:
     made.stop()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def finished(jobs: Jobs, id: str) -> JobRecord:
     until(lambda: jobs.get(id).is_finished)
     return jobs.get(id)
@@ -125,8 +120,8 @@ def test_a_job_that_writes_down_too_much_fails_and_the_next_one_runs(
     record = finished(jobs, jobs.submit("grow", live, {}).id)
     assert record.state == "failed"
     assert record.error is not None
-    assert record.error["type"] == "urn:livesvm:problem:out-of-memory"
-    assert "are in use" in record.error["detail"]
+    assert problem_of_failure(record.error)["type"] == "urn:livesvm:problem:out-of-memory"
+    assert "are in use" in problem_of_failure(record.error)["detail"]
     assert 0 < record.done <= 16
     assert resident_bytes() < budget.limit
     assert finished(jobs, jobs.submit("count", live, {}).id).state == "done"
@@ -172,10 +167,10 @@ def test_jobs_that_fail_say_why_and_no_more_than_the_caller_may_know(jobs: Jobs,
     failed = finished(jobs, jobs.submit("fail", live, {}).id)
     assert failed.error is not None
     assert failed.state == "failed"
-    assert failed.error["type"] == "urn:livesvm:problem:not-optimal"
+    assert problem_of_failure(failed.error)["type"] == "urn:livesvm:problem:not-optimal"
     broken = finished(jobs, jobs.submit("break", live, {}).id)
     assert broken.error is not None
-    assert broken.error["type"] == "urn:livesvm:problem:internal"
+    assert problem_of_failure(broken.error)["type"] == "urn:livesvm:problem:internal"
     assert "not for the caller" not in str(broken.error)
     assert finished(jobs, jobs.submit("count", live, {}).id).state == "done"
 
@@ -269,7 +264,10 @@ def test_what_an_orderly_stop_cuts_off_has_failed(jobs: Jobs, live: LiveModel, w
         for known in (jobs, reopened(tmp_path)):
             record = known.get(id)
             assert record.error is not None
-            assert (record.state, record.error["type"]) == ("failed", "urn:livesvm:problem:interrupted")
+            assert (record.state, problem_of_failure(record.error)["type"]) == (
+                "failed",
+                "urn:livesvm:problem:interrupted",
+            )
 
 
 def test_what_a_crash_cut_off_has_failed_and_damaged_records_are_passed_over(tmp_path: Path) -> None:
@@ -282,7 +280,7 @@ def test_what_a_crash_cut_off_has_failed_and_damaged_records_are_passed_over(tmp
         ("j-00000000000b", "failed"),
         ("j-00000000000a", "failed"),
     ]
-    assert all(record.error and record.error["type"].endswith(":interrupted") for record in known)
+    assert all(record.error and problem_of_failure(record.error)["type"].endswith(":interrupted") for record in known)
 
 
 def test_a_job_goes_with_its_model(jobs: Jobs, live: LiveModel, work: Work, tmp_path: Path) -> None:
@@ -388,6 +386,7 @@ def test_a_result_is_applied_as_an_update_where_its_kind_allows_that(jobs: Jobs,
     finished(jobs, record.id)
     model, update = jobs.update_of(record.id, {"by": 2})
     assert (model, update) == ("m", Update(edits=Edits(C=16.0)))
+    assert isinstance(update, Update)
     live.update(update, None).result()
     assert live.published.C == 16.0
     waiting = jobs.submit("wait", live, {})

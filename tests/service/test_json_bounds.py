@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from livesvm.service.api.bodies.json_bounds import MOST_FIELDS, check
 from livesvm.service.errors import MalformedBody
-from livesvm.service.json_bounds import MOST_FIELDS, check
 from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make
 

@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livesvm.service import json_rows, predictions
-from livesvm.service.arrays import Matrix
-from livesvm.service.bodies import JSON, Body, parse_predict
-from livesvm.service.errors import ServiceError, problem
-from livesvm.service.json_rows import NotRows
-from livesvm.service.memory import Budget
-from livesvm.service.shares import Steps
+from livesvm.service.api import predictions
+from livesvm.service.api.bodies import json_rows
+from livesvm.service.api.bodies.json_rows import NotRows
+from livesvm.service.api.bodies.reading import JSON, Body, parse_predict
+from livesvm.service.api.problem_documents import problem
+from livesvm.service.errors import ServiceError
+from livesvm.service.models.arrays import Matrix
+from livesvm.service.resources.memory import Budget
+from livesvm.service.resources.shares import Steps
 
 Entry = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(10**30), 10**30) | st.floats(-1e3, 1e3)
 Rows = st.integers(1, 4).flatmap(lambda d: st.lists(st.lists(Entry, min_size=d, max_size=d), min_size=1, max_size=30))

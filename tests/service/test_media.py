@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from livesvm.service.bodies import JSON, NPZ, Body, parse_update
-from livesvm.service.errors import problem
-from livesvm.service.memory import Budget
+from livesvm.service.api.bodies.reading import JSON, NPZ, Body, parse_update
+from livesvm.service.api.problem_documents import problem
+from livesvm.service.resources.memory import Budget
 from livesvm.solvers.errors import InvalidInput
 
 NUMBERS: list[Any] = [

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livesvm.service.errors import BodyTooLarge, MemoryBusy, OutOfMemory, kind_of
-from livesvm.service.machine import memory_bytes, resident_bytes
-from livesvm.service.memory import KINDS, MEGABYTE, Budget
-from livesvm.service.model_memory import model_bytes
+from livesvm.service.api.problem_documents import kind_of
+from livesvm.service.errors import BodyTooLarge, MemoryBusy, OutOfMemory
+from livesvm.service.live.memory import model_bytes
+from livesvm.service.resources.machine import memory_bytes, resident_bytes
+from livesvm.service.resources.memory import KINDS, MEGABYTE, Budget
 from tests.service.process import ServiceProcess, blobs
 
 SMALL_MB = 512

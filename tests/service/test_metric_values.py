@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from livesvm.service.commands import Removal, Update
-from livesvm.service.live import LiveModel
-from livesvm.service.metrics import Metrics
-from livesvm.service.model import ModelState
+from livesvm.service.live.model import LiveModel
+from livesvm.service.models.commands import Removal, Update
+from livesvm.service.models.state import ModelState
+from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.solvers.errors import NotOptimal, UnknownKey
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
-from tests.service.test_live import FailingStore, alive, batch
+from tests.support.live_models import FailingStore, alive, batch
 
 Series = dict[str, float]
 

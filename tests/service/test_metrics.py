@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from livesvm.service.answer_schemas import ServingState
-from livesvm.service.health import SILENCE_SECONDS, Health
-from livesvm.service.metrics import Metrics, ModelSample
+from livesvm.service.models.types import ServingState
+from livesvm.service.monitoring.health import SILENCE_SECONDS, Health
+from livesvm.service.monitoring.metrics import Metrics, ModelSample
 from livesvm.service.store.base import OutOfSequence, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 

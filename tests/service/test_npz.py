@@ -12,10 +12,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from livesvm.service.api.bodies.npz import npy_array, npz_arrays
 from livesvm.service.errors import BodyTooLarge, MalformedBody
-from livesvm.service.npz import npy_array, npz_arrays
 from livesvm.solvers.errors import InvalidInput
-from tests.service.test_arrays import MEMBERS, REFUSALS, npy, npz
+from tests.support.npz import MEMBERS, REFUSALS, npy, npz
 
 LIMIT = 2**20
 
@@ -140,7 +140,7 @@ def test_a_header_without_end_is_not_read(version: int, fill: bytes) -> None:
 
 
 def test_one_huge_string_is_a_key_that_is_too_long() -> None:
-    from livesvm.service.arrays import npy_keys
+    from livesvm.service.models.arrays import npy_keys
 
     with pytest.raises(InvalidInput, match="1 to 128 characters"):
         npy_keys(npy_array(npy(np.array(["k" * 100_000])), "keys"), "keys")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from livesvm.service.client import Client
-from livesvm.service.commands import Command, Edits, Robust, Update
-from livesvm.service.outlier_jobs import make_robust
+from livesvm.service.jobs.outlier_path import make_robust
+from livesvm.service.models.commands import Command, Edits, Robust, Update
 from livesvm.solvers import IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.robust.settings import Robustness
@@ -19,8 +19,8 @@ from tests.oracle import Kernel
 from tests.robust import judge_labels
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
-from tests.service.test_jobs_over_rest import awaited
-from tests.service.test_path_jobs import GAMMA, RBF, data, learnt
+from tests.support.jobs_over_rest import awaited
+from tests.support.path_jobs import GAMMA, RBF, data, learnt
 
 
 def spoilt(n: int = 80) -> tuple[Any, Any, Any]:

@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 
 from livesvm.service.errors import ModelUnavailable, TooManyModels, UnknownModel
-from livesvm.service.health import Health
-from livesvm.service.journal import Source
-from livesvm.service.live import Surroundings
-from livesvm.service.metrics import Metrics
-from livesvm.service.registry import FailedModel, Registry
-from livesvm.service.schemas import ModelSpec
+from livesvm.service.history.journal import Source
+from livesvm.service.live.failed import FailedModel
+from livesvm.service.live.model import Surroundings
+from livesvm.service.live.registry import Registry
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.resources.turns import Turns
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import ModelExists, StoreUnavailable
-from livesvm.service.turns import Turns
 from livesvm.solvers.errors import InvalidInput
-from tests.service.test_live import FailingStore, batch
+from tests.support.live_models import FailingStore, batch
 
 QUOTA = 3
 IDS = ("a", "b", "c", "d")

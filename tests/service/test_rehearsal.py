@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from livesvm.service.app import create_app
-from livesvm.service.rehearsal import DIRECTORY, play, rehearse
+from livesvm.service.api.app import create_app
+from livesvm.service.process.rehearsal import DIRECTORY, play, rehearse
 from tests.service.process import ServiceProcess
 
 
@@ -17,7 +17,7 @@ def test_every_request_is_accepted(tmp_path: Path) -> None:
 
 def test_it_ends_on_a_slow_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every answer is late enough to look whether anybody still waits for it."""
-    monkeypatch.setattr("livesvm.service.routes.access.SOON_SECONDS", 0.0)
+    monkeypatch.setattr("livesvm.service.api.routes.access.SOON_SECONDS", 0.0)
     play(tmp_path / DIRECTORY, create_app)
 
 

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service import replay
-from livesvm.service.commands import Batch, Command, Edits, Removal, Update
-from livesvm.service.live import LiveModel
-from livesvm.service.model import ModelState
-from livesvm.service.replay import together
-from livesvm.service.schemas import ModelSpec
+from livesvm.service.history import replay
+from livesvm.service.history.replay import together
+from livesvm.service.live.model import LiveModel
+from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import Idempotency, StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.models.base import LiveEstimator
-from tests.service.test_live import alive, batch, decisions
+from tests.support.live_models import alive, batch, decisions
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from livesvm.service.auth import digest
-from livesvm.service.cli import main
-from livesvm.service.hosts import is_loopback
+from livesvm.service.access.hosts import is_loopback
+from livesvm.service.access.keys import digest
+from livesvm.service.cli.main import main
 from livesvm.service.settings import PREFIX, Settings, table
 
 README = Path(__file__).parents[2] / "README.md"
@@ -111,7 +111,7 @@ def test_wrong_settings_are_told_and_nothing_starts(
         monkeypatch.setenv(blas, "1")
     monkeypatch.setenv(f"{PREFIX}DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv(PREFIX + name, value)
-    monkeypatch.setattr("livesvm.service.start.start", lambda settings: 0)  # what is not refused would serve
+    monkeypatch.setattr("livesvm.service.process.start.start", lambda settings: 0)  # what is not refused would serve
     assert main(["serve"]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
@@ -125,3 +125,10 @@ def test_the_command_prints_every_setting(capsys: pytest.CaptureFixture[str]) ->
     for name, default, meaning in table():
         assert f"{name}={default}\n    {meaning}" in plain
         assert f"| `{name}` |" in markdown
+
+
+def test_traces_are_asked_for_only_where_they_are_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings(traces=True).traces
+    monkeypatch.setattr("livesvm.service.logs.traces.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"livesvm\[otel\]"):
+        Settings(traces=True)

@@ -17,12 +17,12 @@ from tests.service.process import START_SECONDS, ServiceProcess
 SCRIPT = """
 import sys
 import numpy as np
-import service.app, service.start
-from livesvm.service.commands import Batch, Edits, Removal, Update
-from livesvm.service.model import ModelState
-from livesvm.service.schemas import ModelSpec
-from livesvm.service.tasks import TASKS
-from livesvm.service.window import Limits
+import livesvm.service.api.app, livesvm.service.process.start
+from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.models.state import ModelState
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.tasks import TASKS
+from livesvm.service.models.window import Limits
 from livesvm.solvers import leave_one_out, warm_up
 
 warm_up()
@@ -53,7 +53,7 @@ def test_models_are_served_without_importing_scikit_learn_or_redis() -> None:
 
 
 def test_models_begin_to_come_back_before_the_web_framework_is_loaded() -> None:
-    script = "import sys, livesvm.service.start; print('fastapi' in sys.modules, 'uvicorn' in sys.modules)"
+    script = "import sys, livesvm.service.process.start; print('fastapi' in sys.modules, 'uvicorn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=False)
     assert done.stdout == "False False\n", done.stderr
 

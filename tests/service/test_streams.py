@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from starlette.types import Message
 
+from livesvm.service.api.streams import Event, Streams
 from livesvm.service.errors import QueueFull
-from livesvm.service.streams import Event, Streams
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
 

@@ -10,19 +10,19 @@ from contextlib import ExitStack, closing
 import pytest
 
 from livesvm.service.errors import ModelUnavailable, UnknownModel
-from livesvm.service.health import Health
-from livesvm.service.journal import Source
-from livesvm.service.live import Surroundings
-from livesvm.service.metrics import Metrics
-from livesvm.service.registry import Registry
-from livesvm.service.schemas import ModelSpec
+from livesvm.service.history.journal import Source
+from livesvm.service.live.model import Surroundings
+from livesvm.service.live.registry import Registry
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.resources.turns import Turns
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Fenced
 from livesvm.service.store.redis import RedisStore
-from livesvm.service.turns import Turns
 from tests.contract.conftest import redis_server
 from tests.contract.redis_server import RedisServer
-from tests.service.test_live import batch
+from tests.support.live_models import batch
 
 __all__ = ["redis_server"]
 

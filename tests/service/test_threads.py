@@ -9,9 +9,9 @@ import time
 import pytest
 
 from livesvm.service.errors import ModelUnavailable, QueueFull, Withdrawn
-from livesvm.service.pools import Pool
-from livesvm.service.shares import Steps
-from livesvm.service.writer import Writer
+from livesvm.service.live.writer import Writer
+from livesvm.service.resources.pools import Pool
+from livesvm.service.resources.shares import Steps
 
 
 def writer(size: int = 10, rest: threading.Event | None = None, deadline: float | None = None) -> Writer:

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from livesvm.service.errors import CutOff, NotSolved, OutOfTime, TurnMissed, Withdrawn
-from livesvm.service.turns import Solve, Turns
+from livesvm.service.resources.turns import Solve, Turns
 from livesvm.solvers.runtime.interrupt import check
 
 

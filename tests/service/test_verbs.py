@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from livesvm.service.client import Client
-from livesvm.service.commands import Batch, Command, Edits, Update
-from livesvm.service.model import ModelState
-from livesvm.service.schemas import ModelSpec
-from livesvm.service.window import Limits
+from livesvm.service.models.commands import Batch, Command, Edits, Update
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
+from livesvm.service.models.window import Limits
 from livesvm.solvers import IncrementalSVC
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from livesvm.service.parts import Service
+from livesvm.service.lifecycle.parts import Service
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreUnavailable
 
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    monkeypatch.setattr("livesvm.service.parts.PING_SECONDS", 0.01)
+    monkeypatch.setattr("livesvm.service.lifecycle.parts.PING_SECONDS", 0.01)
     made = Service(Settings(data_dir=tmp_path, lease_seconds=1.0))
     made.health.restored()
     yield made

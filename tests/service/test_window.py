@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livesvm.service.arrays import MAX_KEY
-from livesvm.service.commands import Batch, Edits, Removal, Update
-from livesvm.service.window import Limits, Window
+from livesvm.service.models.arrays import MAX_KEY
+from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.models.window import Limits, Window
 from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 
 OPEN = Limits(quota_examples=1000, quota_features=10)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from livesvm.service.errors import WritebackRefused
-from livesvm.service.health import Health
-from livesvm.service.journal import Journal, Source
-from livesvm.service.metrics import Metrics
-from livesvm.service.schemas import ModelSpec
+from livesvm.service.history.journal import Journal, Source
+from livesvm.service.history.writeback import encoded, write_back
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import Fenced, SnapshotInfo, StoreBehind, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
-from livesvm.service.writeback import encoded, write_back
 
 SPEC = ModelSpec(id="m")
 

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from livesvm.service.client import Client, ServiceProblem
-from livesvm.service.data.fisher_river import examples, load
-from livesvm.service.demo import DemoError, certify, learn, main
+from livesvm.service.demo.data.fisher_river import examples, load
+from livesvm.service.demo.forecast import DemoError, certify, learn, main
 
 
 def demo(*arguments: str, temporary: Path) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from livesvm.service.data.fisher_river import examples, load, scale_by
+from livesvm.service.demo.data.fisher_river import examples, load, scale_by
 
 
 def test_record_has_every_day_and_only_numbers() -> None:

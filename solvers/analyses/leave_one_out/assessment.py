@@ -9,8 +9,9 @@ model is not touched: all of it happens on a copy.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -33,7 +34,8 @@ class Assessment:
     Attributes
     ----------
     keys : the window's keys, oldest first
-    decisions : (n,) f(x_i) of the model trained without example i, or without its fold
+    decisions : (n,) f(x_i) of the model trained without example i, or without its fold; of several classes
+        (n, n_pairs), positive for the first of the two
     error : share of wrong labels (classification) or of outliers, or mean absolute error in units of y (regression); of
         models with the pinball loss its mean
     events : breakpoints of all paths together
@@ -61,6 +63,8 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
         copy = view.copy()
         if copy.shares_costs:
             decisions, events = decisions_by_updates(copy.model, np.arange(model.n_window_)[:, None], tell)
+        elif copy.pairs:
+            decisions, events = _pair_by_pair(copy, leave_one_out, tell)
         else:
             decisions, events = _leave_one_out(copy, tell)
     return _assessment(copy, decisions, events, started)
@@ -81,6 +85,19 @@ def _leave_one_out(copy: View, tell: Teller) -> tuple[Floats, int]:
     totals = state.total - per_weight * weights[missed]
     decisions[missed], events = leave_each_out(state, slots[missed], totals, tell)
     return decisions, events
+
+
+def _pair_by_pair(copy: View, assess: Callable[[LiveEstimator], Assessment], tell: Teller) -> tuple[Floats, int]:
+    """Return the decisions (n, n_pairs) of several classes, and the events of all paths.
+
+    An example of another class leaves a pair as it is, and has its decision by that.
+    """
+    found = []
+    for done, two in enumerate(copy.pairs):
+        tell(done, len(copy.pairs))
+        found.append(assess(copy.of_pair(two)))
+    tell(len(copy.pairs), len(copy.pairs))
+    return -np.stack([one.decisions for one in found], axis=1), sum(one.events for one in found)
 
 
 def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progress | None = None) -> Assessment:
@@ -106,6 +123,9 @@ def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progre
         if copy.shares_costs:
             groups = [np.flatnonzero(fold == name) for name in names]
             decisions, events = decisions_by_updates(copy.model, groups, tell)
+            return _assessment(copy, decisions, events, started)
+        if copy.pairs:
+            decisions, events = _pair_by_pair(copy, partial(k_fold, folds=fold.tolist()), tell)
             return _assessment(copy, decisions, events, started)
         state, slots, weights = copy.state, copy.window.slots, copy.window.weights
         for done, name in enumerate(names):

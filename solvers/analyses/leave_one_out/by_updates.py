@@ -19,12 +19,14 @@ class _Undo(Exception):
 def decisions_by_updates(copy: LiveEstimator, parts: Iterable[Ints], tell: Teller) -> tuple[Floats, int]:
     """Return the decisions (n,) of a private copy's window, each part's by the model without it, and all events.
 
+    Of several classes (n, n_pairs).
+
     Raises
     ------
     InvalidInput : nothing can be learnt from those who stay
     """
     keys, X = copy.keys_, copy.window_X
-    decisions, events = np.empty(len(keys)), 0
+    decisions, events = np.empty((len(keys), *copy.predictor().decision_function(X[:0]).shape[1:])), 0
     for done, out in enumerate(parts):
         tell(done, len(keys))
         events += _without(copy, [keys[i] for i in out], X, out, decisions)

@@ -121,6 +121,19 @@ def joined(curves: list[ErrorCurve]) -> ErrorCurve:
     return ErrorCurve(np.append(edges[keep], edges[-1]), left[keep], right[last])
 
 
+def mean_of(curves: list[ErrorCurve], shares: Floats) -> ErrorCurve:
+    """Return the sum of curves over the same range, each times its share."""
+    edges = np.unique(np.concatenate([curve.edges for curve in curves]))
+    left, right = np.zeros((2, edges.size - 1))
+    for curve, share in zip(curves, shares, strict=True):
+        i = np.clip(np.searchsorted(curve.edges, edges[:-1], "right") - 1, 0, curve.left.size - 1)
+        width = curve.edges[i + 1] - curve.edges[i]
+        slope = (curve.right[i] - curve.left[i]) / width
+        left += share * (curve.left[i] + slope * (edges[:-1] - curve.edges[i]))
+        right += share * (curve.left[i] + slope * (edges[1:] - curve.edges[i]))
+    return ErrorCurve(edges, left, right)
+
+
 def _in_order(taus: Floats, left: Floats, right: Floats, values: Floats) -> ErrorCurve:
     """Turn a curve over tau, from 1 down to 0, into one over ascending values of the parameter."""
     edges = values[1] - taus * (values[1] - values[0])

@@ -162,7 +162,7 @@ class RegularizationPath:
             targets = np.ones(rows.shape[0]) if y is None else validation.vector(y, rows.shape[0], field="y")
         else:
             targets = self._view.targets(y, rows.shape[0])
-        return rows, targets
+        return self._view.scaled(rows), targets
 
     def _kernel_columns(self, rows: Floats) -> Floats:
         state = self._view.state

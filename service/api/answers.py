@@ -1,0 +1,242 @@
+"""Answers, as OpenAPI describes them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, WithJsonSchema
+
+from livesvm.service.models.fields import KEY_SCHEMA
+from livesvm.service.models.types import ServingState
+
+AnswerKeys = Annotated[list[int | str], WithJsonSchema({"type": "array", "items": KEY_SCHEMA})]
+
+
+class UpdateAnswer(BaseModel):
+    """What an update did, and the version that holds it."""
+
+    version: int
+    added: AnswerKeys
+    removed: AnswerKeys = Field(description="Also those that left to make room.")
+    changed: int = Field(description="Examples that stayed and got another target, weight or C.")
+    events: int = Field(description="Events on the solution path.")
+    n_examples: int
+    n_free: int = Field(description="Examples on the margin.")
+    n_bound: int = Field(description="Examples at the bound.")
+    seconds: float = Field(description="Time the path took.")
+    max_violation: float = Field(description="Largest violation of the optimality conditions.")
+    relative_gap: float | None = Field(description="Duality gap over the objective; no answer is better by more.")
+    durability: Literal["fsynced", "logged", "memory"]
+
+
+class PredictAnswer(BaseModel):
+    """Decision values, predicted labels or values, and the version that answered."""
+
+    version: int
+    decision: list[float]
+    prediction: list[float]
+    stale: bool = Field(description="True when updates are refused now, so that newer data may be unknown.")
+
+
+class Robust(BaseModel):
+    """Proof that a robust model is a local optimum: `violation` of the conditions, how close anybody is to a wall."""
+
+    theta: float
+    s: float
+    n_outliers: int
+    n_held: int
+    violation: float
+    wall_distance: float | None = None
+
+
+class Certificate(BaseModel):
+    """Proof of optimality, recomputed from the window's data alone; of a robust model, given who its outliers are."""
+
+    version: int
+    relative_gap: float
+    duality_gap: float
+    max_violation: float
+    primal: float
+    dual: float
+    n_examples: int
+    robust: Robust | None = None
+
+
+class Checkpoint(BaseModel):
+    """The version that is now in a snapshot."""
+
+    version: int
+    seconds: float
+
+
+class Writeback(BaseModel):
+    """The version that the store has again."""
+
+    version: int
+    written: bool = Field(description="False when the store had lost nothing, and nothing was done.")
+    seconds: float
+
+
+class SnapshotDescription(BaseModel):
+    """A kept snapshot."""
+
+    version: int
+    saved_at: datetime
+    bytes: int
+
+
+class Versions(BaseModel):
+    """The versions that can be had: every one from the oldest to the current."""
+
+    current: int
+    oldest: int
+    snapshots: list[SnapshotDescription] = Field(description="Newest first; a version near one is quick to restore.")
+
+
+class RestoreAnswer(BaseModel):
+    """The new version, which holds what the restored one held."""
+
+    version: int
+    restored: int
+    n_examples: int
+    n_free: int
+    n_bound: int
+    max_violation: float
+    relative_gap: float | None
+    durability: Literal["fsynced", "logged", "memory"]
+
+
+class Recovery(BaseModel):
+    """How the model came back at the last start."""
+
+    snapshot_version: int = Field(description="0: none was there, the log held everything.")
+    replayed: int = Field(description="Commands of the log that were applied again.")
+    damaged_snapshots: int = Field(description="Snapshots that were damaged and passed over.")
+    set_aside: int = Field(description="Updates that nobody was told of and that took too long again.")
+
+
+class ModelDescription(BaseModel):
+    """A model as it is now."""
+
+    id: str
+    state: ServingState = Field(
+        description="Served; not restorable; held by another service; read-only as another service took it over; "
+        "read-only as the store lost updates that it had acknowledged."
+    )
+    task: str
+    kernel: dict[str, Any]
+    C: float | None = Field(description="The current one; an update can change it.")
+    loss: str | None
+    epsilon: float | None
+    quantile: float | None
+    nu: float | None
+    prior: float | None
+    lam: float | None
+    fit_intercept: bool
+    window: dict[str, Any]
+    version: int
+    n_examples: int
+    n_features: int | None
+    n_free: int
+    n_bound: int
+    n_support: int
+    max_violation: float
+    relative_gap: float | None
+    durability: Literal["fsynced", "logged", "memory"] | None
+    queue_depth: int
+    updated_at: datetime | None
+    recovery: Recovery | None = None
+    error: str | None = None
+
+
+class ModelList(BaseModel):
+    """Every model, by id."""
+
+    models: list[ModelDescription]
+
+
+class Job(BaseModel):
+    """Long work on a copy of a model; fields that do not apply are absent."""
+
+    id: str
+    kind: str
+    model: str
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    progress: float = Field(description="From 0 to 1.")
+    done: int = Field(description="Steps behind it.")
+    total: int = Field(description="Steps in all; 0 as long as that is not known.")
+    version: int | None = Field(default=None, description="Of the model that it works on, from when it runs.")
+    waits_for: str | None = Field(default=None, description="What it waits for, as long as it does.")
+    asked: dict[str, Any]
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = Field(default=None, description="Problem document; `interrupted` after a restart.")
+
+
+class JobList(BaseModel):
+    """Every job, oldest first, without results."""
+
+    jobs: list[Job]
+
+
+class Dataset(BaseModel):
+    """A dataset as it is kept."""
+
+    name: str
+    format: Literal["npz", "svmlight", "csv", "parquet"]
+    n_examples: int
+    n_features: int
+    is_sparse: bool = Field(description="Whether it is kept, and used, as CSR.")
+    n_stored: int = Field(description="Entries of X that are stored.")
+    labels: list[float] | None = Field(description="Distinct targets, of at most 20.")
+    has_targets: bool
+    has_weights: bool
+    bytes: int = Field(description="On disk, as numbers.")
+    uploaded_bytes: int
+    sha256: str = Field(description="Of what was uploaded.")
+    created_at: datetime
+
+
+class DatasetList(BaseModel):
+    """Every dataset, by name."""
+
+    datasets: list[Dataset]
+
+
+class Health(BaseModel):
+    """The service's state."""
+
+    status: Literal["alive", "ready"]
+    degraded: list[str] | None = Field(
+        default=None,
+        description="Why a ready service does not serve all of its models, some only for reading, or lets jobs wait.",
+    )
+
+
+class Fault(BaseModel):
+    """One thing wrong with a request; rows and columns count from 0."""
+
+    field: str = Field(description="`X`, `y`, `keys` and `weights` of what is added; else with dots: `remove.keys`.")
+    pointer: str = Field(description="JSON pointer to it in the body.")
+    reason: str
+    row: int | None = None
+    column: int | None = None
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem document; rows and columns count from 0."""
+
+    type: str = Field(description="Stable name of the kind of problem.")
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+    pointer: str | None = None
+    row: int | None = None
+    column: int | None = None
+    reason: str | None = None
+    reasons: list[str] | None = Field(default=None, description="Every one why the service is not ready.")
+    errors: list[Fault] | None = None

@@ -1,0 +1,97 @@
+"""The application: wires the parts, owns start and stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
+
+from livesvm.service.access.hosts import Hosts
+from livesvm.service.api import problems
+from livesvm.service.api.bodies.memory import BodyMemory
+from livesvm.service.api.docs import Docs
+from livesvm.service.api.edge.gate import Gate
+from livesvm.service.api.edge.reception import Reception
+from livesvm.service.api.methods import Heads
+from livesvm.service.api.observe import Observation
+from livesvm.service.api.openapi import describe
+from livesvm.service.api.routes import datasets, jobs, learn, models, operations, predict, versions
+from livesvm.service.api.streams import Streams
+from livesvm.service.lifecycle.parts import Service
+from livesvm.service.logs.traces import Tracing
+from livesvm.service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def create_app(
+    settings: Settings,
+    on_ready: Callable[[], None] = lambda: None,
+    on_failure: Callable[[Exception], None] = lambda error: None,
+    rehearse: Callable[[], None] = lambda: None,
+    service: Service | None = None,
+) -> FastAPI:
+    """The application for these settings; takes the data directory at once and raises StoreError if it cannot.
+
+    Parameters
+    ----------
+    on_ready : called once, when the models are back
+    on_failure : called instead, with what kept them from coming back
+    rehearse : called before, in a thread
+    service : that has taken the data directory already
+    """
+    parts = service or Service(settings)
+
+    def restore() -> None:
+        """Bring the models back, and tell how it went."""
+        try:
+            parts.restore(rehearse)
+        except Exception as error:
+            if not parts.health.is_stopping:
+                log.exception("the models could not be restored")
+                on_failure(error)
+        else:
+            on_ready()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        """Restore and watch while the application runs; close the service after it."""
+        threading.Thread(target=restore, name="restore", daemon=True).start()  # a stop does not wait for it
+        watches = (parts.watch_store(), parts.take_models_over(), parts.give_memory_back())
+        tasks = [asyncio.create_task(watch) for watch in watches]
+        yield
+        for task in tasks:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(parts.close)
+
+    app = FastAPIOffline(
+        title="LiveSVM",
+        summary="Live support vector machines: exact online learning",
+        version=operations.VERSION,
+        lifespan=lifespan,
+        redirect_slashes=False,  # a redirect would name the host that the request did
+    )
+    app.state.service = parts
+    app.state.reception = Reception(settings)
+    app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
+    app.include_router(learn.updates)
+    for resource in (models, learn, predict, versions, jobs, datasets, operations):
+        app.include_router(resource.router)
+    app.include_router(jobs.submissions())
+    problems.install(app)
+    describe(app, settings, secured=bool(parts.keys))
+    app.add_middleware(problems.CutOffs, stopping=lambda: parts.health.is_stopping)
+    app.add_middleware(BodyMemory, budget=parts.budget)
+    app.add_middleware(Docs, keys=parts.keys if settings.docs_need_key else ())
+    app.add_middleware(Heads)
+    app.add_middleware(Gate, hosts=Hosts(settings.allowed_hosts, settings.host), has_keys=bool(parts.keys))
+    traced = Tracing(operations.VERSION) if settings.traces else None
+    app.add_middleware(Observation, metrics=parts.metrics, slow_seconds=settings.slow_seconds, traced=traced)
+    return app

@@ -1,0 +1,192 @@
+"""Request bodies: read with a cap and a deadline on the event loop, parsed and checked off it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fastapi import Request
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from livesvm.service.api.bodies import json_bounds, npz
+from livesvm.service.api.bodies.memory import COPIES
+from livesvm.service.api.edge.reception import Reception
+from livesvm.service.api.requests import MOST_OLDEST, PredictRequest, UpdateRequest
+from livesvm.service.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
+from livesvm.service.logs.calls import stage
+from livesvm.service.models import arrays, commands
+from livesvm.service.models.arrays import Key, Matrix
+from livesvm.service.models.fields import Request as RequestBody
+from livesvm.service.models.fields import check_weights
+from livesvm.service.resources.memory import Budget
+from livesvm.solvers.errors import InvalidInput
+
+JSON = "application/json"
+NPY = "application/x-npy"
+NPZ = "application/x-npz"
+MEDIA = {JSON: JSON, NPY: NPY, NPZ: NPZ, "application/zip": NPZ}
+
+ADD_MEMBERS = frozenset({"X", "y", "keys", "weights", "sample_weight"})
+EDIT_MEMBERS = frozenset({"relabel_keys", "relabel_y", "reweight_keys", "reweight_weights", "decay", "C"})
+UPDATE_MEMBERS = ADD_MEMBERS | EDIT_MEMBERS | {"remove_keys", "remove_oldest"}
+
+M = TypeVar("M", bound=RequestBody)
+
+
+@dataclass(frozen=True)
+class Body:
+    """The bytes of a request, what they are, and what bounds what becomes of them.
+
+    Parameters
+    ----------
+    limit : bytes that arrays may have when unpacked
+    most_rows : rows or keys that any list in it may have
+    budget : what the memory for parsing it is taken from
+    """
+
+    data: bytes
+    media: str
+    limit: int
+    most_rows: int
+    budget: Budget
+
+    def memory(self, size: int) -> AbstractContextManager[None]:
+        """Hold what parsing takes, beside the bytes themselves; raises BodyTooLarge or MemoryBusy."""
+        return self.budget.holding("bodies", size, COPIES * len(self.data))
+
+
+async def read_body(request: Request) -> Body:
+    """Read a request's body; raises BodyTooLarge, BodyTimeout, MalformedBody, UnsupportedMedia or QueueFull."""
+    reception: Reception = request.app.state.reception
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media not in MEDIA:
+        raise UnsupportedMedia(f"the body is {media[:64] or 'of no media type'}; this service reads {', '.join(MEDIA)}")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnsupportedMedia("the body is compressed; send it as it is")
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > reception.largest:
+        raise BodyTooLarge(f"the body has {declared} bytes, the limit is {reception.largest}")
+    data = await reception.receive(request)
+    stage("check")
+    return Body(data, MEDIA[media], reception.largest, reception.most_rows, request.app.state.service.budget)
+
+
+def parse_json(body: Body, schema: type[M]) -> M:
+    """The body as ``schema``; raises MalformedBody, UnsupportedMedia or ValidationError."""
+    if body.media != JSON:
+        raise UnsupportedMedia(f"this call reads {JSON}")
+    if schema.most_bytes is not None and len(body.data) > schema.most_bytes:
+        raise BodyTooLarge(f"the body has {len(body.data)} bytes, the limit for this call is {schema.most_bytes}")
+    shape = json_bounds.check(body.data, body.most_rows)
+    try:
+        with body.memory(shape.parsed_bytes(len(body.data))):
+            return schema.model_validate_json(body.data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        if first["type"] == "json_invalid":
+            raise MalformedBody(first["msg"]) from None
+        raise
+
+
+def parse_predict(body: Body) -> Matrix:
+    """Rows to predict: JSON ``{"X": ...}``, an npy array, or an npz file with ``X``."""
+    if body.media == NPY:
+        with body.memory(npz.READING * len(body.data)):
+            return arrays.check_matrix(npz.npy_array(body.data, "X"))
+    if body.media == NPZ:
+        with _unpacked(body, frozenset({"X"})) as found:
+            return arrays.check_matrix(_member(found, "X"))
+    X: Matrix = parse_json(body, PredictRequest).X
+    return X
+
+
+def parse_update(body: Body) -> commands.Update:
+    """An update: JSON as in :class:`UpdateRequest`, or an npz file with :data:`UPDATE_MEMBERS`."""
+    if body.media == NPY:
+        raise UnsupportedMedia(f"one npy array cannot hold an update; send {NPZ} with X and y")
+    if body.media == NPZ:
+        with _unpacked(body, UPDATE_MEMBERS) as found:
+            return _update_from(found)
+    return parse_json(body, UpdateRequest).command()
+
+
+@contextmanager
+def _unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[Any]]]:
+    """The arrays of an npz file, with memory for them and for what is made of them inside."""
+    with body.memory(npz.READING * min(body.limit, npz.declared_bytes(body.data))):
+        yield npz.npz_arrays(body.data, allowed, body.limit)
+
+
+def _update_from(found: dict[str, NDArray[Any]]) -> commands.Update:
+    if not found:
+        raise InvalidInput(commands.NOTHING, field="body")
+    add = _batch_from(found) if found.keys() & ADD_MEMBERS else None
+    edits = _edits_from(found) if found.keys() & EDIT_MEMBERS else None
+    return commands.Update(add, _removal_from(found), edits)
+
+
+def _batch_from(found: dict[str, NDArray[Any]]) -> commands.Batch:
+    if "weights" in found and "sample_weight" in found:
+        raise InvalidInput("is the same as weights; give one of them", field="sample_weight")
+    weights = found.get("weights", found.get("sample_weight"))
+    return commands.Batch(
+        arrays.check_matrix(_member(found, "X")),
+        arrays.check_vector(found["y"], "y") if "y" in found else None,
+        arrays.npy_keys(found["keys"], "keys") if "keys" in found else None,
+        None if weights is None else check_weights(arrays.check_vector(weights, "weights")),
+    )
+
+
+def _removal_from(found: dict[str, NDArray[Any]]) -> commands.Removal | None:
+    if "remove_keys" in found and "remove_oldest" in found:
+        raise InvalidInput("give one of remove_keys and remove_oldest", field="remove_oldest")
+    if "remove_keys" in found:
+        return commands.Removal(keys=arrays.npy_keys(found["remove_keys"], "remove_keys"))
+    if "remove_oldest" not in found:
+        return None
+    count = found["remove_oldest"]
+    if count.size != 1 or count.dtype.kind not in "iu" or not 1 <= int(count.reshape(())) <= MOST_OLDEST:
+        raise InvalidInput(f"must be one integer from 1 to {MOST_OLDEST}", field="remove_oldest")
+    return commands.Removal(oldest=int(count.reshape(())))
+
+
+def _edits_from(found: dict[str, NDArray[Any]]) -> commands.Edits:
+    return commands.Edits(
+        _by_key(found, "relabel_keys", "relabel_y"),
+        _by_key(found, "reweight_keys", "reweight_weights"),
+        _scalar(found, "decay", 1.0) if "decay" in found else 1.0,
+        _scalar(found, "C", 1e8) if "C" in found else None,
+    )
+
+
+def _by_key(found: dict[str, NDArray[Any]], keys: str, values: str) -> dict[Key, float]:
+    if keys not in found and values not in found:
+        return {}
+    given = arrays.check_vector(_member(found, values), values)
+    if values == "reweight_weights":
+        check_weights(given, values)
+    return commands.paired(arrays.npy_keys(_member(found, keys), keys), given, values)
+
+
+def _scalar(found: dict[str, NDArray[Any]], name: str, largest: float) -> float:
+    """A member that is one number above 0 and at most ``largest``."""
+    value = found[name]
+    if value.size != 1 or value.dtype.kind not in "iuf" or not 0 < float(value.reshape(())) <= largest:
+        raise InvalidInput(f"must be one number above 0 and at most {largest:g}", field=name)
+    return float(value.reshape(()))
+
+
+def _member(found: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    if name not in found:
+        raise InvalidInput("is missing from the file", field=name)
+    return found[name]
+
+
+def schema_content(schema: str, *binary: str) -> dict[str, Any]:
+    """OpenAPI's request body: JSON of a named schema, and binary media."""
+    content: dict[str, Any] = {JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    content |= {media: {"schema": {"type": "string", "format": "binary"}} for media in binary}
+    return {"requestBody": {"required": True, "content": content}}

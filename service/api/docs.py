@@ -1,0 +1,89 @@
+"""The pages that describe the API: what they may load, and who may see them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from livesvm.service.access.keys import ApiKey
+from livesvm.service.api import problems
+from livesvm.service.api.routes.access import admit
+from livesvm.service.errors import ServiceError
+
+STATIC = "/static-offline-docs/"
+PAGES = ("/docs", "/redoc", "/docs/oauth2-redirect")
+_DESCRIBE = frozenset({*PAGES, "/openapi.json"})
+_OWN_SCRIPT = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
+_POLICY = (
+    "default-src 'none'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+class Docs:
+    """ASGI middleware: pages may load what they need and no more, and a key is asked for where keys are given.
+
+    Parameters
+    ----------
+    keys : of which one is needed to see the pages; empty: anyone may
+    """
+
+    def __init__(self, app: ASGIApp, keys: tuple[ApiKey, ...]) -> None:
+        self._app = app
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and look at pages on their way back."""
+        path = scope["path"] if scope["type"] == "http" else ""
+        if self._keys and path in _DESCRIBE:
+            try:
+                admit(_bearer(Request(scope)), self._keys, "read")
+            except ServiceError as error:
+                await problems.refuse(error, scope, receive, send)
+                return
+        if path.startswith(STATIC):
+            send = _with_header(send, b"cache-control", b"no-cache")
+        await self._app(scope, receive, _policed(send) if path in PAGES else send)
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
+def _with_header(send: Send, name: bytes, value: bytes) -> Send:
+    async def adding_send(message: Message) -> None:
+        """Send on, with the header."""
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], (name, value)]
+        await send(message)
+
+    return adding_send
+
+
+def _policed(send: Send) -> Send:
+    """Send a page with a policy that allows the scripts within it, by their hashes, and the service's own files."""
+    start: Message = {}
+
+    async def sending(message: Message) -> None:
+        """Hold the start back until the page is there, which comes in one piece."""
+        nonlocal start
+        if message["type"] == "http.response.start":
+            start = message
+            return
+        if start:
+            scripts = " ".join(map(_source, _OWN_SCRIPT.findall(message["body"])))
+            policy = (b"content-security-policy", _POLICY.format(scripts=scripts).encode())
+            await send({**start, "headers": [*start["headers"], policy]})
+            start = {}
+        await send(message)
+
+    return sending
+
+
+def _source(script: bytes) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'"

@@ -1,0 +1,131 @@
+"""One call of predict, in blocks of rows, so that others have their turn between them and memory is bounded."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic_core import to_json
+
+from livesvm.service.api.bodies import json_bounds, json_rows
+from livesvm.service.api.bodies.json_rows import NotRows
+from livesvm.service.api.bodies.reading import JSON, Body, parse_predict
+from livesvm.service.live.handle import ModelHandle
+from livesvm.service.logs.calls import note, stage
+from livesvm.service.models.arrays import Matrix, Vector
+from livesvm.service.models.published import Published
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.resources.memory import Budget
+from livesvm.service.resources.shares import Steps
+from livesvm.solvers.errors import InvalidInput
+
+PARSING = 20.0
+"""What reading a byte costs, in multiplications, the unit of work."""
+KERNEL = 16.0
+"""What a kernel value costs beside its features."""
+ROW = 500.0
+"""What a row costs beside its kernel values: its part of the answer, mostly."""
+BLOCK = 5e6
+"""Work of one block, some milliseconds."""
+QUICK = 3e5
+"""Work that is done where it comes in, as handing it to a thread would take longer."""
+ANSWER_BYTES = 64
+"""What a row takes in the answer: two numbers as text, twice while it is put together."""
+
+
+def answering(live: ModelHandle, body: Body, most_rows: int, budget: Budget, metrics: Metrics) -> Steps[bytes]:
+    """The answer to a request for predictions, by the version that is newest when its turn comes."""
+    start = perf_counter()
+    X = yield from _read(body)
+    del body
+    seen, stale = live.published, live.stale
+    stage("predict")
+    note(version=seen.version, rows=len(X))
+    seen.check(live.spec, X, most_rows)
+    with budget.holding("predictions", X.nbytes + ANSWER_BYTES * len(X)):
+        answer = yield from _decided(live, seen, stale, X)
+    metrics.predictions.labels(live.spec.task).inc(len(X))
+    metrics.predict_seconds.labels(live.spec.task).observe(perf_counter() - start)
+    return answer
+
+
+def is_quick(live: ModelHandle, body: Body) -> bool:
+    """Whether an answer takes no longer than to hand the question to a thread."""
+    if body.media != JSON or PARSING * len(body.data) >= QUICK:
+        return False
+    seen = live.published
+    rows = body.data.count(b"[")  # no more than that
+    return PARSING * len(body.data) + rows * (ROW + seen.n_support * (KERNEL + (seen.n_features or 0))) < QUICK
+
+
+def at_once(steps: Steps[bytes]) -> bytes:
+    """The result of work in steps, without a break."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer: bytes = end.value
+            return answer
+
+
+def _read(body: Body) -> Steps[Matrix]:
+    """The rows; those of a long body piece by piece."""
+    if (cost := PARSING * len(body.data)) < BLOCK:
+        return parse_predict(body)
+    try:
+        return (yield from _read_in_pieces(body))
+    except NotRows:
+        yield cost
+        return parse_predict(body)
+
+
+def _read_in_pieces(body: Body) -> Steps[Matrix]:
+    """The rows; raises NotRows for what has to be read as a whole."""
+    if body.media != JSON:
+        raise NotRows
+    shape = json_bounds.check(body.data, body.most_rows)
+    if (shape.objects, shape.fields, shape.strings) != (1, 1, 1):
+        raise NotRows
+    with body.memory(json_rows.BYTES_A_NUMBER * shape.values):
+        blocks = []
+        for rows in json_rows.pieces(body.data):
+            blocks.append(rows)
+            yield PARSING * json_rows.PIECE
+        if len({rows.shape[1] for rows in blocks}) > 1:
+            raise NotRows
+        return np.concatenate(blocks)
+
+
+def _decided(live: ModelHandle, seen: Published, stale: bool, X: Matrix) -> Steps[bytes]:
+    """The answer's JSON, put together block by block."""
+    decisions, predictions = [], []
+    of_row = ROW + seen.n_support * (KERNEL + X.shape[1])
+    rows = max(1, int(BLOCK / of_row))
+    for first in range(0, len(X), rows):
+        if first:
+            yield rows * of_row
+        decision, prediction = _decide(live, seen, X, slice(first, first + rows))
+        decisions.append(_listed(decision))
+        predictions.append(_listed(prediction))
+    head = b'{"version":%d,"decision":[' % seen.version
+    return b"".join((head, b",".join(decisions), b'],"prediction":[', b",".join(predictions), _tail(stale)))
+
+
+def _decide(live: ModelHandle, seen: Published, X: Matrix, rows: slice) -> tuple[Vector, NDArray[Any]]:
+    """Decision values and predictions of a block; an error names the row of the request."""
+    try:
+        return seen.decide(live.spec, X[rows])
+    except InvalidInput as error:
+        row = None if error.row is None else error.row + rows.start
+        raise InvalidInput(error.reason, field=error.field, row=row, column=error.column) from None
+
+
+def _listed(values: NDArray[Any]) -> bytes:
+    """The numbers as JSON, with commas between them."""
+    return to_json(values.tolist())[1:-1]
+
+
+def _tail(stale: bool) -> bytes:
+    return b'],"stale":' + to_json(stale) + b"}"

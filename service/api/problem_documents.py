@@ -1,0 +1,248 @@
+"""The one table that says how HTTP tells each error, and its problem documents (RFC 9457)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from livesvm.service.errors import (
+    LONGEST_TEXT,
+    BodyTimeout,
+    BodyTooLarge,
+    CrossSite,
+    CutOff,
+    EmptyModel,
+    Forbidden,
+    HeadTimeout,
+    HeadTooLarge,
+    IdempotencyConflict,
+    InvalidRequest,
+    JobInterrupted,
+    JobNotDone,
+    MalformedBody,
+    MalformedRequest,
+    MemoryBusy,
+    ModelUnavailable,
+    NoPlot,
+    NotApplicable,
+    NotReady,
+    OutOfMemory,
+    OutOfTime,
+    QueueFull,
+    Restoring,
+    TooManyConnections,
+    TooManyDatasets,
+    TooManyModels,
+    TurnMissed,
+    Unauthorized,
+    UnknownDataset,
+    UnknownJob,
+    UnknownModel,
+    UnsupportedMedia,
+    Withdrawn,
+    WorkerLost,
+    WritebackRefused,
+    WrongHost,
+    cut,
+)
+from livesvm.service.store.base import (
+    Fenced,
+    LeaseHeld,
+    ModelExists,
+    StoreBehind,
+    StoreDamaged,
+    StoreError,
+    StoreUnavailable,
+)
+from livesvm.solvers.errors import (
+    DuplicateKey,
+    InvalidInput,
+    MemoryLimit,
+    NotOptimal,
+    NotPositiveSemidefinite,
+    UnknownKey,
+)
+
+MEDIA_TYPE = "application/problem+json"
+TYPE_PREFIX = "urn:livesvm:problem:"
+NO_PART_OF_FIELDS = (["add"], ["header"], ["path"], ["query"])
+"""How the place of a fault may begin without its field saying so."""
+MOST_FAULTS = 20
+"""Faults that one problem document lists."""
+_NAME = re.compile(r"[A-Za-z_.]{1,128}")
+_VALUE = re.compile(r"""'[^']*'|"[^"]*"|[-+]?\d[\w.+-]*""")
+LONGEST_NAME = 64
+"""Characters of a caller's field name that are told back."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How HTTP tells one error: its status, the stable end of its ``type``, its title."""
+
+    status: int
+    slug: str
+    title: str
+    retry_after: int | None = None
+
+
+INTERNAL = Kind(500, "internal", "The service failed")
+INVALID = Kind(422, "invalid-input", "The request cannot be used")
+
+KINDS: dict[type[Exception], Kind] = {
+    InvalidInput: INVALID,
+    ValidationError: INVALID,
+    InvalidRequest: INVALID,
+    DuplicateKey: Kind(422, "duplicate-key", "A key is there already"),
+    UnknownKey: Kind(422, "unknown-key", "A key is not there"),
+    NotPositiveSemidefinite: Kind(422, "not-positive-semidefinite", "The kernel is not positive semi-definite"),
+    NotOptimal: Kind(422, "not-optimal", "No certified optimum was reached; nothing was changed"),
+    MemoryLimit: Kind(422, "memory-limit", "The update does not fit into LIVESVM_CACHE_MB; nothing was changed"),
+    UnknownModel: Kind(404, "unknown-model", "There is no such model"),
+    UnknownJob: Kind(404, "unknown-job", "There is no such job"),
+    UnknownDataset: Kind(404, "unknown-dataset", "There is no such dataset"),
+    TooManyDatasets: Kind(409, "too-many-datasets", "The quota of datasets is used up"),
+    WorkerLost: Kind(503, "worker-lost", "The process that was to do this was lost; ask again", retry_after=1),
+    JobNotDone: Kind(409, "job-not-done", "The job has no result"),
+    JobInterrupted: Kind(503, "interrupted", "The job was cut off; ask for it again"),
+    NotApplicable: Kind(409, "not-applicable", "The result cannot be applied"),
+    NoPlot: Kind(404, "no-plot", "There is no plot of this"),
+    ModelExists: Kind(409, "model-exists", "A model of that id exists"),
+    EmptyModel: Kind(409, "empty-model", "The model knows no example yet"),
+    IdempotencyConflict: Kind(409, "idempotency-conflict", "The Idempotency-Key was used for another request"),
+    WritebackRefused: Kind(409, "writeback-refused", "The store's model is not replaced"),
+    TooManyModels: Kind(409, "too-many-models", "The quota of models is used up"),
+    HeadTimeout: Kind(408, "head-timeout", "The head of the request did not arrive in time"),
+    HeadTooLarge: Kind(431, "head-too-large", "The head of the request is too large"),
+    MalformedRequest: Kind(400, "malformed-request", "The request cannot be read"),
+    WrongHost: Kind(421, "wrong-host", "The request is for another host"),
+    CrossSite: Kind(403, "cross-site", "Another site may not do this"),
+    TooManyConnections: Kind(429, "too-many-connections", "Too many connections are open", retry_after=1),
+    BodyTimeout: Kind(408, "body-timeout", "The body did not arrive in time"),
+    BodyTooLarge: Kind(413, "body-too-large", "The body is too large"),
+    UnsupportedMedia: Kind(415, "unsupported-media-type", "The media type is not read here"),
+    MalformedBody: Kind(400, "malformed-body", "The body cannot be read"),
+    QueueFull: Kind(429, "too-busy", "Too many calls wait", retry_after=1),
+    MemoryBusy: Kind(429, "memory-busy", "The memory that this needs is in use", retry_after=1),
+    OutOfMemory: Kind(507, "out-of-memory", "It does not fit into LIVESVM_MEMORY_MB; nothing was changed"),
+    Unauthorized: Kind(401, "unauthorized", "A valid API key is needed"),
+    Forbidden: Kind(403, "forbidden", "The API key may not do this"),
+    NotReady: Kind(503, "not-ready", "The service is not ready", retry_after=1),
+    OutOfTime: Kind(422, "time-limit", "No optimum was reached in the time allowed; nothing was changed"),
+    Withdrawn: Kind(499, "withdrawn", "Nobody waits for the answer any more"),
+    TurnMissed: Kind(503, "turn-missed", "Its turn did not come in time; nothing was changed", retry_after=1),
+    Restoring: Kind(503, "restoring", "The model is being restored", retry_after=1),
+    CutOff: Kind(503, "cut-off", "The service stopped before it could answer; ask again", retry_after=1),
+    ModelUnavailable: Kind(503, "model-unavailable", "The model is not available", retry_after=10),
+    StoreUnavailable: Kind(503, "store-unavailable", "The store is not available", retry_after=1),
+    StoreError: Kind(503, "store-refused", "The store did not take it", retry_after=1),
+    StoreBehind: Kind(503, "store-behind", "The store has lost updates; the model is read-only", retry_after=60),
+    LeaseHeld: Kind(503, "model-unavailable", "The model is not available", retry_after=5),
+    StoreDamaged: Kind(503, "store-damaged", "The store is damaged", retry_after=60),
+    Fenced: Kind(503, "fenced", "Another writer has taken the model over", retry_after=10),
+}
+"""The table. An error that is not in it, nor any base of it, is the service's own failure."""
+
+
+def kind_of(error: Exception) -> Kind:
+    """The entry of the error's class or of its nearest base."""
+    return next((KINDS[base] for base in type(error).__mro__ if base in KINDS), INTERNAL)
+
+
+def problem(error: Exception) -> dict[str, Any]:
+    """The problem document of an error; positions count from 0."""
+    if isinstance(error, ValidationError):
+        return _told_of(error.errors(include_url=False, include_input=False))
+    if isinstance(error, InvalidRequest):
+        return _told_of(error.entries)
+    kind = kind_of(error)
+    if kind is INTERNAL:
+        return _internal()
+    reasons = {"reasons": list(error.reasons)} if isinstance(error, NotReady) else {}
+    return (
+        _head(kind)
+        | {"detail": cut(str(error))}
+        | reasons
+        | (_place_of(error) if isinstance(error, InvalidInput) else {})
+    )
+
+
+def reason_for_log(error: Exception) -> dict[str, Any]:
+    """Why, without any value that was sent: numbers and what is quoted are left out of what is said of them."""
+    if kind_of(error) is INTERNAL or isinstance(error, DuplicateKey | UnknownKey):
+        return {}
+    if not isinstance(error, InvalidInput | InvalidRequest | ValidationError):
+        return {"detail": cut(str(error))}
+    document = problem(error)
+    told = {name: document[name] for name in ("field", "row", "column") if name in document}
+    if not _NAME.fullmatch(told.get("field", "")):
+        told.pop("field", None)
+    return told | {"detail": _VALUE.sub("..", document.get("reason", ""))}
+
+
+def problem_of_failure(failure: dict[str, Any]) -> dict[str, Any]:
+    """The problem document of what a job keeps of its error; jobs of before keep the document itself."""
+    if "type" in failure:
+        return failure
+    by_name = {error.__name__: kind for error, kind in KINDS.items()}
+    kind = next((by_name[name] for name in failure["names"] if name in by_name), INTERNAL)
+    if kind is INTERNAL:
+        return _internal()
+    return _head(kind) | {"detail": cut(failure["detail"])} | _cut_place(failure.get("place", {}))
+
+
+def _internal() -> dict[str, Any]:
+    return _head(INTERNAL) | {"detail": "The service failed; its log says more."}
+
+
+def _head(kind: Kind) -> dict[str, Any]:
+    return {"type": TYPE_PREFIX + kind.slug, "title": kind.title, "status": kind.status}
+
+
+def _told_of(entries: Sequence[Any]) -> dict[str, Any]:
+    """The document of what validation found, of the kind of its first fault."""
+    cause = entries[0].get("ctx", {}).get("error")
+    return _head(kind_of(cause) if isinstance(cause, InvalidInput) else INVALID) | _faults(entries)
+
+
+def _place_of(error: InvalidInput) -> dict[str, Any]:
+    return _cut_place({"field": error.field, "row": error.row, "column": error.column, "reason": error.reason})
+
+
+def _cut_place(place: dict[str, Any]) -> dict[str, Any]:
+    """Where a fault is, without what is not known of it."""
+    limits = {"field": 2 * LONGEST_NAME, "reason": LONGEST_TEXT}
+    return {
+        name: cut(value, limits[name]) if name in limits else value
+        for name, value in place.items()
+        if value is not None
+    }
+
+
+def _faults(entries: Sequence[Any]) -> dict[str, Any]:
+    """The faults that validation found; the first one's position stands at the top too."""
+    faults = [_fault(entry) for entry in entries[:MOST_FAULTS]]
+    first = faults[0]
+    more = f" (and {len(entries) - 1} more)" if len(entries) > 1 else ""
+    return first | {"detail": f"{first['pointer']}: {first['reason']}{more}", "errors": faults}
+
+
+def _fault(entry: Any) -> dict[str, Any]:
+    """One of pydantic's errors as ``{"field", "row"?, "column"?, "pointer", "reason"}``.
+
+    The field is the way to it, with dots; of the examples to add its name alone, as elsewhere.
+    """
+    place = [cut(part, LONGEST_NAME) if isinstance(part, str) else part for part in entry["loc"]]
+    cause = entry.get("ctx", {}).get("error")
+    fault: dict[str, Any] = {"reason": cut(str(cause) if type(cause) is ValueError else entry["msg"])}
+    if isinstance(cause, InvalidInput):
+        fault |= (position := _place_of(cause))
+        place += [position["field"]] if cause.field is not None and position["field"] not in place[-1:] else []
+    names = [part for part in place if isinstance(part, str)]
+    fault["field"] = ".".join(names[1:] if names[0:1] in NO_PART_OF_FIELDS and len(names) > 1 else names) or "body"
+    if isinstance(cause, InvalidInput):
+        place += [index for index in (cause.row, cause.column) if index is not None]
+    return fault | {"pointer": "#/" + "/".join(map(str, place))}

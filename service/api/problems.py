@@ -1,0 +1,110 @@
+"""Every error as a problem document."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from livesvm.service.api.methods import allowed
+from livesvm.service.api.problem_documents import INTERNAL, MEDIA_TYPE, Kind, kind_of, problem, reason_for_log
+from livesvm.service.errors import CutOff, InvalidRequest, ServiceError
+from livesvm.service.logs.calls import note
+from livesvm.service.store.base import StoreError
+from livesvm.solvers.errors import SolverError
+
+log = logging.getLogger(__name__)
+
+
+def install(app: FastAPI) -> None:
+    """Have the application tell every error as a problem document."""
+    for kind in (ServiceError, SolverError, StoreError, ValidationError, Exception):
+        app.add_exception_handler(kind, _told)
+    app.add_exception_handler(RequestValidationError, _told_faults)
+    app.add_exception_handler(HTTPException, _told_http)
+
+
+class CutOffs:
+    """ASGI middleware that answers requests which the server cuts off when it stops.
+
+    Parameters
+    ----------
+    stopping : whether it does
+    """
+
+    def __init__(self, app: ASGIApp, stopping: Callable[[], bool]) -> None:
+        self._app = app
+        self._stopping = stopping
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; tell who asked if no answer comes any more."""
+        has_begun = False
+
+        async def noting_send(message: Message) -> None:
+            """Send on, and note that the answer has begun."""
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting_send)
+        except asyncio.CancelledError:
+            if has_begun or scope["type"] != "http" or not self._stopping():
+                raise
+            what = "what it asked may be done yet; with the same Idempotency-Key it is done once"
+            late = CutOff(f"the service stops, and this request took too long; {what}")
+            await refuse(late, scope, receive, send)
+
+
+async def refuse(error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request with an error, outside of the application."""
+    answer = await _told(Request(scope), error)
+    await answer(scope, receive, send)
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    kind = kind_of(error)
+    if kind is INTERNAL:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    note(problem=kind.slug, **reason_for_log(error))
+    return Response(to_json(problem(error)), kind.status, headers_of(kind), MEDIA_TYPE)
+
+
+def headers_of(kind: Kind) -> dict[str, str]:
+    """The headers that go with an error, besides those of every answer."""
+    ends = kind.status in (408, 413, 431) or kind is INTERNAL  # it is not read to its end, or the server hangs up
+    headers = {"connection": "close"} if ends else {}
+    if kind.retry_after is not None:
+        headers["retry-after"] = str(kind.retry_after)
+    if kind.status == HTTPStatus.UNAUTHORIZED:
+        headers["www-authenticate"] = "Bearer"
+    return headers
+
+
+async def _told_faults(request: Request, error: Exception) -> Response:
+    """What the framework found in the request."""
+    return await _told(request, InvalidRequest(error.errors()) if isinstance(error, RequestValidationError) else error)
+
+
+async def _told_http(request: Request, error: Exception) -> Response:
+    """What the framework itself refuses: unknown paths and methods; which there are, is told instead."""
+    status, headers = 500, None
+    detail = "The request failed."
+    if isinstance(error, HTTPException):
+        status, headers, detail = error.status_code, error.headers, str(error.detail)
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers = {"allow": ", ".join(allowed(request.app, request.scope))}
+        if request.method == "OPTIONS":
+            return Response(status_code=HTTPStatus.NO_CONTENT, headers=headers)
+    note(problem=HTTPStatus(status).phrase)
+    document = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    return Response(to_json(document), status, dict(headers or {}), MEDIA_TYPE)

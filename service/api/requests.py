@@ -1,0 +1,140 @@
+"""Requests: strict, refusing unknown fields."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import AwareDatetime, ConfigDict, Field, model_validator
+
+from livesvm.service.models import commands
+from livesvm.service.models.commands import NOTHING
+from livesvm.service.models.fields import SHORT, Cost, Decay, Keys, Matrix, Name, Number, Request, Targets, Weights
+
+MOST_OLDEST = 10**9
+"""Examples that a removal may ask for."""
+
+
+class AddBatch(Request):
+    """Examples to learn; keys are made up and returned when absent."""
+
+    X: Matrix
+    y: Targets | None = None
+    keys: Keys | None = None
+    weights: Weights | None = None
+
+    def command(self) -> commands.Batch:
+        """The batch for the model."""
+        return commands.Batch(self.X, self.y, self.keys, self.weights)
+
+
+class RemoveSpec(Request):
+    """Examples to forget: by key, the oldest so many, or those that arrived before a time. Exactly one of them."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    keys: Keys | None = None
+    oldest: int | None = Field(default=None, ge=1, le=MOST_OLDEST)
+    older_than: AwareDatetime | None = Field(default=None, description="ISO 8601 with a UTC offset; none may match.")
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        given = [value for value in (self.keys, self.oldest, self.older_than) if value is not None]
+        if len(given) != 1:
+            raise ValueError("give exactly one of keys, oldest and older_than")
+        return self
+
+    def command(self) -> commands.Removal:
+        """The removal for the model."""
+        older = None if self.older_than is None else self.older_than.timestamp()
+        return commands.Removal(self.keys, self.oldest, older)
+
+
+class RelabelSpec(Request):
+    """Other targets for examples that stay."""
+
+    keys: Keys
+    y: Targets
+
+    def by_key(self) -> dict[int | str, float]:
+        """Target by key."""
+        return commands.paired(self.keys, self.y, "relabel.y")
+
+
+class ReweightSpec(Request):
+    """Other weights for examples that stay."""
+
+    keys: Keys
+    weights: Weights
+
+    def by_key(self) -> dict[int | str, float]:
+        """Weight by key."""
+        return commands.paired(self.keys, self.weights, "reweight.weights")
+
+
+class UpdateRequest(Request):
+    """One update, applied whole or not at all, along one path. Its verbs may be combined at will."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "minProperties": 1,
+            "examples": [
+                {"add": {"X": [[0.1, 0.7], [0.9, 0.2]], "y": [1, -1], "keys": ["mon", "tue"]}},
+                {"relabel": {"keys": ["tue"], "y": [1]}, "remove": {"keys": ["mon"]}},
+            ],
+        }
+    )
+
+    add: AddBatch | None = None
+    remove: RemoveSpec | None = None
+    relabel: RelabelSpec | None = None
+    reweight: ReweightSpec | None = None
+    decay: Decay | None = Field(
+        default=None, description="Multiplies the weights of all examples that stay and are not reweighted."
+    )
+    C: Cost | None = Field(default=None, description="`svc`, `svr`: from now on the model's C.")
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if all(value is None for _, value in self):
+            raise ValueError(NOTHING)
+        return self
+
+    def command(self) -> commands.Update:
+        """The update for the model."""
+        return commands.Update(
+            None if self.add is None else self.add.command(),
+            None if self.remove is None else self.remove.command(),
+            self._edits(),
+        )
+
+    def _edits(self) -> commands.Edits | None:
+        if all(value is None for value in (self.relabel, self.reweight, self.decay, self.C)):
+            return None
+        return commands.Edits(
+            {} if self.relabel is None else self.relabel.by_key(),
+            {} if self.reweight is None else self.reweight.by_key(),
+            1.0 if self.decay is None else self.decay,
+            self.C,
+        )
+
+
+class PredictRequest(Request):
+    """Rows to predict."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"X": [[0.2, 0.5]]}]})
+
+    X: Matrix
+
+
+class ApplyRequest(Request):
+    """What to apply of a job's result, as its kind says."""
+
+    most_bytes = SHORT
+    choice: dict[Name, Number] = Field(default_factory=dict, max_length=8)
+
+
+class RestoreRequest(Request):
+    """The version to go back to."""
+
+    most_bytes = SHORT
+    version: int = Field(ge=0, le=2**53)

@@ -1,0 +1,164 @@
+"""What every route needs: the service's parts, whether the caller may, and the shapes of responses."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Path, Query, Request, Security
+from fastapi.params import Depends as Dependency
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from livesvm.service.access.keys import ApiKey, allows, key_of
+from livesvm.service.api.problem_documents import MEDIA_TYPE
+from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
+from livesvm.service.errors import Forbidden, TurnMissed, Unauthorized, Withdrawn
+from livesvm.service.jobs.plots import MEDIA
+from livesvm.service.lifecycle.parts import Service
+from livesvm.service.live.handle import Reply
+from livesvm.service.logs.calls import known_as, note
+from livesvm.service.models.fields import MODEL_ID
+from livesvm.service.resources.turns import Solve
+
+SOON_SECONDS = 0.05
+"""After so long it is watched whether the caller still waits."""
+T = TypeVar("T")
+
+_bearer = HTTPBearer(auto_error=False, description="An API key; asked for when the service has any configured.")
+
+
+async def the_service(request: Request) -> Service:
+    """The parts of the running service."""
+    service: Service = request.app.state.service
+    return service
+
+
+Parts = Annotated[Service, Depends(the_service)]
+ModelId = Annotated[str, Path(json_schema_extra={"pattern": MODEL_ID, "maxLength": 64})]
+
+
+MaxSeconds = Annotated[
+    float | None,
+    Query(
+        gt=0,
+        le=86_400,
+        description="Time until the answer has to be there, waiting included; past it nothing is changed.",
+    ),
+]
+
+
+def within(seconds: float | None) -> Solve:
+    """A solve that has to be done within so many seconds from now; None: the service's own limit is all."""
+    return Solve() if seconds is None else Solve(until=time.monotonic() + seconds)
+
+
+def scope(needed: str) -> Dependency:
+    """The dependency that lets only keys of this scope pass; everyone passes where no key is configured."""
+
+    async def check(service: Parts, given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]) -> None:
+        """Raise Unauthorized or Forbidden unless the caller's key is of the scope."""
+        if service.keys:
+            admit("" if given is None else given.credentials, service.keys, needed)
+
+    checker: Callable[..., Awaitable[None]] = check
+    result: Dependency = Security(checker)
+    return result
+
+
+def admit(secret: str, keys: tuple[ApiKey, ...], needed: str) -> None:
+    """Raise Unauthorized or Forbidden unless the secret is a key of the scope."""
+    held = key_of(secret, keys)
+    if held is None:
+        raise Unauthorized("send a valid API key as a bearer token")
+    known_as(held.label)
+    if not allows(held.scope, needed):
+        raise Forbidden(f"this call needs a key of scope {needed}, yours has {held.scope}")
+
+
+async def in_control(service: Service, call: Callable[[], Response]) -> Response:
+    """The response of a call that may wait for a disk or a lock, made by one of the control threads."""
+    with service.control.place():
+        return await service.control.run(call)
+
+
+async def awaited(request: Request, future: Future[T], solve: Solve, *, changes: bool = True) -> T:
+    """The result of what a model's writer was asked, however long that takes, as long as the caller waits for it.
+
+    When the caller leaves, what waits is taken out of the queue, and what only reads (``changes`` nothing) is ended.
+    Raises Withdrawn then, and TurnMissed if its turn does not come in the time that the caller gave.
+    """
+    answer = asyncio.wrap_future(future)
+    left = None
+    try:
+        await asyncio.wait([answer], timeout=SOON_SECONDS)
+        if not answer.done():
+            left = asyncio.ensure_future(_left(request))
+            either: list[asyncio.Future[Any]] = [answer, left]
+            await asyncio.wait(either, timeout=solve.rest(), return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done() and future.cancel():
+                reason = "the model was busy for as long as the caller could wait; nothing was changed"
+                raise Withdrawn("the caller left before its turn came") if left.done() else TurnMissed(reason)
+            if left.done() and not changes:
+                solve.end(Withdrawn("the caller left"))
+        return await answer
+    finally:
+        future.cancel()
+        if left is not None:
+            left.cancel()
+
+
+async def _left(request: Request) -> None:
+    """Return when the caller has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def told(
+    answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None, *, exclude_none: bool = False
+) -> Response:
+    """The response that holds an answer; what the answer leaves open is null, or is left out."""
+    return Response(answer.model_dump_json(exclude_none=exclude_none), status, headers, "application/json")
+
+
+def replied(reply: Reply) -> Response:
+    """The response to an update; its header says if this is the answer that an earlier request got."""
+    headers = {"idempotent-replayed": "true"} if reply.replayed else None
+    if reply.replayed:
+        note(outcome="replayed")
+    return Response(reply.body, 200, headers, "application/json")
+
+
+def answers(status: int, model: Any, description: str) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI's responses: one good one, and problem documents."""
+    return {status: {"model": model, "description": description}, **_refusals()}
+
+
+def stream_answers(description: str) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI's responses of a call that answers with server-sent events."""
+    content = {EVENT_STREAM: {"schema": {"type": "string"}}}
+    return {200: {"description": description, "content": content}, **_refusals()}
+
+
+def image_answers(description: str) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI's responses of a call that answers with a picture."""
+    content = {media: {"schema": {"type": "string", "format": "binary"}} for media in MEDIA.values()}
+    return {200: {"description": description, "content": content}, **_refusals()}
+
+
+def _refusals() -> dict[int | str, dict[str, Any]]:
+    problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {
+        "4XX": {"description": "The request was refused; nothing changed.", "content": problem},
+        "5XX": {"description": "The service cannot do it now.", "content": problem},
+    }
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """A Unix time as answers tell it, in UTC; None where it is not known."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

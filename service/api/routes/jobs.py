@@ -1,0 +1,184 @@
+"""Jobs: ask for them, watch them, cancel them, use what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from livesvm.service.api.answers import Job, JobList, UpdateAnswer
+from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
+from livesvm.service.api.problem_documents import problem_of_failure
+from livesvm.service.api.requests import ApplyRequest
+from livesvm.service.api.routes.access import (
+    MaxSeconds,
+    ModelId,
+    Parts,
+    answers,
+    awaited,
+    image_answers,
+    in_control,
+    moment,
+    replied,
+    scope,
+    stream_answers,
+    told,
+    within,
+)
+from livesvm.service.api.routes.learn import IdempotencyKey
+from livesvm.service.api.streams import Event, event_stream
+from livesvm.service.errors import UnknownJob
+from livesvm.service.jobs.files import JobRecord
+from livesvm.service.jobs.kind import JobKind
+from livesvm.service.jobs.kinds import KINDS
+from livesvm.service.jobs.plots import MEDIA, Extension
+from livesvm.service.lifecycle.parts import Service
+from livesvm.service.models.commands import Update
+from livesvm.service.models.fields import JOB_ID
+
+router = APIRouter(tags=["jobs"])
+
+JobId = Annotated[str, Path(json_schema_extra={"pattern": JOB_ID})]
+
+
+def submissions() -> APIRouter:
+    """One route for each kind of job in the table."""
+    made = APIRouter(tags=["jobs"])
+    for name, kind in KINDS.items():
+        made.add_api_route(
+            f"/models/{{id}}/{name}",
+            _submission(name, kind),
+            methods=["POST"],
+            status_code=202,
+            name=name,
+            summary=kind.summary,
+            description=kind.description.strip(),
+            dependencies=[scope("learn")],
+            responses=answers(202, Job, "The job waits for its turn."),
+            openapi_extra=schema_content(kind.request.__name__),
+        )
+    return made
+
+
+def _submission(name: str, kind: JobKind) -> Callable[..., Awaitable[Response]]:
+    async def submit(id: ModelId, request: Request, service: Parts) -> Response:
+        """Read what is asked of a model and submit it as a job; where to look for that."""
+        live = service.models().get(id)
+        body = await read_body(request)
+        with service.control.place():
+            record = await service.control.run(lambda: service.jobs.ask(name, live, parse_json(body, kind.request)))
+        return _told(record, status=202, headers={"location": f"/jobs/{record.id}"})
+
+    return submit
+
+
+@router.get(
+    "/jobs/{job}/plot.{extension}",
+    summary="See a job's result as a plot",
+    dependencies=[scope("read")],
+    response_class=Response,
+    responses=image_answers("The plot."),
+)
+async def plot(job: JobId, extension: Extension, service: Parts) -> Response:
+    """Of a path: validation error, and number of support vectors or of outliers, over the parameter."""
+    return await in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
+
+
+@router.get("/jobs", summary="List the jobs", dependencies=[scope("read")], responses=answers(200, JobList, "All."))
+async def list_all(service: Parts) -> Response:
+    """Every job, oldest first, without results."""
+    return told(JobList(jobs=[_job(record) for record in service.jobs.all()]), exclude_none=True)
+
+
+@router.get("/jobs/{job}", summary="See a job", dependencies=[scope("read")], responses=answers(200, Job, "The job."))
+async def see(job: JobId, service: Parts) -> Response:
+    """One job as it is now, with its result when it is done or its error when it has failed."""
+    return await in_control(service, lambda: _told(service.jobs.get(job), service))
+
+
+@router.get(
+    "/jobs/{job}/events",
+    summary="Watch a job",
+    dependencies=[scope("read")],
+    response_class=Response,
+    responses=stream_answers("Events, until the last one."),
+)
+async def watch(job: JobId, request: Request, service: Parts) -> Response:
+    """Server-sent events: the job, without its result, each time it has changed; the last one is its final state."""
+    service.jobs.get(job)
+
+    def look() -> Event | None:
+        """The job as it is now; None once it is gone."""
+        try:
+            record = service.jobs.get(job)
+        except UnknownJob:  # it went with its model
+            return None
+        return Event("job", _job(record).model_dump(mode="json", exclude_none=True), record.is_finished)
+
+    return event_stream(request, look)
+
+
+@router.delete(
+    "/jobs/{job}", summary="Cancel a job", dependencies=[scope("learn")], responses=answers(200, Job, "Told.")
+)
+async def cancel(job: JobId, service: Parts) -> Response:
+    """Have a job stop at its next step; one that is finished stays as it is."""
+    return await in_control(service, lambda: _told(service.jobs.cancel(job)))
+
+
+@router.post(
+    "/jobs/{job}/apply",
+    summary="Apply a job's result",
+    dependencies=[scope("learn")],
+    responses=answers(200, UpdateAnswer, "The live model has taken the result over."),
+    openapi_extra=schema_content("ApplyRequest"),
+)
+async def apply(
+    job: JobId,
+    request: Request,
+    service: Parts,
+    idempotency_key: IdempotencyKey = None,
+    max_seconds: MaxSeconds = None,
+) -> Response:
+    """Bring what a job found into its live model, as one logged update; 409 for kinds of which that makes no sense."""
+    solve = within(max_seconds)
+    body = await read_body(request)
+    with service.control.place():
+        chosen = await service.control.run(parse_json, body, ApplyRequest)
+        model, found = await service.control.run(service.jobs.update_of, job, chosen.choice)
+    live = service.models().get(model)
+    if isinstance(found, Update):
+        asked = live.update(found, idempotency_key, solve)
+    else:
+        asked = live.swap(found, idempotency_key, solve)
+    return replied(await awaited(request, asked, solve))
+
+
+def _told(
+    record: JobRecord, service: Service | None = None, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    return told(_job(record, service), status, headers, exclude_none=True)
+
+
+def _job(record: JobRecord, service: Service | None = None) -> Job:
+    """What the API says of a job; with its result, if it has one, when the service is given."""
+    return Job(
+        id=record.id,
+        kind=record.kind,
+        model=record.model,
+        state=record.state,
+        progress=record.progress,
+        done=record.done,
+        total=record.total,
+        version=record.version,
+        waits_for=record.waits_for,
+        asked=record.asked,
+        created_at=datetime.fromtimestamp(record.created_at, UTC),
+        started_at=moment(record.started_at),
+        finished_at=moment(record.finished_at),
+        result=service.jobs.result(record.id) if service is not None and record.state == "done" else None,
+        error=record.error and problem_of_failure(record.error),
+    )

@@ -1,0 +1,142 @@
+"""Models: create, list, describe, delete."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from livesvm.service.api.answers import ModelDescription, ModelList, Recovery
+from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
+from livesvm.service.api.routes.access import ModelId, Parts, answers, in_control, moment, scope, stream_answers, told
+from livesvm.service.api.streams import Event, event_stream
+from livesvm.service.errors import ModelUnavailable, UnknownModel
+from livesvm.service.live.handle import AnyModel
+from livesvm.service.models.published import Published
+from livesvm.service.models.spec import ModelSpec
+
+router = APIRouter(tags=["models"])
+
+
+@router.post(
+    "/models",
+    status_code=201,
+    summary="Create a model",
+    dependencies=[scope("admin")],
+    responses=answers(201, ModelDescription, "The new, empty model."),
+    openapi_extra=schema_content("ModelSpec"),
+)
+async def create(request: Request, service: Parts) -> Response:
+    """Create a live model; it can be updated at once and predicts once it knows an example."""
+    registry = service.models()
+    body = await read_body(request)
+    with service.control.place():
+        live = await service.control.run(lambda: registry.create(parse_json(body, ModelSpec)))
+    headers = {"location": f"/models/{live.id}"}
+    return told(description(live, service), status=201, headers=headers)
+
+
+@router.get(
+    "/models",
+    summary="List the models",
+    dependencies=[scope("read")],
+    responses=answers(200, ModelList, "Every model, by id."),
+)
+async def list_all(service: Parts) -> Response:
+    """Every model, by id."""
+    registry = service.models()
+    return await in_control(
+        service, lambda: told(ModelList(models=[description(model, service) for model in registry.all()]))
+    )
+
+
+@router.get(
+    "/models/{id}",
+    summary="Describe a model",
+    dependencies=[scope("read")],
+    responses=answers(200, ModelDescription, "The model as it is now."),
+)
+async def describe(id: ModelId, service: Parts) -> Response:
+    """One model as it is now."""
+    return told(description(service.models().find(id), service))
+
+
+@router.delete(
+    "/models/{id}",
+    status_code=204,
+    summary="Delete a model",
+    dependencies=[scope("admin")],
+    responses=answers(204, None, "The model and all that was stored of it are gone."),
+)
+async def delete(id: ModelId, service: Parts) -> Response:
+    """Delete a model and everything that is stored of it, its jobs too."""
+    registry = service.models()
+    with service.control.place():
+        deleted = await service.control.run(registry.delete, id)
+    await asyncio.wrap_future(deleted)
+    with service.control.place():
+        await service.control.run(registry.forget, id)
+        await service.control.run(service.jobs.forget, id)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/models/{id}/events",
+    summary="Watch a model",
+    dependencies=[scope("read")],
+    response_class=Response,
+    responses=stream_answers("Events, until the model is deleted or the service stops."),
+)
+async def watch(id: ModelId, request: Request, service: Parts) -> Response:
+    """Server-sent events: the newest version, each time there is one; a reader slower than the updates misses some."""
+    service.models().get(id)
+
+    def look() -> Event | None:
+        """The newest version; None once the model is gone."""
+        try:
+            live = service.registry.get(id)
+        except (UnknownModel, ModelUnavailable):
+            return None
+        return Event("update", _seen(live.published))
+
+    return event_stream(request, look)
+
+
+def _seen(published: Published) -> dict[str, object]:
+    told = {name: getattr(published, name) for name in ("version", "C", "n_support")}
+    return told | {"updated_at": moment(published.updated_at)} | asdict(published.sizes)
+
+
+def description(model: AnyModel, service: Parts) -> ModelDescription:
+    """What the API says of a model."""
+    spec, now, level = model.spec, model.describe(), service.health.durability
+    return ModelDescription(
+        id=model.id,
+        state=now.state,
+        task=spec.task,
+        kernel=now.kernel or spec.kernel.model_dump(),
+        C=now.C,
+        loss=spec.loss,
+        epsilon=spec.epsilon,
+        quantile=spec.quantile,
+        nu=spec.nu,
+        prior=spec.prior,
+        lam=spec.lam,
+        fit_intercept=spec.fit_intercept,
+        window=spec.window.model_dump(),
+        version=now.version,
+        n_examples=now.sizes.n_examples,
+        n_features=now.n_features,
+        n_free=now.sizes.n_free,
+        n_bound=now.sizes.n_bound,
+        n_support=now.n_support,
+        max_violation=now.sizes.max_violation,
+        relative_gap=now.sizes.relative_gap,
+        durability=None if level is None else level.value,
+        queue_depth=now.queue_depth,
+        updated_at=moment(now.updated_at),
+        recovery=None if now.returned is None else Recovery(**vars(now.returned)),
+        error=now.error,
+    )

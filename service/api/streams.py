@@ -1,0 +1,115 @@
+"""Server-sent events: a stream shows the newest state when it has changed, so that nothing is held for slow readers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from time import monotonic
+
+from pydantic_core import to_json
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from livesvm.service.errors import QueueFull
+
+MEDIA_TYPE = "text/event-stream"
+LOOK_SECONDS = 0.1
+"""Between two looks whether there is something new."""
+HEARTBEAT = b": nothing new\n\n"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event: its name, what it says as JSON values, and whether it is the last one."""
+
+    name: str
+    data: dict[str, object]
+    is_last: bool = False
+
+    def encode(self) -> bytes:
+        """The event as it is sent."""
+        return b"event: " + self.name.encode() + b"\ndata: " + to_json(self.data) + b"\n\n"
+
+
+class Streams:
+    """Every open stream; used from one event loop.
+
+    Parameters
+    ----------
+    limit : streams that may be open at once
+    heartbeat_seconds : after so long without news a stream says that it is still there
+    stall_seconds : a reader who takes nothing for so long is let go
+    """
+
+    def __init__(self, limit: int, heartbeat_seconds: float, stall_seconds: float) -> None:
+        self.heartbeat_seconds = heartbeat_seconds
+        self.stall_seconds = stall_seconds
+        self._limit = limit
+        self._open = 0
+        self._closed = False
+
+    def close(self) -> None:
+        """Have every stream end, as none would by itself when the service stops."""
+        self._closed = True
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold one of the places; raises QueueFull at once."""
+        if self._open >= self._limit:
+            raise QueueFull(f"{self._limit} event streams are open already")
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+    def of(self, look: Callable[[], Event | None]) -> StreamingResponse:
+        """The stream of what ``look`` returns, each time it differs from before; None ends it."""
+        return _EventStream(self._events(look), self)
+
+    async def _events(self, look: Callable[[], Event | None]) -> AsyncIterator[bytes]:
+        shown: Event | None = None
+        said_at = monotonic()
+        while not self._closed and (event := look()) is not None:
+            if event != shown:
+                shown, said_at = event, monotonic()
+                yield event.encode()
+                if event.is_last:
+                    return
+            elif monotonic() - said_at >= self.heartbeat_seconds:
+                said_at = monotonic()
+                yield HEARTBEAT
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+class _EventStream(StreamingResponse):
+    """A response that lets go of a reader who takes nothing."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, content: AsyncIterator[bytes], streams: Streams) -> None:
+        super().__init__(content, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._streams.place(), suppress(TimeoutError, ClientDisconnect):
+            await super().__call__(scope, receive, send)
+
+    async def stream_response(self, send: Send) -> None:
+        """Send what comes, each piece within the time a reader has."""
+
+        async def in_time(message: Message) -> None:
+            """Send one piece, or give the reader up."""
+            async with asyncio.timeout(self._streams.stall_seconds):
+                await send(message)
+
+        await super().stream_response(in_time)
+
+
+def event_stream(request: Request, look: Callable[[], Event | None]) -> StreamingResponse:
+    """The stream of what ``look`` returns, among those of the service that was asked."""
+    streams: Streams = request.app.state.streams
+    return streams.of(look)

@@ -1,0 +1,25 @@
+"""Every command, by group; what a command needs is loaded when it runs."""
+
+from __future__ import annotations
+
+import typer
+
+from livesvm.service.cli import learning, local, models, paths, store
+
+app = typer.Typer(
+    help="Live support vector machines.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command("serve")(local.serve)
+app.command("settings")(local.settings)
+app.command("key")(local.key)
+app.add_typer(store.app, name="store")
+app.add_typer(models.app, name="models")
+app.command("update")(learning.update)
+app.command("predict")(learning.predict)
+app.command("certificate")(learning.certificate)
+app.command("path")(paths.path)
+app.command("outliers")(paths.outliers)

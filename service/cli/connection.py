@@ -1,0 +1,64 @@
+"""The service that a command calls, and what it says when that refuses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from livesvm.service.client import Client
+
+Url = Annotated[str, typer.Option("--url", envvar="LIVESVM_URL", help="Of the service.")]
+ApiKey = Annotated[str, typer.Option("--key", envvar="LIVESVM_KEY", help="API key.", show_default=False)]
+LOCAL = "http://127.0.0.1:8000"
+
+
+@contextmanager
+def connected(url: str, key: str) -> Iterator[Client]:
+    """A client of the service; what goes wrong with it, and with files that it is sent, ends the command with 1."""
+    import httpx
+
+    from livesvm.service.client import Client, ServiceProblem
+
+    try:
+        with Client(url, key or None) as client:
+            yield client
+    except ServiceProblem as problem:
+        request = f" (request {problem.request})" if problem.request else ""
+        _fail(f"{problem}{request}")
+    except (httpx.TransportError, httpx.InvalidURL) as error:
+        _fail(f"the service at {url} cannot be reached: {error}")
+    except (OSError, ValueError) as error:
+        _fail(str(error))
+
+
+def finished(client: Client, job: dict[str, Any]) -> dict[str, Any]:
+    """A job once it has ended, with a bar on a terminal meanwhile; one that is interrupted there is cancelled."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        bar = bars.add_task(str(job["kind"]), total=None)
+
+        def tell(now: dict[str, Any]) -> None:
+            """Move the bar."""
+            waits = now.get("waits_for")
+            text = f"{now['kind']}: waits for {waits}" if waits else f"{now['kind']}: {now['state']}"
+            bars.update(bar, completed=now["done"], total=now["total"] or None, description=text)
+
+        try:
+            return client.wait(job["id"], tell)
+        except KeyboardInterrupt:
+            client.cancel(job["id"])
+            raise
+
+
+def _fail(reason: str) -> None:
+    print(f"livesvm: {reason}", file=sys.stderr)
+    raise typer.Exit(1)

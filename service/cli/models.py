@@ -1,0 +1,69 @@
+"""``livesvm models``: create, list, show and delete models."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+import typer
+
+from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
+from livesvm.service.cli.output import AsJson, show
+
+app = typer.Typer(help="Create, list, show and delete models.", no_args_is_help=True)
+
+ModelId = Annotated[str, typer.Argument(help="The model's id.", metavar="MODEL")]
+COLUMNS = ("id", "task", "state", "version", "n_examples", "n_support", "relative_gap", "updated_at")
+
+
+@app.command("list")
+def list_all(url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
+    """Every model, by id."""
+    with connected(url, key) as client:
+        show(client.models(), as_json, COLUMNS)
+
+
+@app.command("show")
+def show_one(model: ModelId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
+    """One model as it is now."""
+    with connected(url, key) as client:
+        show(client.model(model), as_json)
+
+
+@app.command("create")
+def create(
+    model: ModelId,
+    task: Annotated[Literal["svc", "svr", "oneclass", "pu"], typer.Option(help="What it learns.")] = "svc",
+    kernel: Annotated[Literal["linear", "rbf", "poly"], typer.Option(help="Its kernel.")] = "rbf",
+    gamma: Annotated[float | None, typer.Option(help="Of the kernels rbf and poly.")] = None,
+    C: Annotated[float | None, typer.Option("--C", help="Cost of an error.")] = None,
+    max_examples: Annotated[int | None, typer.Option(help="Window: so many of the newest examples.")] = None,
+    spec: Annotated[str, typer.Option(help="All else as JSON, as POST /models takes it.")] = "{}",
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Create a model, which is empty."""
+    with connected(url, key) as client:
+        given: dict[str, Any] = {"task": task, "kernel": {"name": kernel}}
+        if gamma is not None:
+            given["kernel"]["gamma"] = gamma
+        if C is not None:
+            given["C"] = C
+        if max_examples is not None:
+            given["window"] = {"max_examples": max_examples}
+        show(client.create_model(model, **given | json.loads(spec)), as_json)
+
+
+@app.command("delete")
+def delete(
+    model: ModelId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: Url = LOCAL,
+    key: ApiKey = "",
+) -> None:
+    """Delete a model, all that is stored of it, and its jobs."""
+    if not yes:
+        typer.confirm(f"Delete model {model} and all that is stored of it?", abort=True, err=True)
+    with connected(url, key) as client:
+        client.delete_model(model)

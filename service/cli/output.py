@@ -1,0 +1,44 @@
+"""What commands print: JSON for programs, tables for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")]
+
+
+def show(answer: Any, as_json: bool, columns: Sequence[str] = ()) -> None:
+    """Print an answer; of documents in a list their ``columns``, of one document what is no list."""
+    if as_json:
+        print(json.dumps(answer))
+    elif isinstance(answer, list):
+        _table(columns, answer)
+    else:
+        _table(("", ""), [{"": name, " ": value} for name, value in answer.items() if not isinstance(value, list)])
+
+
+def _table(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, box=None, pad_edge=False, show_header=any(columns))
+    for row in rows:
+        values = [row.get(name) for name in columns] if any(columns) else list(row.values())
+        table.add_row(*(Text(_plain(value)) for value in values))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=10_000)  # what is read by a program is not cut
+    console.print(table)
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return json.dumps(value) if isinstance(value, dict | list) else str(value)

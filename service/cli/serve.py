@@ -1,0 +1,36 @@
+"""``livesvm serve``."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+
+_BEFORE_NUMPY = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMPY_MADVISE_HUGEPAGE": "0",
+}
+"""Read once, when the libraries are loaded. Huge pages are not asked for: a virtual machine may have to find each of
+them when it is first written to, which is what bringing a large model back would then wait for."""
+
+
+def serve() -> int:
+    """Run the service with the settings of the environment; its exit status, 2 where they cannot be used."""
+    gc.disable()  # nothing that a start makes is garbage; the restored service collects again
+    for name, value in _BEFORE_NUMPY.items():
+        os.environ.setdefault(name, value)
+    from pydantic import ValidationError
+
+    from livesvm.service.process.start import start
+    from livesvm.service.settings import PREFIX, Settings
+
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        for fault in error.errors():
+            name = PREFIX + str(fault["loc"][0]).upper() + ": " if fault["loc"] else ""
+            print(f"livesvm: {name}{fault['msg'].removeprefix('Value error, ')}", file=sys.stderr)
+        return 2
+    return start(settings)

@@ -1,0 +1,281 @@
+"""What each call of the client sends, and what it makes of the answer: the one surface of both clients."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+import httpx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+T = TypeVar("T")
+Key = int | str | np.integer[Any]
+Document = dict[str, Any]
+DATASET_MEDIA = {
+    "npz": "application/x-npz",
+    "svmlight": "text/x-svmlight",
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+}
+"""Formats of datasets, as the service is told of them."""
+JobKind = Literal["assessment", "regularization-path", "outlier-path"]
+
+
+@dataclass(frozen=True)
+class Request(Generic[T]):
+    """One request.
+
+    Parameters
+    ----------
+    read : what the call returns, of a good answer
+    is_repeatable : whether it has one effect however often it is made
+    """
+
+    method: str
+    path: str
+    read: Callable[[httpx.Response], T]
+    is_repeatable: bool
+    content: bytes | Path | None = None  #: a file is read as it is sent
+    headers: dict[str, str] = field(default_factory=dict)
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+def create_model(id: str | None = None, **spec: Any) -> Request[Document]:
+    """Create a model; ``spec`` holds ``kernel``, ``C``, ``window``, ... as in ``POST /models``."""
+    return _post("/models", spec if id is None else {"id": id, **spec})
+
+
+def models() -> Request[list[Document]]:
+    """Describe every model."""
+    return Request("GET", "/models", lambda answer: list(answer.json()["models"]), is_repeatable=True)
+
+
+def model(id: str) -> Request[Document]:
+    """Describe one model."""
+    return _get(f"/models/{id}")
+
+
+def delete_model(id: str) -> Request[None]:
+    """Delete a model."""
+    return Request("DELETE", f"/models/{id}", lambda answer: None, is_repeatable=False)
+
+
+def update(
+    id: str,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    keys: Sequence[Key] | NDArray[Any] | None = None,
+    weights: ArrayLike | None = None,
+    remove: Mapping[str, Any] | None = None,
+    relabel: Mapping[Key, float] | None = None,
+    reweight: Mapping[Key, float] | None = None,
+    decay: float | None = None,
+    C: float | None = None,
+    idempotency_key: str | None = None,
+    max_seconds: float | None = None,
+) -> Request[Document]:
+    """Change a model's window along one path, whole or not at all.
+
+    Parameters
+    ----------
+    X, y, keys, weights : examples to add, (n, d) and each (n,); no y for a one-class model
+    remove : ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``, a datetime or a string, with a time
+        zone
+    relabel, reweight : target and weight by key, for examples that stay
+    decay : multiplies the weights of all other examples that stay
+    C : from now on the model's C
+    max_seconds : until the answer has to be there; past it nothing is changed, and ServiceProblem says so
+    """
+    body: Document = {name: value for name, value in (("decay", decay), ("C", C)) if value is not None}
+    if X is not None:
+        add = {"X": _listed(X), "y": _listed(y), "keys": keys, "weights": _listed(weights)}
+        body["add"] = {name: value for name, value in add.items() if value is not None}
+    if remove is not None:
+        body["remove"] = dict(remove)
+    if relabel is not None:
+        body["relabel"] = {"keys": list(relabel), "y": _listed(list(relabel.values()))}
+    if reweight is not None:
+        body["reweight"] = {"keys": list(reweight), "weights": _listed(list(reweight.values()))}
+    params = {} if max_seconds is None else {"max_seconds": max_seconds}
+    return _once(f"/models/{id}/update", body, idempotency_key, params)
+
+
+def predict(id: str, X: ArrayLike) -> Request[Document]:
+    """Predict rows X (m, d): ``version``, ``decision`` (m), ``prediction`` (m)."""
+    stream = io.BytesIO()
+    np.save(stream, np.asarray(X, dtype=np.float64), allow_pickle=False)
+    headers = {"content-type": "application/x-npy"}
+    return Request("POST", f"/models/{id}/predict", _document, True, stream.getvalue(), headers)
+
+
+def certificate(id: str) -> Request[Document]:
+    """The certificate of the newest version."""
+    return _get(f"/models/{id}/certificate")
+
+
+def checkpoint(id: str) -> Request[Document]:
+    """Write a snapshot."""
+    return _post(f"/models/{id}/checkpoint", is_repeatable=True)
+
+
+def write_back(id: str) -> Request[Document]:
+    """Have the store hold a model again that it has lost, as memory has it: ``version``, ``written``."""
+    return _post(f"/models/{id}/writeback", is_repeatable=True)
+
+
+def versions(id: str) -> Request[Document]:
+    """Which versions can be restored: ``current``, ``oldest``, ``snapshots``."""
+    return _get(f"/models/{id}/versions")
+
+
+def restore(id: str, version: int) -> Request[Document]:
+    """Make an earlier version of a model its next one."""
+    return _once(f"/models/{id}/restore", {"version": version})
+
+
+def assess(id: str, folds: int | None = None) -> Request[Document]:
+    """Ask for the exact leave-one-out decisions of a model's window, or for those of so many folds: a job."""
+    body = {"method": "leave-one-out"} if folds is None else {"method": "k-fold", "folds": folds}
+    return _post(f"/models/{id}/assessment", body)
+
+
+def regularization_path(
+    id: str,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    *,
+    parameter: str | None = None,
+    validation: tuple[ArrayLike, ArrayLike | None] | None = None,
+    data: tuple[ArrayLike, ArrayLike | None] | None = None,
+) -> Request[Document]:
+    """Ask for the whole path of a model's window, or of other ``data`` (X, y): a job."""
+    examples = {"validation": validation, "data": data}
+    body: Document = {"parameter": parameter, "minimum": minimum, "maximum": maximum}
+    body |= {name: given and {"X": _listed(given[0]), "y": _listed(given[1])} for name, given in examples.items()}
+    return _post(f"/models/{id}/regularization-path", body)
+
+
+def outlier_path(
+    id: str,
+    parameter: Literal["theta", "s"] = "theta",
+    *,
+    theta: float = 0.0,
+    s: float | None = None,
+    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    hold_out: float | None = None,
+) -> Request[Document]:
+    """Ask which labels or targets of a model's window look wrong, and for robust models: a job."""
+    body: Document = {"parameter": parameter, "theta": theta, "s": s, "hold_out": hold_out}
+    body["validation"] = validation and {"X": _listed(validation[0]), "y": _listed(validation[1])}
+    return _post(f"/models/{id}/outlier-path", body)
+
+
+def apply(job: str, **choice: Any) -> Request[Document]:
+    """Bring what a job found into its live model; ``choice`` as its kind says, such as ``C=2.0``."""
+    return _once(f"/jobs/{job}/apply", {"choice": choice})
+
+
+def plot(job: str, extension: Literal["svg", "png"] = "svg") -> Request[bytes]:
+    """A picture of a job's result."""
+    return Request("GET", f"/jobs/{job}/plot.{extension}", lambda answer: answer.content, is_repeatable=True)
+
+
+def job(job: str) -> Request[Document]:
+    """One job as it is now, with its result when it is done."""
+    return _get(f"/jobs/{job}")
+
+
+def cancel(job: str) -> Request[Document]:
+    """Have a job stop at its next step."""
+    return Request("DELETE", f"/jobs/{job}", _document, is_repeatable=False)
+
+
+def put_dataset(
+    name: str, data: bytes | Path, format: str, *, target: str | None = None, weights: str | None = None
+) -> Request[Document]:
+    """Keep a dataset, in place of one of that name.
+
+    Parameters
+    ----------
+    data : its bytes, or the file that holds them, which is read as it is sent
+    format : "npz", "svmlight", "csv" or "parquet"
+    target, weights : of a table, the columns that hold them, by name or by number from 0
+    """
+    digest = hashlib.sha256()
+    for piece in pieces(data) if isinstance(data, Path) else (data,):
+        digest.update(piece)
+    headers = {"content-type": DATASET_MEDIA[format], "x-content-sha256": digest.hexdigest()}
+    params = {key: value for key, value in (("target", target), ("weights", weights)) if value is not None}
+    return Request("PUT", f"/datasets/{name}", _document, True, data, headers, params)
+
+
+def datasets() -> Request[list[Document]]:
+    """Describe every dataset."""
+    return Request("GET", "/datasets", lambda answer: list(answer.json()["datasets"]), is_repeatable=True)
+
+
+def dataset(name: str) -> Request[Document]:
+    """Describe one dataset."""
+    return _get(f"/datasets/{name}")
+
+
+def delete_dataset(name: str) -> Request[None]:
+    """Delete a dataset."""
+    return Request("DELETE", f"/datasets/{name}", lambda answer: None, is_repeatable=False)
+
+
+def retrain(id: str, solver: str = "auto", **asked: Any) -> Request[Document]:
+    """Retrain a model beside the service; ``asked`` as in ``POST /models/{id}/retrain``: a job."""
+    return _post(f"/models/{id}/retrain", {"solver": solver, **asked})
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, a megabyte at a time."""
+    with path.open("rb") as file:
+        while piece := file.read(2**20):
+            yield piece
+
+
+def _get(path: str) -> Request[Document]:
+    return Request("GET", path, _document, is_repeatable=True)
+
+
+def _post(path: str, body: Any = None, *, is_repeatable: bool = False) -> Request[Document]:
+    if body is None:
+        return Request("POST", path, _document, is_repeatable)
+    content = json.dumps(body, default=_plain).encode()  # numbers that are none are for the service to refuse
+    return Request("POST", path, _document, is_repeatable, content, {"content-type": "application/json"})
+
+
+def _once(path: str, body: Any, key: str | None = None, params: dict[str, Any] | None = None) -> Request[Document]:
+    """A request with a name of its own, so that it has one effect however often it is sent."""
+    plain = _post(path, body)
+    headers = {**plain.headers, "idempotency-key": key or uuid.uuid4().hex}
+    return Request("POST", path, _document, True, plain.content, headers, params or {})
+
+
+def _document(answer: httpx.Response) -> Document:
+    found: Document = answer.json()
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can say of arrays, numpy's numbers and times."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} cannot be sent: {value!r}")
+
+
+def _listed(values: ArrayLike | None) -> Any:
+    return None if values is None else np.asarray(values, dtype=np.float64).tolist()

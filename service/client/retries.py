@@ -1,0 +1,55 @@
+"""Which requests are sent again: what was too busy, and what has one effect however often it is sent; the waits."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, TypedDict
+
+import httpx
+from tenacity import RetryCallState, retry_if_exception, retry_if_result, stop_after_delay
+from tenacity.retry import retry_base
+
+CUT_OFF_SECONDS = 0.2
+"""Before a request is sent again that got no answer."""
+MOST_SECONDS = 1.0
+"""Before one is that was refused, whatever the service says."""
+JITTER = 0.5
+"""Share by which waits are longer at most, so that those who were refused together do not come back together."""
+
+
+class Policy(TypedDict):
+    """What tenacity asks of a policy."""
+
+    retry: retry_base
+    stop: stop_after_delay
+    wait: Any
+    retry_error_callback: Any
+
+
+def policy(is_repeatable: bool, patience: float) -> Policy:
+    """The policy for a request, for so many seconds of patience; at their end the last answer or error stands."""
+    busy = {429, 503} if is_repeatable else {429}
+    again: retry_base = retry_if_result(lambda answer: answer.status_code in busy)
+    if is_repeatable:
+        again = again | retry_if_exception(lambda error: isinstance(error, httpx.TransportError))
+    return {"retry": again, "stop": stop_after_delay(patience), "wait": _wait, "retry_error_callback": _last}
+
+
+def _wait(state: RetryCallState) -> float:
+    assert state.outcome is not None
+    least = CUT_OFF_SECONDS if state.outcome.failed else _asked_for(state.outcome.result())
+    return least * random.uniform(1.0, 1.0 + JITTER)
+
+
+def _last(state: RetryCallState) -> Any:
+    assert state.outcome is not None
+    return state.outcome.result()
+
+
+def _asked_for(response: httpx.Response) -> float:
+    """The seconds that an answer says to wait, at most one; one where it says none, or a date, as proxies may."""
+    try:
+        said = float(response.headers.get("retry-after", MOST_SECONDS))
+    except ValueError:
+        return MOST_SECONDS
+    return said if 0 <= said <= MOST_SECONDS else MOST_SECONDS

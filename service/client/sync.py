@@ -1,0 +1,127 @@
+"""A client of the service's REST API, for Python programs.
+
+with Client("http://127.0.0.1:8000") as client:
+    client.create_model("river", C=10.0, kernel={"name": "rbf", "gamma": 0.1}, window={"max_examples": 365})
+    client.update("river", X, y)
+    client.predict("river", X_new)["decision"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from time import sleep
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+from tenacity import Retrying
+
+from livesvm.service.client import requests
+from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, is_over, told_by
+from livesvm.service.client.problems import checked, ended
+from livesvm.service.client.requests import Request, T, pieces
+from livesvm.service.client.retries import policy
+from livesvm.service.client.surface import method
+
+
+class Client:
+    """Calls one service; safe to share between threads.
+
+    Parameters
+    ----------
+    url : of the service
+    api_key : sent as a bearer token when given
+    timeout : seconds that one try may take
+    patience : seconds for which a call that was refused as too busy or cut off is tried again; every update carries an
+        Idempotency-Key, so that trying again has one effect
+    """
+
+    def __init__(self, url: str, api_key: str | None = None, *, timeout: float = 30.0, patience: float = 10.0) -> None:
+        headers = {"authorization": f"Bearer {api_key}"} if api_key is not None else {}
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False)
+        self._patience = patience
+
+    create_model = method(requests.create_model)
+    models = method(requests.models)
+    model = method(requests.model)
+    delete_model = method(requests.delete_model)
+    update = method(requests.update)
+    predict = method(requests.predict)
+    certificate = method(requests.certificate)
+    checkpoint = method(requests.checkpoint)
+    write_back = method(requests.write_back)
+    versions = method(requests.versions)
+    restore = method(requests.restore)
+    assess = method(requests.assess)
+    regularization_path = method(requests.regularization_path)
+    outlier_path = method(requests.outlier_path)
+    apply = method(requests.apply)
+    plot = method(requests.plot)
+    job = method(requests.job)
+    cancel = method(requests.cancel)
+    put_dataset = method(requests.put_dataset)
+    datasets = method(requests.datasets)
+    dataset = method(requests.dataset)
+    delete_dataset = method(requests.delete_dataset)
+    retrain = method(requests.retrain)
+
+    def progress(self, job: str) -> Iterator[dict[str, Any]]:
+        """The job, without its result, each time it has changed, until it has ended."""
+        seen: dict[str, Any] = {}
+        while not (seen and is_over(seen)):
+            found = self.job(job)
+            found.pop("result", None)
+            if found != seen:
+                seen = found
+                yield seen
+            if is_over(seen):
+                return
+            stream = self._http.stream("GET", f"/jobs/{job}/events", timeout=STREAM_SECONDS)
+            with suppress(httpx.TransportError), stream as events:
+                if not events.is_success:
+                    sleep(RETRY_SECONDS)
+                for told in filter(None, map(told_by, events.iter_lines())):
+                    if told != seen:
+                        seen = told
+                        yield seen
+
+    def wait(self, job: str, on_progress: Callable[[dict[str, Any]], object] = lambda job: None) -> dict[str, Any]:
+        """The job once it is done or cancelled; raises ServiceProblem if it has failed.
+
+        ``on_progress`` is called with the job as it is each time it has changed.
+        """
+        for found in self.progress(job):
+            on_progress(found)
+        return ended(self.job(job))
+
+    def is_ready(self) -> bool:
+        """Whether the service can do its work now."""
+        try:
+            return self._http.get("/health/ready").is_success
+        except httpx.TransportError:
+            return False
+
+    def send(self, request: Request[T]) -> T:
+        """Send a request, again while the service is busy and patience lasts; raises ServiceProblem."""
+        again = Retrying(**policy(request.is_repeatable, self._patience))
+        return request.read(checked(again(self._once, request)))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _once(self, request: Request[T]) -> httpx.Response:
+        content = pieces(request.content) if isinstance(request.content, Path) else request.content
+        return self._http.request(
+            request.method, request.path, content=content, headers=request.headers, params=request.params
+        )

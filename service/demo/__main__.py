@@ -1,0 +1,7 @@
+"""``python -m livesvm.service.demo`` runs the demonstration."""
+
+import sys
+
+from livesvm.service.demo.forecast import main
+
+sys.exit(main())

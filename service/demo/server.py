@@ -1,0 +1,89 @@
+"""A service of one's own: ``python -m livesvm.service`` as a child process on a free loopback port."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+READY = re.compile(r"LiveSVM is ready at (http://\S+)")
+START_SECONDS = 300.0
+STOP_SECONDS = 40.0
+
+
+class ServerError(Exception):
+    """The service did not start, or did not stop as it should."""
+
+
+class Server:
+    """One service process with its data, log and port to itself.
+
+    Parameters
+    ----------
+    data_dir : an empty directory; removed by :meth:`stop`
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.address = ""
+        self.seconds = 0.0
+        self._log = data_dir / "service.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it says that it is ready; raises :class:`ServerError`."""
+        begin = time.monotonic()
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "livesvm.service"],
+                env=_environment(self.data_dir),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        while not (ready := READY.search(self._log.read_text(errors="replace"))):
+            if self._process.poll() is not None:
+                raise ServerError(f"the service ended with status {self._process.returncode}")
+            if time.monotonic() - begin > START_SECONDS:
+                raise ServerError(f"the service was not ready within {START_SECONDS:g} s")
+            time.sleep(0.05)
+        self.address = ready.group(1)
+        self.seconds = time.monotonic() - begin
+
+    def stop(self) -> int:
+        """Ask it to end, wait, remove its data; the exit status is the service's own."""
+        if self._process is None:
+            return 0
+        self._process.terminate()
+        try:
+            status = self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        shutil.rmtree(self.data_dir, ignore_errors=True)
+        return abs(status)
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The last lines that the service logged."""
+        text = self._log.read_text(errors="replace") if self._log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def how_to_use(self) -> str:
+        """Where the running service is, and how to end it."""
+        pid = self._process.pid if self._process else 0
+        return (
+            f"\nThe service is still up at {self.address} (API: {self.address}/docs).\n"
+            f"Stop it with: kill {pid} && rm -r {self.data_dir}"
+        )
+
+
+def _environment(data_dir: Path) -> dict[str, str]:
+    """This environment without settings of the service, but for a free port and the data directory."""
+    ours = {"LIVESVM_HOST": "127.0.0.1", "LIVESVM_PORT": "0", "LIVESVM_DATA_DIR": str(data_dir / "data")}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("LIVESVM_")}
+    return others | ours | {"LIVESVM_COMPILE_AHEAD": "0", "LIVESVM_LOG_FORMAT": "text", "PYTHONUNBUFFERED": "1"}

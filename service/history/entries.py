@@ -1,0 +1,197 @@
+"""What a record of the log holds: entries that know how to be applied, and what whoever asked for them is told.
+
+A new kind of entry is a class here (or elsewhere, with its line in ``KINDS``) that does what :class:`Entry` says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from livesvm.service.models.arrays import Key, Vector
+from livesvm.service.models.commands import RULES, Command
+from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.state import ModelState
+from livesvm.service.store import codec
+from livesvm.service.store.base import Durability
+
+
+class Entry(Protocol):
+    """One entry; ``request`` is the Idempotency-Key that it came with, ``rules`` are what it was judged by."""
+
+    @property
+    def request(self) -> str | None: ...
+
+    @property
+    def rules(self) -> int: ...
+
+    @property
+    def plain(self) -> Command | None:
+        """The command that the entry is, if it only adds and removes."""
+
+    def encode(self) -> bytes:
+        """Bytes for the log."""
+
+    def apply(self, state: ModelState) -> Outcome:
+        """Bring a model from before the entry to after it; raises SolverError with the state as it was."""
+
+    def apply_cold(self, state: ModelState) -> Outcome:
+        """The same without the path there; raises SolverError with the state as it was."""
+
+    def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
+        """What whoever asked for it is told."""
+
+    def told(self, outcome: Outcome) -> dict[str, Any]:
+        """What it changed, in numbers, for the log."""
+
+    def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
+        """Features by key after it; those of keys that have gone may be among them."""
+
+
+@dataclass(frozen=True)
+class Restoration:
+    """Going back to ``version``; holds that version whole, as the log behind it may be trimmed first.
+
+    ``at`` is the Unix time at which it was asked for, None before that was kept.
+    """
+
+    version: int
+    state: bytes
+    request: str | None
+    at: float | None = None
+    rules = RULES
+    plain = None
+
+    def encode(self) -> bytes:
+        """Bytes for the log."""
+        document = {"restored": self.version, "state": self.state, "request": self.request, "at": self.at}
+        return codec.encode(document)
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Restoration:
+        """The entry that a document of the log tells of."""
+        return cls(document["restored"], document["state"], document["request"], document.get("at"))
+
+    def apply(self, state: ModelState) -> Outcome:
+        """Make ``state`` what the version was, as the next version; keys that were ever handed out stay used."""
+        began = time.perf_counter()
+        found = ModelState.decode(state.spec, state.cache_mb, self.state)
+        found.window.next_key = max(found.window.next_key, state.window.next_key)
+        state.estimator, state.window, state.sizes = found.estimator, found.window, found.sizes
+        state.version += 1
+        state.sequence += 1
+        state.updated_at = self.at
+        return Outcome(state.sizes, seconds=time.perf_counter() - began)
+
+    def apply_cold(self, state: ModelState) -> Outcome:
+        """The same: there is no path."""
+        return self.apply(state)
+
+    def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
+        """What whoever asked for it is told."""
+        return outcome.answer(version, durability, restored=self.version)
+
+    def told(self, outcome: Outcome) -> dict[str, Any]:
+        """What it changed, in numbers, for the log."""
+        return {"action": "restore", "restored": self.version}
+
+    def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
+        """Those of the version."""
+        return features_of(codec.decode(self.state)["arrays"])
+
+
+@dataclass(frozen=True)
+class Retraining:
+    """What a job has found, in place of the model; holds the new state whole, with the window as it is.
+
+    Parameters
+    ----------
+    job : that found it
+    changed : how many examples had to be brought in, or let go of, as the window has slid since
+    """
+
+    job: str
+    state: bytes
+    request: str | None
+    at: float
+    changed: int = 0
+    rules = RULES
+    plain = None
+
+    def encode(self) -> bytes:
+        """Bytes for the log."""
+        return codec.encode(
+            {
+                "retrained": self.job,
+                "state": self.state,
+                "request": self.request,
+                "at": self.at,
+                "changed": self.changed,
+            }
+        )
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Retraining:
+        """The entry that a document of the log tells of."""
+        return cls(*(document[name] for name in ("retrained", "state", "request", "at", "changed")))
+
+    def apply(self, state: ModelState) -> Outcome:
+        """Make ``state`` what was found, as the next version."""
+        began = time.perf_counter()
+        found = ModelState.decode(state.spec, state.cache_mb, self.state)
+        state.estimator, state.window, state.sizes = found.estimator, found.window, found.sizes
+        state.version += 1
+        state.sequence += 1
+        state.updated_at = self.at
+        return Outcome(state.sizes, seconds=time.perf_counter() - began, changed=self.changed)
+
+    def apply_cold(self, state: ModelState) -> Outcome:
+        """The same: there is no path."""
+        return self.apply(state)
+
+    def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
+        """What whoever applied it is told."""
+        told = {"added": [], "removed": [], "changed": outcome.changed, "events": 0, "seconds": outcome.seconds}
+        return outcome.answer(version, durability, **told)
+
+    def told(self, outcome: Outcome) -> dict[str, Any]:
+        """What it changed, in numbers, for the log."""
+        return {"action": "retrain", "job": self.job, "changed": self.changed}
+
+    def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
+        """Those of the new state."""
+        return features_of(codec.decode(self.state)["arrays"])
+
+
+KINDS: dict[str, Callable[[dict[str, Any]], Entry]] = {
+    "restored": Restoration.from_document,
+    "retrained": Retraining.from_document,
+}
+"""How entries are read, by the field that none but their kind has; what has none of these is a command."""
+
+
+def decode_entry(data: bytes) -> Entry:
+    """The entry in a record; raises StoreDamaged or StoreTooNew."""
+    document: dict[str, Any] = codec.decode(data)
+    for field, read in KINDS.items():
+        if field in document:
+            return read(document)
+    return Command.from_document(document)
+
+
+def features_of(arrays: dict[str, Any] | None) -> dict[Key, Vector]:
+    """Features by key, of the arrays of a snapshot."""
+    return {} if arrays is None else dict(zip(arrays["keys"], arrays["X"], strict=True))
+
+
+def digest_of_restore(version: int) -> bytes:
+    """SHA-256 of what a request to go back asks."""
+    return hashlib.sha256(codec.pack({"restore": version})).digest()
+
+
+def digest_of_swap(job: str) -> bytes:
+    """SHA-256 of what a request to take a retraining over asks."""
+    return hashlib.sha256(codec.pack({"retrained": job})).digest()

@@ -1,0 +1,199 @@
+"""What a writer tells the store about its model, and what it still owes it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from livesvm.service.errors import IdempotencyConflict, ModelUnavailable
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.store.base import (
+    Durability,
+    Fenced,
+    Head,
+    Idempotency,
+    Lease,
+    ModelGone,
+    OutOfSequence,
+    Solution,
+    Store,
+    StoreBehind,
+    StoreError,
+    StoreUnavailable,
+)
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where models are stored, and what watches the store."""
+
+    store: Store
+    health: Health
+    metrics: Metrics
+
+
+@dataclass
+class Journal:
+    """The log and the snapshots of one model, seen by its only writer.
+
+    Invariant: no command is appended while a debt stands, a debt being a thing the store must know first (that a
+    record was taken back, or how a request was answered). After a call whose outcome is not known, the first debt is
+    a new epoch, so that what is still under way cannot take effect later.
+
+    ``known`` is the newest record that the store has said to keep; ``behind`` says that it no longer has it.
+    """
+
+    source: Source
+    lease: Lease
+    keep: int
+    fenced: bool = False
+    behind: bool = False
+    known: int = 0
+    _debts: list[Callable[[], None]] = field(default_factory=list)
+    _is_unsure: bool = False
+    _attempt: int = 0
+
+    def owe(self, debt: Callable[[], None]) -> None:
+        """Have ``debt`` paid before the next command."""
+        self._debts.append(debt)
+
+    def settle(self) -> None:
+        """Pay every debt, oldest first; raises StoreError if the store does not take it."""
+        if self._is_unsure:
+            self._retake()
+        while self._debts:
+            self._debts[0]()
+            self._debts.pop(0)
+
+    def append(self, sequence: int, data: bytes, idempotency: Idempotency | None) -> Durability:
+        """Log a command; the durability that it reached."""
+        try:
+            level = self._call("append", lambda s: s.append(self.lease, sequence, data, idempotency, keep=self.keep))
+        except OutOfSequence:
+            self.last_sequence()  # says so if the store is behind
+            raise
+        self.known = sequence
+        return level
+
+    def abort(self, sequence: int) -> None:
+        """Take a record back."""
+        self._call("abort", lambda store: store.abort(self.lease, sequence))
+
+    def last_sequence(self) -> int:
+        """Number of the newest record in the log; raises StoreBehind if it is older than what is known to be kept."""
+        newest = self._call("recall", lambda store: store.last_sequence(self.lease))
+        self._compare(newest)
+        return newest
+
+    def recall(self, request: str, digest: bytes) -> bytes | None:
+        """The answer that a request got before, None if it is new; raises IdempotencyConflict."""
+        earlier = self._call("recall", lambda store: store.recall(self.lease.model, request))
+        if earlier is None:
+            return None
+        if earlier.body != digest:
+            raise IdempotencyConflict(f"the key {request!r} came with another update before")
+        if earlier.answer is None:
+            raise ModelUnavailable(f"the update of {request!r} is record {earlier.sequence}; its answer is lost")
+        return bytes(earlier.answer)
+
+    def remember(self, request: str, answer: bytes) -> None:
+        """Keep the answer to a request."""
+        self._call("answer", lambda store: store.remember(self.lease, request, answer))
+
+    def save_snapshot(self, sequence: int, data: bytes, version: int) -> None:
+        """Keep a snapshot that holds every record up to ``sequence``."""
+        try:
+            self._call("snapshot", lambda store: store.save_snapshot(self.lease, sequence, data, version))
+        except StoreError:
+            self.source.metrics.snapshots.labels("failed").inc()
+            raise
+        self.source.metrics.snapshots.labels("written").inc()
+
+    def save_solution(self, solution: Solution) -> None:
+        """Keep a solution in place of the one before."""
+        self._call("solution", lambda store: store.save_solution(self.lease, solution))
+
+    def delete(self) -> None:
+        """Remove the model from the store, or what is left of it there if the store has lost it or some of it."""
+        with suppress(StoreBehind):
+            self.check_writable()
+            self._call("delete", lambda store: store.delete(self.lease))
+            return
+        with self.source.health.store_call("delete"), suppress(ModelGone):
+            store = self.source.store
+            store.delete(store.acquire(self.lease.model))
+
+    def release(self) -> None:
+        """Let another service take the model over at once."""
+        self._call("lease", lambda store: store.release(self.lease))
+
+    def check_writable(self) -> None:
+        """Raise Fenced once another writer has taken the model over, StoreBehind while the store lacks records."""
+        if self.fenced:
+            raise Fenced(f"another writer has taken model {self.lease.model} over")
+        if self.behind:
+            raise StoreBehind(f"the store no longer has record {self.known} of model {self.lease.model}")
+
+    def look(self) -> None:
+        """Ask the store where it stands; raises StoreError."""
+        known = self.known
+        self.observe(known, self.source.store.heads([self.lease.model]).get(self.lease.model))
+
+    def begin_again(self, sequence: int) -> None:
+        """Go on from a store that has been given everything up to ``sequence`` under this lease; nothing is owed it."""
+        self._debts.clear()
+        self._is_unsure = self.behind = False
+        self._attempt = 0
+        self.known = sequence
+
+    def observe(self, known: int, head: Head | None) -> None:
+        """Learn from any thread where the store stands; ``known`` was read before the store was asked.
+
+        A store that has less than it had acknowledged has lost it, whoever it says is the writer: an older backup names
+        an older one.
+        """
+        is_behind = head is None or head.sequence < known
+        if head is not None and not is_behind and head.lease.writer != self.lease.writer:
+            self.fenced = True
+        elif self.behind != is_behind:
+            self.behind = is_behind
+            say = log.error if self.behind else log.warning
+            say("model %s: the store %s what it had acknowledged", self.lease.model, "lacks" if self.behind else "has")
+
+    def _compare(self, newest: int) -> None:
+        if newest < self.known:
+            self.behind = True
+            self.check_writable()
+
+    def _retake(self) -> None:
+        """Fence what may still be under way."""
+        self._attempt += 1
+        self.lease, newest = self._call("lease", lambda store: store.retake(self.lease, self._attempt))
+        self._is_unsure = False
+        self._compare(newest)
+
+    def _call(self, operation: str, call: Callable[[Store], T]) -> T:
+        try:
+            with self.source.health.store_call(operation):
+                return call(self.source.store)
+        except StoreUnavailable:
+            self._is_unsure = True
+            raise
+        except Fenced as error:
+            self._learn_why(error)
+            raise
+
+    def _learn_why(self, error: Fenced) -> None:
+        """A lease does not hold: another writer has the model, or the store has lost it; raises StoreBehind then."""
+        with self.source.health.store_call("watch"):
+            self.look()
+        if self.behind:
+            raise StoreBehind(str(error)) from error
+        self.fenced = True

@@ -1,0 +1,247 @@
+"""The tail of a log applied again, on as few paths as possible.
+
+A path to where several updates lead together has fewer events than theirs one after the other [Karasuyama & Takeuchi,
+sec. 5], and there is one optimum. So updates that only add and remove are replayed together, but for one whose answer
+is still owed.
+
+Should that fail in a way that nobody foresaw, a second replay takes one update at a time and can tell which it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from livesvm.service.errors import NotSolved, OutOfTime
+from livesvm.service.history.entries import Entry, decode_entry
+from livesvm.service.history.journal import Source
+from livesvm.service.history.versions import reapply, reapply_cold
+from livesvm.service.models.arrays import Key
+from livesvm.service.models.commands import RULES, Batch, Command
+from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.state import ModelState
+from livesvm.service.resources.turns import Solve, Turns
+from livesvm.service.store.base import Lease, LogRecord, StoreDamaged, StoreError
+from livesvm.solvers import warm_up
+from livesvm.solvers.errors import MemoryLimit, SolverError
+
+log = logging.getLogger(__name__)
+
+LEAST_SECONDS = 10.0
+"""Time of solving below which no update is set aside: many times what one may have taken that is not known to have been
+answered (``livesvm.service.history.checkpoints.CERTAIN_SECONDS``)."""
+
+TOGETHER = 1000
+"""Examples that come or go in updates that are replayed together; more of them in memory would gain little."""
+
+FORESEEN = (SolverError, StoreError, NotSolved, MemoryError, OSError)
+"""What says nothing against the update that was being applied, or is its refusal."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a replay may solve: the ``whole`` of it, the last updates ``together``, and the ``newest`` alone.
+
+    If it ``sets_aside``, the newest update is, when its time is over and nobody was told of it; otherwise OutOfTime
+    ends the replay.
+    """
+
+    whole: Solve
+    together: Solve
+    newest: Solve
+    sets_aside: bool
+
+    @classmethod
+    def short(cls, solve: Solve) -> Patience:
+        """No longer than ``solve``, and nothing is decided then."""
+        return cls(solve, solve, solve, False)
+
+    @classmethod
+    def at_last(cls, seconds: float) -> Patience:
+        """As long as it takes, but for the newest update, which no answer within ``seconds`` came of before."""
+        seconds = max(seconds, LEAST_SECONDS)
+        return cls(Solve(), Solve(seconds), Solve(seconds), True)
+
+    def without_end(self) -> Patience:
+        """The same where the newest update may have been answered: it takes as long as all the others may."""
+        return Patience(self.whole, self.whole, self.whole, False)
+
+    def end(self, error: NotSolved) -> None:
+        """Have the replay end soon, with this error."""
+        for solve in (self.whole, self.together, self.newest):
+            solve.end(error)
+
+
+class Inapplicable(SolverError):
+    """An update fails in an unforeseen way, on its path and without it."""
+
+
+@dataclass
+class Replay:
+    """Brings ``state`` from its record to the ``newest``; counts the updates that had an effect.
+
+    After an error that is not :data:`FORESEEN` the state is lost, unless each update is applied ``alone``: then it is
+    kept while one is, which takes longer.
+    """
+
+    source: Source
+    lease: Lease
+    state: ModelState
+    newest: int
+    turns: Turns
+    patience: Patience
+    alone: bool = False
+    replayed: int = 0
+    set_aside: int = 0
+    _waiting: list[Command] = field(default_factory=list)
+
+    def take(self, record: LogRecord) -> None:
+        """Take the next record; raises StoreError if it is not the next one or cannot be applied, or MemoryLimit."""
+        follows = self.state.sequence + len(self._waiting) + 1
+        if record.sequence != follows:
+            raise StoreDamaged(f"the log of model {self.lease.model} lacks record {follows}")
+        if record.aborted:
+            self.finish()
+            self.state.skip()
+            return
+        entry = decode_entry(record.data)
+        if entry.plain is not None and self._can_wait(entry.plain):
+            self._waiting.append(entry.plain)
+            if sum(len(command.added) + len(command.remove) for command in self._waiting) >= TOGETHER:
+                self.finish()
+            return
+        self.finish()
+        self._apply(entry)
+
+    def finish(self) -> None:
+        """Apply what waits."""
+        waiting, self._waiting = self._waiting, []
+        try:
+            if len(waiting) > 1:
+                is_last = self.state.sequence + len(waiting) == self.newest
+                with self.turns.turn(self.patience.together if is_last else self.patience.whole):
+                    self.state.apply_together(waiting, together(waiting))
+                self.replayed += len(waiting)
+                return
+        except SolverError:
+            pass  # they went well one after the other
+        except OutOfTime:
+            if not self.patience.sets_aside:
+                raise
+        for command in waiting:
+            self._apply(command)
+
+    def _can_wait(self, command: Command) -> bool:
+        """Whether a command starts from a model with one optimum, and nobody waits for its answer."""
+        return not self.alone and self.state.is_convex and not self._owes(command.request)
+
+    def _owes(self, request: str | None) -> bool:
+        return owes(self.source, self.lease.model, request)
+
+    def _apply(self, entry: Entry) -> None:
+        """Apply one entry, and keep its answer if that is owed."""
+        sequence = self.state.sequence + 1
+        is_unanswered = sequence == self.newest and not self._may_be_acknowledged(entry)
+        solve = self.patience.newest if is_unanswered else self.patience.whole
+        try:
+            with self.turns.turn(solve):
+                outcome = self._reapply(entry)
+        except MemoryLimit:
+            raise  # it may have fitted before: that is no reason to take it back
+        except OutOfTime:
+            if not (is_unanswered and self.patience.sets_aside):
+                raise
+            model, seconds = self.lease.model, solve.seconds
+            log.error("model %s: record %d, unanswered, is set aside after %g s of solving", model, sequence, seconds)
+            self._take_back(sequence)
+            self.set_aside += 1
+            return
+        except SolverError as error:
+            if not is_unanswered:
+                reason = f"record {sequence} of model {self.lease.model} can no longer be applied: {error}"
+                raise StoreDamaged(f"{reason}; {self._advice()}") from error
+            self._take_back(sequence)
+            return
+        if entry.request is not None and self._owes(entry.request):
+            answer = entry.answer(self.state.version, outcome, self.source.store.durability())
+            self.source.store.remember(self.lease, entry.request, answer)
+        self.replayed += 1
+
+    def _take_back(self, sequence: int) -> None:
+        """Mark a record as one without effect: the process died before anybody was told that it had one."""
+        self.source.store.abort(self.lease, sequence)
+        self.state.skip()
+
+    def _reapply(self, entry: Entry) -> Outcome:
+        """Apply an entry that went well before; raises SolverError with the state as it was.
+
+        On its path or, where that fails in an unforeseen way, without; where both do, the update is the cause only if
+        the solvers work otherwise.
+        """
+        if not self.alone:
+            return reapply(self.state, entry)
+        before, sequence = self.state.encode(), self.state.sequence + 1
+        for attempt in (reapply, reapply_cold):
+            try:
+                return attempt(self.state, entry)
+            except FORESEEN:
+                raise
+            except Exception as error:
+                failure = f"{type(error).__name__}: {error}"
+                log.exception("model %s: record %d fails in an unforeseen way", self.lease.model, sequence)
+            self.state = ModelState.decode(self.state.spec, self.state.cache_mb, before)
+        warm_up("updates")  # raises if it is the solvers that fail, whatever the update
+        raise Inapplicable(failure)
+
+    def _may_be_acknowledged(self, entry: Entry) -> bool:
+        """Whether the newest entry may have been applied before: it has an answer, or was judged by other rules."""
+        if entry.rules != RULES:
+            return True
+        return entry.request is not None and not self._owes(entry.request)
+
+    def _advice(self) -> str:
+        back = f"go back to version {self.state.version} there (POST /models/{self.lease.model}/restore)"
+        return (
+            "as it may have been acknowledged, it is not taken back: start the version of LiveSVM that wrote it, "
+            f"{back} and stop it, or delete the model"
+        )
+
+
+def owes(source: Source, model: str, request: str | None) -> bool:
+    """Whether a request, if that is what an entry came with, has no answer yet."""
+    try:
+        earlier = None if request is None else source.store.recall(model, request)
+    except StoreDamaged as error:  # a retry will be told; what it did is in the log
+        log.warning("%s", error)
+        return False
+    return earlier is not None and earlier.answer is None
+
+
+def together(commands: Sequence[Command]) -> Command:
+    """The command that leads where these lead one after the other; none of them edits."""
+    leaving: list[Key] = []
+    coming: dict[Key, tuple[Batch, int]] = {}
+    for command in commands:
+        leaving += [key for key in command.remove if coming.pop(key, None) is None]
+        if command.add is not None:
+            coming.update({key: (command.add, row) for row, key in enumerate(command.added)})
+    last = commands[-1]
+    return Command(_batch(coming), leaving, last.arrived, last.next_key, None)
+
+
+def _batch(coming: dict[Key, tuple[Batch, int]]) -> Batch | None:
+    """The examples that come, in order."""
+    if not coming:
+        return None
+    rows = coming.values()
+    y = [batch.y[row] for batch, row in rows if batch.y is not None]
+    weights = [1.0 if batch.weights is None else batch.weights[row] for batch, row in rows]
+    return Batch(
+        X=np.array([batch.X[row] for batch, row in rows]),
+        y=np.array(y) if y else None,
+        keys=list(coming),
+        weights=np.array(weights),
+    )

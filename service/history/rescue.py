@@ -1,0 +1,51 @@
+"""What memory alone held of a model when the service stopped, as a file that `livesvm store put` brings back."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from livesvm.service.history.writeback import Snapshot, put, take
+from livesvm.service.store import codec
+from livesvm.service.store.base import Store
+from livesvm.service.store.files import write_whole
+
+DIRECTORY = "unstored"
+"""Below the data directory."""
+_ENDING = ".model"
+
+log = logging.getLogger(__name__)
+
+
+def rescue(data_dir: Path, model: str, spec: bytes, snapshot: Snapshot) -> None:
+    """Write a model that its store has lost to a file, and say so; a failure is said too."""
+    sequence, data, version = snapshot
+    path = data_dir / DIRECTORY / f"{model}-{version}{_ENDING}"
+    document = {"model": model, "spec": spec, "sequence": sequence, "data": data, "version": version}
+    try:
+        write_whole(path, codec.encode(document))
+    except OSError as error:
+        log.error("model %s, version %d, which the store has lost, is lost: %s", model, version, error)
+        return
+    log.error("model %s, which the store has lost, is kept in %s: livesvm store put brings it back", model, path)
+
+
+def tell_of(data_dir: Path) -> None:
+    """Say which models still wait in files."""
+    for path in sorted((data_dir / DIRECTORY).glob(f"*{_ENDING}")):
+        log.warning("%s holds a model that its store had lost: livesvm store put it back, or remove the file", path)
+
+
+def bring_back(path: Path, store: Store, patience: float) -> str:
+    """Put the model of such a file into a store; says what was done.
+
+    Raises WritebackRefused, OSError or StoreError.
+    """
+    found = codec.decode(path.read_bytes())
+    model, sequence, version = found["model"], found["sequence"], found["version"]
+    lease = take(store, model, found["spec"], sequence, patience)
+    try:
+        put(store, lease, (sequence, found["data"], version))
+    finally:
+        store.release(lease)
+    return f"{model}: version {version}, up to record {sequence}"

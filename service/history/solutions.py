@@ -1,0 +1,69 @@
+"""What a long update was solved to, kept beside the log, so that a restart need not solve it again.
+
+A solution is a snapshot without the features, which are most of it: those are in the newest snapshot and in the records
+since. It names the record that it goes up to by that one's SHA-256, so that it belongs to this log and no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from livesvm.service.history.entries import decode_entry, features_of
+from livesvm.service.models.arrays import Key, Matrix, Vector
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
+from livesvm.service.store import codec
+from livesvm.service.store.base import LogRecord, Solution, StoreDamaged
+
+
+def solution_of(state: ModelState, record: bytes) -> Solution:
+    """The solution of a model that has learnt an example and was brought there by ``record``."""
+    document = state.document()
+    arrays: dict[str, Any] = document["arrays"]
+    del arrays["X"]
+    arrays["segments"] = arrays["segments"].astype(np.int8)
+    return Solution(state.sequence, codec.encode(document | {"record": _name(record)}))
+
+
+def solved(
+    spec: ModelSpec, cache_mb: int, base: dict[str, Any] | None, records: Iterable[LogRecord], solution: Solution
+) -> ModelState:
+    """The model of a solution.
+
+    Parameters
+    ----------
+    base : the document of an older snapshot, None for a model that knows no example
+    records : of the log, from the one behind the snapshot on, up to that of the solution
+
+    Raises
+    ------
+    StoreDamaged : the solution is not of these records, or is no solution
+    StoreTooNew, MemoryLimit
+    """
+    document = codec.decode(solution.data)
+    features = features_of(None if base is None else base["arrays"])
+    last = None
+    for last in records:
+        if not last.aborted:
+            features = decode_entry(last.data).features_after(features)
+    if last is None or last.sequence != solution.sequence or _name(last.data) != document.pop("record", None):
+        raise StoreDamaged(f"the solution up to record {solution.sequence} is not of this log")
+    arrays = document["arrays"]
+    arrays["X"] = _matrix(features, arrays["keys"], document["n_features"])
+    return ModelState.of(spec, cache_mb, document)
+
+
+def _name(record: bytes) -> bytes:
+    return hashlib.sha256(record).digest()
+
+
+def _matrix(features: dict[Key, Vector], keys: list[Key], width: int) -> Matrix:
+    """Features (n, d) of ``keys``; raises StoreDamaged if one is missing."""
+    try:
+        return np.array([features[key] for key in keys], np.float64).reshape(len(keys), width)
+    except (KeyError, ValueError) as error:
+        raise StoreDamaged(f"the solution holds an example that the log does not: {error}") from error

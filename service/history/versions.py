@@ -1,0 +1,75 @@
+"""Versions of a model that can be had again, and going back to one as a new version."""
+
+from __future__ import annotations
+
+from livesvm.service.history.entries import Entry, decode_entry
+from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
+from livesvm.service.store.base import LogRecord, Store, StoreDamaged
+from livesvm.solvers.errors import InvalidInput, SolverError
+
+
+def reapply(state: ModelState, entry: Entry) -> Outcome:
+    """Apply an entry that went well before; raises SolverError."""
+    try:
+        return entry.apply(state)
+    except SolverError:  # it went well from other rounding errors; there is one optimum, so ask again
+        return entry.apply_cold(state)
+
+
+def reapply_cold(state: ModelState, entry: Entry) -> Outcome:
+    """Reach what an entry led to without the path to it; raises SolverError."""
+    return entry.apply_cold(state)
+
+
+def oldest_kept(store: Store, model: str) -> int:
+    """The oldest version that can be had: the older snapshot's, or 0 while the log holds everything."""
+    first = next(iter(store.log(model, 0)), None)
+    snapshots = [snapshot for snapshot in store.snapshots(model) if not snapshot.is_damaged]
+    if not snapshots or (first is not None and first.sequence == 1):
+        return 0
+    return snapshots[-1].version
+
+
+def state_at(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: int) -> ModelState:
+    """The model as it was at a version; raises InvalidInput if it is not kept, StoreError."""
+    state = _nearest(store, spec, cache_mb, model, version)
+    if state is not None:
+        for record in store.log(model, state.sequence):
+            if state.version == version:
+                break
+            if record.sequence != state.sequence + 1:
+                raise StoreDamaged(f"the log of model {model} lacks record {state.sequence + 1}")
+            _pass(state, record)
+    if state is None or state.version != version:
+        newest = "" if state is None else f", the newest {state.version}"
+        reason = f"version {version} is not kept; the oldest is {oldest_kept(store, model)}{newest}"
+        raise InvalidInput(reason, field="version")
+    return state
+
+
+def _nearest(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: int) -> ModelState | None:
+    """The newest good snapshot that is no newer than a version, or the empty model if the whole log is there."""
+    snapshots = store.snapshots(model)
+    for snapshot in snapshots:
+        try:
+            if snapshot.version <= version:
+                state = ModelState.decode(spec, cache_mb, store.load_snapshot(model, snapshot.sequence))
+                if state.version <= version:  # a database of schema 1 does not say which version it holds
+                    return state
+        except StoreDamaged:
+            continue
+    first = next(iter(store.log(model, 0)), None)
+    is_whole = not snapshots if first is None else first.sequence == 1
+    return ModelState.empty(spec, cache_mb) if is_whole else None
+
+
+def _pass(state: ModelState, record: LogRecord) -> None:
+    if record.aborted:
+        state.skip()
+        return
+    try:
+        reapply(state, decode_entry(record.data))
+    except SolverError as error:
+        raise StoreDamaged(f"record {record.sequence} can no longer be applied: {error}") from error

@@ -1,0 +1,76 @@
+"""The job that assesses a model by examples that it has not seen: what may be asked, and what it finds."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from livesvm.service.errors import EmptyModel
+from livesvm.service.jobs.kind import Document, JobKind, Order
+from livesvm.service.live.handle import Description
+from livesvm.service.models.fields import SHORT, Request
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelCopy
+from livesvm.solvers.analyses.leave_one_out.assessment import k_fold, leave_one_out
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.progress import Progress
+
+
+class AssessmentRequest(Request):
+    """How to assess a model: by leaving out each example, or each of so many folds of consecutive examples."""
+
+    most_bytes = SHORT
+    model_config = ConfigDict(json_schema_extra={"examples": [{"method": "leave-one-out"}]})
+
+    method: Literal["leave-one-out", "k-fold"]
+    folds: int | None = Field(default=None, ge=2, le=10**6, description="`k-fold`: how many; 10 when absent.")
+
+    @model_validator(mode="after")
+    def _folds_of_k_fold(self) -> Self:
+        if self.method == "k-fold":
+            self.folds = self.folds or 10
+        elif self.folds is not None:
+            raise InvalidInput("is no parameter of leave-one-out", field="folds")
+        return self
+
+
+def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
+    """Exact decisions of the window's examples by models that have not seen them."""
+    estimator = model.estimator()
+    if asked["method"] == "k-fold":
+        found = k_fold(estimator, asked["folds"], progress=progress)
+    else:
+        found = leave_one_out(estimator, progress=progress)
+    return {
+        "error": found.error,
+        "n_examples": len(found.keys),
+        "events": found.events,
+        "seconds": found.seconds,
+        "keys": list(found.keys),
+        "decisions": found.decisions.tolist(),
+    }
+
+
+def _ordered(request: AssessmentRequest, spec: ModelSpec, now: Description) -> Order:
+    n = now.sizes.n_examples
+    if n == 0:
+        raise EmptyModel(f"model {spec.id} knows no example yet")
+    if n < 2 or (request.folds or 0) > n:
+        raise InvalidInput(f"asks for {request.folds or 2} examples at least, the window holds {n}", field="folds")
+    return Order(request.model_dump(exclude_none=True))
+
+
+KIND = JobKind(
+    summary="Assess a model on its own window, exactly",
+    description="""
+Find what models that had not seen an example would say of it: leave-one-out or k-fold, by exact unlearning.
+
+The result holds the error (`svc`: share of wrong labels; `svr`: mean absolute error, or mean pinball loss;
+`oneclass`: share of outliers) and, oldest first, `keys` and `decisions`.
+""",
+    request=AssessmentRequest,
+    check=_ordered,
+    run=assess,
+    family="assessments",
+)

@@ -1,0 +1,117 @@
+"""Jobs as files: a small record of each, and the result of those that are done, so that a restart knows them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from livesvm.service.store.base import StoreUnavailable
+from livesvm.service.store.files import write_whole
+
+log = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+
+State = Literal["queued", "running", "done", "failed", "cancelled"]
+STATES: tuple[State, ...] = get_args(State)
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """One job as it is now; times are Unix times in seconds.
+
+    ``done`` of ``total`` steps are behind it; ``version`` is that of the model it works on; ``error`` is what
+    :func:`~livesvm.service.jobs.failures.recorded` keeps, or a problem document of before; ``waits_for`` says what a
+    running job waits for.
+    """
+
+    id: str
+    kind: str
+    model: str
+    asked: Document
+    created_at: float
+    state: State = "queued"
+    done: int = 0
+    total: int = 0
+    version: int | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    error: Document | None = None
+    waits_for: str | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing will change any more."""
+        return self.state not in ("queued", "running")
+
+    @property
+    def progress(self) -> float:
+        """Share of the steps that are behind it, from 0 to 1."""
+        if self.state == "done":
+            return 1.0
+        return self.done / self.total if self.total else 0.0
+
+
+class JobFiles:
+    """The directory of the jobs; every write is whole or not at all, and on the disk when it returns.
+
+    Raises StoreUnavailable when the disk does not take it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def load(self) -> list[JobRecord]:
+        """Every record, oldest first; what cannot be read is passed over, and said in the log."""
+        found = []
+        for path in sorted(self._directory.glob("*.job.json")):
+            try:
+                found.append(JobRecord(**json.loads(path.read_bytes())))
+            except (OSError, ValueError, TypeError) as error:
+                log.warning("the record of job %s cannot be read: %s", path.name, error)
+        return sorted(found, key=lambda record: record.created_at)
+
+    def save(self, record: JobRecord) -> None:
+        """Keep a record in place of its earlier one."""
+        self._write(self._path(record.id, "job"), asdict(record))
+
+    def save_result(self, id: str, result: Document) -> None:
+        """Keep the result of a job."""
+        self._write(self._path(id, "result"), result)
+
+    def result(self, id: str) -> Document:
+        """The result of a job that is done."""
+        try:
+            found: Document = json.loads(self._path(id, "result").read_bytes())
+        except (OSError, ValueError) as error:
+            raise StoreUnavailable(f"the result of job {id} cannot be read: {error}") from error
+        return found
+
+    def place(self, id: str) -> Path:
+        """The directory of what a job keeps beside its result."""
+        return self._directory / f"{id}.files"
+
+    def clear(self, id: str) -> None:
+        """Remove what a job keeps beside its result."""
+        shutil.rmtree(self.place(id), ignore_errors=True)
+
+    def delete(self, id: str) -> None:
+        """Forget a job and its result."""
+        self.clear(id)
+        for part in ("job", "result"):
+            with suppress(OSError):  # a read-only disk keeps it, and a restart knows it again
+                self._path(id, part).unlink(missing_ok=True)
+
+    def _path(self, id: str, part: str) -> Path:
+        return self._directory / f"{id}.{part}.json"
+
+    def _write(self, path: Path, document: Document) -> None:
+        try:
+            write_whole(path, json.dumps(document, allow_nan=False).encode())
+        except OSError as error:
+            raise StoreUnavailable(f"a job cannot be kept: {error}") from error

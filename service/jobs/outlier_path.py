@@ -1,0 +1,193 @@
+"""The job that walks a model's outlier path: what may be asked, what it finds, how that is used."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import ConfigDict, Field, model_validator
+
+from livesvm.service.errors import EmptyModel
+from livesvm.service.jobs import plots
+from livesvm.service.jobs.examples import Examples
+from livesvm.service.jobs.kind import Document, JobKind, Order
+from livesvm.service.jobs.plots import Curve, Extension
+from livesvm.service.jobs.regularization_path import check_shape, error_of
+from livesvm.service.live.handle import Description
+from livesvm.service.models.arrays import Key
+from livesvm.service.models.commands import Edits, Robust, Update
+from livesvm.service.models.fields import Request
+from livesvm.service.models.learners import new_estimator, task_of
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelCopy
+from livesvm.solvers.analyses.outlier.path import outlier_path
+from livesvm.solvers.analyses.outlier.result import OutlierPath
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.progress import Progress
+
+
+class OutlierPathRequest(Request):
+    """The outlier path of a model's window: robust models, and which labels or targets look wrong."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"parameter": "s", "hold_out": 0.2}]})
+
+    parameter: Literal["theta", "s"] = Field(
+        default="theta",
+        description="`theta`: the weight of outliers falls to `theta`; `s`: the margin or residual that makes one.",
+    )
+    theta: float = Field(default=0.0, ge=0, lt=1, description="Share of their slope that losses of outliers keep.")
+    s: float | None = Field(
+        default=None,
+        ge=-1e12,
+        le=1e12,
+        description="`svc`: the margin below which a label is wrong, not positive, 0 when absent; `svr`: the residual "
+        "above which a target is, positive; chosen from the residuals when absent.",
+    )
+    validation: Examples | None = Field(default=None, description="Examples that the best value is chosen by.")
+    hold_out: float | None = Field(
+        default=None, gt=0, le=0.5, description="Or by this share of the window, along the path of the rest."
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_choose(self) -> Self:
+        if self.validation is not None and self.hold_out is not None:
+            raise InvalidInput("is for when there are no validation examples", field="hold_out")
+        return self
+
+
+def _ordered(request: OutlierPathRequest, spec: ModelSpec, now: Description) -> Order:
+    if now.sizes.n_examples == 0:
+        raise EmptyModel(f"model {spec.id} knows no example yet")
+    new_estimator(spec, 1)._walling(request.s)  # refuses an s that cannot be, and models without robust losses
+    asked = request.model_dump(exclude={"validation"}, exclude_none=True)
+    if request.hold_out is not None:
+        _check_share(request.hold_out, now.sizes.n_examples)
+    if request.validation is None:
+        return Order(asked)
+    task_of(spec).check_targets(request.validation.y, "validation.y")
+    check_shape(request.validation, "validation", now.n_features)
+    return Order(asked | {"validation_rows": len(request.validation.X)}, {"validation": request.validation})
+
+
+def _check_share(share: float, n: int) -> None:
+    """Raise InvalidInput unless a share of ``n`` examples is at least one, and one is left."""
+    if n < 2 or share * n < 1.0:
+        raise InvalidInput(f"is less than one of the window's {n} examples, or none would be left", field="hold_out")
+
+
+def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
+    """The outlier path of a window, and which of its values suits the validation examples best.
+
+    Examples that are held back choose along the path of the rest; the path that is told of is that of all.
+    """
+    how = {"parameter": asked["parameter"], "theta": asked["theta"], "s": asked.get("s")}
+    share = asked.get("hold_out")
+    parts = 1 if share is None else 2
+    estimator = model.estimator()
+    path = outlier_path(estimator, **how, progress=lambda done, of: progress(done, parts * of))
+    found = _told(path)
+    if "validation" in asked:
+        given: Examples = asked["validation"]
+        found["validation"] = _errors(path, given.X, given.y, model.spec)
+    elif share is not None:
+        every = round(1.0 / share)
+        keys, X, y = estimator.keys_[::every], estimator.window_X[::every], estimator.window_y[::every]
+        rest = model.estimator()
+        rest.update(remove=keys)
+        others = outlier_path(rest, **how, progress=lambda done, of: progress(of + done, parts * of))
+        found["validation"] = _errors(others, X, y, model.spec) | {"held_back": len(keys)}
+    return found
+
+
+def _told(path: OutlierPath) -> Document:
+    start = path.walked.legs[0].sides
+    beyond = np.flatnonzero(start)
+    switches = [(jump.value, j, side) for jump in path.walked.jumps for j, side in jump.switched]
+    order = path.order_of_outliers()
+    return {
+        "parameter": path.parameter,
+        "fixed": path.fixed,
+        "start": path.start,
+        "end": path.end,
+        "note": path.note,
+        "n_examples": len(path.keys),
+        "events": path.events,
+        "d_steps": path.d_steps,
+        "outliers_at_start": {"key": [path.keys[j] for j in beyond], "side": start[beyond].tolist()},
+        "switches": {
+            "value": [value for value, _, _ in switches],
+            "key": [path.keys[j] for _, j, _ in switches],
+            "side": [side for _, _, side in switches],
+        },
+        "suspected": {"key": [key for key, _ in order], "value": [value for _, value in order]},
+    }
+
+
+def _errors(path: OutlierPath, X: Any, y: Any, spec: ModelSpec) -> Document:
+    values, errors = path.validation_errors(X, y)
+    i = int(np.argmin(errors))
+    return {
+        "what": error_of(spec),
+        "value": values.tolist(),
+        "error": errors.tolist(),
+        "best": {"value": float(values[i]), "error": float(errors[i])},
+    }
+
+
+def make_robust(result: Document, choice: Document) -> Update:
+    """The update that makes a live model robust: with the chosen value of the parameter, or the best one."""
+    for name in choice.keys() - {"value"}:
+        raise InvalidInput("only the value of the parameter can be chosen", field=f"choice.{name}")
+    best = result.get("validation", {}).get("best", {}).get("value", result["end"])
+    value = choice.get("value", best)
+    low, high = sorted((result["start"], result["end"]))
+    if type(value) not in (int, float) or not min(low, best) <= value <= max(high, best):
+        raise InvalidInput(f"must be a number from {low:g} to {high:g}, not {value!r}", field="choice.value")
+    theta, s = (value, result["fixed"]) if result["parameter"] == "theta" else (result["fixed"], value)
+    return Update(edits=Edits(robust=Robust(float(theta), float(s), _sides_at(result, float(value)))))
+
+
+def _sides_at(result: Document, value: float) -> dict[Key, int]:
+    """Return who is an outlier at a value, and on which side."""
+    direction = 1.0 if result["end"] >= result["start"] else -1.0
+    switches, first = result["switches"], result["outliers_at_start"]
+    passed = zip(switches["value"], switches["key"], switches["side"], strict=True)
+    sides = dict(zip(first["key"], first["side"], strict=True))
+    sides.update((key, side) for at, key, side in passed if direction * at <= direction * value)
+    return {key: side for key, side in sides.items() if side}
+
+
+def plot(result: Document, extension: Extension) -> bytes:
+    """Validation error and number of outliers over the parameter."""
+    x, counts = [result["start"]], [len(result["outliers_at_start"]["key"])]
+    for value in dict.fromkeys(result["switches"]["value"]):
+        x += [value, value]
+        counts += [counts[-1], len(_sides_at(result, value))]
+    curves = [Curve("outliers", [*x, result["end"]], [*counts, counts[-1]])]
+    best = None
+    if "validation" in result:
+        found = result["validation"]
+        curves.insert(0, Curve(f"validation: {found['what']}", found["value"], found["error"]))
+        best = found["best"]["value"], found["best"]["value"]
+    title = f"Outlier path of {result['n_examples']} examples, {result['d_steps']} times somebody gave way"
+    return plots.draw(extension, title, result["parameter"], curves, best, logarithmic=False)
+
+
+KIND = JobKind(
+    summary="Walk the outlier path",
+    description="""
+Find which labels (`svr`: targets) look wrong, and robust models that do not follow them.
+
+The result holds `suspected`: keys in the order in which they gave way, each with the `value` at which it did; all
+`switches` along the path; and with `validation` data or a share held back, the error at each breakpoint and the
+`best` value. To apply the job makes the live model robust with that value, or with `{"choice": {"value": ..}}`,
+and it stays so; a theta of 1 makes it convex again.
+""",
+    request=OutlierPathRequest,
+    check=_ordered,
+    run=walk,
+    apply=make_robust,
+    plot=plot,
+    copies=3,
+    family="outlier paths",
+)

@@ -1,0 +1,61 @@
+"""Plots of what a job has found, as SVG or PNG: one curve or two over a parameter, with the part that was best."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Extension = Literal["svg", "png"]
+MEDIA: dict[Extension, str] = {"svg": "image/svg+xml", "png": "image/png"}
+
+_lock = threading.Lock()
+"""Figures share fonts that are loaded on first use; one is drawn at a time."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points that are joined by lines; a jump is two points at one ``x``."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+def draw(
+    extension: Extension,
+    title: str,
+    x_label: str,
+    curves: Sequence[Curve],
+    best: tuple[float, float] | None = None,
+    *,
+    logarithmic: bool = True,
+    logarithmic_y: bool = False,
+) -> bytes:
+    """Draw curves over one axis, each with its own scale: the first on the left, the second on the right.
+
+    ``best`` is an interval of x that is shaded.
+    """
+    from matplotlib import rc_context  # only who looks at a plot needs it, and it takes a second to import
+    from matplotlib.figure import Figure
+
+    with _lock, rc_context({"svg.hashsalt": "livesvm", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        left = figure.add_subplot()
+        left.set_title(title)
+        left.set_xlabel(x_label)
+        if logarithmic:
+            left.set_xscale("log")
+        for axes, curve, colour in zip((left, left.twinx()), curves, ("C0", "C1"), strict=False):
+            axes.plot(curve.x, curve.y, colour, linewidth=1.2)
+            if logarithmic_y:
+                axes.set_yscale("log")
+            axes.set_ylabel(curve.label, color=colour)
+            axes.tick_params(axis="y", labelcolor=colour)
+        if best is not None:
+            left.axvspan(*best, color="C2", alpha=0.3)
+        out = io.BytesIO()
+        figure.savefig(out, format=extension, dpi=120, metadata={"Date": None} if extension == "svg" else None)
+    return out.getvalue()

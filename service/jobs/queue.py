@@ -1,0 +1,351 @@
+"""Long work on private copies of live models: queued, running, done, failed or cancelled; none outlives the process.
+
+A job takes its copy when its turn comes, so that what waits holds no data; the live model goes on undisturbed.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from typing import Any
+
+from livesvm.service.datasets.catalogue import Datasets
+from livesvm.service.errors import JobInterrupted, JobNotDone, NoPlot, NotApplicable, QueueFull, UnknownJob
+from livesvm.service.jobs.examples import Examples
+from livesvm.service.jobs.failures import is_foreseen, recorded
+from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, State
+from livesvm.service.jobs.kind import FOUND, JobKind, Workplace
+from livesvm.service.jobs.kinds import KINDS
+from livesvm.service.jobs.log import log_end
+from livesvm.service.jobs.plots import Extension
+from livesvm.service.live.handle import Description, ModelHandle
+from livesvm.service.live.memory import check_grown, model_bytes
+from livesvm.service.logs.calls import current, note
+from livesvm.service.models.commands import Update
+from livesvm.service.models.fields import Request
+from livesvm.service.models.learners import task_of
+from livesvm.service.models.retrained import Retrained
+from livesvm.service.models.state import ModelCopy
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.resources.compiling import Compiling
+from livesvm.service.resources.memory import Budget
+from livesvm.service.store.base import StoreError
+from livesvm.solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers.runtime.interrupt import Interrupt, interruptible
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.1
+"""Between two looks whether a job that waits for its model has been cancelled."""
+
+
+class Wanted:
+    """Whether a job is still wanted, told to whoever works on it."""
+
+    def __init__(self) -> None:
+        self._interrupt: Interrupt | None = None
+        self.call = current()
+        self.is_over = False
+
+    def end(self) -> None:
+        """It is not, from now on."""
+        self.is_over = True
+        if self._interrupt is not None:
+            self._interrupt.ask()
+
+    @contextmanager
+    def heeded(self) -> Iterator[None]:
+        """Let solvers inside stop soon after the end, with Cancelled."""
+        with interruptible(self.check) as self._interrupt:
+            self.check()
+            yield
+
+    def check(self) -> None:
+        """Raise Cancelled after the end."""
+        if self.is_over:
+            raise Cancelled("the job was cancelled")
+
+
+@dataclass(frozen=True)
+class JobLimits:
+    """How many jobs run at once, how many may wait, and how many finished ones are kept."""
+
+    running: int
+    waiting: int
+    kept: int
+
+
+class Jobs:
+    """The jobs of one service; its calls may wait for the disk, except :meth:`get` and :meth:`all`.
+
+    Invariant: a record changes under the lock alone, and each is replaced, never changed, so that readers need no lock.
+    """
+
+    def __init__(
+        self,
+        files: JobFiles,
+        limits: JobLimits,
+        metrics: Metrics,
+        kinds: Mapping[str, JobKind] = KINDS,
+        budget: Budget | None = None,
+        compiling: Compiling | None = None,
+        datasets: Datasets | None = None,
+    ) -> None:
+        """Know the jobs of before; those that were cut off have failed."""
+        self._files = files
+        self._limits = limits
+        self._metrics = metrics
+        self._kinds = kinds
+        self._budget = budget or Budget()
+        self._compiling = compiling or Compiling()
+        self._datasets = datasets
+        self._lock = threading.RLock()
+        self._stopping = False
+        self._wanted: dict[str, Wanted] = {}
+        self._threads = ThreadPoolExecutor(limits.running, "job")
+        self._records = {record.id: record for record in files.load()}
+        for record in list(self._records.values()):
+            if not record.is_finished:
+                self._finish(record.id, "failed", JobInterrupted("the service ended while this job was under way"))
+
+    def get(self, id: str) -> JobRecord:
+        """One job as it is now; raises UnknownJob."""
+        found = self._records.get(id)
+        if found is None:
+            raise UnknownJob(f"there is no job {id[:64]!r}")
+        return found
+
+    def all(self) -> list[JobRecord]:
+        """Every job, oldest first."""
+        return list(self._records.values())
+
+    def counts(self) -> dict[str, int]:
+        """Jobs by state."""
+        found = Counter(record.state for record in self.all())
+        return {state: found[state] for state in STATES}
+
+    def result(self, id: str) -> Document:
+        """The result of a job; raises UnknownJob, JobNotDone or StoreUnavailable."""
+        if self.get(id).state != "done":
+            raise JobNotDone(f"job {id} is {self.get(id).state}, and has no result")
+        return self._files.result(id)
+
+    def ask(self, kind: str, live: ModelHandle, request: Request) -> JobRecord:
+        """Queue what a request asks of a model; raises what the kind's check does, and what :meth:`submit` does."""
+        if self._kinds[kind].needs_exact and not task_of(live.spec).is_exact:
+            raise NotApplicable(f"models of task {live.spec.task} have no {kind}: no update leads to an optimum")
+        order = self._kinds[kind].check(request, live.spec, live.describe())
+        if "dataset" in order.asked and self._datasets is not None:
+            order.asked["dataset"] = _named(self._datasets.get(order.asked["dataset"]))
+        return self.submit(kind, live, order.asked, order.given)
+
+    def submit(
+        self, kind: str, live: ModelHandle, asked: Document, given: dict[str, Examples] | None = None
+    ) -> JobRecord:
+        """Queue a job; raises QueueFull, OutOfMemory or StoreUnavailable.
+
+        ``given`` is data that it works with beside what was asked; it is kept in memory, and as long as it is needed.
+        """
+        given = given or {}
+        self._budget.check("jobs", self._needed(kind, live, asked, given))
+        size = sum(examples.memory() for examples in given.values())
+        self._budget.take("jobs", size)
+        try:
+            record = self._kept(JobRecord(f"j-{secrets.token_hex(6)}", kind, live.id, asked, time.time()))
+        except BaseException:
+            self._budget.give("jobs", size)
+            raise
+        ended = self._threads.submit(copy_context().run, self._run, record.id, live, given)
+        ended.add_done_callback(lambda _: self._budget.give("jobs", size))
+        return record
+
+    def _kept(self, record: JobRecord) -> JobRecord:
+        """A new job, which waits from now on, and is on the disk; raises QueueFull or StoreUnavailable."""
+        with self._lock:
+            waiting = sum(record.state == "queued" for record in self._records.values())
+            if self._stopping or waiting >= self._limits.waiting:
+                raise QueueFull(f"{waiting} jobs wait already")
+            self._files.save(record)
+            self._records[record.id] = record
+            self._wanted[record.id] = Wanted()
+            note(job=record.id)
+            self._forget_oldest()
+        return record
+
+    def _needed(self, kind: str, live: ModelHandle, asked: Document, given: dict[str, Examples]) -> int:
+        """Memory of a job while it runs: of its copies of the model, or of models of the data that it was given."""
+        data = given.get("data")
+        now = live.describe()
+        needed = self._kinds[kind].needed
+        if needed is not None:
+            return needed(asked, now)
+        one = now.memory if data is None else _of_data(data, now)
+        return self._kinds[kind].copies * one
+
+    def cancel(self, id: str) -> JobRecord:
+        """Have a job stop; one that waits never starts, one that runs stops at its next step."""
+        with self._lock:
+            record = self.get(id)
+            if not record.is_finished:
+                self._wanted[id].end()
+            if record.state == "queued":
+                self._finish(id, "cancelled")
+            return self.get(id)
+
+    def update_of(self, id: str, choice: Document) -> tuple[str, Update | Retrained]:
+        """The model of a job, and what brings its result in; raises NotApplicable or JobNotDone."""
+        record = self.get(id)
+        if self._kinds[record.kind].swaps:
+            self.result(id)
+            if choice:
+                raise InvalidInput("there is nothing to choose of a retraining", field="choice")
+            return record.model, Retrained(id, self._files.place(id) / FOUND)
+        apply = self._kinds[record.kind].apply
+        if apply is None:
+            raise NotApplicable(f"the result of a job of kind {record.kind} cannot be applied to its model")
+        return record.model, apply(self.result(id), choice)
+
+    def plot(self, id: str, extension: Extension) -> bytes:
+        """A picture of a job's result; raises NoPlot, UnknownJob or JobNotDone."""
+        draw = self._kinds[self.get(id).kind].plot
+        if draw is None:
+            raise NoPlot(f"the result of a job of kind {self.get(id).kind} has no plot")
+        return draw(self.result(id), extension)
+
+    def forget(self, model: str) -> None:
+        """Cancel and forget every job of a model."""
+        with self._lock:
+            for record in self.all():
+                if record.model == model:
+                    self.cancel(record.id)
+                    self._forget(record.id)
+
+    def stop(self) -> None:
+        """Cut off what is under way, which has failed then, and end the threads."""
+        with self._lock:
+            self._stopping = True
+            for wanted in self._wanted.values():
+                wanted.end()
+        self._threads.shutdown()
+
+    # In a job's thread.
+
+    def _run(self, id: str, live: ModelHandle, given: dict[str, Examples]) -> None:
+        with self._lock:
+            if self._records.get(id) is None or self._records[id].is_finished:
+                return
+            wanted = self._wanted[id]
+            self._change(id, state="running", started_at=time.time())
+        try:
+            with wanted.heeded():
+                self._work(id, live, given, wanted)
+        except Cancelled:
+            if self._stopping:
+                self._finish(id, "failed", JobInterrupted("the service stopped while this job was under way"))
+            else:
+                self._finish(id, "cancelled")
+        except Exception as error:
+            if not is_foreseen(error):
+                log.exception("job %s failed in an unforeseen way", id)
+            self._finish(id, "failed", error)
+
+    def _work(self, id: str, live: ModelHandle, given: dict[str, Examples], wanted: Wanted) -> None:
+        def progress(done: int, total: int) -> bool:
+            """Note how far the work is; whether it is to go on. Raises OutOfMemory if it has grown too large."""
+            self._change(id, done=done, total=total)
+            check_grown(self._budget)
+            return not wanted.is_over
+
+        record = self.get(id)
+        self._files.save(record)
+        self._wait_for_solvers(id, record.kind, wanted)
+        model = _copied(live, wanted)
+        self._change(id, version=model.version)
+        needed, kind = self._needed(record.kind, live, record.asked, given), self._kinds[record.kind]
+        with self._budget.holding("jobs", needed):
+            if kind.beside is not None:
+                place = Workplace(self._files.place(id), self._datasets, needed, wanted.check)
+                result = kind.beside(record.asked, model, progress, place)
+            else:
+                assert kind.run is not None
+                result = kind.run({**record.asked, **given}, model, progress)
+        with self._lock:
+            if id in self._records:
+                self._files.save_result(id, result)
+                self._finish(id, "done")
+
+    def _wait_for_solvers(self, id: str, kind: str, wanted: Wanted) -> None:
+        """Return when what a job needs is compiled; its record says meanwhile what it waits for."""
+        family = self._kinds[kind].family
+        if family is None or family not in self._compiling.left():
+            return
+        self._change(id, waits_for=f"the solvers of {family} to be compiled")
+        self._compiling.wait_for(family, wanted.check)
+        self._change(id, waits_for=None)
+
+    def _change(self, id: str, **values: Any) -> None:
+        with self._lock:
+            if id in self._records:  # it may have been forgotten with its model
+                self._records[id] = replace(self._records[id], **values)
+
+    def _finish(self, id: str, state: State, error: Exception | None = None) -> None:
+        """Give a job its last state, which is on the disk before it is seen.
+
+        If the disk does not take it, a restart calls the job interrupted.
+        """
+        with self._lock:
+            wanted = self._wanted.pop(id, None)
+            record = self._records.get(id)
+            if record is None:
+                return
+            if state != "done":
+                self._files.clear(id)
+            told = None if error is None else recorded(error)
+            ended = replace(record, state=state, finished_at=time.time(), error=told, waits_for=None)
+            if ended.started_at is not None and ended.finished_at is not None:
+                self._metrics.job_seconds.labels(ended.kind).observe(max(0.0, ended.finished_at - ended.started_at))
+            try:
+                self._files.save(ended)
+            except StoreError as failure:
+                log.warning("the end of job %s could not be kept: %s", id, failure)
+            self._records[id] = ended
+            log_end(ended, None if wanted is None else wanted.call)
+
+    def _forget_oldest(self) -> None:
+        finished = [record.id for record in self._records.values() if record.is_finished]
+        for id in finished[: max(0, len(finished) - self._limits.kept)]:
+            self._forget(id)
+
+    def _forget(self, id: str) -> None:
+        self._records.pop(id, None)
+        self._files.delete(id)
+
+
+def _copied(live: ModelHandle, wanted: Wanted) -> ModelCopy:
+    """A copy of the model once its writer gets to it; raises Cancelled if it is not wanted before."""
+    copy = live.copy()
+    while not wait([copy], LOOK_SECONDS).done:
+        if wanted.is_over:
+            copy.cancel()
+        wanted.check()
+    return copy.result()
+
+
+def _named(described: Document) -> Document:
+    """A dataset as a job remembers it: whether it is the same is told by its directory."""
+    names = ("name", "directory", "sha256", "bytes", "is_sparse", "n_examples", "n_features", "labels", "has_targets")
+    return {name: described[name] for name in names}
+
+
+def _of_data(data: Examples, model: Description) -> int:
+    """Memory of a model of these examples, any of which may be free."""
+    n, width = data.X.shape
+    return model_bytes(n, width, n, model.cache_mb)

@@ -1,0 +1,214 @@
+"""The job that walks a model's whole regularization path: what may be asked, what it finds, how that is used."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import ConfigDict, Field
+
+from livesvm.service.errors import EmptyModel, NotApplicable
+from livesvm.service.jobs import plots
+from livesvm.service.jobs.examples import Examples
+from livesvm.service.jobs.kind import Document, JobKind, Order
+from livesvm.service.jobs.plots import Curve, Extension
+from livesvm.service.live.handle import Description
+from livesvm.service.models.commands import Edits, Update
+from livesvm.service.models.fields import Cost, Request
+from livesvm.service.models.learners import new_estimator, task_of
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelCopy
+from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve
+from livesvm.solvers.analyses.regularization.path import RegularizationPath
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.runtime.progress import Progress
+
+
+class PathRequest(Request):
+    """The regularization path of a model's window, or of other data with the model's kernel."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"minimum": 0.01, "maximum": 100.0, "validation": {"X": [[0.2, 0.5], [0.7, 0.1]], "y": [1, -1]}}
+            ]
+        }
+    )
+
+    parameter: Literal["C", "epsilon", "nu"] | None = Field(
+        default=None,
+        description="`svc`: `C`; `svr`: `C`, the default, or `epsilon`; `oneclass`: `nu`; `pu`: `C`, 1 / (2 lam).",
+    )
+    minimum: Cost | None = Field(default=None, description="1e-3 for C, 0.01 for nu, epsilon / 10 when absent.")
+    maximum: Cost | None = Field(default=None, description="1e3 for C, 1 for nu, 10 epsilon when absent.")
+    data: Examples | None = Field(default=None, description="Walk the path of these instead of the window.")
+    validation: Examples | None = Field(default=None, description="Examples that the best value is chosen by.")
+
+
+def error_of(spec: ModelSpec) -> str:
+    """Return what the error of a model is."""
+    return "mean pinball loss" if spec.loss == "pinball" else task_of(spec).error
+
+
+def _ordered(request: PathRequest, spec: ModelSpec, now: Description) -> Order:
+    if now.sizes.n_examples == 0:
+        raise EmptyModel(f"model {spec.id} knows no example yet")
+    parameter = request.parameter or task_of(spec).walks[0]
+    low, high = _default_range(spec, parameter)
+    low, high = request.minimum or low, request.maximum or high
+    if not low < high:
+        raise InvalidInput(f"must be above the minimum, {low:g}, not {high:g}", field="maximum")
+    if parameter == "nu" and high > 1:
+        raise InvalidInput(f"nu lies in (0, 1], not {high:g}", field="maximum")
+    asked: Document = {"parameter": parameter, "minimum": low, "maximum": high}
+    given: dict[str, Examples] = {}
+    width = now.n_features
+    if request.data is not None:
+        task_of(spec).check_targets(request.data.y, "data.y")
+        width = check_shape(request.data, "data", None)
+        _check_learnable(request.data, spec)
+        given["data"] = request.data
+        asked["data_rows"] = len(request.data.X)
+    if request.validation is not None:
+        task = task_of(spec)
+        (task.check_validation or task.check_targets)(request.validation.y, "validation.y")
+        check_shape(request.validation, "validation", width)
+        given["validation"] = request.validation
+        asked["validation_rows"] = len(request.validation.X)
+    return Order(asked, given)
+
+
+def _default_range(spec: ModelSpec, parameter: str) -> tuple[float, float]:
+    walked, low, high = task_of(spec).walks
+    if parameter == walked:
+        return low, high
+    if parameter == "epsilon" and spec.epsilon:
+        return spec.epsilon / 10, spec.epsilon * 10
+    raise InvalidInput(f"{parameter} is no parameter of this model that can be moved", field="parameter")
+
+
+def check_shape(given: Examples, name: str, width: int | None) -> int:
+    """Return the number of columns of examples that came with a request; raises InvalidInput."""
+    rows, columns = given.X.shape
+    if width is not None and columns != width:
+        raise InvalidInput(f"has {columns} columns, there are {width} features", field=f"{name}.X", row=0)
+    for field, column in (("y", given.y), ("weights", given.weights)):
+        if column is not None and len(column) != rows:
+            raise InvalidInput(f"has {len(column)} entries for {rows} rows of X", field=f"{name}.{field}")
+    return int(columns)
+
+
+def _check_learnable(data: Examples, spec: ModelSpec) -> None:
+    """Raise InvalidInput for examples that no path can be made of."""
+    if data.weights is not None and not data.weights.any():
+        raise InvalidInput("all weights are zero", field="data.weights")
+    if task_of(spec).has_classes and data.y is not None and (data.y == data.y[0]).all():
+        raise InvalidInput("all examples are of one class; a path needs both", field="data.y")
+
+
+def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
+    """The whole path of a window, or of data that came with the request."""
+    estimator = _estimator(asked, model)
+    find = getattr(estimator, "epsilon_path" if asked["parameter"] == "epsilon" else "regularization_path")
+    ends = task_of(model.spec).ends_of(asked["minimum"], asked["maximum"])
+    path: RegularizationPath = find(*ends, progress=progress)
+    found = _told(path, estimator)
+    if "validation" in asked:
+        given: Examples = asked["validation"]
+        curve = path.validation_error(given.X, given.y)
+        found["validation"] = _told_curve(curve, error_of(model.spec))
+    return found
+
+
+def _estimator(asked: Document, model: ModelCopy) -> LiveEstimator:
+    if "data" not in asked:
+        return model.estimator()
+    given: Examples = asked["data"]
+    same = {**model.changed, "gamma": float(model.arrays["gamma"])}
+    return new_estimator(model.spec, model.cache_mb, **same).fit(given.X, given.y, sample_weight=given.weights)
+
+
+def _told(path: RegularizationPath, estimator: LiveEstimator) -> Document:
+    found, report = path.breakpoints, path.report
+    free = found.after & 1 == 1
+    start = path.sizes(path.minimum)
+    return {
+        "parameter": path.parameter,
+        "minimum": path.minimum,
+        "maximum": path.maximum,
+        "n_examples": estimator.n_window_,
+        "events": report.events,
+        "last_resorts": report.last_resorts,
+        "relative_gap": report.relative_gap,
+        "seconds": report.seconds,
+        "at_minimum": {"n_free": start.n_free, "n_support": start.n_support},
+        "breakpoints": {
+            "value": found.value.tolist(),
+            "key": [path.keys[i] for i in found.example],
+            "becomes": np.where(free, "free", "bound").tolist(),
+            "n_free": found.n_free.tolist(),
+            "n_support": found.n_support.tolist(),
+        },
+    }
+
+
+def _told_curve(curve: ErrorCurve, what: str) -> Document:
+    return {
+        "error": what,
+        "edges": curve.edges.tolist(),
+        "left": curve.left.tolist(),
+        "right": curve.right.tolist(),
+        "best": vars(curve.best()),
+    }
+
+
+def move_to(result: Document, choice: Document) -> Update:
+    """The update that brings a live model to a C of the path: the chosen one, or the best on the validation data."""
+    if result["parameter"] != "C":
+        raise NotApplicable(f"a path over {result['parameter']} cannot be applied; create a model with that value")
+    for name in choice.keys() - {"C"}:
+        raise InvalidInput("only C can be chosen", field=f"choice.{name}")
+    C = choice.get("C", result.get("validation", {}).get("best", {}).get("value"))
+    if C is None:
+        raise InvalidInput("is needed: the path has no validation data that would name the best one", field="choice.C")
+    if type(C) not in (int, float) or not result["minimum"] <= C <= result["maximum"]:
+        reason = f"must be a number from {result['minimum']:g} to {result['maximum']:g}, not {C!r}"
+        raise InvalidInput(reason, field="choice.C")
+    return Update(edits=Edits(C=float(C)))
+
+
+def plot(result: Document, extension: Extension) -> bytes:
+    """Validation error and number of support vectors over the parameter."""
+    found, start = result["breakpoints"], result["at_minimum"]
+    x = np.concatenate([[result["minimum"]], np.repeat(found["value"], 2), [result["maximum"]]])
+    supports = np.repeat([start["n_support"], *found["n_support"]], 2)
+    curves = [Curve("support vectors", x.tolist(), supports.tolist())]
+    best = None
+    if "validation" in result:
+        errors = result["validation"]
+        edges = np.repeat(errors["edges"], 2)[1:-1]
+        both = np.stack([errors["left"], errors["right"]], axis=1).ravel()
+        curves.insert(0, Curve(f"validation: {errors['error']}", edges.tolist(), both.tolist()))
+        best = errors["best"]["low"], errors["best"]["high"]
+    title = f"Regularization path of {result['n_examples']} examples, {result['events']} breakpoints"
+    return plots.draw(extension, title, result["parameter"], curves, best)
+
+
+KIND = JobKind(
+    summary="Walk the whole regularization path",
+    description="""
+Find the optimum for every C (`svr`: or epsilon; `oneclass`: nu) in a range, exactly.
+
+The result holds the `breakpoints`: by ascending `value` the `key` of the example that changes sides, whether it
+`becomes` free or bound, and how many are free and support vectors above the value. With `validation` data it has
+the error, linear from `left` to `right` on each interval between `edges`, and the `best` value with its whole
+interval; to apply the job moves the live model there, or to `{"choice": {"C": ..}}`.
+""",
+    request=PathRequest,
+    check=_ordered,
+    run=walk,
+    apply=move_to,
+    plot=plot,
+    family="regularization paths",
+)

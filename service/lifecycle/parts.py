@@ -1,0 +1,281 @@
+"""The parts of one running service, how they come up and how they go down."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+
+from livesvm.service.access.keys import parse_keys
+from livesvm.service.datasets.catalogue import Datasets
+from livesvm.service.errors import NotReady
+from livesvm.service.history.journal import Source
+from livesvm.service.history.rescue import tell_of
+from livesvm.service.jobs.files import JobFiles
+from livesvm.service.jobs.queue import JobLimits, Jobs
+from livesvm.service.live.model import Surroundings
+from livesvm.service.live.registry import Registry
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.resources.compiling import Compiling
+from livesvm.service.resources.machine import give_back, resident_bytes
+from livesvm.service.resources.memory import MEGABYTE, Budget
+from livesvm.service.resources.pools import Pool
+from livesvm.service.resources.turns import Turns
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import Store, StoreDamaged, StoreError
+from livesvm.service.store.lock import DirectoryLock
+from livesvm.service.store.sqlite import DATABASE, SqliteStore
+from livesvm.solvers import warm_up
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.runtime.threads import wait_for_rest
+
+JOBS = "jobs"
+"""Below the data directory."""
+PING_SECONDS = 0.5
+"""Between two questions to the store whether it is there."""
+
+
+TRIM_SECONDS = 1.0
+"""Between two looks whether large requests have left memory behind."""
+LEAST_BASE = 300 * MEGABYTE
+"""What the service takes without any model: libraries and compiled code."""
+LARGE = 4 * MEGABYTE
+"""What one of them takes at least."""
+TAKE_OVERS = 5
+"""Looks for models to take over while one lease lasts."""
+UPLOADS = 2
+"""Datasets that are received and read at once."""
+ASIDE = 5
+"""Niceness of the threads that warm up while models are restored; the highest would starve a start beside others."""
+ASIDE_SECONDS = 5.0
+"""How long it lets them have all cores first; what they need then is mostly one."""
+
+log = logging.getLogger(__name__)
+
+
+def open_store(settings: Settings, holder: str) -> Store:
+    """The store that the settings ask for, as the service ``holder``; raises StoreError."""
+    if not settings.redis_url:
+        _check_leftovers(settings.data_dir)
+        return SqliteStore(settings.data_dir / DATABASE)
+    from livesvm.service.store.redis import RedisStore  # its library is only loaded where it is used
+
+    return RedisStore(
+        settings.redis_url,
+        holder,
+        prefix=settings.redis_prefix,
+        timeout=settings.redis_seconds,
+        lease_seconds=settings.lease_seconds,
+    )
+
+
+def _check_leftovers(data_dir: Path) -> None:
+    """Raise StoreDamaged where jobs are kept of models, and the models are gone: that is no new service."""
+    jobs = data_dir / JOBS
+    if any(jobs.glob("*.json")) and not (data_dir / DATABASE).exists():
+        raise StoreDamaged(
+            f"{jobs} holds jobs, but {data_dir} has no {DATABASE}: restore a backup, set LIVESVM_REDIS_URL if Redis "
+            f"keeps the models, or remove {jobs} to start anew"
+        )
+
+
+class Service:
+    """The parts of one running service.
+
+    Opening takes the data directory and is quick; restoring brings the models back and may take a while, during which
+    the service is alive and not ready.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Take the data directory and open the store; raises StoreError."""
+        self.settings = settings
+        self.keys = parse_keys(settings.api_keys)
+        self._lock = DirectoryLock(settings.data_dir)
+        try:
+            self.store = open_store(settings, self._lock.holder())
+        except StoreError:
+            self._lock.release()
+            raise
+        tell_of(settings.data_dir)
+        self.metrics = Metrics()
+        self.health = Health(self.metrics, settings.lease_seconds)
+        self.turns = Turns(settings.solves)
+        self.metrics.watch_solves(self.turns.counts)
+        source = Source(self.store, self.health, self.metrics)
+        self.budget = Budget(settings.memory_mb * MEGABYTE)
+        self.budget.rest_on(resident_bytes(), LEAST_BASE)
+        self.metrics.watch_memory(self.budget)
+        self.registry = Registry(Surroundings(settings, source, self.turns, self.budget))
+        self.health.watch_models(self.registry.states)
+        self.metrics.watch(self.registry.samples, settings.metrics_models)
+        self.datasets = Datasets(settings, self.store, self.health, self.budget)
+        limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
+        self.compiling = Compiling()
+        self.health.watch_compiling(self.compiling.left)
+        files = JobFiles(settings.data_dir / JOBS)
+        self.jobs = Jobs(
+            files, limits, self.metrics, budget=self.budget, compiling=self.compiling, datasets=self.datasets
+        )
+        self.metrics.watch_jobs(self.jobs.counts)
+        self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
+        self.workers = Pool("update", 2, settings.max_calls)
+        self.control = Pool("control", 2, settings.max_calls)
+        self.uploads = Pool("dataset", UPLOADS, UPLOADS)
+        self._begun: tuple[Future[None], Future[None]] | None = None
+
+    def _pools(self) -> tuple[Pool, ...]:
+        return self.readers, self.workers, self.control, self.uploads
+
+    def models(self) -> Registry:
+        """The models, once they are restored; raises NotReady before."""
+        if not self.health.is_restored:
+            raise NotReady(self.health.reasons())
+        return self.registry
+
+    def begin(self) -> tuple[Future[None], Future[None]]:
+        """Begin to bring the models back and to load compiled code, in threads; :meth:`restore` waits for both."""
+        _call_compiled_code()
+        with_models, aside = ThreadPoolExecutor(1, "restore-all"), ThreadPoolExecutor(1, "warm-up")
+        self._begun = with_models.submit(self._bring_back), aside.submit(self._warm_up)
+        with_models.shutdown(wait=False)
+        aside.shutdown(wait=False)
+        return self._begun
+
+    def _bring_back(self) -> None:
+        self.registry.restore()
+        self.datasets.tidy()
+        self.health.came_back()
+
+    def _warm_up(self) -> None:
+        _warm_up()
+        self.health.warmed()
+
+    def restore(self, rehearse: Callable[[], None] = lambda: None) -> None:
+        """Bring the models back, and meanwhile compile what is compiled and rehearse; blocks."""
+        restored, warm = self._begun or self.begin()
+        with ThreadPoolExecutor(1, "rehearsal") as aside:
+            rehearsed = aside.submit(_rehearse, warm, rehearse)
+            restored.result()
+            rehearsed.result()
+        for pool in self._pools():
+            pool.start()
+        self.health.ask_store(self.store)
+        self.budget.rest_on(resident_bytes(), LEAST_BASE)
+        gc.freeze()  # what lives from here to the end need not be walked by every collection
+        gc.enable()
+        self.health.restored()
+        self.registry.prepare()
+        if self.settings.compile_ahead:
+            self.compiling.begin()
+        self.registry.restore_rest()
+
+    async def watch_store(self) -> None:
+        """Keep telling the store that this service is alive, and asking where it stands."""
+        while True:
+            await asyncio.sleep(PING_SECONDS)
+            await asyncio.to_thread(self._ask_store)
+
+    async def give_memory_back(self) -> None:
+        """Keep giving back to the system what large requests have left behind."""
+        while True:
+            await asyncio.sleep(TRIM_SECONDS)
+            if self.budget.largest_given() >= LARGE:
+                await asyncio.to_thread(give_back)
+
+    def _ask_store(self) -> None:
+        with _asking():
+            self.health.ask_store(self.store)
+            if self.health.store_up and self.health.is_restored:
+                self.registry.watch()
+
+    async def take_models_over(self) -> None:
+        """Keep restoring what other services let go of."""
+        while True:
+            await asyncio.sleep(self.settings.lease_seconds / TAKE_OVERS)
+            if self.health.store_up and self.health.is_restored:
+                await asyncio.to_thread(self._take_over)
+
+    def _take_over(self) -> None:
+        try:
+            self.registry.take_over()
+        except Exception:
+            log.exception("no model was taken over; it is tried again")
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether threads of the start may still be at work, which nothing can hurry."""
+        return self._begun is not None and not self.health.is_restored
+
+    def leave(self) -> None:
+        """Take no more work."""
+        self.health.stopping()
+
+    def close(self) -> None:
+        """Drain the writers, write snapshots, let go of everything; blocks. Solves that nobody waits for are ended."""
+        self.health.stopping()
+        self.turns.close()
+        self.datasets.close()
+        for pool in self._pools():
+            pool.close()
+        self.compiling.close()
+        self.jobs.stop()
+        with _asking():
+            self.registry.watch()  # what the store has lost is kept elsewhere
+        self.registry.stop()
+        self.store.close()
+        self._lock.release()
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    """Ask the store inside; it is asked again, whatever comes of it."""
+    try:
+        yield
+    except StoreError:
+        pass  # health knows
+    except Exception:
+        log.exception("the store was not asked where it stands; it is asked again")
+
+
+def _call_compiled_code() -> None:
+    """Make the first compiled call of the process while it has one thread.
+
+    It registers types with Numba for all calls, and that must not happen while another thread looks one up.
+    """
+    Kernel().matrix(np.zeros((1, 1)), np.zeros((1, 1)))
+
+
+def _warm_up() -> None:
+    """Load or make compiled code, while cores are idle."""
+    _yield_to_others()
+    wait_for_rest(ASIDE_SECONDS)
+    log.info("loading the solvers; those that are not compiled yet are, which takes half a minute")
+    began = time.perf_counter()
+    warm_up("updates")
+    log.info("the solvers are loaded, after %.1f s", time.perf_counter() - began)
+
+
+def _rehearse(warm: Future[None], rehearse: Callable[[], None]) -> None:
+    """Do once what else would make first requests slow; what that leaves is collected."""
+    _yield_to_others()
+    warm.result()
+    rehearse()
+    gc.collect()
+
+
+def _yield_to_others() -> None:
+    """Let the other threads of the process have the cores first, where threads have priorities of their own."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), ASIDE)

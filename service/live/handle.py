@@ -1,0 +1,115 @@
+"""The handle of a model: all that routes and jobs know of one, wherever it lives and whether it is served or not."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from livesvm.service.models.commands import Update
+from livesvm.service.models.outcome import Sizes
+from livesvm.service.models.published import Published
+from livesvm.service.models.retrained import Retrained
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelCopy
+from livesvm.service.models.types import ServingState
+from livesvm.service.resources.turns import Solve
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The bytes of an answer; ``replayed`` if the request had been answered before."""
+
+    body: bytes
+    replayed: bool = False
+
+
+@dataclass(frozen=True)
+class Return:
+    """How a model came back at the last start; see ``history.recovery.Recovered``."""
+
+    snapshot_version: int
+    replayed: int
+    damaged_snapshots: int
+    set_aside: int
+
+
+@dataclass(frozen=True)
+class Description:
+    """A model as it is now; ``memory`` is what it holds of the budget, in bytes; ``error`` is why it is not served."""
+
+    state: ServingState
+    version: int = 0
+    sizes: Sizes = field(default_factory=Sizes)
+    n_features: int | None = None
+    n_support: int = 0
+    C: float | None = None
+    kernel: dict[str, Any] | None = None
+    updated_at: float | None = None
+    queue_depth: int = 0
+    memory: int = 0
+    cache_mb: int = 0
+    returned: Return | None = None
+    error: str | None = None
+
+
+class ModelHandle(Protocol):
+    """A model that is served. Futures end with what its writer found out; calls raise QueueFull or ModelUnavailable."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What it was created as."""
+
+    @property
+    def published(self) -> Published:
+        """The newest version, for readers."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether updates are refused now, so that newer data may be unknown."""
+
+    def describe(self) -> Description:
+        """The model as it is now."""
+
+    def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Apply an update; ``request`` is its Idempotency-Key, ``solve`` how long it may take."""
+
+    def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Go back to a kept version, as a new one."""
+
+    def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Put what a retraining has found in place of the model, as a new version."""
+
+    def versions(self) -> dict[str, Any]:
+        """Which versions can be had; asks the store, so it belongs in a thread."""
+
+    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
+        """Recompute the certificate of the version that is newest when its turn comes."""
+
+    def copy(self) -> Future[ModelCopy]:
+        """Copy the version that is newest when its turn comes, for a job."""
+
+    def checkpoint(self) -> Future[dict[str, Any]]:
+        """Write a snapshot."""
+
+    def write_back(self) -> Future[dict[str, Any]]:
+        """Have the store hold this model again, should it have lost it."""
+
+
+class AnyModel(Protocol):
+    """A model that is served or not."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What it was created as."""
+
+    def describe(self) -> Description:
+        """The model as it is now."""

@@ -1,0 +1,19 @@
+"""Who changed which model, how, and which version came of it: one line a change, in a log of its own."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from livesvm.service.logs.calls import current, note, tell
+
+AUDIT = "livesvm.audit"
+_log = logging.getLogger(AUDIT)
+
+
+def changed(action: str, model: str, **facts: Any) -> None:
+    """A model was changed, and the call that is under way did it; ``facts`` are counts, and never examples."""
+    note(model=model, **facts)
+    call = current()
+    if call is None or not call.is_silent:
+        tell(_log, logging.INFO, action, {"model": model, **facts})

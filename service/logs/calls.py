@@ -1,0 +1,85 @@
+"""What is known of the call that is under way: who asked, what came of it, and where its time went.
+
+Whoever works on a call finds it in the context, which goes with it from the event loop into threads and back; at any
+time one of them works on it.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextvars import ContextVar
+from time import perf_counter
+from typing import Any
+
+NANOSECONDS = 10**9
+
+
+class Call:
+    """One request, from its head to the end of its answer.
+
+    Parameters
+    ----------
+    id : by which it is found in the log
+    """
+
+    __slots__ = ("began", "facts", "id", "is_silent", "key", "marks")
+
+    def __init__(self, id: str, is_silent: bool = False) -> None:
+        self.id = id
+        self.is_silent = is_silent
+        self.key: str | None = None
+        self.facts: dict[str, Any] = {}
+        self.began = perf_counter()
+        self.marks: list[tuple[str, float]] = [("receive", self.began)]
+
+    def spans(self, end: float) -> list[tuple[str, float, float]]:
+        """Stages one after the other until ``end``: name, begin, end."""
+        marks = list(self.marks)  # who has not been waited for may still add to them
+        ends = [moment for _, moment in marks[1:]] + [end]
+        return [(name, begin, until) for (name, begin), until in zip(marks, ends, strict=True)]
+
+    def stages(self, end: float) -> dict[str, float]:
+        """Seconds by stage until ``end``, in the order in which they first came."""
+        found: dict[str, float] = {}
+        for name, begin, until in self.spans(end):
+            found[name] = found.get(name, 0.0) + until - begin
+        return found
+
+
+_current: ContextVar[Call | None] = ContextVar("call", default=None)
+begin = _current.set
+end = _current.reset
+
+
+def current() -> Call | None:
+    """The call that is under way here, if there is one."""
+    return _current.get()
+
+
+def note(**facts: Any) -> None:
+    """Say something of the call that is under way; never a secret or an example's values."""
+    call = _current.get()
+    if call is not None:
+        call.facts.update(facts)
+
+
+def stage(name: str) -> None:
+    """From now on the time of the call that is under way goes into this."""
+    call = _current.get()
+    if call is not None:
+        call.marks.append((name, perf_counter()))
+
+
+def known_as(key: str) -> None:
+    """The call that is under way was made with the API key of this label."""
+    call = _current.get()
+    if call is not None:
+        call.key = key
+
+
+def tell(log: logging.Logger, level: int, event: str, facts: dict[str, Any]) -> None:
+    """Log an event with facts; a line of the log that names no line of the code, which costs less to find out."""
+    if log.isEnabledFor(level):
+        record = logging.LogRecord(log.name, level, "", 0, event, None, None)
+        record.facts = facts
+        log.handle(record)

@@ -1,0 +1,67 @@
+"""Lines are rendered and written by a thread of their own, so that no call waits for who reads them."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from livesvm.service.logs.calls import current
+
+MOST_WAITING = 20_000
+"""Lines; more are counted and dropped, as nobody seems to read them."""
+LULL_SECONDS = 0.01
+"""Between two looks for lines, so that many of them are one wake-up."""
+LAST_SECONDS = 2.0
+"""That the last lines have at the end of the process."""
+
+
+class Outlet(logging.Handler):
+    """Takes records from any thread and hands them to a handler in its own.
+
+    Parameters
+    ----------
+    make : the handler for a record's logger; called in the thread, before its first record
+    """
+
+    def __init__(self, make: Callable[[], Callable[[str], logging.Handler]]) -> None:
+        super().__init__()
+        self._make = make
+        self._waiting: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
+        self._dropped = 0
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note of which call the record tells, and hand it on."""
+        if self._waiting.qsize() >= MOST_WAITING:
+            self._dropped += 1
+            return
+        if record.args:
+            record.msg, record.args = record.getMessage(), None
+        if (call := current()) is not None:
+            record.facts = {"request": call.id, "key": call.key, **getattr(record, "facts", {})}
+        self._waiting.put(record)
+
+    def close(self) -> None:
+        """Write what waits, unless nobody takes it."""
+        if self._thread.is_alive():
+            self._waiting.put(None)
+            self._thread.join(LAST_SECONDS)
+        super().close()
+
+    def _run(self) -> None:
+        handler_of = self._make()
+        while (record := self._waiting.get()) is not None:
+            handler_of(record.name).handle(record)
+            if self._dropped:
+                self._tell_of_dropped(handler_of)
+            if self._waiting.empty():
+                time.sleep(LULL_SECONDS)
+
+    def _tell_of_dropped(self, handler_of: Callable[[str], logging.Handler]) -> None:
+        number, self._dropped = self._dropped, 0
+        text = f"{number} lines were dropped, as nobody took them"
+        handler_of(__name__).handle(logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, None, None))

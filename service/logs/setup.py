@@ -1,0 +1,43 @@
+"""Where the log goes, and how it looks there."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
+from typing import Literal
+
+from livesvm.service.logs.audit import AUDIT
+from livesvm.service.logs.outlet import Outlet
+
+Format = Literal["auto", "json", "text"]
+
+
+def set_up(level: str, format: Format, audit_file: str) -> None:
+    """Log to standard error from this level on; what changed a model, whatever the level, to its own file if given.
+
+    Raises OSError where that cannot be written. ``auto`` is text for a terminal.
+    """
+    audit = None
+    if audit_file:
+        audit = WatchedFileHandler(audit_file, encoding="utf-8")  # which may be moved away while it is written
+        Path(audit_file).chmod(0o600)
+        logging.getLogger(AUDIT).setLevel(logging.INFO)
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # lines do not say them
+    is_terminal = sys.stderr.isatty()
+    as_text = format == "text" or (format == "auto" and is_terminal)
+    logging.basicConfig(level=level.upper(), handlers=[Outlet(lambda: _handlers(as_text, is_terminal, audit))])
+    logging.getLogger("numba").setLevel(logging.WARNING)  # at the level debug it tells every step of its compiler
+
+
+def _handlers(as_text: bool, colors: bool, audit: logging.Handler | None) -> Callable[[str], logging.Handler]:
+    """The handler for each logger; loads what renders."""
+    from livesvm.service.logs.lines import formatter
+
+    main = logging.StreamHandler()
+    main.setFormatter(formatter(as_text, colors))
+    if audit is not None:
+        audit.setFormatter(formatter(as_text=False))
+    return lambda name: audit if audit is not None and name == AUDIT else main

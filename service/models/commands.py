@@ -1,0 +1,203 @@
+"""What a client asks of a model, and what its log keeps of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from livesvm.service.models.arrays import Key, Matrix, Vector
+from livesvm.service.models.outcome import Outcome
+from livesvm.service.store import codec
+from livesvm.service.store.base import Durability
+from livesvm.solvers.errors import InvalidInput
+
+RULES = 2
+"""By which it is judged whether an update can be applied; raised whenever what used to be accepted may be refused."""
+COPIES = 4
+"""Of an update's features while it waits and is logged: as they came, as bytes, as a record, as the store has it."""
+BYTES_A_KEY = 1000
+"""Of a key with what belongs to it, at most, in as many copies."""
+NOTHING = "an update adds, removes or changes something; this one does nothing"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples to add: X (n, d), y (n,) where the task has targets, and where given keys (n) and weights (n,)."""
+
+    X: Matrix
+    y: Vector | None = None
+    keys: list[Key] | None = None
+    weights: Vector | None = None
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Examples to remove, in one of three ways; ``older_than`` is a Unix time in seconds."""
+
+    keys: list[Key] | None = None
+    oldest: int | None = None
+    older_than: float | None = None
+
+
+@dataclass(frozen=True)
+class Robust:
+    """Robust losses from now on, and who starts beyond a wall: -1 where f is too low, 1 where it is too high.
+
+    A ``theta`` of 1 makes the losses convex again.
+    """
+
+    theta: float
+    s: float
+    sides: dict[Key, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Edits:
+    """What changes of examples that stay: targets, weights, by key or by a factor; and of the model: C, its losses."""
+
+    relabel: dict[Key, float] = field(default_factory=dict)
+    reweight: dict[Key, float] = field(default_factory=dict)
+    decay: float = 1.0
+    C: float | None = None
+    robust: Robust | None = None
+
+    def only(self, staying: Container[Key]) -> Edits:
+        """These edits without those of examples that do not stay."""
+        relabel = {key: y for key, y in self.relabel.items() if key in staying}
+        reweight = {key: weight for key, weight in self.reweight.items() if key in staying}
+        robust = self.robust
+        if robust is not None:
+            robust = replace(robust, sides={key: side for key, side in robust.sides.items() if key in staying})
+        return replace(self, relabel=relabel, reweight=reweight, robust=robust)
+
+    def document(self) -> dict[str, Any]:
+        """These edits as numbers, lists and dicts."""
+        parts = dict(vars(self))
+        if self.robust is None:
+            del parts["robust"]  # as before there was any: a digest from then is the same now
+        else:
+            parts["robust"] = vars(self.robust)
+        return parts
+
+    @classmethod
+    def from_document(cls, parts: dict[str, Any]) -> Edits:
+        """The edits that a document tells of."""
+        robust = parts.get("robust")
+        return cls(**parts | {"robust": robust and Robust(**robust)})
+
+
+NO_EDITS = Edits()
+"""Nothing changes; a decay by 1 asks for no more."""
+
+
+def paired(keys: list[Key], values: Vector, field: str) -> dict[Key, float]:
+    """Value by key; raises InvalidInput, for ``field``, unless there is one for each."""
+    if len(values) != len(keys):
+        raise InvalidInput(f"has {len(values)} entries for {len(keys)} keys", field=field)
+    return dict(zip(keys, values.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update, as it was asked for; at least one of the three is there."""
+
+    add: Batch | None = None
+    remove: Removal | None = None
+    edits: Edits | None = None
+
+    def memory(self) -> int:
+        """Bytes that the update takes from when it was read to its answer: its arrays, their copies for the log."""
+        edits = self.edits or NO_EDITS
+        n_keys = len(edits.relabel) + len(edits.reweight) + len((self.remove and self.remove.keys) or [])
+        add = self.add
+        n_rows, size = (0, 0) if add is None else (len(add.X), add.X.nbytes)
+        return COPIES * size + BYTES_A_KEY * (n_rows + n_keys)
+
+    def digest(self) -> bytes:
+        """SHA-256 of what was asked, the same in whichever format it came."""
+        parts = {
+            "add": self.add and vars(self.add),
+            "remove": self.remove and vars(self.remove),
+            "edits": self.edits and self.edits.document(),
+        }
+        return hashlib.sha256(codec.pack(parts)).digest()
+
+
+class Follower(Protocol):
+    """What commands are applied to: a model's state."""
+
+    def apply(self, command: Command, /) -> Outcome:
+        """Follow the path of a command."""
+
+    def apply_cold(self, command: Command, /) -> Outcome:
+        """Reach the same optimum without that path."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One update with nothing left open: which examples come, under which keys, which go, and what changes of others.
+
+    ``next_key`` is the model's counter for handing out keys after it; ``arrived`` is a Unix time in seconds;
+    ``request`` is the Idempotency-Key that it came with; ``rules`` are what it was judged by, 0 before that was kept.
+    """
+
+    add: Batch | None
+    remove: list[Key]
+    arrived: float
+    next_key: int
+    request: str | None
+    edits: Edits | None = None
+    rules: int = RULES
+
+    @property
+    def added(self) -> list[Key]:
+        """Keys of the examples that come."""
+        return [] if self.add is None or self.add.keys is None else self.add.keys
+
+    @property
+    def plain(self) -> Command | None:
+        """Itself if it only adds and removes: one path leads past several of these together."""
+        return self if self.edits is None else None
+
+    def apply(self, state: Follower) -> Outcome:
+        """Follow the path; raises SolverError with the state as it was."""
+        return state.apply(self)
+
+    def apply_cold(self, state: Follower) -> Outcome:
+        """Reach the same optimum without the path; raises SolverError with the state as it was."""
+        return state.apply_cold(self)
+
+    def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
+        """What whoever asked for it is told."""
+        changed = {"changed": outcome.changed, "events": outcome.events, "seconds": outcome.seconds}
+        return outcome.answer(version, durability, added=self.added, removed=self.remove, **changed)
+
+    def told(self, outcome: Outcome) -> dict[str, Any]:
+        """What it changed, in numbers, for the log."""
+        counts = {"added": len(self.added), "removed": len(self.remove), "changed": outcome.changed}
+        return {"action": "update", **counts, "C": self.edits.C if self.edits else None, "events": outcome.events}
+
+    def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
+        """Features by key after it; those of keys that have gone may be among them."""
+        if self.add is not None:
+            features.update(zip(self.added, self.add.X, strict=True))
+        return features
+
+    def encode(self) -> bytes:
+        """Bytes for the log."""
+        parts = {"add": self.add and vars(self.add), "edits": self.edits and self.edits.document()}
+        return codec.encode(vars(self) | parts)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Command:
+        """The command in a record of the log; raises StoreDamaged or StoreTooNew."""
+        return cls.from_document(codec.decode(data))
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Command:
+        """The command that a document of the log tells of."""
+        add, edits = document.pop("add"), document.pop("edits", None)  # schema 1 knew no edits
+        rules = document.pop("rules", 0)  # nor did schema 3 know rules
+        return cls(add=add and Batch(**add), edits=edits and Edits.from_document(edits), rules=rules, **document)

@@ -1,0 +1,109 @@
+"""Fields that requests are made of: how each is checked and how OpenAPI describes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+
+from livesvm.service.models import arrays
+from livesvm.solvers.errors import InvalidInput
+
+MODEL_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+JOB_ID = r"^j-[0-9a-f]{12}$"
+
+LEAST_WEIGHT = 1e-100
+"""The least weight that is not 0: of less, times a C, nothing may be left."""
+
+_NUMBER = {"type": "number", "minimum": -arrays.MAX_MAGNITUDE, "maximum": arrays.MAX_MAGNITUDE}
+_NUMBERS = {"type": "array", "minItems": 1, "items": _NUMBER}
+KEY_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "minLength": 1, "maxLength": arrays.MAX_KEY_LENGTH},
+        {"type": "integer", "minimum": 0, "maximum": arrays.MAX_KEY - 1},
+    ]
+}
+
+Matrix = Annotated[
+    Any,
+    PlainValidator(arrays.matrix),
+    WithJsonSchema({"type": "array", "minItems": 1, "items": _NUMBERS, "description": "(n, d), finite numbers"}),
+]
+Targets = Annotated[
+    Any,
+    PlainValidator(lambda value: arrays.vector(value, "y")),
+    WithJsonSchema(
+        {
+            **_NUMBERS,
+            "description": "(n,): -1 or 1 for `svc`, numbers for `svr`, none for `oneclass`, 1 or 0 for `pu`",
+        }
+    ),
+]
+Weights = Annotated[
+    Any,
+    PlainValidator(lambda value: _weights(value)),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "minItems": 1,
+            "items": {"anyOf": [{"const": 0}, {"type": "number", "minimum": LEAST_WEIGHT, "maximum": 1e8}]},
+            "description": "(n,), each multiplies C for its example",
+        }
+    ),
+]
+Keys = Annotated[
+    Any,
+    PlainValidator(arrays.keys),
+    WithJsonSchema({"type": "array", "minItems": 1, "uniqueItems": True, "items": KEY_SCHEMA}),
+]
+Gamma = Annotated[
+    Any,
+    PlainValidator(lambda value: _gamma(value)),
+    WithJsonSchema(
+        {
+            "anyOf": [{"const": "scale"}, {"type": "number", "exclusiveMinimum": 0, "maximum": 1e8}],
+            "description": "`scale`: 1 / (features x variance) of the first examples",
+        }
+    ),
+]
+Cost = Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)]
+Name = Annotated[str, Field(max_length=64)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+
+def _gamma(value: Any) -> float | str:
+    if value == "scale":
+        return "scale"
+    if type(value) not in (int, float) or not 0 < value <= 1e8:
+        raise ValueError("must be 'scale' or a number above 0 and at most 1e8")
+    return float(value)
+
+
+def _weights(value: Any) -> arrays.Vector:
+    return check_weights(arrays.vector(value, "weights"))
+
+
+def check_weights(weights: arrays.Vector, field: str = "weights") -> arrays.Vector:
+    """The weights (n,) if each is 0, or from 1e-100 to 1e8; raises InvalidInput otherwise."""
+    wrong = np.flatnonzero((weights != 0) & ((weights < LEAST_WEIGHT) | (weights > 1e8)))
+    if wrong.size:
+        row = int(wrong[0])
+        raise InvalidInput(
+            f"a weight is 0, or from {LEAST_WEIGHT:g} to 1e8, not {weights[row]:g}", field=field, row=row
+        )
+    return weights
+
+
+SHORT = 2**16
+"""Bytes that a request without examples may have."""
+
+
+class Request(BaseModel):
+    """Base of request bodies."""
+
+    most_bytes: ClassVar[int | None] = None
+    """A longer body is no such request, and is not parsed; None where it holds examples."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)

@@ -1,0 +1,63 @@
+"""The estimator of a model, new or as it was stored, and what its task makes of an update."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from livesvm.service.models.commands import Update
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS, Task
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+
+KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0")
+"""Of every estimator."""
+
+
+def task_of(spec: ModelSpec) -> Task:
+    """The entry of a model's task."""
+    return TASKS[spec.task]
+
+
+def check_update(spec: ModelSpec, update: Update) -> None:
+    """Raise InvalidInput if an update holds what the model's task cannot learn."""
+    task = task_of(spec)
+    if update.add is not None:
+        task.check_targets(update.add.y, "y")
+    if update.edits is None:
+        return
+    if update.edits.relabel:
+        task.check_targets(np.array(list(update.edits.relabel.values())), "relabel.y")
+    if update.edits.C is not None and not spec.has_C:
+        raise InvalidInput(f"is no parameter of {spec.task}", field="C")
+
+
+def parameters(spec: ModelSpec, cache_mb: int) -> dict[str, Any]:
+    """The estimator's parameters that a specification asks for."""
+    kernel, task = spec.kernel, task_of(spec)
+    own = task.parameters | ({} if spec.loss is None else LOSS_PARAMETERS[spec.loss])
+    return {
+        **task.fixed,
+        **{name: getattr(spec, name) for name in own},
+        **({"fit_intercept": spec.fit_intercept} if task.has_free_intercept else {}),
+        "kernel": kernel.name,
+        "gamma": kernel.gamma,
+        "degree": kernel.degree,
+        "coef0": kernel.coef0,
+        "cache_mb": cache_mb,
+    }
+
+
+def new_estimator(spec: ModelSpec, cache_mb: int, **changed: Any) -> LiveEstimator:
+    """An untrained estimator for a specification, but for the parameters that have been ``changed`` since."""
+    estimator = task_of(spec).estimator(**parameters(spec, cache_mb))
+    for name, value in changed.items():
+        setattr(estimator, name, value)
+    return estimator
+
+
+def restored_estimator(spec: ModelSpec, cache_mb: int, arrays: dict[str, Any], **changed: Any) -> LiveEstimator:
+    """The estimator that ``to_arrays`` described; raises NotOptimal or InvalidInput if the arrays are damaged."""
+    return task_of(spec).estimator.from_arrays(parameters(spec, cache_mb) | changed, arrays)

@@ -1,0 +1,139 @@
+"""What a model is, as it is created and stored; the API's one source of truth for that."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from livesvm.service.models.fields import MODEL_ID, SHORT, Cost, Gamma, Request
+from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS
+from livesvm.solvers.errors import InvalidInput
+
+NEEDED = {"prior": "the share of positives among the unlabelled"}
+"""What parameters that have to be given are."""
+
+
+class KernelSpec(Request):
+    """The kernel: k(x, z) = x'z, exp(-gamma |x-z|^2), (gamma x'z + coef0)^degree, or tanh(gamma x'z + coef0)."""
+
+    name: Literal["linear", "rbf", "poly", "polynomial", "sigmoid"] = "rbf"
+    gamma: Gamma = "scale"
+    degree: int = Field(default=3, ge=1, le=10)
+    coef0: float = Field(default=0.0, ge=-1e8, le=1e8, allow_inf_nan=False)
+
+    @field_validator("name", mode="before")
+    @classmethod
+    def _over_vectors(cls, name: Any) -> Any:
+        if name == "precomputed":
+            raise ValueError("a precomputed kernel is offered by the Python API only; send features")
+        return name
+
+    @model_validator(mode="after")
+    def _convex(self) -> Self:
+        if self.name in ("poly", "polynomial") and self.coef0 < 0:
+            raise InvalidInput("a polynomial kernel needs coef0 >= 0 to be convex", field="coef0")
+        return self
+
+
+class WindowSpec(Request):
+    """How much a model remembers; what is beyond leaves within the next update, oldest first."""
+
+    max_examples: int | None = Field(default=None, ge=1, le=10**9)
+    max_age_seconds: float | None = Field(default=None, gt=0, le=1e10, allow_inf_nan=False)
+
+
+def _or_default(schema: type[Request]) -> BeforeValidator:
+    """Take null for what is absent, and say so in the schema."""
+    return BeforeValidator(lambda value: {} if value is None else value, json_schema_input_type=schema | None)
+
+
+class ModelSpec(Request):
+    """A model, as it is created. Parameters of another task or loss are refused, absent ones get their defaults."""
+
+    most_bytes = SHORT
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"C": 10.0, "kernel": {"name": "rbf", "gamma": 0.1}, "window": {"max_examples": 365}}]
+        }
+    )
+
+    id: str | None = Field(default=None, pattern=MODEL_ID, description="Made up when absent.")
+    task: str = Field(default="svc", json_schema_extra={"enum": list(TASKS)})
+    kernel: Annotated[KernelSpec, _or_default(KernelSpec)] = Field(default_factory=lambda: KernelSpec())
+    C: Cost | None = Field(default=None, description="`svc`, `svr`: weight of the losses; 1 when absent.")
+    loss: Literal["epsilon_insensitive", "absolute", "pinball"] | None = Field(
+        default=None, description="`svr`: of a residual; `epsilon_insensitive` when absent."
+    )
+    epsilon: float | None = Field(
+        default=None,
+        ge=0,
+        le=1e8,
+        allow_inf_nan=False,
+        description="Loss `epsilon_insensitive`: half width of the tube without loss, in units of y; 0.1 when absent.",
+    )
+    quantile: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="Loss `pinball`: which quantile of y given x is estimated; 0.5 when absent.",
+    )
+    nu: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        allow_inf_nan=False,
+        description="`oneclass`: upper bound of the share of outliers; 0.5 when absent.",
+    )
+    prior: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="`pu`: share of positives among the unlabelled; has to be given.",
+    )
+    lam: float | None = Field(
+        default=None,
+        ge=1e-8,
+        le=1e8,
+        allow_inf_nan=False,
+        description="`pu`: weight of |w|^2; 0.01 when absent. `C`, by which it is moved later, is 1 / (2 lam).",
+    )
+    fit_intercept: bool = True
+    n_features: int | None = Field(
+        default=None, ge=1, le=10**9, description="Taken from the first examples when absent."
+    )
+    window: Annotated[WindowSpec, _or_default(WindowSpec)] = Field(default_factory=lambda: WindowSpec())
+
+    @field_validator("task")
+    @classmethod
+    def _supported(cls, task: str) -> str:
+        if task not in TASKS:
+            raise ValueError(f"this version learns {', '.join(TASKS)}, not {task[:32]!r}")
+        return task
+
+    @model_validator(mode="after")
+    def _parameters_of_the_task(self) -> Self:
+        """Refuse what belongs to another task or loss, fill in the rest."""
+        task = TASKS[self.task]
+        own = task.parameters
+        if "loss" in own:
+            self.loss = self.loss or own["loss"]
+            own = own | LOSS_PARAMETERS[self.loss]
+        kind = self.task if self.loss is None else f"{self.task} with loss {self.loss}"
+        for name in ("C", "loss", "epsilon", "quantile", "nu", "prior", "lam"):
+            if getattr(self, name) is None:
+                setattr(self, name, own.get(name))
+                if name in own and own[name] is None:
+                    raise InvalidInput(f"is missing: {NEEDED[name]}", field=name)
+            elif name not in own:
+                raise InvalidInput(f"is no parameter of {kind}", field=name)
+        if not task.has_free_intercept and not self.fit_intercept:
+            raise InvalidInput("a model of this task always has an intercept", field="fit_intercept")
+        return self
+
+    @property
+    def has_C(self) -> bool:
+        """Whether the weight of the losses can be moved."""
+        return TASKS[self.task].has_cost

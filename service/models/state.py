@@ -1,0 +1,277 @@
+"""The state of one model between updates: an estimator, its window, its place in the log. No threads, no store."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from livesvm.service.models.commands import NO_EDITS, Batch, Command, Edits, Robust
+from livesvm.service.models.learners import KERNEL_PARAMETERS, new_estimator, parameters, restored_estimator, task_of
+from livesvm.service.models.outcome import Outcome, Sizes
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.window import Window
+from livesvm.service.store import codec
+from livesvm.service.store.base import StoreDamaged
+from livesvm.solvers.errors import MemoryLimit, SolverError
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.robust.settings import Robustness
+
+
+@dataclass(frozen=True)
+class ModelCopy:
+    """One version of a model, as its parameters and arrays, to be worked on elsewhere."""
+
+    spec: ModelSpec
+    version: int
+    cache_mb: int
+    changed: dict[str, Any]
+    arrays: dict[str, Any]
+    n_features: int | None = None
+
+    def estimator(self) -> LiveEstimator:
+        """A new estimator at the same optimum; raises NotOptimal."""
+        return restored_estimator(self.spec, self.cache_mb, self.arrays, **self.changed)
+
+
+@dataclass
+class ModelState:
+    """One model; changed by its writer alone.
+
+    ``version`` counts the updates that were applied, ``sequence`` the records of the log that were decided; they differ
+    by the aborted ones. ``updated_at`` is the Unix time of the newest version, if it is known.
+    """
+
+    spec: ModelSpec
+    cache_mb: int
+    estimator: LiveEstimator
+    window: Window = field(default_factory=Window)
+    sizes: Sizes = field(default_factory=Sizes)
+    version: int = 0
+    sequence: int = 0
+    updated_at: float | None = None
+
+    @classmethod
+    def empty(cls, spec: ModelSpec, cache_mb: int) -> ModelState:
+        """A model that knows no example."""
+        return cls(spec, cache_mb, new_estimator(spec, cache_mb), Window(n_features=spec.n_features))
+
+    def apply(self, command: Command) -> Outcome:
+        """Follow the path of one command; raises SolverError with the model as it was."""
+        outcome, edits = Outcome(self.sizes), command.edits or NO_EDITS
+        if command.add is not None or (self.is_fitted and (command.remove or edits != NO_EDITS)):
+            outcome = _follow(self.estimator, command.add, command.remove, command.edits)
+        elif edits.C is not None:
+            self.estimator.C = edits.C
+        self._done(command, outcome)
+        return outcome
+
+    def check_scale(self, command: Command) -> None:
+        """Raise InvalidInput for what no solve can do, before it is logged: numbers too large for double precision."""
+        add, edits = command.add, command.edits or NO_EDITS
+        if add is None and edits.C is None and not edits.reweight:
+            return
+        X, weights = (None, None) if add is None else (add.X, add.weights)
+        self.estimator.check_scale(X, weights, reweight=edits.reweight, C=edits.C)
+
+    def apply_together(self, commands: Sequence[Command], net: Command) -> None:
+        """Follow one path to where ``net`` leads, which is where ``commands`` lead one after the other.
+
+        Raises SolverError with the model as it was.
+        """
+        outcome = Outcome(self.sizes)
+        if net.add is not None or net.remove:
+            outcome = _follow(self.estimator, net.add, net.remove, None)
+        for command in commands:
+            self._done(command, outcome)
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the model knows examples and there is one optimum for them, however it is reached."""
+        return self.is_fitted and self.estimator.robustness() is None
+
+    def apply_cold(self, command: Command) -> Outcome:
+        """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was."""
+        if not task_of(self.spec).is_exact:
+            return self.apply(command)
+        edits = command.edits or NO_EDITS
+        changed = self._changed | ({} if edits.C is None else {"C": edits.C})
+        if self.is_fitted:
+            changed = changed | {"gamma": self.estimator.gamma_}  # the one that the first data set
+        estimator = new_estimator(self.spec, self.cache_mb, **changed)
+        window = self._window_after(command, edits)
+        outcome = _follow(estimator, window, [], None)
+        robust = edits.robust or self._robust(edits)
+        if robust is not None:
+            outcome = _follow(estimator, None, [], Edits(robust=robust).only(window.keys or []))
+        self.estimator = estimator
+        self._done(command, outcome)
+        return outcome
+
+    def _robust(self, edits: Edits) -> Robust | None:
+        """How robust the model is now, with the sides of all who are not relabelled."""
+        robust = self.estimator.robustness() if self.is_fitted else None
+        if robust is None:
+            return None
+        kept = {key: side for key, side in robust.outliers.items() if key not in edits.relabel}
+        return Robust(robust.theta, robust.s, kept)
+
+    def robustness_proof(self) -> dict[str, Any]:
+        """What a certificate adds of a robust model; nothing of others."""
+        robust = self.estimator.robustness()
+        if robust is None:
+            return {}
+        found = self.estimator.local_optimality()
+        distance = float(found.wall_distance) if np.isfinite(found.wall_distance) else None
+        return {
+            "robust": {
+                "theta": robust.theta,
+                "s": robust.s,
+                "n_outliers": len(robust.outliers),
+                "n_held": int(found.held.size),
+                "violation": found.violation,
+                "wall_distance": distance,
+            }
+        }
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the model has learnt an example."""
+        return hasattr(self.estimator, "gamma_")
+
+    def skip(self) -> None:
+        """Pass over an aborted record."""
+        self.sequence += 1
+
+    def _done(self, command: Command, outcome: Outcome) -> None:
+        self.window.apply(command)
+        self.sizes = outcome.sizes
+        self.version += 1
+        self.sequence += 1
+        self.updated_at = command.arrived
+
+    def copy(self) -> ModelCopy:
+        """A copy that shares nothing with the model; only for one that knows an example, or whose task is not exact."""
+        changed, arrays = self._changed, self.estimator.to_arrays()
+        return ModelCopy(self.spec, self.version, self.cache_mb, changed, arrays, self.window.n_features)
+
+    @property
+    def can_predict(self) -> bool:
+        """Whether there is something to predict by."""
+        return self.estimator.is_trained
+
+    @property
+    def C(self) -> float | None:
+        """The current C, where the task has one."""
+        return float(self.estimator.C) if self.spec.has_C else None
+
+    @property
+    def _changed(self) -> dict[str, Any]:
+        """Parameters that an update or a retraining may have changed since the model was created."""
+        return ({} if self.C is None else {"C": self.C}) | self._changed_kernel
+
+    @property
+    def _changed_kernel(self) -> dict[str, Any]:
+        made = parameters(self.spec, self.cache_mb)
+        now = {name: getattr(self.estimator, name) for name in KERNEL_PARAMETERS}
+        return {name: value for name, value in now.items() if value != made[name]}
+
+    @property
+    def kernel(self) -> dict[str, Any]:
+        """The current kernel, as it is asked for."""
+        now = {name: getattr(self.estimator, name) for name in KERNEL_PARAMETERS}
+        return {"name": now.pop("kernel"), **now}
+
+    def _window_after(self, command: Command, edits: Edits) -> Batch:
+        """Every example that the window holds after ``command``, oldest first."""
+        leaving = set(command.remove)
+        model, add = self.estimator, command.add
+        keys = [key for key in self.window.arrivals if key not in leaving]
+        parts = []
+        if self.is_fitted:
+            stay = np.array([key not in leaving for key in self.window.arrivals], dtype=bool)
+            y, weights = model.window_y[stay], model.window_sample_weight[stay] * edits.decay
+            y = np.array([edits.relabel.get(key, old) for key, old in zip(keys, y, strict=True)], dtype=np.float64)
+            weights = [edits.reweight.get(key, old) for key, old in zip(keys, weights, strict=True)]
+            parts.append((model.window_X[stay], y, np.array(weights, dtype=np.float64)))
+        if add is not None:
+            n = len(add.X)
+            y = np.ones(n) if add.y is None else add.y
+            parts.append((add.X, y, np.ones(n) if add.weights is None else add.weights))
+        X, y, weights = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return Batch(X, y, keys + command.added, weights)
+
+    def prepare(self) -> None:
+        """Do now what the first update would have to do besides, and predictions do not need."""
+        if self.is_fitted:
+            self.estimator.prepare()
+
+    def document(self) -> dict[str, Any]:
+        """What a snapshot holds."""
+        return {
+            "version": self.version,
+            "sequence": self.sequence,
+            "sizes": dataclasses.asdict(self.sizes),
+            "keys": list(self.window.arrivals),
+            "arrived": np.array(list(self.window.arrivals.values()), dtype=np.float64),
+            "n_features": self.window.n_features,
+            "next_key": self.window.next_key,
+            "changed": self._changed,
+            "updated_at": self.updated_at,
+            "arrays": self.estimator.to_arrays() if self.is_fitted else None,
+        }
+
+    def encode(self) -> bytes:
+        """Bytes of a snapshot."""
+        return codec.encode(self.document())
+
+    @classmethod
+    def decode(cls, spec: ModelSpec, cache_mb: int, data: bytes) -> ModelState:
+        """The model in a snapshot; raises StoreDamaged or StoreTooNew, or MemoryLimit if it needs a larger cache."""
+        return cls.of(spec, cache_mb, codec.decode(data))
+
+    @classmethod
+    def of(cls, spec: ModelSpec, cache_mb: int, document: dict[str, Any]) -> ModelState:
+        """The model in a document; raises StoreDamaged, or MemoryLimit if it needs a larger cache."""
+        arrivals = dict(zip(document["keys"], document["arrived"].tolist(), strict=True))
+        window = Window(arrivals, document["n_features"], document["next_key"])
+        try:
+            arrays, changed = document["arrays"], document.get("changed", {})  # schema 1 knew no changed parameters
+            if arrays is None:
+                estimator = new_estimator(spec, cache_mb, **changed)
+            else:
+                estimator = restored_estimator(spec, cache_mb, arrays, **changed)
+        except MemoryLimit:
+            raise
+        except SolverError as error:
+            raise StoreDamaged(f"the snapshot does not hold an optimal model: {error}") from error
+        sizes = Sizes(**document["sizes"])
+        version, sequence, updated_at = document["version"], document["sequence"], document.get("updated_at")
+        return cls(spec, cache_mb, estimator, window, sizes, version, sequence, updated_at)
+
+
+def _follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits: Edits | None) -> Outcome:
+    report = estimator.update(
+        add=None if add is None else (add.X, add.y),
+        remove=remove or None,
+        keys=None if add is None else add.keys,
+        sample_weight=None if add is None else add.weights,
+        **({} if edits is None else vars(edits) | {"robust": _robustness(edits.robust)}),
+    )
+    sizes = sizes_of(report)
+    return Outcome(sizes, int(report.events), float(report.seconds), int(report.changed))
+
+
+def sizes_of(report: UpdateReport) -> Sizes:
+    """What is kept of a report; a gap that is not known yet is none."""
+    gap = float(report.relative_gap)
+    known = gap if np.isfinite(gap) else None
+    return Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation), known)
+
+
+def _robustness(robust: Robust | None) -> Robustness | None:
+    return None if robust is None else Robustness(robust.theta, robust.s, robust.sides)

@@ -1,0 +1,173 @@
+"""The table of tasks: all that the service knows of what a model can be asked to learn.
+
+A task is one entry of ``TASKS``: what learns it, which parameters it has, what its targets and its decisions are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.models.arrays import Matrix, Vector
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.classification import LiveSVC
+from livesvm.solvers.estimators.large_window import LiveL2SVC
+from livesvm.solvers.estimators.one_class import LiveOneClassSVM
+from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
+from livesvm.solvers.estimators.regression import LiveSVR
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.predictor import Predictor
+
+Check = Callable[[Vector | None, str], object]
+"""Raises InvalidInput, for the field that it is told, unless every entry of y (m,) is a target; None: there is none."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task.
+
+    Parameters
+    ----------
+    estimator : the class that learns it
+    parameters : its own parameters besides the kernel, with their defaults; None: has to be given
+    check_targets : what can be learnt
+    decide : decision values (m,) and what is predicted, (m,), of rows (m, d)
+    error : what the error of a model is
+    check_validation : what can be validated by, if that is not what can be learnt
+    fixed : parameters of the estimator that are the same for every model
+    has_free_intercept : whether there may be none
+    has_classes : whether a path needs examples of both
+    has_cost : whether C, the weight of the losses, can be moved, under that name or another
+    walks : the parameter whose path is walked when none is named, and the range where none is given
+    is_exact : whether each update leads to the optimum of the window; if not, only retraining does
+    solvers : by which a model can be retrained; the first one, if none is named
+    ends_of : a range of that parameter as the estimator's ``regularization_path`` takes it
+    """
+
+    estimator: type[LiveEstimator]
+    parameters: dict[str, Any]
+    check_targets: Check
+    decide: Callable[[Predictor, Matrix], tuple[Vector, NDArray[Any]]]
+    error: str
+    check_validation: Check | None = None
+    fixed: dict[str, Any] = field(default_factory=dict)
+    has_free_intercept: bool = True
+    has_classes: bool = False
+    has_cost: bool = True
+    is_exact: bool = True
+    solvers: tuple[str, ...] = ("batch",)
+    walks: tuple[str, float, float] = ("C", 1e-3, 1e3)
+    ends_of: Callable[[float, float], tuple[float, float]] = lambda low, high: (low, high)
+
+
+def check_signs(y: Vector | None, field: str) -> None:
+    """Raise InvalidInput unless every entry of y (m,) is -1 or 1."""
+    labels = _check_present(y, field)
+    wrong = np.flatnonzero(np.abs(labels) != 1.0)
+    if wrong.size:
+        row = int(wrong[0])
+        raise InvalidInput(f"a label is -1 or 1, not {labels[row]:g}", field=field, row=row)
+
+
+def _check_present(y: Vector | None, field: str) -> Vector:
+    if y is None:
+        raise InvalidInput("is missing; this task learns targets", field=field)
+    return y
+
+
+def _check_absent(y: Vector | None, field: str) -> None:
+    if y is not None:
+        raise InvalidInput("a one-class model has no targets", field=field)
+
+
+def check_known(y: Vector | None, field: str) -> None:
+    """Raise InvalidInput unless every entry of y (m,) is 1, positive, or 0, unlabelled."""
+    labels = _check_present(y, field)
+    wrong = np.flatnonzero((labels != 1.0) & (labels != 0.0))
+    if wrong.size:
+        row = int(wrong[0])
+        raise InvalidInput(f"a label is 1 (positive) or 0 (unlabelled), not {labels[row]:g}", field=field, row=row)
+
+
+def _sign(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+    decision = predictor.decision_function(X)
+    return decision, np.where(decision > 0, 1, -1)
+
+
+def _positive(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+    decision = predictor.decision_function(X)
+    return decision, np.where(decision > 0, 1, 0)
+
+
+def _value(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+    decision = predictor.decision_function(X)
+    return decision, decision
+
+
+def _inside(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+    """1 inside and on the boundary, -1 outside."""
+    decision = predictor.decision_function(X)
+    return decision, np.where(decision >= 0, 1, -1)
+
+
+def _check_validated(y: Vector | None, field: str) -> None:
+    if y is not None:
+        check_signs(y, field)
+
+
+LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
+    "epsilon_insensitive": {"epsilon": 0.1},
+    "absolute": {},
+    "pinball": {"quantile": 0.5},
+}
+"""The parameters of each loss of regression, with their defaults."""
+
+TASKS: dict[str, Task] = {
+    "svc": Task(
+        LiveSVC,
+        {"C": 1.0},
+        check_signs,
+        _sign,
+        "share of wrong labels",
+        fixed={"classes": (-1, 1)},
+        has_classes=True,
+    ),
+    "svr": Task(LiveSVR, {"C": 1.0, "loss": "epsilon_insensitive"}, _check_present, _value, "mean absolute error"),
+    "oneclass": Task(
+        LiveOneClassSVM,
+        {"nu": 0.5},
+        _check_absent,
+        _inside,
+        "share of wrong decisions",
+        check_validation=_check_validated,
+        has_free_intercept=False,
+        has_cost=False,
+        walks=("nu", 0.01, 1.0),
+    ),
+    "pu": Task(
+        LivePUClassifier,
+        {"prior": None, "lam": 0.01},
+        check_known,
+        _positive,
+        "risk for the class prior",
+        has_free_intercept=False,
+        has_classes=True,
+        solvers=("usmo", "batch"),
+        ends_of=lambda low, high: (0.5 / high, 0.5 / low),  # C is 1 / (2 lam), and its path is walked over lam
+    ),
+    "l2svc": Task(
+        LiveL2SVC,
+        {"C": 1.0},
+        check_signs,
+        _sign,
+        "share of wrong labels",
+        has_free_intercept=False,
+        has_classes=True,
+        is_exact=False,
+        solvers=("blocks", "fw", "mfw"),
+    ),
+}

@@ -1,0 +1,154 @@
+"""The window of one model: which keys it holds, since when, and what an update means for it. No numerics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+
+from livesvm.service.models.arrays import MAX_KEY, Key
+from livesvm.service.models.commands import NOTHING, Batch, Command, Edits, Removal, Update
+from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one window may hold; ``max_examples`` and ``max_age_seconds`` make room, the quotas refuse."""
+
+    quota_examples: int
+    quota_features: int
+    max_examples: int | None = None
+    max_age_seconds: float | None = None
+
+
+@dataclass
+class Window:
+    """Arrival times by key, oldest first; the width of an example once one came; the counter for new keys."""
+
+    arrivals: dict[Key, float] = field(default_factory=dict)
+    n_features: int | None = None
+    next_key: int = 0
+
+    def plan(self, update: Update, limits: Limits, now: float, request: str | None) -> Command:
+        """Decide which examples come, go and change; changes nothing.
+
+        What an update changes of examples that its limits make leave has no effect, and their keys can come back with
+        it; of examples that it asks to remove both are refused.
+
+        Parameters
+        ----------
+        now : Unix time in seconds, the arrival time of what is added
+        request : the Idempotency-Key, kept with the command
+
+        Raises
+        ------
+        InvalidInput, DuplicateKey, UnknownKey
+        """
+        if update == Update():
+            raise InvalidInput(NOTHING, field="body")
+        self._check_apart(update.add, update.remove)
+        add, next_key = (None, self.next_key) if update.add is None else self._named(update.add, limits)
+        asked = self._leaving(update.remove)
+        if update.edits is not None:
+            self._check_edited(update.edits, set(asked))
+        remove = self._make_room(0 if add is None else len(add.X), asked, limits, now)
+        self._check_new([] if add is None or add.keys is None else add.keys, set(remove).difference(asked))
+        edits = None if update.edits is None else update.edits.only(self.arrivals.keys() - set(remove))
+        return Command(add=add, remove=remove, arrived=now, next_key=next_key, request=request, edits=edits)
+
+    def apply(self, command: Command) -> None:
+        """Take over what a command did."""
+        for key in command.remove:
+            del self.arrivals[key]
+        self.arrivals.update(dict.fromkeys(command.added, command.arrived))
+        self.next_key = command.next_key
+        if command.add is not None:
+            self.n_features = command.add.X.shape[1]
+
+    def check_width(self, width: int, limits: Limits) -> None:
+        """Raise InvalidInput if examples of this width do not fit."""
+        if self.n_features is not None and width != self.n_features:
+            raise InvalidInput(f"has {width} columns, this model has {self.n_features} features", field="X", row=0)
+        if width > limits.quota_features:
+            raise InvalidInput(f"has {width} columns, the limit is {limits.quota_features}", field="X", row=0)
+
+    def _named(self, batch: Batch, limits: Limits) -> tuple[Batch, int]:
+        """The batch with a key for every row, and the counter after it."""
+        self.check_width(batch.X.shape[1], limits)
+        n = batch.X.shape[0]
+        for name, column in (("y", batch.y), ("keys", batch.keys), ("weights", batch.weights)):
+            if column is not None and len(column) != n:
+                raise InvalidInput(f"has {len(column)} entries for {n} rows of X", field=name)
+        if limits.max_examples is not None and n > limits.max_examples:
+            raise InvalidInput(f"has {n} rows, the window holds {limits.max_examples}", field="X")
+        if batch.keys is None:
+            keys, next_key = self._new_keys(n)
+            return Batch(batch.X, batch.y, keys, batch.weights), next_key
+        return batch, self.next_key
+
+    def _check_new(self, keys: list[Key], making_room: set[Key]) -> None:
+        """Raise DuplicateKey for a key of the window, but for those of examples that make room."""
+        for row, key in enumerate(keys):
+            if key in self.arrivals and key not in making_room:
+                raise DuplicateKey(f"key {key!r} is in the window already", field="keys", row=row)
+
+    def _new_keys(self, n: int) -> tuple[list[Key], int]:
+        """The next ``n`` unused integers."""
+        keys: list[Key] = []
+        candidate = self.next_key
+        while len(keys) < n:
+            if candidate >= MAX_KEY:
+                raise InvalidInput("no integer keys are left; give keys", field="keys")
+            if candidate not in self.arrivals:
+                keys.append(candidate)
+            candidate += 1
+        return keys, candidate
+
+    def _leaving(self, removal: Removal | None) -> list[Key]:
+        """The keys that the client wants gone, oldest first where it named none."""
+        if removal is None:
+            return []
+        if removal.keys is not None:
+            for row, key in enumerate(removal.keys):
+                if key not in self.arrivals:
+                    raise UnknownKey(f"key {key!r} is not in the window", field="remove.keys", row=row)
+            return removal.keys
+        if removal.oldest is not None:
+            if removal.oldest > len(self.arrivals):
+                reason = f"asks for {removal.oldest} examples, the window holds {len(self.arrivals)}"
+                raise InvalidInput(reason, field="remove.oldest")
+            return list(islice(self.arrivals, removal.oldest))
+        limit = removal.older_than if removal.older_than is not None else 0.0
+        return [key for key, arrived in self.arrivals.items() if arrived < limit]
+
+    def _check_edited(self, edits: Edits, leaving: set[Key]) -> None:
+        for verb, named in (("relabel", edits.relabel), ("reweight", edits.reweight)):
+            for row, key in enumerate(named):
+                if key not in self.arrivals:
+                    raise UnknownKey(f"key {key!r} is not in the window", field=f"{verb}.keys", row=row)
+                if key in leaving:
+                    raise InvalidInput(f"key {key!r} is also removed", field=f"{verb}.keys", row=row)
+
+    @staticmethod
+    def _check_apart(batch: Batch | None, removal: Removal | None) -> None:
+        if batch is None or batch.keys is None or removal is None or removal.keys is None:
+            return
+        leaving = set(removal.keys)
+        for row, key in enumerate(batch.keys):
+            if key in leaving:
+                raise DuplicateKey(f"key {key!r} is both added and removed", field="keys", row=row)
+
+    def _make_room(self, n_added: int, remove: list[Key], limits: Limits, now: float) -> list[Key]:
+        """The removals with those that the window's own limits ask for, oldest first."""
+        leaving = dict.fromkeys(remove)
+        if limits.max_age_seconds is not None:
+            oldest = now - limits.max_age_seconds
+            leaving |= dict.fromkeys(key for key, arrived in self.arrivals.items() if arrived < oldest)
+        if limits.max_examples is not None:
+            excess = len(self.arrivals) - len(leaving) + n_added - limits.max_examples
+            staying = (key for key in self.arrivals if key not in leaving)
+            leaving |= dict.fromkeys(list(islice(staying, max(0, excess))))
+        n = len(self.arrivals) - len(leaving) + n_added
+        if n_added and n > limits.quota_examples:
+            reason = f"would bring the window to {n} examples, the limit is {limits.quota_examples}"
+            raise InvalidInput(reason, field="X")
+        return list(leaving)

@@ -1,0 +1,172 @@
+"""Whether the service can do its work now: restored, warm, its store writable, its models served, not stopping."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from livesvm.service.models.types import ServingState
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.store.base import Durability, Store, StoreError, StoreUnavailable
+
+SILENCE_SECONDS = 4.5
+"""After which a store that neither answers nor refuses counts as away: a disk that hangs says nothing."""
+_UNSERVED: dict[ServingState, str] = {
+    "restoring": "are still being restored",
+    "failed": "cannot be restored",
+    "held": "are held by another service",
+    "fenced": "were taken over by another service",
+    "behind": "know more than the store, which has lost it",
+}
+
+log = logging.getLogger(__name__)
+
+
+class Health:
+    """Facts that readiness is made of; each is set by whoever learns it first."""
+
+    def __init__(self, metrics: Metrics, lease_seconds: float = 5.0) -> None:
+        self._metrics = metrics
+        self._lease_seconds = lease_seconds
+        self._answered_at = time.monotonic()
+        self._states: Callable[[], Iterable[ServingState]] = tuple
+        self._uncompiled: Callable[[], Iterable[str]] = tuple
+        self._level: Durability | None = None
+        self._lock = threading.Lock()
+        self._store_up = True
+        self._down_since = 0.0
+        self._asked_in_vain = False
+        self._came_back = False
+        self._warm = False
+        self._restored = False
+        self._stopping = False
+        metrics.store_up.set_function(lambda: self._store_up and not self._is_silent)
+        metrics.ready.set_function(lambda: not self.reasons())
+
+    def watch_models(self, states: Callable[[], Iterable[ServingState]]) -> None:
+        """Judge by the models too, whose states are asked for whenever readiness is."""
+        self._states = states
+
+    def watch_compiling(self, uncompiled: Callable[[], Iterable[str]]) -> None:
+        """Tell of the solvers that are still being compiled."""
+        self._uncompiled = uncompiled
+
+    @property
+    def store_up(self) -> bool:
+        """Whether the store could be written last time."""
+        return self._store_up
+
+    @property
+    def durability(self) -> Durability | None:
+        """What the store said last that it gives; None while it is away."""
+        return self._level if self._store_up else None
+
+    @property
+    def store_is_fresh(self) -> bool:
+        """Whether the store answered, and lately enough that no other service can have taken a model over unseen."""
+        return self._store_up and time.monotonic() - self._answered_at < self._lease_seconds
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the models are there and the code is warm."""
+        return self._restored
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no more work is taken."""
+        return self._stopping
+
+    def reasons(self) -> list[str]:
+        """Why the service is not ready; empty when it is."""
+        found = {
+            "the store is not available": not self._store_up or (self._restored and self._is_silent),
+            "models are being restored": not (self._restored or self._came_back),
+            "the solvers are being loaded or compiled": not (self._restored or self._warm),
+            "requests are being rehearsed": not self._restored and self._came_back and self._warm,
+            "the service is stopping": self._stopping,
+        }
+        states = list(self._states())
+        unserved = [] if "live" in states else _told(states)
+        return [reason for reason, holds in found.items() if holds] + unserved
+
+    def degraded(self) -> list[str]:
+        """What a ready service does not do: models that it does not serve, or only for reading; jobs that wait."""
+        waiting = [f"solvers of {family} are being compiled: jobs that need them wait" for family in self._uncompiled()]
+        return _told(self._states()) + waiting
+
+    @property
+    def _is_silent(self) -> bool:
+        """Whether the store has not answered for too long."""
+        return time.monotonic() - self._answered_at >= SILENCE_SECONDS
+
+    def came_back(self) -> None:
+        """Models are there."""
+        self._came_back = True
+
+    def warmed(self) -> None:
+        """The solvers that updates need are compiled and loaded."""
+        self._warm = True
+
+    def restored(self) -> None:
+        """Models are there, compiled code is warm, and requests have been rehearsed."""
+        self._restored = True
+
+    def stopping(self) -> None:
+        """No more work is taken."""
+        self._stopping = True
+
+    @contextmanager
+    def store_call(self, operation: str) -> Iterator[None]:
+        """Time one call of the store, and remember if the store did not do it.
+
+        One that was done says that the store is there. That it can be written, only an append says, and not while
+        :meth:`ask_store` finds otherwise: there may be room for a small update, and for no other.
+        """
+        try:
+            with self._metrics.store_call(operation):
+                yield
+        except StoreUnavailable as error:
+            self._set_store(str(error))
+            raise
+        self._answered_at = time.monotonic()
+        if operation == "append" and not self._asked_in_vain:
+            self._set_store(None)
+
+    def ask_store(self, store: Store) -> None:
+        """Ask the store whether it could write."""
+        try:
+            with self.store_call("ping"):
+                store.ping()
+                self._level = level = store.durability()
+        except StoreError as error:
+            self._asked_in_vain = True
+            self._set_store(str(error))
+            return
+        self._asked_in_vain = False
+        self._set_store(None)
+        for each in type(level):
+            self._metrics.durability.labels(each.value).set(each is level)
+
+    def _set_store(self, fault: str | None) -> None:
+        """Know that the store can be written, or why not; the first and the last of it are logged."""
+        with self._lock:
+            if self._store_up == (fault is None):
+                return
+            self._store_up = fault is None
+            if fault is not None:
+                self._down_since = time.monotonic()
+                log.error("the store is not available, and updates are refused: %s", fault)
+            else:
+                log.warning("the store is available again, after %.1f s", time.monotonic() - self._down_since)
+
+
+def _told(states: Iterable[ServingState]) -> list[str]:
+    """How many models are not served, by why."""
+    states = list(states)
+    counts = Counter(state for state in states if state != "live")
+    told = {state: _UNSERVED.get(state, f"are {state}") for state in sorted(counts)}
+    return [f"{counts[state]} of {len(states)} models {why}" for state, why in told.items()]

@@ -1,0 +1,239 @@
+"""Everything that Prometheus sees. Labels are bounded: routes by template, models by a quota."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import product
+from time import perf_counter
+from typing import get_args
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from livesvm.service.models.tasks import TASKS
+from livesvm.service.models.types import ServingState
+from livesvm.service.resources.memory import Budget
+from livesvm.service.store.base import LeaseHeld, ModelExists
+from livesvm.solvers.errors import SolverError
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+_SECONDS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_JOB_SECONDS = (0.01, 0.1, 1.0, 10.0, 60.0, 300.0, 1800.0, 7200.0, 36_000.0)
+_OUTCOMES = ("applied", "replayed", "refused", "timed-out", "withdrawn", "failed")
+_EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+
+CUTS = (
+    "displaced",
+    "head-timeout",
+    "head-too-large",
+    "malformed-request",
+    "silent",
+    "stalled",
+    "too-many-connections",
+)
+"""Why the service ends a connection."""
+
+
+@dataclass(frozen=True)
+class ModelSample:
+    """What one model shows of itself; ``state`` is as in :class:`livesvm.service.api.answers.ModelDescription`."""
+
+    id: str
+    state: ServingState = "live"
+    version: int = 0
+    n_examples: int = 0
+    n_free: int = 0
+    n_bound: int = 0
+    max_violation: float = 0.0
+    relative_gap: float | None = None
+    queue_depth: int = 0
+    updated_at: float | None = None
+
+
+_PER_MODEL: tuple[tuple[str, str, Callable[[ModelSample], float | None]], ...] = (
+    ("version", "Version of the published snapshot", lambda m: m.version),
+    ("examples", "Examples in the window", lambda m: m.n_examples),
+    ("free_examples", "Examples on the margin", lambda m: m.n_free),
+    ("bound_examples", "Examples at the bound", lambda m: m.n_bound),
+    ("max_violation", "Largest optimality violation after the newest update", lambda m: m.max_violation),
+    ("relative_gap", "Duality gap over the objective after the newest update", lambda m: m.relative_gap),
+    ("queue_depth", "Commands waiting for the writer", lambda m: m.queue_depth),
+    ("last_update_timestamp_seconds", "Unix time of the newest version", lambda m: m.updated_at),
+)
+
+
+class _Models(Collector):
+    """Series of the models, made when they are asked for, so that a deleted model leaves none behind."""
+
+    def __init__(self, samples: Callable[[], Iterable[ModelSample]], limit: int) -> None:
+        self._samples = samples
+        self._limit = limit
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing before it is asked for."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """How many models are in which state, and the series of those that have some."""
+        samples = list(self._samples())
+        states = GaugeMetricFamily("livesvm_models", "Models held", labels=["state"])
+        for state in get_args(ServingState):
+            states.add_metric([state], sum(sample.state == state for sample in samples))
+        yield states
+        shown = [sample for sample in samples if sample.state not in ("restoring", "failed", "held")][: self._limit]
+        for name, help_, value_of in _PER_MODEL:
+            family = GaugeMetricFamily(f"livesvm_model_{name}", help_, labels=["model"])
+            for sample in shown:
+                if (value := value_of(sample)) is not None:
+                    family.add_metric([sample.id], value)
+            yield family
+
+
+class _Counts(Collector):
+    """How many of something are in which state."""
+
+    def __init__(self, name: str, help_: str, counts: Callable[[], Mapping[str, int]]) -> None:
+        self._name, self._help = name, help_
+        self._counts = counts
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing before it is asked for."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """One number a state."""
+        family = GaugeMetricFamily(self._name, self._help, labels=["state"])
+        for state, count in self._counts().items():
+            family.add_metric([state], count)
+        yield family
+
+
+class _Memory(Collector):
+    """The memory budget, and what is held of it."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing before it is asked for."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """The limit, and one number for each kind of what holds it."""
+        yield GaugeMetricFamily(
+            "livesvm_memory_budget_bytes", "Memory that the process may take", value=self._budget.limit
+        )
+        family = GaugeMetricFamily("livesvm_memory_held_bytes", "Memory that is accounted for", labels=["kind"])
+        for kind, size in self._budget.held().items():
+            family.add_metric([kind], size)
+        yield family
+
+
+class Metrics:
+    """The metrics of one service, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = r = CollectorRegistry()
+        ProcessCollector(registry=r)
+        GCCollector(registry=r)
+        self.update_seconds = Histogram(
+            "livesvm_update_seconds",
+            "Time of an update in its writer, from its plan to its published version, store included",
+            ["task"],
+            buckets=_SECONDS,
+            registry=r,
+        )
+        self.solve_seconds = Histogram(
+            "livesvm_solve_seconds", "Time of the path of one update", ["task"], buckets=_SECONDS, registry=r
+        )
+        self.update_events = Histogram(
+            "livesvm_update_events", "Events on the path of one update", ["task"], buckets=_EVENTS, registry=r
+        )
+        self.updates = Counter("livesvm_updates", "Updates by outcome", ["task", "outcome"], registry=r)
+        for task, outcome in product(TASKS, _OUTCOMES):
+            self.updates.labels(task, outcome)
+        self.job_seconds = Histogram(
+            "livesvm_job_seconds",
+            "Time of one job from its start to its end",
+            ["kind"],
+            buckets=_JOB_SECONDS,
+            registry=r,
+        )
+        self.predictions = Counter("livesvm_predictions", "Rows predicted", ["task"], registry=r)
+        self.predict_seconds = Histogram(
+            "livesvm_predict_seconds", "Time of one predict call in its thread", ["task"], buckets=_SECONDS, registry=r
+        )
+        self.store_seconds = Histogram(
+            "livesvm_store_seconds", "Time of one call of the store", ["operation"], buckets=_SECONDS, registry=r
+        )
+        self.store_errors = Counter("livesvm_store_errors", "Calls of the store that failed", ["operation"], registry=r)
+        self.snapshots = Counter("livesvm_snapshots", "Snapshots by outcome", ["outcome"], registry=r)
+        for outcome in ("written", "failed", "damaged"):
+            self.snapshots.labels(outcome)
+        self.http_requests = Counter(
+            "livesvm_http_requests", "HTTP requests answered", ["method", "route", "status"], registry=r
+        )
+        self.http_seconds = Histogram(
+            "livesvm_http_request_seconds", "Time of one HTTP request", ["route"], buckets=_SECONDS, registry=r
+        )
+        self.http_in_progress = Gauge("livesvm_http_requests_in_progress", "HTTP requests under way", registry=r)
+        self.connections = Gauge("livesvm_connections", "HTTP connections that are open", registry=r)
+        self.connections_cut = Counter(
+            "livesvm_connections_cut", "HTTP connections that the service ended, by reason", ["reason"], registry=r
+        )
+        for reason in CUTS:
+            self.connections_cut.labels(reason)
+        self.durability = Gauge(
+            "livesvm_durability_info", "1 for the durability level that the store gives", ["level"], registry=r
+        )
+        self.ready = Gauge("livesvm_ready", "1 when the service is ready", registry=r)
+        self.store_up = Gauge("livesvm_store_up", "1 when the store answered last time", registry=r)
+        Gauge("livesvm_info", "The version of the service", ["version"], registry=r).labels(version("livesvm")).set(1)
+
+    def watch(self, samples: Callable[[], Iterable[ModelSample]], limit: int) -> None:
+        """Show the models that ``samples`` returns, the first ``limit`` with series of their own."""
+        self.registry.register(_Models(samples, limit))
+
+    def watch_jobs(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        """Show how many jobs there are by state, as ``counts`` returns them."""
+        self.registry.register(_Counts("livesvm_jobs", "Jobs that are known", counts))
+
+    def watch_solves(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        """Show how many solves run, and how many wait for their turn, as ``counts`` returns them."""
+        self.registry.register(_Counts("livesvm_solves", "Solves that run, or wait for their turn", counts))
+
+    def watch_memory(self, budget: Budget) -> None:
+        """Show the memory budget."""
+        self.registry.register(_Memory(budget))
+
+    @contextmanager
+    def store_call(self, operation: str) -> Iterator[None]:
+        """Time one call of the store, and count it if it fails."""
+        start = perf_counter()
+        try:
+            yield
+        except (LeaseHeld, ModelExists, SolverError):  # answers, not failures
+            raise
+        except Exception:
+            self.store_errors.labels(operation).inc()
+            raise
+        finally:
+            self.store_seconds.labels(operation).observe(perf_counter() - start)
+
+    def render(self) -> bytes:
+        """The text that Prometheus scrapes."""
+        return generate_latest(self.registry)

@@ -1,0 +1,119 @@
+"""Requests of every common kind to an application of its own, before readiness, so that no user's is the slow first.
+
+What a first request would find cold (validators, serializers, pages of machine code, the database library) belongs to
+the process; so a model in a directory of its own, gone at the end, warms it for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shutil
+from collections.abc import Callable, MutableMapping
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+
+from livesvm.service import crash
+from livesvm.service.api.observe import SILENT
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import StoreError
+
+DIRECTORY = "rehearsal"
+"""Below the data directory."""
+_X = [[0.0, 0.0], [0.0, 1.0], [2.0, 2.0], [3.0, 2.0], [1.0, 1.0], [2.0, 0.0]]
+_Y = [-1, -1, 1, 1, 1, -1]
+_KEYS = ["a", "b", "c", "d", "e", "f"]
+_EDITS = {"reweight": {"keys": ["a"], "weights": [0.5]}, "relabel": {"keys": ["b"], "y": [1]}, "decay": 0.9, "C": 2.0}
+REQUESTS: tuple[tuple[str, str, Any], ...] = (
+    ("POST", "/models", {"id": "m", "kernel": {"name": "rbf", "gamma": 0.5}, "window": {"max_examples": 6}}),
+    ("POST", "/models/m/update", {"add": {"X": _X, "y": _Y, "keys": _KEYS}}),
+    ("POST", "/models/m/update", _EDITS),
+    ("POST", "/models/m/update", {"add": {"X": _X[:2], "y": _Y[:2]}, "remove": {"oldest": 1}}),
+    ("POST", "/models/m/predict", {"X": _X}),
+    ("GET", "/models/m/certificate", None),
+    ("GET", "/models/m", None),
+    ("GET", "/models", None),
+    ("GET", "/metrics", None),
+    ("DELETE", "/models/m", None),
+)
+
+log = logging.getLogger(__name__)
+
+
+def rehearse(data_dir: Path, create: Callable[[Settings], FastAPI]) -> None:
+    """Play every request once; blocks. A failure is logged and costs nothing but a slower first request."""
+    place = data_dir / DIRECTORY
+    try:
+        shutil.rmtree(place, ignore_errors=True)  # of a start that was cut off
+        with crash.paused():
+            play(place, create)
+    except StoreError as error:  # of a disk that takes nothing, say
+        log.warning("there was no rehearsal, and first requests may be slow: %s", error)
+    except Exception:
+        log.exception("the rehearsal failed; first requests may be slow")
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def play(place: Path, create: Callable[[Settings], FastAPI]) -> None:
+    """Play every request once to an application in ``place``, with default settings whatever the environment says.
+
+    Raises RuntimeError if one is refused.
+    """
+    app = create(Settings.model_construct(data_dir=place))
+    service = app.state.service
+    try:
+        service.health.restored()
+        asyncio.run(_ask_all(app))
+    finally:
+        service.close()
+
+
+async def _ask_all(app: FastAPI) -> None:
+    for method, path, body in REQUESTS:
+        status = await _ask(app, method, path, b"" if body is None else json.dumps(body).encode())
+        if status >= 400:
+            raise RuntimeError(f"{method} {path} was answered {status}")
+
+
+async def _ask(app: FastAPI, method: str, path: str, body: bytes) -> int:
+    """One request; the status of its answer."""
+    statuses = []
+
+    parts = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> MutableMapping[str, Any]:
+        """The whole body at once; then the caller waits."""
+        if not parts:
+            await asyncio.Event().wait()
+        return parts.pop()
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        """Keep the status."""
+        statuses.append(message.get("status", 0))
+
+    headers = [
+        (b"host", b"localhost"),
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "scheme": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": headers,
+        "client": ("127.0.0.1", 0),
+        "server": ("127.0.0.1", 0),
+        SILENT: True,
+    }
+    await app(scope, receive, send)
+    return int(statuses[0])

@@ -1,0 +1,34 @@
+"""Variables of the environment that look like settings and are none: told at the start, not passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from livesvm.service import crash
+
+CLIENTS = ("LIVESVM_URL", "LIVESVM_KEY")
+"""What the command line's calls of a service read, which may be set where one is started too."""
+
+
+def check(environment: Mapping[str, str], prefix: str, settings: Mapping[str, object]) -> None:
+    """Raise ValueError for variables with our prefix that no part of the service reads, or that are set to nothing.
+
+    Parameters
+    ----------
+    settings : the default by variable; one whose default is empty may be set to that
+    """
+    ours = {name: value for name, value in sorted(environment.items()) if name.upper().startswith(prefix)}
+    unknown = [name for name in ours if name.upper() not in {*settings, crash.VARIABLE, *CLIENTS}]
+    blank = [name for name, value in ours.items() if not value.strip() and value != settings.get(name.upper())]
+    faults = [_unknown(name, prefix, settings) for name in unknown]
+    faults += [f"{name} is blank; unset it to have its default" for name in blank if name not in unknown]
+    if faults:
+        raise ValueError("; ".join(faults))
+
+
+def _unknown(name: str, prefix: str, settings: Iterable[str]) -> str:
+    endings = [setting.removeprefix(prefix) for setting in settings]
+    nearest = get_close_matches(name.upper().removeprefix(prefix), endings, n=1)
+    hint = f"did you mean {prefix}{nearest[0]}?" if nearest else "`livesvm settings` lists them all"
+    return f"{name} is no setting; {hint}"

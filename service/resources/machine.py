@@ -1,0 +1,71 @@
+"""What the machine gives this process, and how freed memory goes back to it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+_ARENAS = 2
+"""Heaps that threads share: each keeps what was freed in it, and one a thread would keep a peak a thread."""
+_LARGE = 2**20
+"""Blocks of so many bytes are mapped by themselves and go back at once when they are freed."""
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
+
+
+def memory_bytes(root: Path = Path("/")) -> int:
+    """The memory that this process may use: the machine's, or less if a control group says so."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min([machine, *_group_limits(root)])
+
+
+def _group_limits(root: Path) -> list[int]:
+    """The limits of the control groups that this process is in, version 1 and 2, where there are any."""
+    limits = []
+    for folder in _groups(root):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            with suppress(OSError, ValueError):  # no such file; "max"
+                limits.append(int((folder / name).read_text()))
+    return [limit for limit in limits if limit > 0]
+
+
+def _groups(root: Path) -> list[Path]:
+    """The folders of this process's groups, and of those that hold them."""
+    mounted = root / "sys/fs/cgroup"
+    folders = {mounted, mounted / "memory"}
+    with suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in ("", "memory"):
+                own = mounted / controllers / path.lstrip("/")
+                folders |= {own, *(parent for parent in own.parents if mounted in parent.parents)}
+    return sorted(folders)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def resident_bytes() -> int:
+    """What this process has in memory now; 0 where the system does not say."""
+    with suppress(OSError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def give_back_large_blocks() -> None:
+    """Have what is freed go back to the system sooner; to be called before there are threads."""
+    with suppress(OSError, AttributeError):  # another C library
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_ARENA_MAX, _ARENAS)
+        libc.mallopt(_M_MMAP_THRESHOLD, _LARGE)
+
+
+def give_back() -> None:
+    """Give free memory back to the system; takes some milliseconds and keeps no lock of Python's meanwhile."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)

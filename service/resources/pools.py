@@ -1,0 +1,74 @@
+"""Threads for what must not run on the event loop, each pool with a bound on what may wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from livesvm.service.errors import QueueFull, Withdrawn
+from livesvm.service.resources.shares import SharedThreads, Steps
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 0.5
+"""Between two looks whether whoever asked for work is still there."""
+
+
+class Pool:
+    """Runs calls in threads; used from one event loop.
+
+    Parameters
+    ----------
+    name : of the threads, for people
+    threads : that run at once
+    limit : places, that is calls that wait or run; their bodies are whole
+    """
+
+    def __init__(self, name: str, threads: int, limit: int) -> None:
+        self._name = name
+        self._limit = limit
+        self._busy = 0
+        self._threads = SharedThreads(name, threads)
+
+    def start(self) -> None:
+        """Start the threads now, so that no call waits for its own."""
+        self._threads.start()
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold one of the places until the work is done; raises QueueFull at once."""
+        if self._busy >= self._limit:
+            raise QueueFull(f"{self._limit} calls of {self._name} are under way already")
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
+
+    async def run(self, call: Callable[..., T], *arguments: object) -> T:
+        """The result of ``call(*arguments)``, for a caller that holds a place."""
+        return await asyncio.wrap_future(self._threads.submit(_in_one(call, *arguments)))
+
+    async def run_steps(self, steps: Steps[T], has_left: Callable[[], Awaitable[bool]]) -> T:
+        """The result of work in steps, between which others have their turn.
+
+        Raises Withdrawn, and ends the work, when whoever waits for it ``has_left``.
+        """
+        result = asyncio.wrap_future(self._threads.submit(steps))
+        while not (await asyncio.wait({result}, timeout=LOOK_SECONDS))[0]:
+            if await has_left():
+                result.cancel()
+                raise Withdrawn("the client left before its answer was there")
+        return result.result()
+
+    def close(self) -> None:
+        """End the threads once their work is done."""
+        self._threads.close()
+
+
+def _in_one(call: Callable[..., T], *arguments: object) -> Steps[T]:
+    """A call as work in one step."""
+    return call(*arguments)
+    yield

@@ -1,0 +1,166 @@
+"""The command line: what it sends, what it prints, its exit codes, and that a start does not wait for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from livesvm.service.access.keys import new_key
+from livesvm.service.cli import files
+from livesvm.service.cli.main import main
+from tests.service.conftest import Make
+from tests.service.process import ServiceProcess, blobs
+
+Told = Callable[..., Any]
+
+
+@pytest.fixture
+def told(service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
+    """Run a command that succeeds; what it prints as JSON."""
+    monkeypatch.setenv("LIVESVM_URL", service.url)
+
+    def run(*arguments: object) -> Any:
+        assert main([*map(str, arguments), "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def written(directory: Path, kind: str, X: list[list[float]], **columns: list[Any]) -> Path:
+    """Examples in a file of a kind."""
+    path = directory / f"examples.{kind}"
+    if kind == "npz":
+        members: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
+        np.savez(path, X=np.array(X), **members)
+    elif kind == "json":
+        path.write_text(json.dumps({"X": X, **columns}))
+    else:
+        singular = {"keys": "key", "weights": "weight", "y": "y"}
+        names = [f"x{number}" for number in range(len(X[0]))] + [singular[name] for name in columns]
+        rows = [[*row, *(column[number] for column in columns.values())] for number, row in enumerate(X)]
+        path.write_text("\n".join(",".join(map(str, row)) for row in [names, *rows]) + "\n")
+    return path
+
+
+def test_a_model_from_its_making_to_its_end(told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    X, y = blobs(np.random.default_rng(0), 30)
+    made = told("models", "create", "cli-model", "--C", 10, "--kernel", "rbf", "--gamma", 0.5, "--max-examples", 30)
+    assert (made["C"], made["kernel"]["gamma"], made["window"]["max_examples"]) == (10.0, 0.5, 30)
+    answer = told("update", "cli-model", written(tmp_path, "csv", X, y=y))
+    assert (answer["n_examples"], answer["removed"]) == (30, [])
+    assert told("update", "cli-model", "--remove-oldest", 2, "--C", 5)["removed"] == [0, 1]
+    assert told("update", "cli-model", "--remove", 7, "--remove", 8)["removed"] == [7, 8]
+    assert told("models", "show", "cli-model")["C"] == 5.0
+    assert "cli-model" in [model["id"] for model in told("models", "list")]
+    found = told("predict", "cli-model", written(tmp_path, "npz", X), "--output", tmp_path / "out.csv")
+    lines = (tmp_path / "out.csv").read_text().split()
+    assert lines[0] == "decision,prediction"
+    assert [float(line.split(",")[0]) for line in lines[1:]] == found["decision"]
+    assert told("certificate", "cli-model")["relative_gap"] <= 1e-8
+    assert main(["models", "list"]) == 0
+    assert "cli-model" in capsys.readouterr().out
+    assert main(["models", "show", "cli-model"]) == 0
+    assert main(["models", "delete", "cli-model", "--yes"]) == 0
+    assert main(["models", "show", "cli-model"]) == 1
+    assert "There is no such model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "json"])
+def test_files_of_every_kind_say_the_same(kind: str, tmp_path: Path) -> None:
+    X, y, keys, weights = [[0.5, 1.0], [1.5, -2.0]], [1, -1], ["a", "7b"], [1.0, 0.25]
+    found = files.read(written(tmp_path, kind, X, y=y, keys=keys, weights=weights))
+    assert (found.X.tolist(), found.keys) == (X, keys)
+    assert found.y is not None
+    assert found.weights is not None
+    assert (found.y.tolist(), found.weights.tolist()) == (y, weights)
+    bare = files.read(written(tmp_path, kind, X))
+    assert (bare.X.tolist(), bare.y, bare.keys, bare.weights) == (X, None, None, None)
+
+
+@pytest.mark.parametrize(("text", "key"), [("7", 7), ("07", "07"), ("a", "a"), ("-7", "-7"), ("0", 0)])
+def test_keys_are_numbers_where_they_are_written_so(text: str, key: int | str) -> None:
+    assert files.as_key(text) == key
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.csv", "x,y\n1\n"), ("a.csv", "x\none\n"), ("a.json", "{}"), ("a.json", "{"), ("a.txt", ""), ("b.csv", None)],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    name: str, text: str | None, service: ServiceProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    assert main(["update", "m", str(tmp_path / name), "--url", service.url]) == 1
+    error = capsys.readouterr().err
+    assert name in error
+    assert "Traceback" not in error
+
+
+def test_paths_are_waited_for_drawn_and_applied(told: Told, make: Make, tmp_path: Path) -> None:
+    model = make(C=1.0, kernel={"name": "rbf", "gamma": 0.5})
+    X, y = blobs(np.random.default_rng(1), 60)
+    told("update", model, written(tmp_path, "npz", X[:40], y=y[:40]))
+    validation = written(tmp_path, "json", X[40:], y=y[40:])
+    job = told(
+        "path", model, "--from", 0.1, "--to", 10, "--validation", validation, "--plot", tmp_path / "p.svg", "--apply"
+    )
+    assert job["state"] == "done"
+    assert told("models", "show", model)["C"] == job["result"]["validation"]["best"]["value"]
+    assert "<svg" in (tmp_path / "p.svg").read_text()
+    found = told("outliers", model, "--hold-out", 0.25)
+    assert found["state"] == "done"
+    assert "suspected" in found["result"]
+
+
+def test_a_key_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    secret, entry = new_key("me", "admin")
+    with ServiceProcess(tmp_path, api_keys=entry) as service:
+        assert main(["models", "list", "--url", service.url]) == 1
+        assert "A valid API key is needed" in capsys.readouterr().err
+        assert main(["models", "list", "--url", service.url, "--key", secret]) == 0
+        monkeypatch.setenv("LIVESVM_KEY", secret)
+        monkeypatch.setenv("LIVESVM_URL", service.url)
+        assert main(["models", "list", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out.splitlines()[-1]) == []
+
+
+@pytest.mark.parametrize("arguments", [["fly"], ["key"], ["key", "--scope", "all"], ["serve", "now"], []])
+def test_what_cannot_be_understood_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    capsys.readouterr()
+
+
+def test_a_service_that_is_not_there_is_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["certificate", "m", "--url", "http://127.0.0.1:9"]) == 1
+    assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_a_start_loads_nothing_that_only_other_commands_need() -> None:
+    script = (
+        "import sys\n"
+        "import livesvm.service.process.start as start\n"
+        "start.start = lambda settings: print({'typer', 'rich', 'structlog', 'httpx'} & set(sys.modules)) or 0\n"
+        "from livesvm.service.cli.main import main\n"
+        "sys.exit(main(['serve']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("set()\n", 0), done.stderr
+
+
+def test_commands_without_a_service_load_no_solver() -> None:
+    script = (
+        "import sys\n"
+        "from livesvm.service.cli.main import main\n"
+        "main(['--help'])\n"
+        "print({'numba', 'scipy', 'fastapi', 'httpx', 'pydantic'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
