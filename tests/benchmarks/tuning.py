@@ -20,8 +20,10 @@ from sklearn.svm import SVC
 from livesvm.solvers import IncrementalSVC, tune
 from tests.benchmarks.sets import DATA, available, read
 
-SETS = ("wdbc", "australian", "diabetes", "german_numer", "ionosphere", "spambase", "splice", "svmguide1")
-SETS += ("hill_valley_clean", "monks1", "monks2", "monks3")
+SETS = (
+    "wdbc", "australian", "diabetes", "german_numer", "ionosphere", "spambase", "splice", "svmguide1",
+    "hill_valley_clean", "monks1", "monks2", "monks3",
+)  # fmt: skip
 GRID = {"svc__C": 2.0 ** np.arange(-5, 16, 2), "svc__gamma": 2.0 ** np.arange(-15, 4, 2)}
 
 
