@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from livesvm.service.access.hosts import ANY, is_loopback, parse_hosts
 from livesvm.service.access.keys import parse_keys
+from livesvm.service.logs import traces
 from livesvm.service.logs.setup import Format
 from livesvm.service.resources import environment
 from livesvm.service.resources.machine import memory_bytes
@@ -225,6 +226,12 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _keys_are_readable(self) -> Self:
         parse_keys(self.api_keys)
+        return self
+
+    @model_validator(mode="after")
+    def _traces_are_possible(self) -> Self:
+        if self.traces and not traces.is_possible():
+            raise ValueError(f"{PREFIX}TRACES needs what `pip install livesvm[otel]` brings")
         return self
 
     @model_validator(mode="after")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.frank_wolfe import growth
 from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
@@ -14,9 +13,7 @@ from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
 from livesvm.solvers.frank_wolfe.warm_start import balanced
 from livesvm.solvers.kernels.matrix_products import Examples
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 INSIDE = 0.5  #: to which part of the last gap of all the gap of the active ones is brought before the next look
 MARGIN = 0.8  #: and to which part of the tolerance at the end: the look at all is not to be in vain

@@ -13,13 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.matrix_products import Examples, product
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 SMALL = 2048  #: examples up to which everything is computed in double precision
 FAR = 1e3  #: gamma |x|^2 beyond which single precision has too few digits for distances

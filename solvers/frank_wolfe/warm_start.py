@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Ints
 
 WORST = 1e12  #: condition of the products of two classes that can still be told apart
 
