@@ -83,9 +83,7 @@ def test_commands_run_as_shown(
         X, y = blobs(rng, days)
         rows = [[*row, label] for row, label in zip(X, y, strict=True)]
         with Path(f"{name}.csv").open("w", newline="") as file:
-            csv.writer(file).writerows(
-                [["a", "b", "c", "y"], *([*row, label] for row, label in zip(X, y, strict=True))]
-            )
+            csv.writer(file).writerows([["a", "b", "c", "y"], *rows])
     shown = [command.words[1:] for command in commands(SHOWN) if command.words[0] == "livesvm"]
     for words in shown:
         assert main(words) == 0, (words, capsys.readouterr().err)
