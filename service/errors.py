@@ -73,6 +73,18 @@ class UnknownJob(ServiceError):
     """No job has that id."""
 
 
+class UnknownDataset(ServiceError):
+    """There is no dataset of that name, or no longer the one that was meant."""
+
+
+class TooManyDatasets(ServiceError):
+    """The quota of datasets is used up."""
+
+
+class WorkerLost(ServiceError):
+    """A process of its own ended without an answer: it was killed, or did not have the memory."""
+
+
 class JobNotDone(ServiceError):
     """The job has no result, or none yet."""
 

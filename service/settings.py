@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from livesvm.service.access.hosts import ANY, is_loopback, parse_hosts
 from livesvm.service.access.keys import parse_keys
+from livesvm.service.logs import traces
 from livesvm.service.logs.setup import Format
 from livesvm.service.resources import environment
 from livesvm.service.resources.machine import memory_bytes
@@ -196,6 +197,13 @@ class Settings(BaseSettings):
     jobs: int = Field(default=1, ge=1, le=64, description="Jobs that run at once.")
     jobs_waiting: int = Field(default=16, ge=1, description="Jobs that may wait; more are answered 429.")
     jobs_kept: int = Field(default=100, ge=0, description="Finished jobs that are kept, with their results.")
+    max_datasets: int = Field(default=32, ge=1, description="Datasets that may be kept at once.")
+    dataset_bytes: int = Field(
+        default=4 * 2**30,
+        ge=1024,
+        description="Largest dataset, in bytes, as it is uploaded and as numbers; it is kept on the disk of "
+        "LIVESVM_DATA_DIR.",
+    )
     streams: int = Field(default=64, ge=1, description="Event streams that may be open; more are answered 429.")
     heartbeat_seconds: float = Field(
         default=15.0, gt=0, description="After so long without news an event stream says that it is still there."
@@ -218,6 +226,12 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _keys_are_readable(self) -> Self:
         parse_keys(self.api_keys)
+        return self
+
+    @model_validator(mode="after")
+    def _traces_are_possible(self) -> Self:
+        if self.traces and not traces.is_possible():
+            raise ValueError(f"{PREFIX}TRACES needs what `pip install livesvm[otel]` brings")
         return self
 
     @model_validator(mode="after")

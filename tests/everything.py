@@ -182,6 +182,7 @@ def everything(kind: Kind, chosen: slice) -> None:
 def main() -> None:
     solvers.warm_up()
     before = compiled()
+    assert before  # or nothing would be seen
     everything(np.asarray, slice(None))
     for number, kind in enumerate(KINDS[1:]):
         everything(kind, slice(number % 8, number % 8 + 1))

@@ -182,6 +182,30 @@ class JobList(BaseModel):
     jobs: list[Job]
 
 
+class Dataset(BaseModel):
+    """A dataset as it is kept."""
+
+    name: str
+    format: Literal["npz", "svmlight", "csv", "parquet"]
+    n_examples: int
+    n_features: int
+    is_sparse: bool = Field(description="Whether it is kept, and used, as CSR.")
+    n_stored: int = Field(description="Entries of X that are stored.")
+    labels: list[float] | None = Field(description="Distinct targets, of at most 20.")
+    has_targets: bool
+    has_weights: bool
+    bytes: int = Field(description="On disk, as numbers.")
+    uploaded_bytes: int
+    sha256: str = Field(description="Of what was uploaded.")
+    created_at: datetime
+
+
+class DatasetList(BaseModel):
+    """Every dataset, by name."""
+
+    datasets: list[Dataset]
+
+
 class Health(BaseModel):
     """The service's state."""
 

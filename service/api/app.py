@@ -20,10 +20,10 @@ from livesvm.service.api.edge.reception import Reception
 from livesvm.service.api.methods import Heads
 from livesvm.service.api.observe import Observation
 from livesvm.service.api.openapi import describe
-from livesvm.service.api.routes import jobs, learn, models, operations, predict, versions
+from livesvm.service.api.routes import datasets, jobs, learn, models, operations, predict, versions
 from livesvm.service.api.streams import Streams
 from livesvm.service.lifecycle.parts import Service
-from livesvm.service.logs.traces import tracing
+from livesvm.service.logs.traces import Tracing
 from livesvm.service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ def create_app(
     app.state.reception = Reception(settings)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
     app.include_router(learn.updates)
-    for resource in (models, learn, predict, versions, jobs, operations):
+    for resource in (models, learn, predict, versions, jobs, datasets, operations):
         app.include_router(resource.router)
     app.include_router(jobs.submissions())
     problems.install(app)
@@ -92,6 +92,6 @@ def create_app(
     app.add_middleware(Docs, keys=parts.keys if settings.docs_need_key else ())
     app.add_middleware(Heads)
     app.add_middleware(Gate, hosts=Hosts(settings.allowed_hosts, settings.host), has_keys=bool(parts.keys))
-    traced = tracing(operations.VERSION) if settings.traces else None
+    traced = Tracing(operations.VERSION) if settings.traces else None
     app.add_middleware(Observation, metrics=parts.metrics, slow_seconds=settings.slow_seconds, traced=traced)
     return app

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from tenacity import AsyncRetrying
 from livesvm.service.client import requests
 from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, is_over, told_by
 from livesvm.service.client.problems import checked, ended
-from livesvm.service.client.requests import Request, T
+from livesvm.service.client.requests import Request, T, pieces
 from livesvm.service.client.retries import policy
 from livesvm.service.client.surface import async_method as method
 
@@ -60,6 +61,11 @@ class AsyncClient:
     plot = method(requests.plot)
     job = method(requests.job)
     cancel = method(requests.cancel)
+    put_dataset = method(requests.put_dataset)
+    datasets = method(requests.datasets)
+    dataset = method(requests.dataset)
+    delete_dataset = method(requests.delete_dataset)
+    retrain = method(requests.retrain)
 
     async def progress(self, job: str) -> AsyncIterator[dict[str, Any]]:
         """The job, without its result, each time it has changed, until it has ended."""
@@ -117,6 +123,14 @@ class AsyncClient:
         await self.close()
 
     async def _once(self, request: Request[T]) -> httpx.Response:
+        content = _pieces(request.content) if isinstance(request.content, Path) else request.content
         return await self._http.request(
-            request.method, request.path, content=request.content, headers=request.headers, params=request.params
+            request.method, request.path, content=content, headers=request.headers, params=request.params
         )
+
+
+async def _pieces(path: Path) -> AsyncIterator[bytes]:
+    """The bytes of a file, read beside the event loop."""
+    source = pieces(path)
+    while piece := await asyncio.to_thread(next, source, b""):
+        yield piece

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import httpx
@@ -17,6 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 T = TypeVar("T")
 Key = int | str | np.integer[Any]
 Document = dict[str, Any]
+DATASET_MEDIA = {
+    "npz": "application/x-npz",
+    "svmlight": "text/x-svmlight",
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+}
+"""Formats of datasets, as the service is told of them."""
 JobKind = Literal["assessment", "regularization-path", "outlier-path"]
 
 
@@ -34,7 +43,7 @@ class Request(Generic[T]):
     path: str
     read: Callable[[httpx.Response], T]
     is_repeatable: bool
-    content: bytes | None = None
+    content: bytes | Path | None = None  #: a file is read as it is sent
     headers: dict[str, str] = field(default_factory=dict)
     params: dict[str, Any] = field(default_factory=dict)
 
@@ -188,6 +197,52 @@ def job(job: str) -> Request[Document]:
 def cancel(job: str) -> Request[Document]:
     """Have a job stop at its next step."""
     return Request("DELETE", f"/jobs/{job}", _document, is_repeatable=False)
+
+
+def put_dataset(
+    name: str, data: bytes | Path, format: str, *, target: str | None = None, weights: str | None = None
+) -> Request[Document]:
+    """Keep a dataset, in place of one of that name.
+
+    Parameters
+    ----------
+    data : its bytes, or the file that holds them, which is read as it is sent
+    format : "npz", "svmlight", "csv" or "parquet"
+    target, weights : of a table, the columns that hold them, by name or by number from 0
+    """
+    digest = hashlib.sha256()
+    for piece in pieces(data) if isinstance(data, Path) else (data,):
+        digest.update(piece)
+    headers = {"content-type": DATASET_MEDIA[format], "x-content-sha256": digest.hexdigest()}
+    params = {key: value for key, value in (("target", target), ("weights", weights)) if value is not None}
+    return Request("PUT", f"/datasets/{name}", _document, True, data, headers, params)
+
+
+def datasets() -> Request[list[Document]]:
+    """Describe every dataset."""
+    return Request("GET", "/datasets", lambda answer: list(answer.json()["datasets"]), is_repeatable=True)
+
+
+def dataset(name: str) -> Request[Document]:
+    """Describe one dataset."""
+    return _get(f"/datasets/{name}")
+
+
+def delete_dataset(name: str) -> Request[None]:
+    """Delete a dataset."""
+    return Request("DELETE", f"/datasets/{name}", lambda answer: None, is_repeatable=False)
+
+
+def retrain(id: str, solver: str = "auto", **asked: Any) -> Request[Document]:
+    """Retrain a model beside the service; ``asked`` as in ``POST /models/{id}/retrain``: a job."""
+    return _post(f"/models/{id}/retrain", {"solver": solver, **asked})
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, a megabyte at a time."""
+    with path.open("rb") as file:
+        while piece := file.read(2**20):
+            yield piece
 
 
 def _get(path: str) -> Request[Document]:

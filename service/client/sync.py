@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from time import sleep
 from types import TracebackType
 from typing import Any, Self
@@ -20,7 +21,7 @@ from tenacity import Retrying
 from livesvm.service.client import requests
 from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, is_over, told_by
 from livesvm.service.client.problems import checked, ended
-from livesvm.service.client.requests import Request, T
+from livesvm.service.client.requests import Request, T, pieces
 from livesvm.service.client.retries import policy
 from livesvm.service.client.surface import method
 
@@ -60,6 +61,11 @@ class Client:
     plot = method(requests.plot)
     job = method(requests.job)
     cancel = method(requests.cancel)
+    put_dataset = method(requests.put_dataset)
+    datasets = method(requests.datasets)
+    dataset = method(requests.dataset)
+    delete_dataset = method(requests.delete_dataset)
+    retrain = method(requests.retrain)
 
     def progress(self, job: str) -> Iterator[dict[str, Any]]:
         """The job, without its result, each time it has changed, until it has ended."""
@@ -115,6 +121,7 @@ class Client:
         self.close()
 
     def _once(self, request: Request[T]) -> httpx.Response:
+        content = pieces(request.content) if isinstance(request.content, Path) else request.content
         return self._http.request(
-            request.method, request.path, content=request.content, headers=request.headers, params=request.params
+            request.method, request.path, content=content, headers=request.headers, params=request.params
         )

@@ -10,6 +10,7 @@ from livesvm.service import crash
 from livesvm.service.history.journal import Journal
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.solutions import solution_of
+from livesvm.service.models.learners import task_of
 from livesvm.service.models.state import ModelState
 from livesvm.service.settings import Settings
 
@@ -111,7 +112,7 @@ class Checkpoints:
         """
         must = seconds >= CERTAIN_SECONDS
         took_long = self._unsolved >= self._due.solution_seconds or state.sizes.n_free >= MANY_FREE
-        if not ((must or took_long) and state.is_fitted):
+        if not ((must or took_long) and state.is_fitted and task_of(state.spec).is_exact):
             return
         self._unsolved = 0.0
         crash.point("before-solution")

@@ -103,7 +103,73 @@ class Restoration:
         return features_of(codec.decode(self.state)["arrays"])
 
 
-KINDS: dict[str, Callable[[dict[str, Any]], Entry]] = {"restored": Restoration.from_document}
+@dataclass(frozen=True)
+class Retraining:
+    """What a job has found, in place of the model; holds the new state whole, with the window as it is.
+
+    Parameters
+    ----------
+    job : that found it
+    changed : how many examples had to be brought in, or let go of, as the window has slid since
+    """
+
+    job: str
+    state: bytes
+    request: str | None
+    at: float
+    changed: int = 0
+    rules = RULES
+    plain = None
+
+    def encode(self) -> bytes:
+        """Bytes for the log."""
+        return codec.encode(
+            {
+                "retrained": self.job,
+                "state": self.state,
+                "request": self.request,
+                "at": self.at,
+                "changed": self.changed,
+            }
+        )
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Retraining:
+        """The entry that a document of the log tells of."""
+        return cls(*(document[name] for name in ("retrained", "state", "request", "at", "changed")))
+
+    def apply(self, state: ModelState) -> Outcome:
+        """Make ``state`` what was found, as the next version."""
+        began = time.perf_counter()
+        found = ModelState.decode(state.spec, state.cache_mb, self.state)
+        state.estimator, state.window, state.sizes = found.estimator, found.window, found.sizes
+        state.version += 1
+        state.sequence += 1
+        state.updated_at = self.at
+        return Outcome(state.sizes, seconds=time.perf_counter() - began, changed=self.changed)
+
+    def apply_cold(self, state: ModelState) -> Outcome:
+        """The same: there is no path."""
+        return self.apply(state)
+
+    def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
+        """What whoever applied it is told."""
+        told = {"added": [], "removed": [], "changed": outcome.changed, "events": 0, "seconds": outcome.seconds}
+        return outcome.answer(version, durability, **told)
+
+    def told(self, outcome: Outcome) -> dict[str, Any]:
+        """What it changed, in numbers, for the log."""
+        return {"action": "retrain", "job": self.job, "changed": self.changed}
+
+    def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
+        """Those of the new state."""
+        return features_of(codec.decode(self.state)["arrays"])
+
+
+KINDS: dict[str, Callable[[dict[str, Any]], Entry]] = {
+    "restored": Restoration.from_document,
+    "retrained": Retraining.from_document,
+}
 """How entries are read, by the field that none but their kind has; what has none of these is a command."""
 
 
@@ -124,3 +190,8 @@ def features_of(arrays: dict[str, Any] | None) -> dict[Key, Vector]:
 def digest_of_restore(version: int) -> bytes:
     """SHA-256 of what a request to go back asks."""
     return hashlib.sha256(codec.pack({"restore": version})).digest()
+
+
+def digest_of_swap(job: str) -> bytes:
+    """SHA-256 of what a request to take a retraining over asks."""
+    return hashlib.sha256(codec.pack({"retrained": job})).digest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -91,8 +92,17 @@ class JobFiles:
             raise StoreUnavailable(f"the result of job {id} cannot be read: {error}") from error
         return found
 
+    def place(self, id: str) -> Path:
+        """The directory of what a job keeps beside its result."""
+        return self._directory / f"{id}.files"
+
+    def clear(self, id: str) -> None:
+        """Remove what a job keeps beside its result."""
+        shutil.rmtree(self.place(id), ignore_errors=True)
+
     def delete(self, id: str) -> None:
         """Forget a job and its result."""
+        self.clear(id)
         for part in ("job", "result"):
             with suppress(OSError):  # a read-only disk keeps it, and a restart knows it again
                 self._path(id, part).unlink(missing_ok=True)

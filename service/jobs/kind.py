@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.live.handle import Description
@@ -19,12 +21,34 @@ from livesvm.solvers.warm_up import Family
 Document = dict[str, Any]
 
 
+FOUND = "found"
+"""The file, at the workplace of a job, that a swap reads."""
+
+
 @dataclass(frozen=True)
 class Order:
     """What a job is to do, as JSON values, and examples that it works with, by name: as long as it is needed."""
 
     asked: Document
     given: dict[str, Examples] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where work in a process of its own is done.
+
+    Parameters
+    ----------
+    directory : of the job alone, which is there as long as the job is
+    datasets : that it may read
+    memory : bytes that the process may take
+    check : raises Cancelled when the job is not wanted any more
+    """
+
+    directory: Path
+    datasets: Datasets | None
+    memory: int
+    check: Callable[[], None]
 
 
 def _as_asked(request: Request, spec: ModelSpec, now: Description) -> Order:
@@ -45,16 +69,24 @@ class JobKind:
     apply : from a result and what was chosen of it, the update that brings it into the live model; None if the results
         of this kind cannot be applied
     plot : from a result a picture of it; None if there is none
+    beside : in place of ``run``, where the work is done in a process of its own: the same, with the job's workplace
+    swaps : whether the result, with the file of the workplace, takes the place of the model when it is applied
+    needs_exact : whether it is for models alone whose every update leads to an optimum
+    needed : from what was asked and how the model is now, the bytes that the work takes, if not those of ``copies``
     copies : of the model, with kernel rows and factor, that it works on at once
     family : of the solvers that it needs; None: what updates need is enough
     summary, description : what it does, in a few words and in full, as the API says it
     """
 
-    run: Callable[[Document, ModelCopy, Progress], Document]
+    run: Callable[[Document, ModelCopy, Progress], Document] | None = None
     request: type[Request] = Request
     check: Callable[[Any, ModelSpec, Description], Order] = _as_asked
     apply: Callable[[Document, Document], Update] | None = None
     plot: Callable[[Document, Extension], bytes] | None = None
+    beside: Callable[[Document, ModelCopy, Progress, Workplace], Document] | None = None
+    swaps: bool = False
+    needs_exact: bool = True
+    needed: Callable[[Document, Description], int] | None = None
     copies: int = 2
     family: Family | None = None
     summary: str = ""

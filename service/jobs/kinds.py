@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from livesvm.service.jobs import assessment, outlier_path, regularization_path
+from livesvm.service.jobs import assessment, outlier_path, regularization_path, retraining
 from livesvm.service.jobs.kind import JobKind
 
 KINDS: dict[str, JobKind] = {
     "assessment": assessment.KIND,
     "regularization-path": regularization_path.KIND,
     "outlier-path": outlier_path.KIND,
+    "retrain": retraining.KIND,
 }

@@ -32,6 +32,7 @@ def draw(
     best: tuple[float, float] | None = None,
     *,
     logarithmic: bool = True,
+    logarithmic_y: bool = False,
 ) -> bytes:
     """Draw curves over one axis, each with its own scale: the first on the left, the second on the right.
 
@@ -49,6 +50,8 @@ def draw(
             left.set_xscale("log")
         for axes, curve, colour in zip((left, left.twinx()), curves, ("C0", "C1"), strict=False):
             axes.plot(curve.x, curve.y, colour, linewidth=1.2)
+            if logarithmic_y:
+                axes.set_yscale("log")
             axes.set_ylabel(curve.label, color=colour)
             axes.tick_params(axis="y", labelcolor=colour)
         if best is not None:

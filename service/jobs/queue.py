@@ -17,11 +17,12 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any
 
+from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.errors import JobInterrupted, JobNotDone, NoPlot, NotApplicable, QueueFull, UnknownJob
 from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.failures import is_foreseen, recorded
 from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, State
-from livesvm.service.jobs.kind import JobKind
+from livesvm.service.jobs.kind import FOUND, JobKind, Workplace
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.jobs.log import log_end
 from livesvm.service.jobs.plots import Extension
@@ -30,12 +31,14 @@ from livesvm.service.live.memory import check_grown, model_bytes
 from livesvm.service.logs.calls import current, note
 from livesvm.service.models.commands import Update
 from livesvm.service.models.fields import Request
+from livesvm.service.models.learners import task_of
+from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.state import ModelCopy
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling
 from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import StoreError
-from livesvm.solvers.errors import Cancelled
+from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.runtime.interrupt import Interrupt, interruptible
 
 log = logging.getLogger(__name__)
@@ -94,6 +97,7 @@ class Jobs:
         kinds: Mapping[str, JobKind] = KINDS,
         budget: Budget | None = None,
         compiling: Compiling | None = None,
+        datasets: Datasets | None = None,
     ) -> None:
         """Know the jobs of before; those that were cut off have failed."""
         self._files = files
@@ -102,6 +106,7 @@ class Jobs:
         self._kinds = kinds
         self._budget = budget or Budget()
         self._compiling = compiling or Compiling()
+        self._datasets = datasets
         self._lock = threading.RLock()
         self._stopping = False
         self._wanted: dict[str, Wanted] = {}
@@ -135,7 +140,11 @@ class Jobs:
 
     def ask(self, kind: str, live: ModelHandle, request: Request) -> JobRecord:
         """Queue what a request asks of a model; raises what the kind's check does, and what :meth:`submit` does."""
+        if self._kinds[kind].needs_exact and not task_of(live.spec).is_exact:
+            raise NotApplicable(f"models of task {live.spec.task} have no {kind}: no update leads to an optimum")
         order = self._kinds[kind].check(request, live.spec, live.describe())
+        if "dataset" in order.asked and self._datasets is not None:
+            order.asked["dataset"] = _named(self._datasets.get(order.asked["dataset"]))
         return self.submit(kind, live, order.asked, order.given)
 
     def submit(
@@ -146,7 +155,7 @@ class Jobs:
         ``given`` is data that it works with beside what was asked; it is kept in memory, and as long as it is needed.
         """
         given = given or {}
-        self._budget.check("jobs", self._needed(kind, live, given))
+        self._budget.check("jobs", self._needed(kind, live, asked, given))
         size = sum(examples.memory() for examples in given.values())
         self._budget.take("jobs", size)
         try:
@@ -171,10 +180,13 @@ class Jobs:
             self._forget_oldest()
         return record
 
-    def _needed(self, kind: str, live: ModelHandle, given: dict[str, Examples]) -> int:
+    def _needed(self, kind: str, live: ModelHandle, asked: Document, given: dict[str, Examples]) -> int:
         """Memory of a job while it runs: of its copies of the model, or of models of the data that it was given."""
         data = given.get("data")
         now = live.describe()
+        needed = self._kinds[kind].needed
+        if needed is not None:
+            return needed(asked, now)
         one = now.memory if data is None else _of_data(data, now)
         return self._kinds[kind].copies * one
 
@@ -188,9 +200,14 @@ class Jobs:
                 self._finish(id, "cancelled")
             return self.get(id)
 
-    def update_of(self, id: str, choice: Document) -> tuple[str, Update]:
-        """The model of a job, and the update that brings its result in; raises NotApplicable or JobNotDone."""
+    def update_of(self, id: str, choice: Document) -> tuple[str, Update | Retrained]:
+        """The model of a job, and what brings its result in; raises NotApplicable or JobNotDone."""
         record = self.get(id)
+        if self._kinds[record.kind].swaps:
+            self.result(id)
+            if choice:
+                raise InvalidInput("there is nothing to choose of a retraining", field="choice")
+            return record.model, Retrained(id, self._files.place(id) / FOUND)
         apply = self._kinds[record.kind].apply
         if apply is None:
             raise NotApplicable(f"the result of a job of kind {record.kind} cannot be applied to its model")
@@ -252,8 +269,14 @@ class Jobs:
         self._wait_for_solvers(id, record.kind, wanted)
         model = _copied(live, wanted)
         self._change(id, version=model.version)
-        with self._budget.holding("jobs", self._needed(record.kind, live, given)):
-            result = self._kinds[record.kind].run({**record.asked, **given}, model, progress)
+        needed, kind = self._needed(record.kind, live, record.asked, given), self._kinds[record.kind]
+        with self._budget.holding("jobs", needed):
+            if kind.beside is not None:
+                place = Workplace(self._files.place(id), self._datasets, needed, wanted.check)
+                result = kind.beside(record.asked, model, progress, place)
+            else:
+                assert kind.run is not None
+                result = kind.run({**record.asked, **given}, model, progress)
         with self._lock:
             if id in self._records:
                 self._files.save_result(id, result)
@@ -283,6 +306,8 @@ class Jobs:
             record = self._records.get(id)
             if record is None:
                 return
+            if state != "done":
+                self._files.clear(id)
             told = None if error is None else recorded(error)
             ended = replace(record, state=state, finished_at=time.time(), error=told, waits_for=None)
             if ended.started_at is not None and ended.finished_at is not None:
@@ -312,6 +337,12 @@ def _copied(live: ModelHandle, wanted: Wanted) -> ModelCopy:
             copy.cancel()
         wanted.check()
     return copy.result()
+
+
+def _named(described: Document) -> Document:
+    """A dataset as a job remembers it: whether it is the same is told by its directory."""
+    names = ("name", "directory", "sha256", "bytes", "is_sparse", "n_examples", "n_features", "labels", "has_targets")
+    return {name: described[name] for name in names}
 
 
 def _of_data(data: Examples, model: Description) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from livesvm.service.access.keys import parse_keys
+from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.errors import NotReady
 from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import tell_of
@@ -53,6 +54,8 @@ LARGE = 4 * MEGABYTE
 """What one of them takes at least."""
 TAKE_OVERS = 5
 """Looks for models to take over while one lease lasts."""
+UPLOADS = 2
+"""Datasets that are received and read at once."""
 ASIDE = 5
 """Niceness of the threads that warm up while models are restored; the highest would starve a start beside others."""
 ASIDE_SECONDS = 5.0
@@ -116,19 +119,23 @@ class Service:
         self.registry = Registry(Surroundings(settings, source, self.turns, self.budget))
         self.health.watch_models(self.registry.states)
         self.metrics.watch(self.registry.samples, settings.metrics_models)
+        self.datasets = Datasets(settings, self.store, self.health, self.budget)
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
         self.compiling = Compiling()
         self.health.watch_compiling(self.compiling.left)
         files = JobFiles(settings.data_dir / JOBS)
-        self.jobs = Jobs(files, limits, self.metrics, budget=self.budget, compiling=self.compiling)
+        self.jobs = Jobs(
+            files, limits, self.metrics, budget=self.budget, compiling=self.compiling, datasets=self.datasets
+        )
         self.metrics.watch_jobs(self.jobs.counts)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)
         self.control = Pool("control", 2, settings.max_calls)
+        self.uploads = Pool("dataset", UPLOADS, UPLOADS)
         self._begun: tuple[Future[None], Future[None]] | None = None
 
     def _pools(self) -> tuple[Pool, ...]:
-        return self.readers, self.workers, self.control
+        return self.readers, self.workers, self.control, self.uploads
 
     def models(self) -> Registry:
         """The models, once they are restored; raises NotReady before."""
@@ -147,6 +154,7 @@ class Service:
 
     def _bring_back(self) -> None:
         self.registry.restore()
+        self.datasets.tidy()
         self.health.came_back()
 
     def _warm_up(self) -> None:
@@ -217,6 +225,7 @@ class Service:
         """Drain the writers, write snapshots, let go of everything; blocks. Solves that nobody waits for are ended."""
         self.health.stopping()
         self.turns.close()
+        self.datasets.close()
         for pool in self._pools():
             pool.close()
         self.compiling.close()

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from livesvm.service.models.commands import Update
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.published import Published
+from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.types import ServingState
@@ -43,6 +44,7 @@ class Description:
     n_features: int | None = None
     n_support: int = 0
     C: float | None = None
+    kernel: dict[str, Any] | None = None
     updated_at: float | None = None
     queue_depth: int = 0
     memory: int = 0
@@ -78,6 +80,9 @@ class ModelHandle(Protocol):
 
     def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Go back to a kept version, as a new one."""
+
+    def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Put what a retraining has found in place of the model, as a new version."""
 
     def versions(self) -> dict[str, Any]:
         """Which versions can be had; asks the store, so it belongs in a thread."""

@@ -31,7 +31,7 @@ from livesvm.service.errors import (
     Withdrawn,
 )
 from livesvm.service.history.checkpoints import Checkpoints, Due
-from livesvm.service.history.entries import Entry, Restoration, digest_of_restore
+from livesvm.service.history.entries import Entry, Restoration, Retraining, digest_of_restore, digest_of_swap
 from livesvm.service.history.journal import Journal, Source
 from livesvm.service.history.recovery import Means, Recovered, recover
 from livesvm.service.history.replay import Patience
@@ -45,9 +45,10 @@ from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
 from livesvm.service.models.arrays import Matrix
 from livesvm.service.models.commands import Update
-from livesvm.service.models.learners import check_update
+from livesvm.service.models.learners import check_update, task_of
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.published import Prediction, Published
+from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.types import ServingState
@@ -91,7 +92,7 @@ class LiveModel:
         window = spec.window
         self._limits = Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
         self._journal = Journal(around.source, lease, settings.idempotency_keep)
-        self._memory = ModelMemory(around.budget, self.id, settings.cache_mb)
+        self._memory = ModelMemory(around.budget, self.id, settings.cache_mb if task_of(spec).is_exact else 0)
         self._deleted = False
         self._leaving: ServiceError | None = None
         self._is_broken = False
@@ -136,6 +137,7 @@ class LiveModel:
             n_features=seen.n_features,
             n_support=seen.n_support,
             C=seen.C,
+            kernel=seen.kernel,
             updated_at=seen.updated_at,
             queue_depth=self._writer.depth(),
             memory=self._memory.size,
@@ -183,6 +185,10 @@ class LiveModel:
     def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Go back to a kept version, as a new one; ``request`` is its Idempotency-Key."""
         return self._writer.submit(lambda: self._counted(lambda: self._restore(version, request, self._begun(solve))))
+
+    def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Put what a retraining has found in place of the model; ``request`` is its Idempotency-Key."""
+        return self._writer.submit(lambda: self._counted(lambda: self._swap(found, request, self._begun(solve))))
 
     def versions(self) -> dict[str, Any]:
         """Which versions can be had; asks the store, so it belongs in a thread."""
@@ -287,6 +293,16 @@ class LiveModel:
         with self._memory.growing(self._memory.of(found)):
             return self._execute(Restoration(version, found.encode(), request, time.time()), digest, solve)
 
+    def _swap(self, found: Retrained, request: str | None, solve: Solve) -> Reply:
+        self._check_open()
+        digest = digest_of_swap(found.job)
+        if request is not None and (earlier := self._journal.recall(request, digest)) is not None:
+            return Reply(earlier, replayed=True)
+        with self._memory.growing(self._memory.size + found.size()):
+            with self._around.turns.turn(solve):
+                now, changed = found.brought_up_to(self._state)
+            return self._execute(Retraining(found.job, now, request, time.time(), changed), digest, solve)
+
     def _execute(self, entry: Entry, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish; all or nothing."""
         request = entry.request
@@ -382,7 +398,7 @@ class LiveModel:
         self._check_exists()
         if self._is_broken:
             self._journal.settle()
-        if self._state.sizes.n_examples == 0:
+        if self._state.sizes.n_examples == 0 and task_of(self.spec).is_exact:
             raise EmptyModel(f"model {self.id} knows no example yet")
         return self._state.copy()
 

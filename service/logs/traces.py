@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from time import perf_counter, time_ns
 from typing import Any
 
 from livesvm.service.logs.calls import NANOSECONDS, Call
 
 SERVICE = "livesvm"
+_EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 
 
 class Tracing:
-    """Tells calls to the exporter that the environment (``OTEL_...``) names.
-
-    Raises ImportError where ``livesvm[otel]`` is not installed.
-    """
+    """Tells calls to the exporter that the environment (``OTEL_...``) names; needs ``livesvm[otel]``."""
 
     def __init__(self, version: str) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -61,9 +60,9 @@ class Tracing:
         return {"trace": f"{span.get_span_context().trace_id:032x}"}
 
 
-def tracing(version: str) -> Tracing:
-    """Traces, or a plain word of what they need."""
+def is_possible() -> bool:
+    """Whether what traces need is installed."""
     try:
-        return Tracing(version)
-    except ImportError as error:
-        raise RuntimeError(f"LIVESVM_TRACES needs what livesvm[otel] installs: {error}") from error
+        return find_spec("opentelemetry.sdk.trace") is not None and find_spec(_EXPORTER) is not None
+    except ModuleNotFoundError:  # not even what is around it
+        return False

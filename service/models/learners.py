@@ -12,6 +12,9 @@ from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS, Task
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 
+KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0")
+"""Of every estimator."""
+
 
 def task_of(spec: ModelSpec) -> Task:
     """The entry of a model's task."""

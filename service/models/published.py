@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,19 +38,22 @@ class Published:
     n_support: int
     C: float | None
     updated_at: float | None
+    kernel: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: ModelState) -> Published:
         """The version that ``state`` is at."""
-        predictor = state.estimator.predictor() if state.sizes.n_examples else None
+        predictor = state.estimator.predictor() if state.can_predict else None
         n_support = 0 if predictor is None else int(predictor.n_support)
         n_features = state.window.n_features
-        return cls(state.version, predictor, state.sizes, n_features, n_support, state.C, state.updated_at)
+        rest = state.C, state.updated_at, state.kernel
+        return cls(state.version, predictor, state.sizes, n_features, n_support, *rest)
 
     def check(self, spec: ModelSpec, X: Matrix, limit: int) -> None:
         """Raise EmptyModel, or InvalidInput for rows X (m, d) that are more than ``limit`` or of another width."""
         if self.predictor is None:
-            raise EmptyModel(f"model {spec.id} knows no example yet")
+            what = "knows no example yet" if task_of(spec).is_exact else "has not been trained yet: retrain it"
+            raise EmptyModel(f"model {spec.id} {what}")
         if X.shape[0] > limit:
             raise InvalidInput(f"has {X.shape[0]} rows, the limit is {limit}", field="X")
         if X.shape[1] != self.n_features:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.models.commands import NO_EDITS, Batch, Command, Edits, Robust
-from livesvm.service.models.learners import new_estimator, restored_estimator
+from livesvm.service.models.learners import KERNEL_PARAMETERS, new_estimator, parameters, restored_estimator, task_of
 from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.window import Window
@@ -18,6 +18,7 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
 from livesvm.solvers.errors import MemoryLimit, SolverError
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.robust.settings import Robustness
 
 
@@ -30,6 +31,7 @@ class ModelCopy:
     cache_mb: int
     changed: dict[str, Any]
     arrays: dict[str, Any]
+    n_features: int | None = None
 
     def estimator(self) -> LiveEstimator:
         """A new estimator at the same optimum; raises NotOptimal."""
@@ -94,8 +96,10 @@ class ModelState:
 
     def apply_cold(self, command: Command) -> Outcome:
         """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was."""
+        if not task_of(self.spec).is_exact:
+            return self.apply(command)
         edits = command.edits or NO_EDITS
-        changed = self._changed if edits.C is None else {"C": edits.C}
+        changed = self._changed | ({} if edits.C is None else {"C": edits.C})
         if self.is_fitted:
             changed = changed | {"gamma": self.estimator.gamma_}  # the one that the first data set
         estimator = new_estimator(self.spec, self.cache_mb, **changed)
@@ -151,8 +155,14 @@ class ModelState:
         self.updated_at = command.arrived
 
     def copy(self) -> ModelCopy:
-        """A copy that shares nothing with the model; only for one that knows an example."""
-        return ModelCopy(self.spec, self.version, self.cache_mb, self._changed, self.estimator.to_arrays())
+        """A copy that shares nothing with the model; only for one that knows an example, or whose task is not exact."""
+        changed, arrays = self._changed, self.estimator.to_arrays()
+        return ModelCopy(self.spec, self.version, self.cache_mb, changed, arrays, self.window.n_features)
+
+    @property
+    def can_predict(self) -> bool:
+        """Whether there is something to predict by."""
+        return self.estimator.is_trained
 
     @property
     def C(self) -> float | None:
@@ -161,8 +171,20 @@ class ModelState:
 
     @property
     def _changed(self) -> dict[str, Any]:
-        """Parameters that an update may have changed since the model was created."""
-        return {} if self.C is None else {"C": self.C}
+        """Parameters that an update or a retraining may have changed since the model was created."""
+        return ({} if self.C is None else {"C": self.C}) | self._changed_kernel
+
+    @property
+    def _changed_kernel(self) -> dict[str, Any]:
+        made = parameters(self.spec, self.cache_mb)
+        now = {name: getattr(self.estimator, name) for name in KERNEL_PARAMETERS}
+        return {name: value for name, value in now.items() if value != made[name]}
+
+    @property
+    def kernel(self) -> dict[str, Any]:
+        """The current kernel, as it is asked for."""
+        now = {name: getattr(self.estimator, name) for name in KERNEL_PARAMETERS}
+        return {"name": now.pop("kernel"), **now}
 
     def _window_after(self, command: Command, edits: Edits) -> Batch:
         """Every example that the window holds after ``command``, oldest first."""
@@ -240,8 +262,15 @@ def _follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edit
         sample_weight=None if add is None else add.weights,
         **({} if edits is None else vars(edits) | {"robust": _robustness(edits.robust)}),
     )
-    sizes = Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation), float(report.relative_gap))
+    sizes = sizes_of(report)
     return Outcome(sizes, int(report.events), float(report.seconds), int(report.changed))
+
+
+def sizes_of(report: UpdateReport) -> Sizes:
+    """What is kept of a report; a gap that is not known yet is none."""
+    gap = float(report.relative_gap)
+    known = gap if np.isfinite(gap) else None
+    return Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation), known)
 
 
 def _robustness(robust: Robust | None) -> Robustness | None:

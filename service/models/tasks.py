@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from livesvm.service.models.arrays import Matrix, Vector
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.classification import LiveSVC
+from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.estimators.regression import LiveSVR
@@ -42,6 +43,8 @@ class Task:
     has_classes : whether a path needs examples of both
     has_cost : whether C, the weight of the losses, can be moved, under that name or another
     walks : the parameter whose path is walked when none is named, and the range where none is given
+    is_exact : whether each update leads to the optimum of the window; if not, only retraining does
+    solvers : by which a model can be retrained; the first one, if none is named
     ends_of : a range of that parameter as the estimator's ``regularization_path`` takes it
     """
 
@@ -55,6 +58,8 @@ class Task:
     has_free_intercept: bool = True
     has_classes: bool = False
     has_cost: bool = True
+    is_exact: bool = True
+    solvers: tuple[str, ...] = ("batch",)
     walks: tuple[str, float, float] = ("C", 1e-3, 1e3)
     ends_of: Callable[[float, float], tuple[float, float]] = lambda low, high: (low, high)
 
@@ -151,6 +156,18 @@ TASKS: dict[str, Task] = {
         "risk for the class prior",
         has_free_intercept=False,
         has_classes=True,
+        solvers=("usmo", "batch"),
         ends_of=lambda low, high: (0.5 / high, 0.5 / low),  # C is 1 / (2 lam), and its path is walked over lam
+    ),
+    "l2svc": Task(
+        LiveL2SVC,
+        {"C": 1.0},
+        check_signs,
+        _sign,
+        "share of wrong labels",
+        has_free_intercept=False,
+        has_classes=True,
+        is_exact=False,
+        solvers=("blocks", "fw", "mfw"),
     ),
 }

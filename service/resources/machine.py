@@ -44,6 +44,11 @@ def _groups(root: Path) -> list[Path]:
     return sorted(folders)
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def resident_bytes() -> int:
     """What this process has in memory now; 0 where the system does not say."""
     with suppress(OSError):

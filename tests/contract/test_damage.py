@@ -16,10 +16,6 @@ import pytest
 from livesvm.service.history.journal import Source
 from livesvm.service.history.recovery import Means, recover
 from livesvm.service.history.replay import Patience
-from livesvm.service.models.commands import Batch, Update
-from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.state import ModelState
-from livesvm.service.models.window import Limits
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.turns import Turns
@@ -27,12 +23,10 @@ from livesvm.service.store.base import Lease, Store, StoreDamaged
 from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
+from tests.support.damage import RECORDS, SNAPSHOTS, SPEC, fill
 
 Keep = Callable[[int, int], AbstractContextManager["Stored"]]
-SPEC = ModelSpec(id="m", kernel={"name": "rbf", "gamma": 0.5})  # type: ignore[arg-type]
 MEANS = Means(16, Turns(1), Patience.at_last(60))
-SNAPSHOTS = (2, 4)
-RECORDS = 5
 
 
 @dataclass
@@ -52,21 +46,6 @@ class Stored:
         self.write(part, data[:place] + bytes([flipped]) + data[place + 1 :])
         yield
         self.write(part, data)
-
-
-def fill(store: Store, rows: int, d: int) -> Lease:
-    """Keep a model of five updates, snapshot after the second and the fourth."""
-    rng = np.random.default_rng(0)
-    lease = store.create("m", b"")
-    state = ModelState.empty(SPEC, 16)
-    for sequence in range(1, RECORDS + 1):
-        added = Batch(rng.normal(size=(rows, d)), rng.choice([-1.0, 1.0], rows))
-        command = state.window.plan(Update(added), Limits(10_000, 1000), 0.0, None)
-        store.append(lease, sequence, command.encode(), None, keep=1)
-        state.apply(command)
-        if sequence in SNAPSHOTS:
-            store.save_snapshot(lease, sequence, state.encode(), state.version)
-    return lease
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from livesvm.service.store.base import Idempotency, Lease, LogRecord, Remembered
 from livesvm.service.store.redis import SCHEMA, RedisStore
 from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
-from tests.service.test_live import SPEC, alive
+from tests.support.flips import flips
+from tests.support.live_models import SPEC, alive
 
 BODY, ANSWER = b"body of the request", b"answer to the request"
 WHOLE = Remembered(BODY, 1, ANSWER)
@@ -34,12 +35,6 @@ def fill(store: Store) -> Lease:
     store.append(lease, 2, b"record", Idempotency("other", b""), keep=10)
     store.abort(lease, 2)
     return lease
-
-
-def flips(data: bytes) -> Iterator[bytes]:
-    """The data with one bit flipped, in each of its bytes."""
-    for place in range(len(data)):
-        yield data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :]
 
 
 def is_told(store: Store) -> bool:

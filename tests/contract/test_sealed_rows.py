@@ -18,7 +18,7 @@ from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.turns import Turns
 from livesvm.service.store.base import StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
-from tests.contract.test_damage import RECORDS, SNAPSHOTS, SPEC, fill
+from tests.support.damage import RECORDS, SNAPSHOTS, SPEC, fill
 
 BEFORE_DATA = {"snapshots": 14, "log": 12}
 """Bytes of a row in the file before its blob: its length, its number, the types of its columns, its key."""

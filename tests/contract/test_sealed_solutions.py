@@ -14,7 +14,7 @@ from livesvm.service.store.base import Solution, Store, StoreDamaged
 from livesvm.service.store.redis import SCHEMA, RedisStore
 from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
-from tests.contract.test_sealed_requests import flips
+from tests.support.flips import flips
 
 SOLUTION = Solution(12, b"what the model was solved to")
 BEFORE_DATA = 9

@@ -28,8 +28,8 @@ import numpy as np
 from livesvm.service.crash import POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
 from livesvm.solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
-from tests.faults.test_crashes import MODEL, PROBE, batch, send
 from tests.service.process import ServiceProcess
+from tests.support.updates_under_faults import MODEL, PROBE, batch, send
 
 PATIENCE = 30.0
 UNREADY_SECONDS = 2.0

@@ -12,7 +12,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store.base import LeaseHeld
 from livesvm.service.store.redis import RedisStore
 from tests.contract.redis_server import RedisServer
-from tests.service.test_live import alive, batch
+from tests.support.live_models import alive, batch
 
 DAY = 86_400.0
 

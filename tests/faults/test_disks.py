@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from livesvm.service.cli.main import main
-from tests.faults.test_crashes import MODEL, check_whole, send
 from tests.service.process import ServiceProcess
+from tests.support.updates_under_faults import MODEL, check_whole, send
 
 PATIENCE = 15.0
 """Seconds in which it has to be noticed on a busy machine; on an idle one it takes less than five."""

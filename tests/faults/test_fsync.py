@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tests.faults.test_crashes import MODEL, PROBE, check_whole, send
 from tests.service.process import ServiceProcess
+from tests.support.updates_under_faults import MODEL, PROBE, check_whole, send
 
 
 def break_disk(directory: Path) -> None:

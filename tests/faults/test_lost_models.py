@@ -13,9 +13,9 @@ import pytest
 from livesvm.service.cli.main import main
 from livesvm.service.client import Client
 from tests.contract.redis_server import RedisServer
-from tests.faults.test_crashes import MODEL, check_whole, send
-from tests.faults.test_redis import is_ready, service_on, start_model, until
 from tests.service.process import ServiceProcess
+from tests.support.redis_services import is_ready, service_on, start_model, until
+from tests.support.updates_under_faults import MODEL, check_whole, send
 
 LOST = "1 of 1 models know more than the store, which has lost it"
 

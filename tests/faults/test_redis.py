@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,9 @@ import pytest
 
 from tests.contract.redis_server import RedisServer
 from tests.faults.proxy import Proxy
-from tests.faults.test_crashes import MODEL, PROBE, check_whole, send
 from tests.service.process import ServiceProcess
-
-PATIENCE = 15.0
-"""Seconds until something must have been noticed; `make faults` measures how long it takes."""
+from tests.support.redis_services import is_ready, service_on, start_model, until
+from tests.support.updates_under_faults import PROBE, check_whole, send
 
 
 @pytest.fixture
@@ -26,30 +24,8 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
         yield started
 
 
-def service_on(server: RedisServer, directory: Path, **settings: Any) -> ServiceProcess:
-    return ServiceProcess(directory, redis_url=server.url, lease_seconds=1, **settings)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def is_ready(http: httpx.Client) -> bool:
-    return http.get("/health/ready").status_code == 200
-
-
 def decide(http: httpx.Client) -> Any:
     return http.post("/models/m/predict", json={"X": PROBE}).json()
-
-
-def start_model(http: httpx.Client, updates: int) -> None:
-    http.post("/models", json=MODEL).raise_for_status()
-    for number in range(updates):
-        assert send(http, number).json()["durability"] == "fsynced"
 
 
 @pytest.mark.parametrize("point", ["after-log", "before-answer"])

@@ -14,8 +14,8 @@ import numpy as np
 
 from livesvm.solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
-from tests.faults.test_crashes import PROBE
 from tests.service.process import ServiceProcess, blobs
+from tests.support.updates_under_faults import PROBE
 
 STOPS = 4
 """Of the two in turn, so that the first has the model in the end."""

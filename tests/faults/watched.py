@@ -24,8 +24,8 @@ import yaml
 
 from tests.contract.redis_server import free_port
 from tests.faults.disks import Disk, disk
-from tests.faults.test_crashes import MODEL, PROBE, check_whole, send
 from tests.service.process import ServiceProcess
+from tests.support.updates_under_faults import MODEL, PROBE, check_whole, send
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SECONDS = 5.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,9 @@ from livesvm.solvers.errors import DuplicateKey, InvalidInput, NotPositiveSemide
 from tests.judge import build
 from tests.problems import Problem
 from tests.property.strategies import problems
+from tests.support.arrays import assert_same_arrays
 
 Update = dict[str, Any]
-
-
-def assert_same_arrays(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Assert that two results of ``to_arrays`` are the same to the last bit."""
-    assert before.keys() == after.keys()
-    for name, value in before.items():
-        if isinstance(value, np.ndarray):
-            assert value.dtype == after[name].dtype, name
-            assert value.tobytes() == after[name].tobytes(), name
-        else:
-            assert value == after[name], name
 
 
 def three_rows() -> IncrementalSVC:

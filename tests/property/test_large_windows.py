@@ -13,7 +13,7 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.problem.state import PathState
 from tests.judge import judge
 from tests.problems import FAMILIES, problem
-from tests.property.test_optimality import allowed, follow
+from tests.support.optimality import allowed, follow
 
 N, MOVED = 2700, 40
 

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from hypothesis import given
 
-from livesvm.solvers import IncrementalSVC, UpdateReport
-from tests.judge import apply, coefficients, infeasibility, judge, window_problem
+from tests.judge import coefficients, infeasibility, judge, window_problem
 from tests.oracle import gap, solve
-from tests.problems import FAMILIES, Problem, Rows, problem
+from tests.problems import FAMILIES, Problem, problem
 from tests.property.strategies import problems, tiny_problems
-
-RELATIVE_GAP = 1e-8
-
-
-def allowed(C: float) -> float:
-    """Return the relative gap that is asked for; beyond C = 1e5 rounding of beta takes a digit."""
-    return RELATIVE_GAP if C <= 1e5 else 10 * RELATIVE_GAP
-
-
-def follow(drawn: Problem) -> Iterator[tuple[IncrementalSVC, UpdateReport, Rows]]:
-    """Yield the model, the report and the window after each update of a problem."""
-    model = IncrementalSVC(**drawn.parameters())
-    for batch, window in zip(drawn.batches, drawn.windows(), strict=True):
-        yield model, apply(model, drawn, batch), window
+from tests.support.optimality import allowed, follow
 
 
 def check_every_update(drawn: Problem, relative_gap: float | None = None) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, time_limit
 from livesvm.solvers.errors import InvalidInput, SolverError, TimeLimit
-from tests.property.test_atomicity import assert_same_arrays
+from tests.support.arrays import assert_same_arrays
 
 SECONDS = 60.0  # that no update of a few rows takes
 HALF_RANGE = 154  # decades that a feature may have whose square is a number

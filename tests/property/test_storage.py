@@ -14,7 +14,7 @@ from livesvm.solvers.errors import NotOptimal
 from tests.judge import apply, build, coefficients, judge
 from tests.problems import Batch, Problem, problem
 from tests.property.strategies import problems
-from tests.property.test_atomicity import assert_same_arrays
+from tests.support.arrays import assert_same_arrays
 
 
 @given(drawn=problems())

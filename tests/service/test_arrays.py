@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import zipfile
 from typing import Any
 
@@ -12,27 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from livesvm.service.api.bodies.npz import npy_array, npz_arrays
-from livesvm.service.errors import BodyTooLarge, MalformedBody
+from livesvm.service.errors import MalformedBody
 from livesvm.service.models import arrays
 from livesvm.solvers.errors import DuplicateKey, InvalidInput
-
-REFUSALS = (InvalidInput, MalformedBody, BodyTooLarge)
-MEMBERS = frozenset({"X", "y"})
-
-
-def npy(array: Any) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array, allow_pickle=False)
-    return stream.getvalue()
-
-
-def npz(compression: int = zipfile.ZIP_DEFLATED, **members: Any) -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", compression) as archive:
-        for name, array in members.items():
-            archive.writestr(f"{name}.npy", npy(array))
-    return stream.getvalue()
-
+from tests.support.npz import MEMBERS, REFUSALS, npy, npz
 
 GOOD_NPY = npy(np.arange(6.0).reshape(2, 3))
 GOOD_NPZ = npz(X=np.arange(6.0).reshape(2, 3), y=np.ones(2))

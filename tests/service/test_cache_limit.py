@@ -16,7 +16,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store.base import StoreError
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import MemoryLimit
-from tests.service.test_live import alive
+from tests.support.live_models import alive
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "kernel": {"name": "rbf", "gamma": 50.0}})
 N = 314

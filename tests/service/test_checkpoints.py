@@ -18,8 +18,8 @@ from livesvm.service.history.journal import Journal
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import Fenced, Lease, StoreUnavailable
-from tests.service.test_jobs import until
-from tests.service.test_live import FailingStore, alive, batch
+from tests.support.jobs import until
+from tests.support.live_models import FailingStore, alive, batch
 
 MEGABYTE = 2**20
 DUE = Due(updates=5, seconds=60.0, replay_seconds=10.0, solution_seconds=1e9)

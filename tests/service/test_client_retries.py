@@ -37,6 +37,9 @@ REPEATABLE: dict[str, Call] = {
     "apply": lambda client: client.apply("j", C=1.0),
     "plot": lambda client: client.plot("j", "svg"),
     "job": lambda client: client.job("j"),
+    "put_dataset": lambda client: client.put_dataset("d", b"1,2", "csv"),
+    "datasets": lambda client: client.datasets(),
+    "dataset": lambda client: client.dataset("d"),
 }
 """Calls that have one effect however often they are sent, so that it does not matter whether one was heard."""
 ONCE: dict[str, Call] = {
@@ -46,6 +49,8 @@ ONCE: dict[str, Call] = {
     "regularization_path": lambda client: client.regularization_path("m"),
     "outlier_path": lambda client: client.outlier_path("m"),
     "cancel": lambda client: client.cancel("j"),
+    "delete_dataset": lambda client: client.delete_dataset("d"),
+    "retrain": lambda client: client.retrain("m"),
 }
 """Calls that are sent again only where the service says that it did nothing."""
 NO_CALLS = {"wait", "progress", "is_ready", "send", "close"}
@@ -103,7 +108,7 @@ class Handler(BaseHTTPRequestHandler):
         if status == DROP:
             self.close_connection = True
             return
-        document = json.dumps({"models": [], "status": status, "title": "so", "detail": "why"}).encode()
+        document = json.dumps({"models": [], "datasets": [], "status": status, "title": "so", "detail": "why"}).encode()
         self.send_response(status)
         for name, value in {
             "content-type": "application/json",
@@ -114,7 +119,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(document)
 
-    do_GET = do_POST = do_DELETE = answer  # noqa: N815
+    do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815
 
     def log_message(self, *arguments: object) -> None:
         """Say nothing."""

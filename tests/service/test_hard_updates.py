@@ -28,7 +28,7 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import Lease, Store, StoreDamaged, StoreUnavailable
 from livesvm.solvers import warm_up
 from livesvm.solvers.runtime.interrupt import check
-from tests.service.test_live import FailingStore, alive, batch, check_restored, decisions, failing_together
+from tests.support.live_models import FailingStore, alive, batch, check_restored, decisions, failing_together
 
 SPEC = codec.encode({"spec": ModelSpec(id="m", C=10.0).model_dump_json()})
 Apply = Callable[[ModelState, Command], Outcome]

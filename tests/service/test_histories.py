@@ -22,8 +22,8 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput, SolverError
-from tests.service.test_live import FailingStore, alive, batch
-from tests.service.test_solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
+from tests.support.live_models import FailingStore, alive, batch
+from tests.support.solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
 
 TASKS = pytest.mark.parametrize("spec", [SPEC, REGRESSION, ONE_CLASS], ids=lambda spec: spec.task)
 

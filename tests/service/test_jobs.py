@@ -7,7 +7,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,9 @@ from livesvm.service.store.base import StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import Cancelled, NotOptimal
 from livesvm.solvers.runtime.progress import Progress
-from tests.service.test_live import alive, batch
+from tests.support.jobs import SECONDS, until
+from tests.support.live_models import alive, batch
 
-SECONDS = 30.0
 GROWTH = 16 * MEGABYTE
 
 
@@ -97,13 +97,6 @@ def jobs(tmp_path: Path, work: Work) -> Iterator[Jobs]:
     made = Jobs(JobFiles(tmp_path / "jobs"), JobLimits(1, 2, 3), Metrics(), work.kinds)
     yield made
     made.stop()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def finished(jobs: Jobs, id: str) -> JobRecord:
@@ -393,6 +386,7 @@ def test_a_result_is_applied_as_an_update_where_its_kind_allows_that(jobs: Jobs,
     finished(jobs, record.id)
     model, update = jobs.update_of(record.id, {"by": 2})
     assert (model, update) == ("m", Update(edits=Edits(C=16.0)))
+    assert isinstance(update, Update)
     live.update(update, None).result()
     assert live.published.C == 16.0
     waiting = jobs.submit("wait", live, {})

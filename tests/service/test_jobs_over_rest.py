@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,8 @@ from livesvm.service.client import Client, ServiceProblem
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
-from tests.service.test_jobs import SECONDS, until
-
-
-def awaited(http: httpx.Client, job: str) -> dict[str, Any]:
-    end = time.monotonic() + SECONDS
-    while (found := http.get(f"/jobs/{job}").json())["state"] in ("queued", "running"):
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    return dict(found)
-
+from tests.support.jobs import until
+from tests.support.jobs_over_rest import awaited
 
 LEARNERS: dict[str, tuple[dict[str, Any], Any]] = {
     "svc": ({"task": "svc", "C": 3.0}, IncrementalSVC(C=3.0, gamma=0.4, classes=(-1, 1))),

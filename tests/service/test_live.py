@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,61 +12,14 @@ import numpy as np
 import pytest
 
 from livesvm.service.errors import IdempotencyConflict
-from livesvm.service.history.journal import Source
-from livesvm.service.live.model import LiveModel, Surroundings
+from livesvm.service.live.model import LiveModel
 from livesvm.service.models import commands
 from livesvm.service.models.commands import Batch, Edits, Removal, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
-from livesvm.service.monitoring.health import Health
-from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.resources.turns import Turns
-from livesvm.service.settings import Settings
-from livesvm.service.store.base import Lease, Store, StoreDamaged, StoreUnavailable
-from livesvm.service.store.sqlite import SqliteStore
+from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput, NotOptimal, NotPositiveSemidefinite
-
-SPEC = ModelSpec(id="m", C=10.0)
-PROBE = np.random.default_rng(1).normal(size=(10, 2))
-
-
-class FailingStore(SqliteStore):
-    """Fails in the named call, before or after it had its effect."""
-
-    failing: str = ""
-    after_effect: bool = False
-
-    @contextmanager
-    def _may_fail(self, call: str) -> Iterator[None]:
-        if call == self.failing and not self.after_effect:
-            raise StoreUnavailable(f"{call} failed")
-        yield
-        if call == self.failing:
-            raise StoreUnavailable(f"{call} failed after it had its effect")
-
-    def append(self, *arguments: Any, **options: Any) -> Any:
-        with self._may_fail("append"):
-            return super().append(*arguments, **options)
-
-    def last_sequence(self, *arguments: Any) -> int:
-        with self._may_fail("last_sequence"):
-            return super().last_sequence(*arguments)
-
-    def abort(self, *arguments: Any) -> None:
-        with self._may_fail("abort"):
-            super().abort(*arguments)
-
-    def remember(self, *arguments: Any) -> None:
-        with self._may_fail("remember"):
-            super().remember(*arguments)
-
-    def save_snapshot(self, *arguments: Any) -> None:
-        with self._may_fail("save_snapshot"):
-            super().save_snapshot(*arguments)
-
-    def save_solution(self, *arguments: Any) -> None:
-        with self._may_fail("save_solution"):
-            super().save_solution(*arguments)
+from tests.support.live_models import FailingStore, alive, batch, check_restored, decisions, failing_together
 
 
 @pytest.fixture
@@ -75,39 +28,12 @@ def store(tmp_path: Path) -> Iterator[FailingStore]:
         yield opened
 
 
-def alive(store: Store, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -> LiveModel:
-    """A model of which nothing is written for the time its updates take: the first may have code to compile."""
-    metrics = Metrics()
-    source = Source(store, Health(metrics), metrics)
-    chosen = Settings(**{"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9} | settings)
-    return LiveModel(spec, lease, Surroundings(chosen, source, Turns(1)))
-
-
 @pytest.fixture
 def live(store: FailingStore) -> Iterator[LiveModel]:
     model = alive(store, store.create("m", b""))
     yield model
     store.failing = ""
     model.stop()
-
-
-def batch(seed: int, n: int = 8) -> Update:
-    rng = np.random.default_rng(seed)
-    y = rng.choice([-1.0, 1.0], n)
-    return Update(Batch(rng.normal(size=(n, 2)) + y[:, None], y))
-
-
-def decisions(model: LiveModel) -> Any:
-    return model.predict(PROBE).decision
-
-
-def check_restored(store: SqliteStore, model: LiveModel) -> None:
-    """Another process would find the same model."""
-    again = alive(store, store.acquire("m"))
-    assert again.published.version == model.published.version
-    assert again.sample().updated_at == model.sample().updated_at
-    np.testing.assert_allclose(decisions(again), decisions(model), rtol=0, atol=1e-9)
-    again.stop()
 
 
 @pytest.mark.parametrize("after_effect", [False, True])
@@ -331,7 +257,3 @@ def test_the_newest_update_is_taken_back_only_if_nobody_can_have_been_told_of_it
     assert again.published.version == 1
     assert [record.aborted for record in store.log("m", 0)] == [False, True]
     again.stop()
-
-
-def failing_together(state: ModelState, commands: Any, net: Any) -> None:
-    raise NotOptimal("nor on one path for all of them")

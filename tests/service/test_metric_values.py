@@ -22,7 +22,7 @@ from livesvm.service.store.base import StoreUnavailable
 from livesvm.solvers.errors import NotOptimal, UnknownKey
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
-from tests.service.test_live import FailingStore, alive, batch
+from tests.support.live_models import FailingStore, alive, batch
 
 Series = dict[str, float]
 

@@ -15,7 +15,7 @@ import pytest
 from livesvm.service.api.bodies.npz import npy_array, npz_arrays
 from livesvm.service.errors import BodyTooLarge, MalformedBody
 from livesvm.solvers.errors import InvalidInput
-from tests.service.test_arrays import MEMBERS, REFUSALS, npy, npz
+from tests.support.npz import MEMBERS, REFUSALS, npy, npz
 
 LIMIT = 2**20
 

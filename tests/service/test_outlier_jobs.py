@@ -19,8 +19,8 @@ from tests.oracle import Kernel
 from tests.robust import judge_labels
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
-from tests.service.test_jobs_over_rest import awaited
-from tests.service.test_path_jobs import GAMMA, RBF, data, learnt
+from tests.support.jobs_over_rest import awaited
+from tests.support.path_jobs import GAMMA, RBF, data, learnt
 
 
 def spoilt(n: int = 80) -> tuple[Any, Any, Any]:

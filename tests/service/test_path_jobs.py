@@ -14,21 +14,9 @@ from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.jobs.regularization_path import move_to
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from tests.service.conftest import Make
-from tests.service.process import ServiceProcess, blobs
-from tests.service.test_jobs_over_rest import awaited
-
-GAMMA = 0.4
-RBF = {"name": "rbf", "gamma": GAMMA}
-
-
-def data(n: int, seed: int = 9) -> tuple[Any, Any]:
-    X, y = blobs(np.random.default_rng(seed), n)
-    return np.array(X, dtype=float), np.array(y, dtype=float)
-
-
-def learnt(http: httpx.Client, model: str, X: Any, y: Any) -> None:
-    add = {"X": X.tolist(), "keys": [f"k{i}" for i in range(len(X))]} | ({} if y is None else {"y": y.tolist()})
-    http.post(f"/models/{model}/update", json={"add": add}).raise_for_status()
+from tests.service.process import ServiceProcess
+from tests.support.jobs_over_rest import awaited
+from tests.support.path_jobs import GAMMA, RBF, data, learnt
 
 
 def done(http: httpx.Client, model: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from livesvm.service.resources.turns import Turns
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import ModelExists, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput
-from tests.service.test_live import FailingStore, batch
+from tests.support.live_models import FailingStore, batch
 
 QUOTA = 3
 IDS = ("a", "b", "c", "d")

@@ -20,7 +20,7 @@ from livesvm.service.store.base import Idempotency, StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.models.base import LiveEstimator
-from tests.service.test_live import alive, batch, decisions
+from tests.support.live_models import alive, batch, decisions
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})
 

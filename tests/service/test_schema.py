@@ -8,9 +8,17 @@ import httpx
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.core.result import Ok
+from schemathesis.specs.openapi import checks
 
 from tests.service.process import ServiceProcess
 
+CHECKS = [
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+]
+"""Every answer is one that the document foresees."""
 KNOWN = "schema-target"
 STEADY = "schema-steady"
 """A model that no drawn request changes, so that jobs can work on it."""
@@ -50,6 +58,8 @@ def exercise(operation: Any, url: str, known: dict[str, str]) -> set[int]:
         statuses.add(response.status_code)
         is_late = response.status_code == 503 and response.json()["type"] == "urn:livesvm:problem:turn-missed"
         assert response.status_code < 500 or is_late, response.text
+        is_stream = response.headers.get("content-type", [""])[0].startswith("text/event-stream")
+        case.validate_response(response, checks=CHECKS[:-1] if is_stream else CHECKS)  # of a stream it is the text's
         if response.status_code >= 400:
             assert response.headers["content-type"] == ["application/problem+json"]
 

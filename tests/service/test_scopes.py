@@ -20,6 +20,10 @@ NEEDED = {
     "GET /models/{id}/certificate": "read",
     "GET /models/{id}/versions": "read",
     "POST /models/{id}/predict": "read",
+    "GET /datasets": "read",
+    "GET /datasets/{name}": "read",
+    "PUT /datasets/{name}": "learn",
+    "DELETE /datasets/{name}": "learn",
     "GET /jobs": "read",
     "GET /jobs/{job}": "read",
     "GET /jobs/{job}/events": "read",
@@ -30,6 +34,7 @@ NEEDED = {
     "POST /models/{id}/assessment": "learn",
     "POST /models/{id}/regularization-path": "learn",
     "POST /models/{id}/outlier-path": "learn",
+    "POST /models/{id}/retrain": "learn",
     "DELETE /jobs/{job}": "learn",
     "POST /jobs/{job}/apply": "learn",
     "POST /models": "admin",
@@ -54,7 +59,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, secrets: dict[str, tuple[s
 def status(http: httpx.Client, call: str, given: str | None) -> int:
     """How a call of nothing that exists is answered."""
     method, path = call.split()
-    path = path.format(id="nobody", job="j-000000000000", extension="svg")
+    path = path.format(id="nobody", name="nothing", job="j-000000000000", extension="svg")
     headers = {} if given is None else {"authorization": given}
     return http.request(method, path, json=[], headers=headers).status_code
 

@@ -118,3 +118,10 @@ def test_the_command_prints_every_setting(capsys: pytest.CaptureFixture[str]) ->
     for name, default, meaning in table():
         assert f"{name}={default}\n    {meaning}" in plain
         assert f"| `{name}` |" in markdown
+
+
+def test_traces_are_asked_for_only_where_they_are_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings(traces=True).traces
+    monkeypatch.setattr("livesvm.service.logs.traces.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"livesvm\[otel\]"):
+        Settings(traces=True)

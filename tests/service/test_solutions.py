@@ -15,25 +15,24 @@ import pytest
 
 from livesvm.service.history.solutions import solution_of
 from livesvm.service.live.model import LiveModel
-from livesvm.service.models.commands import Batch, Edits, Removal, Robust, Update
+from livesvm.service.models.commands import Batch, Edits, Robust, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store import codec
-from livesvm.service.store.base import Solution, StoreDamaged, StoreUnavailable
+from livesvm.service.store.base import Solution, StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import SolverError
 from livesvm.solvers.models.base import LiveEstimator
-from tests.service.test_live import FailingStore, alive, batch, decisions
-
-SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})
-REGRESSION = ModelSpec.model_validate({"id": "m", "task": "svr", "C": 5.0, "epsilon": 0.1})
-ONE_CLASS = ModelSpec.model_validate({"id": "m", "task": "oneclass", "nu": 0.3})
-ALWAYS = 1e-9
+from tests.support.live_models import FailingStore, alive, batch, decisions
+from tests.support.solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[FailingStore]:
     with closing(FailingStore(tmp_path / "store")) as opened:
         yield opened
+
+
+ALWAYS = 1e-9
 
 
 def with_solution(store: SqliteStore, spec: ModelSpec, seeds: range = range(6)) -> LiveModel:
@@ -64,36 +63,6 @@ def again(store: SqliteStore, live: LiveModel, replayed: int) -> LiveModel:
     return back
 
 
-def any_update(rng: np.random.Generator, live: LiveModel) -> Update:
-    """An update that adds, removes, brings back, relabels, reweights, decays, or changes C."""
-    keys = list(live._state.window.arrivals)
-    if not keys:
-        return batch(int(rng.integers(1000)))
-    leaving = [keys[i] for i in rng.choice(len(keys), int(rng.integers(0, min(4, len(keys)))), replace=False)]
-    staying = [key for key in keys if key not in leaving]
-    remove = Removal(keys=leaving) if leaving else None
-    add = batch(int(rng.integers(1000)), int(rng.integers(1, 6))).add
-    if add is not None and live.spec.task == "oneclass":
-        add = replace(add, y=None)
-    if add is not None and rng.random() < 0.3:
-        unused = [f"{name}" for name in range(40) if f"{name}" not in keys]
-        add = replace(add, keys=[str(key) for key in rng.choice(unused, len(add.X), replace=False)])
-    kind = rng.integers(6)
-    if kind == 0 or not staying:
-        return Update(add, remove)
-    some = [staying[i] for i in rng.choice(len(staying), min(2, len(staying)), replace=False)]
-    weights = {key: float(rng.uniform(0.5, 2.0)) for key in some}
-    labels = {key: float(rng.choice([-1.0, 1.0])) for key in some}
-    edits = [
-        Edits(reweight=weights),
-        Edits(decay=0.9),
-        Edits(C=float(rng.uniform(1.0, 9.0))) if live.spec.C is not None else Edits(decay=0.8),
-        Edits(relabel=labels) if live.spec.task != "oneclass" else Edits(reweight=weights, decay=0.7),
-        Edits(decay=0.99, reweight=weights),
-    ]
-    return Update(add if rng.random() < 0.5 else None, remove, edits[kind - 1])
-
-
 @pytest.mark.parametrize("spec", [SPEC, REGRESSION, ONE_CLASS], ids=lambda spec: spec.task)
 @pytest.mark.parametrize("seed", range(4))
 def test_any_history_comes_back_as_it_was(store: FailingStore, spec: ModelSpec, seed: int) -> None:
@@ -112,14 +81,6 @@ def test_any_history_comes_back_as_it_was(store: FailingStore, spec: ModelSpec, 
         if step % 4 == 3:
             again(store, live, 0)
             live._journal.lease = store.acquire("m")
-
-
-def taken_back(store: FailingStore, ask: Callable[[], Any]) -> None:
-    """Have a command logged and taken back: the store says that it failed when it was there already."""
-    store.failing, store.after_effect = "append", True
-    with pytest.raises(StoreUnavailable):
-        ask().result()
-    store.failing = ""
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -22,7 +22,7 @@ from livesvm.service.store.base import Fenced
 from livesvm.service.store.redis import RedisStore
 from tests.contract.conftest import redis_server
 from tests.contract.redis_server import RedisServer
-from tests.service.test_live import batch
+from tests.support.live_models import batch
 
 __all__ = ["redis_server"]
 

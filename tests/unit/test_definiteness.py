@@ -11,7 +11,7 @@ from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.linalg.blocked_cholesky import PANEL
 from tests.interrupts import Looks, Stop
-from tests.unit.test_interrupt import looked_at
+from tests.support.interrupts import looked_at
 
 ROOM = 1 << 30
 

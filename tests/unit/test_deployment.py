@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import tomllib
 from typing import Any
 
@@ -108,8 +109,72 @@ def test_the_map_names_every_module(package: str) -> None:
         assert path.name == "__init__.py" or f"`{path.name}`" in row, path
 
 
+def faults_of(changelog: str, version: str) -> list[str]:
+    """What is wrong with a changelog for the package's version."""
+    heads = re.findall(r"^## \[(.*?)\](?: - (\d{4}-\d\d-\d\d))?$", changelog, re.MULTILINE)
+    released = [(name, date) for name, date in heads if name != "Unreleased"]
+    numbers = [tuple(map(int, name.split("."))) for name, _ in released]
+    named = set(re.findall(r"^### (.*)$", changelog, re.MULTILINE))
+    faults = {
+        "not everything under `## ` is a version": len(heads) != len(re.findall(r"^## ", changelog, re.MULTILINE)),
+        "what is not released is not first": "Unreleased" in [name for name, _ in heads[1:]],
+        "a release has no date": not all(date for _, date in released),
+        "releases are not newest first, each once": numbers != sorted(set(numbers), reverse=True),
+        "the newest release is not this version": bool(released) and released[0][0] != version,
+        "the first release is not told of": not released and not changelog.partition("## [Unreleased]")[2].strip(),
+        "a section has no name of Keep a Changelog": not named <= SECTIONS,
+    }
+    return [fault for fault, is_there in faults.items() if is_there]
+
+
+SECTIONS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+GOOD = "## [Unreleased]\n\n### Added\n\n- x\n\n## [0.2.0] - 2026-02-03\n\n### Fixed\n\n- y\n\n## [0.1.0] - 2026-01-02\n"
+
+
 def test_changelog_knows_this_version() -> None:
-    version = tomllib.loads(read("pyproject.toml"))["project"]["version"]
-    changelog = read("CHANGELOG.md")
-    newest = re.findall(r"^## \[(.*)\]", changelog, re.MULTILINE)[0]
-    assert newest in (version, "Unreleased")
+    assert faults_of(read("CHANGELOG.md"), tomllib.loads(read("pyproject.toml"))["project"]["version"]) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("[0.2.0]", "[0.3.0]"),
+        ("[0.1.0]", "[0.2.0]"),
+        (" - 2026-01-02", ""),
+        ("### Fixed", "### Mended"),
+        ("[0.2.0] - 2026-02-03", "[Unreleased]"),
+        ("## [0.1.0] - 2026-01-02", "## 0.1.0"),
+    ],
+)
+def test_a_changelog_that_does_not_is_seen(before: str, after: str) -> None:
+    assert faults_of(GOOD, "0.2.0") == []
+    assert faults_of(GOOD.replace(before, after), "0.2.0") != []
+
+
+def test_redis_is_reached_by_the_service_alone() -> None:
+    """The networks of two containers that can reach each other have one in common."""
+    services = compose()["services"]
+    beside = {
+        name for name, service in services.items() if set(service["networks"]) & set(services["redis"]["networks"])
+    }
+    assert beside == {"redis", "livesvm"}
+    assert all(compose()["networks"][network]["internal"] for network in services["redis"]["networks"])
+    assert all(service["networks"] for service in services.values())
+
+
+def test_every_container_has_limits() -> None:
+    for name, service in compose()["services"].items():
+        assert {"mem_limit", "cpus", "pids_limit"} <= service.keys(), name
+
+
+def test_the_health_check_of_redis_notices_errors(tmp_path: Path) -> None:
+    """As it is in a container: a server that is there and well, one that answers with errors, none."""
+    kind, *command = compose()["services"]["redis"]["healthcheck"]["test"]
+    assert kind == "CMD-SHELL"
+    for answer, status in (("PONG", 0), ("MISCONF Errors writing to the AOF file", 1), ("LOADING", 1), ("", 1)):
+        client = tmp_path / "redis-cli"
+        client.write_text(f"#!/bin/sh\necho '{answer}'\n")
+        client.chmod(0o755)
+        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        done = subprocess.run(["/bin/sh", "-c", *command], env=environment, capture_output=True, check=False)
+        assert min(done.returncode, 1) == status, answer

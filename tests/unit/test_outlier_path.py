@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes
 
 from livesvm.solvers import IncrementalSVC, IncrementalSVR
 from livesvm.solvers.analyses.outlier.cccp import cccp
@@ -18,29 +17,7 @@ from livesvm.solvers.robust.d_step import SEGMENTS
 from livesvm.solvers.robust.ramp_losses import Parameter
 from tests.oracle import Kernel, Matrix, Vector
 from tests.robust import judge_labels, judge_targets
-
-PARAMETERS: tuple[Parameter, ...] = ("theta", "s")
-STRICT = 1e-7
-
-
-def labelled(n: int = 120, seed: int = 0, wrong: float = 0.15) -> tuple[Matrix, Vector, Vector]:
-    """Return scaled rows of the breast cancer data, their labels of which some are wrong, and the true ones."""
-    rng = np.random.default_rng(seed)
-    X, target = load_breast_cancer(return_X_y=True)
-    rows = rng.permutation(len(target))[:n]
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    y = np.where(target[rows] > 0, 1.0, -1.0)
-    return X[rows], np.where(rng.random(n) < wrong, -y, y), y
-
-
-def measured(n: int = 90, seed: int = 0) -> tuple[Matrix, Vector]:
-    """Return scaled rows of the diabetes data and their targets, some far off."""
-    rng = np.random.default_rng(seed)
-    X, y = load_diabetes(return_X_y=True)
-    rows = rng.permutation(len(y))[:n]
-    X, y = X[rows] / X.std(axis=0), (y[rows] - y.mean()) / y.std()
-    far = rng.random(n) < 0.08
-    return X, np.where(far, y + 6.0 * rng.normal(size=n), y)
+from tests.support.outlier_paths import PARAMETERS, STRICT, decisions, labelled, measured
 
 
 def places(path: OutlierPath, seed: int = 0, most: int = 12) -> list[float]:
@@ -50,11 +27,6 @@ def places(path: OutlierPath, seed: int = 0, most: int = 12) -> list[float]:
     chosen = rng.choice(values, min(most, len(values)), replace=False).tolist() if values else []
     low, high = sorted((path.start, path.end))
     return [*chosen, *rng.uniform(low, high, most).tolist(), path.end]
-
-
-def decisions(model: LiveEstimator, X: Matrix) -> Vector:
-    """Return f of a model."""
-    return model.predictor().decision_function(X)
 
 
 def signs(model: LiveEstimator, X: Matrix) -> Vector:
@@ -122,7 +94,7 @@ def test_the_objective_falls_at_every_d_step(parameter: Any, C: float) -> None:
 def _place(solution: Any, sides: Any, theta: float, s: float) -> dict[str, Any]:
     return {
         "beta": solution.beta,
-        "segments": solution.seg,
+        "segments": solution.segment,
         "intercept": solution.b,
         "sides": sides,
         "robust": np.array([theta, s]),

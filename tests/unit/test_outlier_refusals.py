@@ -9,7 +9,7 @@ import pytest
 
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import Cancelled, InvalidInput
-from tests.unit.test_outlier_path import PARAMETERS, decisions, labelled
+from tests.support.outlier_paths import PARAMETERS, decisions, labelled
 
 
 def test_nothing_misclassified_is_a_path_of_one_model() -> None:

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from livesvm.solvers import IncrementalPUClassifier, k_fold, leave_one_out
 from livesvm.solvers.errors import InvalidInput
 from tests.oracle import Matrix, Vector
-from tests.property.test_positive_unlabelled import assert_optimal, problem_of
 from tests.pu_problems import best_objective, two_clouds
+from tests.support.positive_unlabelled import assert_optimal, problem_of
 
 
 def examples(seed: int = 0, p: int = 12, n: int = 40) -> tuple[Matrix, Vector]:

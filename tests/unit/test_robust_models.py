@@ -13,7 +13,7 @@ from livesvm.solvers.errors import InvalidInput, UnknownKey
 from livesvm.solvers.robust.settings import Robustness
 from tests.oracle import Kernel
 from tests.robust import judge_labels, judge_targets
-from tests.unit.test_outlier_path import STRICT, decisions, labelled, measured
+from tests.support.outlier_paths import STRICT, decisions, labelled, measured
 
 
 def robust_classifier(parameter: Any = "theta", value: float = 0.2, **how: Any) -> IncrementalSVC:

@@ -9,7 +9,7 @@ from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.kernels.row_cache import RowCache
 from livesvm.solvers.problem import snapshot
 from livesvm.solvers.problem.snapshot import compact_copy
-from tests.unit.test_outlier_path import labelled
+from tests.support.outlier_paths import labelled
 
 
 def live() -> IncrementalSVC:

@@ -56,8 +56,21 @@ for variant in ("auto", "fw", "mfw", "core_vector"):
     for n in (200, 2600):
         solvers.FrankWolfeSVC(gamma=0.1, variant=variant, tol=0.5).fit(X[:n], y[:n])
 
+assert before
 print("\\n".join(sorted(overloads() - before)))
 """
+CONTROL = f"""
+from numba import njit
+{SCRIPT.partition("raw = ")[0]}
+@njit
+def forgotten(x):
+    return x + 1
+
+forgotten(1)
+assert before
+print(*overloads() - before)
+"""
+"""What is compiled after ``warm_up`` is seen."""
 
 
 @pytest.mark.parametrize("command", [["-c", SCRIPT], ["-m", "tests.everything"]], ids=["sizes", "everything"])
@@ -65,6 +78,11 @@ def test_nothing_is_compiled_after_warm_up(command: list[str]) -> None:
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == ""
+
+
+def test_what_is_compiled_after_warm_up_would_be_seen() -> None:
+    done = subprocess.run([sys.executable, "-c", CONTROL], capture_output=True, text=True, timeout=240, check=False)
+    assert done.stdout.strip() == "forgotten(int64,)", done.stderr
 
 
 def test_it_is_said_where_machine_code_is_not_kept(

@@ -8,6 +8,8 @@ from livesvm.service.resources.memory import Budget
 
 COPIES = 2
 """Of a body: its pieces, and the whole of them."""
+STREAMED = "/datasets/"
+"""Where bodies go to disk as they come, and nobody holds them."""
 
 
 class BodyMemory:
@@ -20,12 +22,13 @@ class BodyMemory:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and hold what has come of its body until it is answered."""
         held = 0
+        is_streamed = scope["type"] == "http" and scope["path"].startswith(STREAMED)
 
         async def counting_receive() -> Message:
             """Take memory for what comes; raises BodyTooLarge or MemoryBusy if there is none."""
             nonlocal held
             message = await receive()
-            if size := COPIES * len(message.get("body", b"")):
+            if not is_streamed and (size := COPIES * len(message.get("body", b""))):
                 self._budget.take("bodies", size)
                 held += size
             return message

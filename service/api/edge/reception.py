@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 
 from starlette.requests import ClientDisconnect, Request
@@ -15,6 +15,9 @@ from livesvm.service.settings import Settings
 
 PACE = 1000.0
 """Bytes a second that a client has to send, or to take, so as not to count as one that holds us up."""
+
+STREAMED_PACE = 100_000.0
+"""The same of a body that is written to disk as it comes, which may take as long as its size asks for."""
 
 
 class Reception:
@@ -51,6 +54,27 @@ class Reception:
         except ClientDisconnect:
             raise MalformedBody("the client left before the body was whole") from None
         return bytes(data)
+
+    async def stream(self, request: Request) -> AsyncIterator[bytes]:
+        """The pieces of a body that nobody holds in memory; raises BodyTimeout or MalformedBody."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self._patience
+        pieces = request.stream()
+        try:
+            while True:
+                async with asyncio.timeout_at(due):
+                    chunk = await anext(pieces, None)
+                if chunk is None:
+                    return
+                begun = loop.time()
+                yield chunk
+                due += loop.time() - begun  # what the disk took is not the client's
+                due = min(loop.time() + self._patience, due + len(chunk) / STREAMED_PACE)
+        except TimeoutError:
+            pace = f"it may stand still for {self._patience:g} s and has {STREAMED_PACE:g} bytes a second"
+            raise BodyTimeout(f"the body did not arrive in time: {pace}") from None
+        except ClientDisconnect:
+            raise MalformedBody("the client left before the body was whole") from None
 
     async def _gather(self, request: Request, data: bytearray, take: Callable[[int], None]) -> None:
         """Append what comes; raises TimeoutError for what does not."""

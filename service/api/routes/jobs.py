@@ -36,6 +36,7 @@ from livesvm.service.jobs.kind import JobKind
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.jobs.plots import MEDIA, Extension
 from livesvm.service.lifecycle.parts import Service
+from livesvm.service.models.commands import Update
 from livesvm.service.models.fields import JOB_ID
 
 router = APIRouter(tags=["jobs"])
@@ -147,8 +148,12 @@ async def apply(
     body = await read_body(request)
     with service.control.place():
         chosen = await service.control.run(parse_json, body, ApplyRequest)
-        model, update = await service.control.run(service.jobs.update_of, job, chosen.choice)
-    asked = service.models().get(model).update(update, idempotency_key, solve)
+        model, found = await service.control.run(service.jobs.update_of, job, chosen.choice)
+    live = service.models().get(model)
+    if isinstance(found, Update):
+        asked = live.update(found, idempotency_key, solve)
+    else:
+        asked = live.swap(found, idempotency_key, solve)
     return replied(await awaited(request, asked, solve))
 
 

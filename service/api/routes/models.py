@@ -116,7 +116,7 @@ def description(model: AnyModel, service: Parts) -> ModelDescription:
         id=model.id,
         state=now.state,
         task=spec.task,
-        kernel=spec.kernel.model_dump(),
+        kernel=now.kernel or spec.kernel.model_dump(),
         C=now.C,
         loss=spec.loss,
         epsilon=spec.epsilon,

@@ -1,0 +1,155 @@
+"""Datasets: files of examples that models can be retrained on."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query, Request
+from starlette.responses import Response
+
+from livesvm.service.api.answers import Dataset, DatasetList
+from livesvm.service.api.edge.reception import Reception
+from livesvm.service.api.routes.access import Parts, answers, in_control, scope, told
+from livesvm.service.datasets.catalogue import Asked, Upload
+from livesvm.service.datasets.parsing import Format
+from livesvm.service.errors import BodyTooLarge, UnsupportedMedia
+from livesvm.service.models.fields import MODEL_ID
+from livesvm.solvers.errors import InvalidInput
+
+router = APIRouter(tags=["datasets"])
+
+MEDIA: dict[str, Format] = {
+    "application/x-npz": "npz",
+    "application/zip": "npz",
+    "text/x-svmlight": "svmlight",
+    "text/csv": "csv",
+    "application/vnd.apache.parquet": "parquet",
+}
+"""What a dataset may come as."""
+PIECE = 2**20
+"""Bytes that are written at once."""
+DatasetName = Annotated[str, Path(json_schema_extra={"pattern": MODEL_ID, "maxLength": 64})]
+ColumnName = Annotated[str | None, Query(min_length=1, max_length=64, description="Name of a column, or its number.")]
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {media: {"schema": {"type": "string", "format": "binary"}} for media in MEDIA},
+    }
+}
+
+
+@router.put(
+    "/datasets/{name}",
+    summary="Upload a dataset",
+    dependencies=[scope("learn")],
+    responses={
+        **answers(200, Dataset, "The dataset, in place of another one."),
+        201: {"model": Dataset, "description": "The new dataset."},
+    },
+    openapi_extra=_BODY,
+)
+async def put(
+    name: DatasetName,
+    request: Request,
+    service: Parts,
+    target: ColumnName = None,
+    weights: ColumnName = None,
+    sha256: Annotated[str | None, Header(alias="x-content-sha256", pattern="^[0-9A-Fa-f]{64}$")] = None,
+) -> Response:
+    """Keep a dataset, whole or not at all; until then, and if it fails, the one before is there.
+
+    `npz`: `X` (n, d), `y` (n,), or, as SciPy's `save_npz` writes them, `data`, `indices`, `indptr` and `shape` of a CSR
+    array, and `y`; `weights`, if there are any. svmlight: sparse too. Tables, csv and parquet: `target` is the column
+    `y`, or the last, when absent. Rows and columns of a fault count from 0.
+    """
+    service.models()
+    check_name(name)
+    asked = Asked(_format(request), target, weights)
+    expected, largest = request.headers.get("content-length", "0"), service.settings.dataset_bytes
+    if expected.isdigit() and int(expected) > largest:
+        raise BodyTooLarge(f"the dataset has {expected} bytes, the limit is {largest} (LIVESVM_DATASET_BYTES)")
+    with service.uploads.place():
+        upload = await service.uploads.run(service.datasets.begin, name)
+        try:
+            await _receive(request, service, upload)
+            described, is_new = await service.uploads.run(service.datasets.finish, upload, name, asked, sha256)
+        except BaseException:
+            upload.discard()
+            raise
+    return told(_dataset(described), 201 if is_new else 200, {"location": f"/datasets/{name}"})
+
+
+@router.get(
+    "/datasets",
+    summary="List the datasets",
+    dependencies=[scope("read")],
+    responses=answers(200, DatasetList, "Every dataset, by name."),
+)
+async def list_all(service: Parts) -> Response:
+    """Every dataset, by name."""
+    service.models()
+    return await in_control(
+        service, lambda: told(DatasetList(datasets=[_dataset(found) for found in service.datasets.all()]))
+    )
+
+
+@router.get(
+    "/datasets/{name}",
+    summary="Describe a dataset",
+    dependencies=[scope("read")],
+    responses=answers(200, Dataset, "The dataset."),
+)
+async def describe(name: DatasetName, service: Parts) -> Response:
+    """One dataset."""
+    service.models()
+    return await in_control(service, lambda: told(_dataset(service.datasets.get(name))))
+
+
+@router.delete(
+    "/datasets/{name}",
+    status_code=204,
+    summary="Delete a dataset",
+    dependencies=[scope("learn")],
+    responses=answers(204, None, "The dataset is gone."),
+)
+async def delete(name: DatasetName, service: Parts) -> Response:
+    """Delete a dataset; a job that waits to use it will fail, one that does goes on."""
+    service.models()
+    with service.control.place():
+        await service.control.run(service.datasets.delete, name)
+    return Response(status_code=204)
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidInput unless a new dataset may have this name."""
+    if re.fullmatch(MODEL_ID, name) is None:
+        reason = "has 1 to 64 letters a to z, digits, _ and -, and begins with a letter or a digit"
+        raise InvalidInput(reason, field="name")
+
+
+def _format(request: Request) -> Format:
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media not in MEDIA:
+        raise UnsupportedMedia(f"the body is {media[:64] or 'of no media type'}; this call reads {', '.join(MEDIA)}")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnsupportedMedia("the body is compressed; send it as it is")
+    return MEDIA[media]
+
+
+async def _receive(request: Request, service: Parts, upload: Upload) -> None:
+    """Write the body to disk, a piece at a time."""
+    reception: Reception = request.app.state.reception
+    piece = bytearray()
+    async for chunk in reception.stream(request):
+        piece += chunk
+        if len(piece) >= PIECE:
+            await service.uploads.run(upload.write, bytes(piece))
+            piece.clear()
+    await service.uploads.run(upload.write, bytes(piece))
+
+
+def _dataset(described: dict[str, Any]) -> Dataset:
+    created = datetime.fromtimestamp(described["created_at"], UTC)
+    return Dataset.model_validate(described | {"created_at": created})

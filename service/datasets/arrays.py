@@ -1,0 +1,249 @@
+"""A dataset's arrays as files: written piece by piece, checked on the way, and mapped into memory to be read.
+
+X                       dense: (n, d) float64, row by row
+values, columns, starts sparse (CSR): (nnz,) float64, (nnz,) int64, (n + 1,) int64
+y, weights              (n,) float64
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.store.base import StoreDamaged, StoreUnavailable
+from livesvm.solvers.errors import InvalidInput
+
+MAX_MAGNITUDE = 1e150
+"""Entries are at most this large, so that squares of differences stay finite."""
+LEAST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e8
+BLOCK = 2**20
+"""Numbers that are looked at, or bytes that are read, at once."""
+MOST_LABELS = 20
+"""Distinct labels that are told of a dataset; of more it is said that there are many."""
+
+Array = NDArray[Any]
+Document = dict[str, Any]
+
+
+class Column:
+    """One file of numbers that grows."""
+
+    def __init__(self, path: Path, dtype: type[np.float64] | type[np.int64], opened: ExitStack) -> None:
+        self._file: BinaryIO = opened.enter_context(path.open("wb"))
+        self._digest = hashlib.sha256()
+        self._dtype = np.dtype(dtype).newbyteorder("<")
+        self.size = 0
+
+    def append(self, numbers: Array) -> int:
+        """Write more numbers; how many bytes that were."""
+        data = np.ascontiguousarray(numbers, self._dtype).data.cast("B")
+        self._file.write(data)
+        self._digest.update(data)
+        self.size += numbers.size
+        return len(data)
+
+    def finished(self) -> Document:
+        """What is needed to read it again, once it is on the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return {"size": self.size, "dtype": self._dtype.str, "sha256": self._digest.hexdigest()}
+
+
+class Sink:
+    """Takes the rows of a dataset as they are read, in order; checks every number; closed with its context.
+
+    Parameters
+    ----------
+    directory : where the files go
+    most_bytes : that all of them may have
+    most_features : that a row may have
+    """
+
+    def __init__(self, directory: Path, most_bytes: int, most_features: int) -> None:
+        self._directory, self._most_bytes, self.most_features = directory, most_bytes, most_features
+        self._opened = ExitStack()
+        self._columns: dict[str, Column] = {}
+        self._labels: set[float] | None = set()
+        self._bytes = 0
+        self._last_start = 0
+        self.width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def dense(self, X: Array) -> None:
+        """Take rows (m, d); raises InvalidInput."""
+        self._check_width(X.shape[1])
+        self._check_numbers(X, "X", self._size("X") // max(1, X.shape[1]))
+        self._append("X", X)
+
+    def sparse(self, values: Array, columns: Array, counts: Array) -> None:
+        """Take rows as CSR: entries with their columns, and how many each row (m,) has; raises InvalidInput."""
+        row = max(0, self._size("starts") - 1)
+        if columns.size:
+            self.width = max(self.width, int(columns.max()) + 1)
+            if self.width > self.most_features:
+                at = int(np.argmax(columns >= self.most_features))
+                where = row + int(np.searchsorted(np.cumsum(counts), at, side="right"))
+                reason = f"there may be {self.most_features} features (LIVESVM_MAX_FEATURES)"
+                raise InvalidInput(reason, field="X", row=where, column=int(columns[at]))
+        wrong = _first_unusable(values)
+        if wrong is not None:
+            where = row + int(np.searchsorted(np.cumsum(counts), wrong, side="right"))
+            raise InvalidInput(_unusable(float(values[wrong])), field="X", row=where, column=int(columns[wrong]))
+        if "starts" not in self._columns:
+            self._append("starts", np.zeros(1, np.int64), np.int64)
+        starts = self._last_start + np.cumsum(counts)
+        self._last_start = int(starts[-1]) if starts.size else self._last_start
+        self._append("starts", starts, np.int64)
+        self._append("columns", columns, np.int64)
+        self._append("values", values)
+
+    def targets(self, y: Array) -> None:
+        """Take targets (m,); raises InvalidInput."""
+        self._check_numbers(y, "y", self._size("y"))
+        if self._labels is not None:
+            self._labels.update(np.unique(y).tolist())
+            if len(self._labels) > MOST_LABELS:
+                self._labels = None
+        self._append("y", y)
+
+    def weigh(self, weights: Array) -> None:
+        """Take weights (m,); raises InvalidInput."""
+        row = self._size("weights")
+        self._check_numbers(weights, "weights", row)
+        wrong = (weights != 0) & ((weights < LEAST_WEIGHT) | (weights > LARGEST_WEIGHT))
+        if wrong.any():
+            at = int(wrong.argmax())
+            reason = f"a weight is 0, or from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}, not {weights[at]:g}"
+            raise InvalidInput(reason, field="weights", row=row + at)
+        self._append("weights", weights)
+
+    def declare(self, width: int) -> None:
+        """There are at least so many features."""
+        self._check_width(width)
+
+    def finish(self) -> Document:
+        """What is known of the whole; raises InvalidInput where its parts do not fit together."""
+        is_sparse = "starts" in self._columns
+        n = self._size("starts") - 1 if is_sparse else self._size("X") // max(1, self.width)
+        if n < 1 or self.width < 1:
+            raise InvalidInput("must have at least one row and one column", field="X")
+        for name in ("y", "weights"):
+            if name in self._columns and self._size(name) != n:
+                raise InvalidInput(f"has {self._size(name)} entries for {n} rows of X", field=name)
+        return {
+            "n_examples": n,
+            "n_features": self.width,
+            "is_sparse": is_sparse,
+            "n_stored": self._size("values") if is_sparse else n * self.width,
+            "labels": sorted(self._labels) if "y" in self._columns and self._labels is not None else None,
+            "has_targets": "y" in self._columns,
+            "has_weights": "weights" in self._columns,
+            "bytes": self._bytes,
+            "files": {name: column.finished() for name, column in self._columns.items()},
+        }
+
+    def _size(self, name: str) -> int:
+        return self._columns[name].size if name in self._columns else 0
+
+    def _check_width(self, width: int) -> None:
+        if width > self.most_features:
+            reason = f"has {width} columns, LIVESVM_MAX_FEATURES is {self.most_features}"
+            raise InvalidInput(reason, field="X", row=0)
+        self.width = max(self.width, width)
+
+    def _check_numbers(self, numbers: Array, field: str, row: int) -> None:
+        wrong = _first_unusable(numbers.reshape(-1))
+        if wrong is None:
+            return
+        entry = float(numbers.reshape(-1)[wrong])
+        if numbers.ndim == 1:
+            raise InvalidInput(_unusable(entry), field=field, row=row + wrong)
+        at, column = divmod(wrong, numbers.shape[1])
+        raise InvalidInput(_unusable(entry), field=field, row=row + at, column=column)
+
+    def _append(self, name: str, numbers: Array, dtype: type[np.float64] | type[np.int64] = np.float64) -> None:
+        if name not in self._columns:
+            self._columns[name] = Column(self._directory / name, dtype, self._opened)
+        self._bytes += self._columns[name].append(numbers)
+        if self._bytes > self._most_bytes:
+            reason = f"has more than {self._most_bytes} bytes as numbers, the limit (LIVESVM_DATASET_BYTES)"
+            raise InvalidInput(reason, field="body")
+
+
+def _first_unusable(numbers: Array) -> int | None:
+    for start in range(0, numbers.size, BLOCK):
+        part = numbers[start : start + BLOCK]
+        good = np.abs(part) <= MAX_MAGNITUDE  # false for NaN
+        if not good.all():
+            return start + int(np.argmin(good))
+    return None
+
+
+def _unusable(entry: float) -> str:
+    if np.isnan(entry):
+        return "is not a number (NaN)"
+    return "is infinite" if np.isinf(entry) else f"is larger than {MAX_MAGNITUDE:g}"
+
+
+class Arrays:
+    """The arrays of a dataset, mapped from their files; each that is named is read through and checked first.
+
+    Raises StoreUnavailable where a file cannot be read, StoreDamaged where it is not what was written.
+    """
+
+    def __init__(self, directory: Path, described: Mapping[str, Any]) -> None:
+        self._directory, self._described = directory, described
+        self.n, self.width = int(described["n_examples"]), int(described["n_features"])
+        for name in described["files"]:
+            self._check(name)
+
+    def X(self) -> Any:
+        """Features (n, d): a dense array, or a CSR array."""
+        if not self._described["is_sparse"]:
+            return self._mapped("X").reshape(self.n, self.width)
+        from scipy import sparse
+
+        parts = tuple(self._mapped(name) for name in ("values", "columns", "starts"))
+        return sparse.csr_array(parts, shape=(self.n, self.width))
+
+    def y(self) -> NDArray[np.float64] | None:
+        """Targets (n,), if there are any."""
+        return self._mapped("y") if "y" in self._described["files"] else None
+
+    def weights(self) -> NDArray[np.float64] | None:
+        """Weights (n,), if there are any."""
+        return self._mapped("weights") if "weights" in self._described["files"] else None
+
+    def _mapped(self, name: str) -> Array:
+        file = self._described["files"][name]
+        if not file["size"]:
+            return np.empty(0, file["dtype"])
+        return np.asarray(np.memmap(self._directory / name, file["dtype"], "r"))
+
+    def _check(self, name: str) -> None:
+        file, digest = self._described["files"][name], hashlib.sha256()
+        try:
+            with (self._directory / name).open("rb") as stream:
+                for block in iter(lambda: stream.read(BLOCK), b""):
+                    digest.update(block)
+        except OSError as error:
+            raise StoreUnavailable(f"the data of dataset {self._described['name']} cannot be read: {error}") from error
+        if digest.hexdigest() != file["sha256"]:
+            raise StoreDamaged(f"{name} of dataset {self._described['name']} does not match its checksum")
+
+
+def blocks(total: int, size: int) -> Iterable[slice]:
+    """Slices of so many things, of at most ``size`` each."""
+    return (slice(start, min(total, start + size)) for start in range(0, total, max(1, size)))

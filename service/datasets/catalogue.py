@@ -1,0 +1,260 @@
+"""The datasets of one service: their files in its data directory, their descriptions in the store.
+
+A dataset is what its description says, and the description is written last and in one step: half an upload is never
+seen, and one that replaces another is seen whole. Files that no description knows are what a crash has left, and go
+with the next start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import secrets
+import shutil
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from livesvm.service.datasets import parquet_file
+from livesvm.service.datasets.parsing import Format
+from livesvm.service.errors import (
+    BodyTooLarge,
+    CutOff,
+    MalformedBody,
+    TooManyDatasets,
+    UnknownDataset,
+    UnsupportedMedia,
+)
+from livesvm.service.monitoring.health import Health
+from livesvm.service.resources.beside import run_beside
+from livesvm.service.resources.memory import MEGABYTE, Budget
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import DocumentName, Store, StoreDamaged, StoreUnavailable
+
+KIND = "dataset"
+DIRECTORY = "datasets"
+"""Below the data directory."""
+PARSING = "livesvm.service.datasets.parsing:parse"
+PARSING_BYTES = 96 * MEGABYTE
+"""Memory that reading a file takes, whatever its size."""
+MOST_BYTES = 768 * MEGABYTE
+"""That it may have, with libraries and room to spare."""
+
+Document = dict[str, Any]
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How an upload is to be read: its format, and which columns of a table hold targets and weights."""
+
+    format: Format
+    target: str | None = None
+    weights: str | None = None
+
+
+class Upload:
+    """A file that is being received, in a directory of its own."""
+
+    def __init__(self, directory: Path, limit: int) -> None:
+        self.directory, self._limit = directory, limit
+        self._digest = hashlib.sha256()
+        self.size = 0
+        with _on_disk():
+            directory.mkdir(parents=True)
+            self._file: BinaryIO = self.path.open("wb")
+
+    @property
+    def path(self) -> Path:
+        """Where its bytes go."""
+        return self.directory / "upload"
+
+    def write(self, data: bytes) -> None:
+        """Take more; raises BodyTooLarge or StoreUnavailable."""
+        self.size += len(data)
+        if self.size > self._limit:
+            raise BodyTooLarge(f"the dataset has more than {self._limit} bytes (LIVESVM_DATASET_BYTES)")
+        self._digest.update(data)
+        with _on_disk():
+            self._file.write(data)
+
+    def received(self, expected: str | None) -> str:
+        """Its SHA-256, now that it is whole; raises MalformedBody if that is not the ``expected`` one."""
+        with _on_disk():
+            self._file.close()
+        found = self._digest.hexdigest()
+        if expected is not None and expected.lower() != found:
+            raise MalformedBody(f"the body has the SHA-256 {found}, not the one that was announced")
+        return found
+
+    def discard(self) -> None:
+        """Remove what has not become a dataset."""
+        with suppress(OSError):
+            self._file.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Datasets:
+    """The datasets of one service; its calls wait for disk and store, so none belongs on the event loop."""
+
+    def __init__(self, settings: Settings, store: Store, health: Health, budget: Budget) -> None:
+        self._settings, self._store, self._health, self._budget = settings, store, health, budget
+        self._root = settings.data_dir / DIRECTORY
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def tidy(self) -> None:
+        """Remove what no description knows, before anybody uploads; does nothing while the store is away."""
+        if not self._root.is_dir():
+            return
+        try:
+            with self._health.store_call("load"):
+                described = [self._described(at.name) for at in self._store.documents(KIND)]
+        except (StoreUnavailable, StoreDamaged) as error:
+            log.warning("datasets are left as they are: %s", error)
+            return
+        known = {found["directory"] for found in described if found is not None}
+        for directory in self._root.iterdir():
+            if directory.name not in known:
+                log.warning("%s belongs to no dataset and is removed", directory)
+                shutil.rmtree(directory, ignore_errors=True)
+
+    def begin(self, name: str) -> Upload:
+        """A place for an upload; raises TooManyDatasets, StoreUnavailable."""
+        self._check_room(name)
+        return Upload(self._root / f"d-{secrets.token_hex(8)}", self._settings.dataset_bytes)
+
+    def finish(self, upload: Upload, name: str, asked: Asked, expected: str | None) -> tuple[Document, bool]:
+        """Make a dataset of an upload that is whole; its description, and whether it is a new one.
+
+        Raises InvalidInput, with row and column, MalformedBody, UnsupportedMedia, TooManyDatasets, MemoryBusy, CutOff,
+        WorkerLost or StoreError; what was there before is as it was.
+        """
+        if asked.format == "parquet" and not parquet_file.is_there():
+            raise UnsupportedMedia("parquet files are read where pyarrow is installed; here it is not")
+        sha256 = upload.received(expected)
+        with self._budget.holding("bodies", PARSING_BYTES):
+            found = run_beside(PARSING, self._work(upload, asked), lambda _: None, self._check_open)
+        with _on_disk():
+            upload.path.unlink()
+            _sync(upload.directory)
+            _sync(self._root)
+        described = {"name": name, "format": asked.format, "created_at": time.time(), "sha256": sha256}
+        described |= {"uploaded_bytes": upload.size, "directory": upload.directory.name, **found}
+        with self._lock:
+            self._check_room(name)
+            before = self._described(name)
+            with self._health.store_call("document"):
+                self._store.put_document(DocumentName(KIND, name), json.dumps(described).encode())
+        if before is not None:
+            self._remove(before)
+        return described, before is None
+
+    def all(self) -> list[Document]:
+        """Every description, by name; what is damaged is passed over, and said in the log."""
+        found = []
+        with self._health.store_call("load"):
+            names = [at.name for at in self._store.documents(KIND)]
+        for name in names:
+            with suppress(UnknownDataset):
+                try:
+                    found.append(self.get(name))
+                except StoreDamaged as error:
+                    log.warning("%s", error)
+        return found
+
+    def get(self, name: str) -> Document:
+        """One description; raises UnknownDataset or StoreError."""
+        found = self._described(name)
+        if found is None:
+            raise UnknownDataset(f"there is no dataset {name[:64]!r}")
+        return found
+
+    def delete(self, name: str) -> None:
+        """Forget a dataset and remove its files; one that is damaged too. Raises UnknownDataset or StoreError."""
+        with self._lock:
+            try:
+                before = self.get(name)
+            except StoreDamaged as error:
+                log.warning("%s; its files go with the next start", error)
+                before = None
+            with self._health.store_call("document"):
+                self._store.delete_document(DocumentName(KIND, name))
+        if before is not None:
+            self._remove(before)
+
+    def directory(self, described: Document) -> Path:
+        """Where the files of a dataset are; raises UnknownDataset if it is no longer the one that was described."""
+        now = self._described(described["name"])
+        if now is None or now["directory"] != described["directory"]:
+            what = "deleted" if now is None else "replaced"
+            raise UnknownDataset(f"dataset {described['name']} was {what} since this was asked for")
+        directory = self._root / str(described["directory"])
+        if not directory.is_dir():
+            raise StoreUnavailable(f"the data of dataset {described['name']} are not in {self._root}")
+        return directory
+
+    def close(self) -> None:
+        """End what is being read."""
+        self._closed = True
+
+    def _described(self, name: str) -> Document | None:
+        with self._health.store_call("load"):
+            data = self._store.document(DocumentName(KIND, name))
+        if data is None:
+            return None
+        found: Document = json.loads(data)
+        return found
+
+    def _check_room(self, name: str) -> None:
+        with self._health.store_call("load"):
+            names = {at.name for at in self._store.documents(KIND)} | {name}
+        if len(names) > self._settings.max_datasets:
+            raise TooManyDatasets(f"there are {self._settings.max_datasets} datasets, the limit")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise CutOff("the service stops")
+
+    def _work(self, upload: Upload, asked: Asked) -> Document:
+        return {
+            "file": str(upload.path),
+            "directory": str(upload.directory),
+            "most_bytes": self._settings.dataset_bytes,
+            "most_features": self._settings.max_features,
+            "memory": MOST_BYTES,
+            **vars(asked),
+        }
+
+    def _remove(self, described: Document) -> None:
+        shutil.rmtree(self._root / str(described["directory"]), ignore_errors=True)
+
+
+class _on_disk:  # noqa: N801 - a context, as a function would be
+    """Turn what a disk refuses into StoreUnavailable."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, OSError):
+            raise StoreUnavailable(f"the disk does not take the dataset: {error}") from error
+
+
+def _sync(directory: Path) -> None:
+    number = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def copy_data(source: Path, target: Path) -> None:
+    """Copy the files of all datasets from one data directory to another; raises OSError."""
+    if (source / DIRECTORY).is_dir():
+        shutil.copytree(source / DIRECTORY, target / DIRECTORY, dirs_exist_ok=True)

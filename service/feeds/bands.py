@@ -1,0 +1,120 @@
+"""Bands that hold a given share of readings: adaptive conformal inference [Gibbs & Candès, NeurIPS 2021].
+
+Each step keeps, for each side, its last scores, which are how far readings were beyond the forecast, and a level of its
+own: after every reading the level moves by a rate times how much the miss differs from what is wanted, and the side of
+the next band is the quantile of the scores at that level. Over time the share of misses is right whatever the series
+does, and drift of any kind is followed. With pinball models scores are taken from their quantiles [Romano, Patterson &
+Candès, 2019].
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+RATE = 0.005  #: of the level, a reading
+BEYOND = 1.5  #: times the highest score: the side of a band whose level has reached 0
+
+
+class Band(NamedTuple):
+    """An interval; None where nothing is known yet."""
+
+    low: float | None
+    high: float | None
+
+
+class Side:
+    """One side of a band: scores are signed, positive where the reading was beyond.
+
+    Parameters
+    ----------
+    miss : the share of readings that may be beyond
+    most : how many scores are kept
+    """
+
+    def __init__(self, miss: float, most: int) -> None:
+        self.miss, self.level = miss, miss
+        self.scores: deque[float] = deque(maxlen=most)
+        self._sorted: list[float] = []
+
+    def offset(self) -> float | None:
+        """Return by how much the side lies beyond the forecast; None before the first scores."""
+        n = len(self._sorted)
+        if n == 0:
+            return None
+        place = math.ceil((n + 1) * (1.0 - self.level)) - 1
+        if place >= n:
+            top = self._sorted[-1]
+            return top + (BEYOND - 1.0) * abs(top) if self.level <= 0.0 else top
+        return self._sorted[max(place, 0)]
+
+    def learn(self, score: float, offset: float | None) -> None:
+        """Take the score of a reading whose side was at ``offset``."""
+        if offset is not None:
+            missed = score > offset
+            self.level += RATE * (self.miss - missed)
+        if len(self.scores) == self.scores.maxlen:
+            del self._sorted[bisect_left(self._sorted, self.scores[0])]
+        self.scores.append(score)
+        insort(self._sorted, score)
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return what it knows."""
+        return {"level": self.level, "scores": np.array(self.scores)}
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Take over what ``to_arrays`` returned."""
+        self.level = float(arrays["level"])
+        self.scores.extend(np.asarray(arrays["scores"]).tolist())
+        self._sorted = sorted(self.scores)
+
+
+class ConformalBand:
+    """The band of one step: two sides with levels of their own, so that skewed errors get a skewed band.
+
+    Parameters
+    ----------
+    coverage : the share of readings that it is to hold
+    most : how many of the newest scores it is made of
+    """
+
+    def __init__(self, coverage: float, most: int) -> None:
+        self.sides = Side((1.0 - coverage) / 2, most), Side((1.0 - coverage) / 2, most)
+
+    def around(self, low: float, high: float) -> Band:
+        """Return the band of a forecast, or of its two quantiles."""
+        below, above = (side.offset() for side in self.sides)
+        if below is None or above is None:
+            return Band(None, None)
+        ends = low - below, high + above
+        return Band(min(ends), max(ends))
+
+    def learn(self, actual: float, low: float, high: float, band: Band) -> None:
+        """Take a reading whose forecast, or quantiles, were ``low`` and ``high``, and its ``band``."""
+        below, above = self.sides
+        below.learn(low - actual, None if band.low is None else low - band.low)
+        above.learn(actual - high, None if band.high is None else band.high - high)
+
+    def seed(self, low: Floats, high: Floats) -> None:
+        """Take residuals, reading minus forecast or its quantiles, (n,) each, from before the first forecast."""
+        for below, above in zip(low.tolist(), high.tolist(), strict=True):
+            self.sides[0].learn(-below, None)
+            self.sides[1].learn(above, None)
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return what it knows."""
+        below, above = (side.to_arrays() for side in self.sides)
+        return {f"below.{k}": v for k, v in below.items()} | {f"above.{k}": v for k, v in above.items()}
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Take over what ``to_arrays`` returned."""
+        for side, name in zip(self.sides, ("below.", "above."), strict=True):
+            side.restore({k.removeprefix(name): v for k, v in arrays.items() if k.startswith(name)})

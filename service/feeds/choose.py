@@ -1,0 +1,162 @@
+"""What ``auto`` means: representation, gamma and C by rolling-origin errors of exact models over the window.
+
+Models learn the first part of the window and move through the rest in blocks, each forecast before it is learnt
+[Tashman 2000]. One thing is varied after the other, from the settings that do on most series: the representation, then
+gamma, then C. Every error found is kept, to be shown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.feeds.represent import reference, represented
+from livesvm.service.feeds.rows import Rows
+from livesvm.service.feeds.spec import FeedSpec, Represent
+from livesvm.service.feeds.step_model import Recipe, StepModel
+
+Floats = NDArray[np.float64]
+
+FIRST = 0.6  #: share of the window that is learnt before the first forecast
+BLOCKS = 10  #: in which the rest is
+TRIED = 4  #: steps that are tried; others take what was chosen for the nearest
+GAMMAS = (0.02, 0.1, 0.4)  #: times 1 / number of features
+COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
+START_GAMMA, START_C = 0.1, 1.0
+LEAST = 10  #: examples of a first model
+BETTER = 0.97  #: times the error of the settings so far, which others have to stay below
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A recipe with its mean absolute error; of directions the share of wrong ones."""
+
+    step: int
+    recipe: Recipe
+    error: float
+
+
+@dataclass
+class Choice:
+    """What was chosen for each step, and everything that was tried."""
+
+    recipes: list[Recipe]
+    trials: list[Trial] = field(default_factory=list)
+    residuals: list[Floats] = field(default_factory=list)  #: of each step, reading minus forecast (minus quantiles)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return the trials as rows."""
+        return [{"step": t.step, **t.recipe._asdict(), "error": t.error} for t in self.trials]
+
+
+def examples(
+    spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int]
+) -> tuple[Floats, Floats]:
+    """Return features (m, d) and targets (m,) of rows for ``step``, an index; NaN where a target is not known."""
+    at = rows.places(list(ordinals))
+    shared, own, actual = rows.shared[at], rows.own[at, step], rows.target[at, step]
+    if spec.task == "direction":
+        y = np.where(np.isnan(actual), np.nan, np.where(actual > shared[:, 0], 1.0, -1.0))
+    else:
+        y = actual - reference(rows.layout, represent, shared, own)
+    return represented(rows.layout, represent, shared, own), y
+
+
+def rolling_forecasts(spec: FeedSpec, rows: Rows, step: int, recipe: Recipe) -> tuple[Floats, Floats]:
+    """Return forecasts (m, models) and targets (m,) of the later part of the window, by models of what was before.
+
+    Of a block's readings none was known when it was forecast: examples are learnt only when their targets have come.
+    Where the window is too short for that, there is none.
+    """
+    ordinals = rows.known(step)
+    X, y = examples(spec, rows, step, recipe.represent, ordinals)
+    slots = rows.slot[rows.places(ordinals)]
+    ahead = spec.horizons[step]
+    ready = np.searchsorted(slots, slots - ahead, side="right")  # how many are known when each is forecast
+    first = max(round(FIRST * len(y)), int(np.searchsorted(ready, LEAST)))
+    edges = np.unique(np.linspace(first, len(y), BLOCKS + 1).astype(int))
+    model, learnt, found = StepModel(spec, recipe), 0, []
+    for start, end in pairwise(edges.tolist()):
+        new = slice(learnt, int(ready[start]))
+        keys = list(range(len(y)))[new]
+        if model.scale is None:
+            model.fit(X[new], y[new], keys)
+        else:
+            model.update(X[new], y[new], keys, [])
+        learnt = int(ready[start])
+        found.append(model.predict(X[start:end]))
+    if not found:
+        return np.empty((0, len(model.models))), np.empty(0)
+    return np.concatenate(found), y[first:]
+
+
+def choose(spec: FeedSpec, rows: Rows) -> Choice:
+    """Choose what is ``auto`` for every step, from the window as it is."""
+    tried = tried_steps(spec.horizons)
+    trials: list[Trial] = []
+    best = {i: _search(spec, rows, i, trials) for i in tried}
+    nearest = [min(tried, key=lambda i: abs(math.log(spec.horizons[i] / step))) for step in spec.horizons]
+    choice = Choice([best[i] for i in nearest], trials)
+    if spec.coverage is not None:
+        for step, recipe in enumerate(choice.recipes):
+            forecasts, y = rolling_forecasts(spec, rows, step, recipe)
+            choice.residuals.append(y[:, None] - forecasts)
+    return choice
+
+
+def tried_steps(horizons: tuple[int, ...]) -> list[int]:
+    """Return the indices of the steps that are tried: all of a few, else some that grow by a factor."""
+    if len(horizons) <= TRIED:
+        return list(range(len(horizons)))
+    wanted = np.geomspace(horizons[0], horizons[-1], TRIED)
+    return sorted({min(range(len(horizons)), key=lambda i: abs(horizons[i] - w)) for w in wanted})
+
+
+def _search(spec: FeedSpec, rows: Rows, step: int, trials: list[Trial]) -> Recipe:
+    d = rows.layout.shared + rows.layout.own
+    represents: list[Represent] = ["change", "level"]
+    if rows.layout.seasons and spec.task == "value":
+        represents.append("seasonal-change")
+    gammas = [g / d for g in GAMMAS] if spec.gamma == "auto" else [spec.gamma]
+    costs = list(COSTS) if spec.C == "auto" else [spec.C]
+    start = Recipe(
+        "change" if spec.represent == "auto" else spec.represent,
+        START_GAMMA / d if spec.gamma == "auto" else spec.gamma,
+        START_C if spec.C == "auto" else spec.C,
+    )
+    plain = spec.model_copy(update={"quantiles": None})
+    known: dict[Recipe, float] = {}
+
+    def error(recipe: Recipe) -> float:
+        if recipe not in known:
+            known[recipe] = _error(plain, *rolling_forecasts(plain, rows, step, recipe))
+            trials.append(Trial(spec.horizons[step], recipe, known[recipe]))
+        return known[recipe]
+
+    best = start
+    if spec.represent == "auto":
+        best = _least(best, [best._replace(represent=r) for r in represents], error)
+    best = _least(best, [best._replace(gamma=g) for g in gammas], error)
+    return _least(best, [best._replace(C=c) for c in costs], error)
+
+
+def _least(best: Recipe, others: list[Recipe], error: Callable[[Recipe], float]) -> Recipe:
+    """Return the recipe with the least error, of those that are clearly below ``best``, or ``best``."""
+    if others == [best]:
+        return best
+    least = min(others, key=error)
+    return least if error(least) < BETTER * error(best) else best
+
+
+def _error(spec: FeedSpec, forecasts: Floats, y: Floats) -> float:
+    if y.size == 0:
+        return math.inf
+    if spec.task == "direction":
+        return float(np.mean((forecasts[:, 0] > 0) != (y > 0)))
+    return float(np.abs(y - forecasts[:, 0]).mean())

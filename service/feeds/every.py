@@ -1,0 +1,133 @@
+"""How far apart readings are: a fixed time, or calendar months."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import pairwise
+
+from livesvm.solvers.errors import InvalidInput
+
+DAY = 86400.0
+LEAST_SECONDS, MOST_SECONDS = 1e-3, 3660 * DAY
+MOST_MONTHS = 1200
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
+_MONTHS = {"mo": 1, "y": 12}
+_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)?\s*(ms|s|min|h|d|w|mo|y)\s*$")
+
+
+def moment(seconds: float, zone: tzinfo | None = None) -> datetime:
+    """Return seconds since 1970 as wall time of ``zone``, UTC by default; of years before 1970 as well."""
+    return (EPOCH + timedelta(seconds=seconds)).astimezone(zone or UTC)
+
+
+def seconds_of(when: datetime) -> float:
+    """Return seconds since 1970 of a time with a zone."""
+    return (when - EPOCH).total_seconds()
+
+
+@dataclass(frozen=True)
+class Every:
+    """The distance of readings: ``seconds``, or ``months`` where that is not 0.
+
+    ``zone``: where days and months begin; a day is then one of its calendar, of 23 to 25 hours.
+    """
+
+    seconds: float = 0.0
+    months: int = 0
+    zone: tzinfo | None = None
+
+    def between(self, earlier: float, later: float) -> float:
+        """Return how many of them lie between two times, in seconds since 1970."""
+        if not self.months:
+            return (later - earlier) / self.seconds
+        return (self._month(later) - self._month(earlier)) / self.months
+
+    def after(self, time: float, count: int) -> float:
+        """Return the time ``count`` of them later, in seconds since 1970."""
+        if self.months:
+            start = moment(time, self.zone)
+            year, month = divmod(start.year * 12 + start.month - 1 + count * self.months, 12)
+            day = min(start.day, _days_of(year, month + 1))
+            return seconds_of(start.replace(year=year, month=month + 1, day=day))
+        if self.zone is not None and self.seconds % DAY == 0:
+            return seconds_of(moment(time, self.zone) + timedelta(seconds=count * self.seconds))
+        return time + count * self.seconds
+
+    def approximate_seconds(self) -> float:
+        """Return how long one is, months on average."""
+        return self.months * 30.436875 * DAY if self.months else self.seconds
+
+    def _month(self, time: float) -> float:
+        when = moment(time, self.zone)
+        part = (when.day - 1 + (when.hour * 3600 + when.minute * 60 + when.second) / DAY) / _days_of(
+            when.year, when.month
+        )
+        return when.year * 12 + when.month + part
+
+    def __str__(self) -> str:
+        if self.months:
+            return f"{self.months // 12}y" if self.months % 12 == 0 else f"{self.months}mo"
+        for unit in ("w", "d", "h", "min", "s"):
+            if self.seconds % _UNITS[unit] == 0:
+                return f"{self.seconds / _UNITS[unit]:g}{unit}"
+        return f"{self.seconds!r}s"
+
+
+def duration(value: float | str, zone: tzinfo | None = None) -> Every:
+    """Read a duration: seconds, or a number with one of ms, s, min, h, d, w, mo, y; raises InvalidInput."""
+    if isinstance(value, str):
+        found = _DURATION.match(value)
+        if found is None:
+            raise InvalidInput(f"a duration is like 30min, 1h, 1d or 1mo, not {value[:32]!r}", field="every")
+        number, unit = float(found[1] or 1), found[2]
+        if unit in _MONTHS:
+            months = number * _MONTHS[unit]
+            if months != int(months) or not 1 <= months <= MOST_MONTHS:
+                raise InvalidInput(f"months are counted from 1 to {MOST_MONTHS}, in whole numbers", field="every")
+            return Every(months=int(months), zone=zone)
+        value = number * _UNITS[unit]
+    if not LEAST_SECONDS <= value <= MOST_SECONDS:
+        raise InvalidInput(f"must lie between a millisecond and ten years, not {value:g} s", field="every")
+    return Every(seconds=float(value), zone=zone)
+
+
+def found_in(times: Sequence[float], zone: tzinfo | None = None) -> Every:
+    """Return the distance of the first readings, at ascending ``times`` in seconds since 1970.
+
+    It is months where all of them lie on one day of the month, at one time of the day; otherwise the most frequent gap
+    or, where no gap comes twice, the median one.
+
+    Raises
+    ------
+    InvalidInput : fewer than two times
+    """
+    if len(times) < 2:
+        raise InvalidInput("two readings at least are needed to find how far apart they are", field="every")
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    months = _months(times, zone) if min(gaps) >= 28 * DAY else 0
+    if months:
+        return Every(months=months, zone=zone)
+    (gap, count), *_ = Counter(round(gap, 3) for gap in gaps).most_common(1)
+    if count == 1 and len(gaps) > 1:
+        gap = sorted(gaps)[len(gaps) // 2]
+    return duration(gap, zone)
+
+
+def _months(times: Sequence[float], zone: tzinfo | None) -> int:
+    when = [moment(time, zone) for time in times]
+    if len({(w.day, w.time()) for w in when}) > 1:
+        return 0
+    counted = [w.year * 12 + w.month for w in when]
+    return math.gcd(*(later - earlier for earlier, later in pairwise(counted)))
+
+
+def _days_of(year: int, month: int) -> int:
+    following = datetime(year + month // 12, month % 12 + 1, 1)
+    return (following - timedelta(days=1)).day

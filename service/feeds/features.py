@@ -1,0 +1,210 @@
+"""What models see of the past: raw features of one reading, in time that grows with lags and widths alone.
+
+A row of raw features is made once, when its reading comes; how it is represented and scaled is a matter of
+``represent``. All that is taken from the target, but for standard deviations, stands at the front, in its units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import tzinfo
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.feeds.every import DAY, Every, moment
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.timeline import Reading
+
+Floats = NDArray[np.float64]
+
+YEAR = 365.2425 * DAY
+TOLERANCE = 0.01  #: by how much of a day a season may differ from it
+
+
+class Layout(NamedTuple):
+    """Which features rows have, in this order."""
+
+    lags: tuple[int, ...]
+    rolling: tuple[tuple[str, int], ...]  #: those in units of the target first
+    others: int  #: columns known up to now
+    known: int  #: columns known ahead
+    seasons: tuple[int, ...]  #: periods in readings: the season, and the week of a series with days
+    cycles: tuple[float, ...]  #: of the calendar, in seconds
+
+    @property
+    def levels(self) -> int:
+        """How many of the shared features are levels of the target."""
+        return len(self.lags) + 1 + sum(name != "std" for name, _ in self.rolling)
+
+    @property
+    def shared(self) -> int:
+        """How many features all steps share."""
+        return len(self.lags) + 1 + len(self.rolling) + self.others
+
+    @property
+    def own(self) -> int:
+        """How many features each step has besides: seasonal values, the calendar, columns known ahead."""
+        return len(self.seasons) + 2 * len(self.cycles) + self.known
+
+    @property
+    def reach(self) -> int:
+        """How many readings a row is made of."""
+        return max(self.lags[-1], *self.seasons, *(width for _, width in self.rolling), 1)
+
+
+def layout_of(spec: FeedSpec, season: int, every: Every) -> Layout:
+    """Return the features of a feed whose season and distance are known."""
+    rolling = sorted(spec.rolling_widths(), key=lambda pair: pair[0] == "std")
+    has_calendar = spec.calendar and spec.time is not None
+    cycles = calendar_cycles(every) if has_calendar else ()
+    seasons = (season, *_weeks(season, spec.window, every)) if season else ()
+    return Layout(spec.lag_list, tuple(rolling), len(spec.features), len(spec.known), seasons, cycles)
+
+
+def _weeks(season: int, window: int, every: Every) -> tuple[int, ...]:
+    """Return the period of a week, in readings, where the season is a day and a week fits into half of the window."""
+    is_day = season == day_in(every)
+    return (7 * season,) if is_day and 7 * season <= window // 2 else ()
+
+
+def day_in(every: Every) -> int:
+    """Return how many readings a day has, 0 where that is no whole number of at least three."""
+    count = 0 if every.months else round(DAY / every.seconds)
+    return count if count >= 3 and abs(count * every.seconds - DAY) < TOLERANCE * DAY else 0
+
+
+def calendar_cycles(every: Every) -> tuple[float, ...]:
+    """Return the cycles of the calendar that readings so far apart can show, in seconds: day, week, year."""
+    seconds = every.approximate_seconds()
+    return tuple(cycle for cycle in (DAY, 7 * DAY, YEAR) if seconds <= cycle / 3)
+
+
+def calendar_of(time: float, cycles: tuple[float, ...], zone: tzinfo | None) -> list[float]:
+    """Return sine and cosine of a time in every cycle, by the clock of ``zone``."""
+    if zone is not None:
+        offset = moment(time, zone).utcoffset()
+        time += 0.0 if offset is None else offset.total_seconds()
+    out = []
+    for cycle in cycles:
+        angle = 2 * np.pi * ((time / cycle) % 1.0)
+        out += [float(np.sin(angle)), float(np.cos(angle))]
+    return out
+
+
+class History:
+    """The newest readings, as many as features look back on."""
+
+    def __init__(self, longest: int) -> None:
+        self.longest = longest
+        self._ring = np.zeros(2 * longest)  # each value twice, so that the newest are always one piece
+        self._at = 0
+        self.count = 0
+
+    def append(self, value: float) -> None:
+        """Take the newest value."""
+        self._ring[self._at] = self._ring[self._at + self.longest] = value
+        self._at = (self._at + 1) % self.longest
+        self.count += 1
+
+    def newest(self, n: int) -> Floats:
+        """Return the newest ``n`` values, oldest first."""
+        end = self._at + self.longest
+        return self._ring[end - n : end]
+
+    def back(self, n: int) -> float:
+        """Return the value ``n`` readings before the newest."""
+        return float(self._ring[self._at + self.longest - 1 - n])
+
+    def correct(self, n: int, value: float) -> None:
+        """Put another value ``n`` readings before the newest, where that is still held."""
+        if n < min(self.longest, self.count):
+            place = (self._at - 1 - n) % self.longest
+            self._ring[place] = self._ring[place + self.longest] = value
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return what it knows."""
+        return {"values": self.newest(min(self.count, self.longest)).copy(), "count": self.count}
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Take over what ``to_arrays`` returned."""
+        for value in np.asarray(arrays["values"]).tolist():
+            self.append(value)
+        self.count = int(arrays["count"])
+
+
+def shared_row(layout: Layout, history: History, reading: Reading) -> Floats:
+    """Return the features that all steps share, (shared,): lags, their mean, rolling statistics, other columns."""
+    out = np.empty(layout.shared)
+    newest = history.newest(layout.reach)
+    out[: len(layout.lags)] = newest[[-lag for lag in layout.lags]]
+    at = len(layout.lags) + 1
+    out[at - 1] = out[: at - 1].mean()
+    for name, width in layout.rolling:
+        out[at] = getattr(newest[-width:], name)()
+        at += 1
+    out[at:] = reading.values[1 : 1 + layout.others]
+    return out
+
+
+def seasonal_back(season: int, step: int) -> int:
+    """Return how many readings before the newest the last known one is that has the phase of ``step`` ahead."""
+    return -step % season
+
+
+class Ahead:
+    """Columns known ahead, by slot; where nothing is known of a slot, what is known of the last one before it."""
+
+    def __init__(self, columns: int) -> None:
+        self.values: dict[int, tuple[float, ...]] = {}
+        self.newest: tuple[float, ...] = (0.0,) * columns
+
+    def announce(self, slot: int, values: tuple[float, ...]) -> None:
+        """Take what is known of a slot to come."""
+        self.values[slot] = values
+
+    def reach(self, slot: int, values: tuple[float, ...]) -> None:
+        """Take what was true of a slot; what was announced up to it is of no use any more."""
+        for old in [known for known in self.values if known <= slot]:
+            del self.values[old]
+        self.newest = values
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return what it knows."""
+        values = np.array(list(self.values.values())).reshape(len(self.values), len(self.newest))
+        return {"slots": np.array(list(self.values), np.int64), "values": values, "newest": list(self.newest)}
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Take over what ``to_arrays`` returned."""
+        pairs = zip(arrays["slots"].tolist(), arrays["values"].tolist(), strict=True)
+        self.values = {slot: tuple(values) for slot, values in pairs}
+        self.newest = tuple(arrays["newest"])
+
+    def of(self, slot: int, steps: tuple[int, ...]) -> Floats:
+        """Return what is known at ``slot`` of the slots so many ``steps`` later, (steps, columns)."""
+        out, last, at = [], self.newest, slot
+        for step in steps:
+            if self.values:
+                last = next((self.values[s] for s in range(slot + step, at, -1) if s in self.values), last)
+                at = slot + step
+            out.append(last)
+        return np.array(out, np.float64).reshape(len(steps), -1)
+
+
+def own_rows(
+    layout: Layout, spec: FeedSpec, every: Every, zone: tzinfo | None, parts: tuple[History, Reading, Ahead]
+) -> Floats:
+    """Return the features that steps have for themselves, (steps, own): seasonal values, calendar, known columns."""
+    history, reading, ahead = parts
+    steps = spec.horizons
+    out = np.empty((len(steps), layout.own))
+    at = len(layout.seasons)
+    for i, season in enumerate(layout.seasons):
+        out[:, i] = [history.back(seasonal_back(season, step)) for step in steps]
+    if layout.cycles:
+        when = [every.after(reading.time, step) for step in steps]
+        out[:, at : at + 2 * len(layout.cycles)] = [calendar_of(time, layout.cycles, zone) for time in when]
+    if layout.known:
+        out[:, layout.own - layout.known :] = ahead.of(reading.slot, steps)
+    return out

@@ -1,0 +1,374 @@
+"""A feed's state: readings in, forecasts, scores and events out.
+
+What a forecast is made from: readings of one call are taken in order, in batches of ``batch``. A batch's readings are
+forecast from as they come, by the models of everything before the batch; the last one's forecasts are made when the
+models have learnt the batch. Every forecast is thus made from its own reading and earlier ones alone, and with
+``batch`` = 1, or one reading a call, from all of them. Forecasts are scored, and bands move, in the order of readings.
+
+The same calls in the same order give the same state: nothing depends on clocks, chance or threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.feeds import choose
+from livesvm.service.feeds.bands import Band, ConformalBand
+from livesvm.service.feeds.drift import PageHinkley
+from livesvm.service.feeds.features import Ahead, History, day_in, layout_of, own_rows, shared_row
+from livesvm.service.feeds.represent import reference
+from livesvm.service.feeds.rows import Rows
+from livesvm.service.feeds.scores import Scored, StepScores
+from livesvm.service.feeds.season import find_season
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.step_model import StepModel
+from livesvm.service.feeds.timeline import Correction, Reading, Row, Timeline
+
+Floats = NDArray[np.float64]
+
+LOOKS = 20  #: how often in a window it is asked whether scales still fit
+
+
+class Forecast(NamedTuple):
+    """What is said of a reading to come; of directions ``value`` is the decision value, positive for up."""
+
+    step: int
+    slot: int  #: of the reading
+    time: float  #: of the reading, seconds since 1970
+    made_at: float  #: time of the newest reading it is made from
+    value: float
+    low: float | None
+    high: float | None
+
+
+class Event(NamedTuple):
+    """Something to be announced: "live", "rescaled", "drift", "chosen"."""
+
+    kind: str
+    slot: int
+    time: float
+    detail: dict[str, Any]
+
+
+class Outcome(NamedTuple):
+    """What one call did."""
+
+    accepted: int
+    ignored: int
+    corrected: int
+    scored: list[tuple[int, Scored]]  #: with their steps
+    forecasts: list[Forecast]  #: from the newest reading; none while the window fills
+    events: list[Event]
+
+
+class Pending(NamedTuple):
+    """A forecast whose reading has not come."""
+
+    step: int  #: its index
+    forecast: Forecast
+    low: float  #: what the band is around: the value, or the lower quantile
+    high: float
+    last: float
+    seasonal: float
+    last_change: float
+
+
+class Forecaster:
+    """The forecasting core of one feed; a single thread uses it.
+
+    Parameters
+    ----------
+    spec : its settings
+
+    ``observe`` is the only thing that changes it. Should a solver's error come out of that, what it has learnt is not
+    whole any more: the feed has to be made anew from its log.
+    """
+
+    def __init__(self, spec: FeedSpec) -> None:
+        self.spec = spec
+        self.steps = spec.horizons
+        self.timeline = Timeline(spec, spec.window)
+        self.history = History(spec.window + 1)
+        self.ahead = Ahead(len(spec.known))
+        self.first: list[Reading] = []  # until there are enough
+        self.rows: Rows | None = None
+        self.season: int | None = spec.season
+        self.models: list[StepModel] = []
+        self.choice: choose.Choice | None = None
+        coverage = spec.coverage
+        self.scores = [StepScores(coverage, spec.window) for _ in self.steps]
+        self.bands = [None if coverage is None else ConformalBand(coverage, spec.window) for _ in self.steps]
+        self.drifts = [PageHinkley() for _ in self.steps]
+        self.pending: dict[int, list[Pending]] = {}
+        self.latest: list[Forecast] = []
+        self.due: list[list[int]] = [[] for _ in self.steps]  # ordinals whose targets are known, and not learnt
+        self.readings = 0
+        self.looked_at = 0  # readings when scales were last looked at
+        self._events: list[Event] = []
+        self._scored: list[tuple[int, Scored]] = []
+        self._newest_taken: Reading | None = None
+        self._due_scores: list[list[Scored]] = [[] for _ in self.steps]
+
+    @property
+    def state(self) -> str:
+        """``filling`` until the window is full for the first time, then ``live``."""
+        return "live" if self.models else "filling"
+
+    # -- readings ------------------------------------------------------------------------------------------------------
+
+    def observe(self, rows: Sequence[Row]) -> Outcome:
+        """Take one call's rows, {column: number}, and forecast from the newest.
+
+        Raises
+        ------
+        InvalidInput : names row and column; nothing was changed
+        SolverError : models could not learn; see above
+        """
+        plan = self.timeline.read(rows)
+        self.timeline = plan.timeline
+        self._events, self._scored = [], []
+        for slot, values in plan.ahead:
+            self.ahead.announce(slot, values)
+        for batch in self._batches(plan.readings):
+            self._take(batch)
+        for correction in plan.corrections:
+            self._correct(correction)
+        return Outcome(
+            plan.accepted, plan.ignored, len(plan.corrections), self._scored, list(self.latest), self._events
+        )
+
+    def _batches(self, readings: list[Reading]) -> list[list[Reading]]:
+        """Return readings in batches; one ends where the window is first full."""
+        out: list[list[Reading]] = [[]]
+        total, size = self.readings, 0
+        for reading in readings:
+            out[-1].append(reading)
+            total, size = total + (not reading.held), size + (not reading.held)
+            filling = total < self.spec.window
+            if not reading.held and not filling and (size >= self.spec.batch or total == self.spec.window):
+                out.append([])
+                size = 0
+        return [batch for batch in out if batch]
+
+    def _take(self, batch: list[Reading]) -> None:
+        self.readings += sum(not reading.held for reading in batch)
+        self._newest_taken = batch[-1]
+        if self.rows is not None:
+            self._advance(batch)
+            return
+        self.first += batch
+        if self.readings >= self.spec.window:
+            self._start()
+
+    def _start(self) -> None:
+        """Find the season, make the rows of everything so far, choose, and learn: the window is full."""
+        values = np.array([reading.values[0] for reading in self.first])
+        every = self.timeline.every
+        assert every is not None
+        if self.season is None:
+            self.season = find_season(values, 0 if self.spec.time is None else day_in(every))
+        layout = layout_of(self.spec, self.season, every)
+        self.rows = Rows(layout, len(self.steps), self.spec.window, self.spec.batch)
+        first, self.first = self.first, []
+        for reading in first:  # what came with them was known ahead
+            self.ahead.announce(reading.slot, reading.values[1 + layout.others :])
+        for reading in first:
+            self._enter(reading)
+        self._choose("live")
+        self._look()
+        at = self.rows.count - 1
+        self._publish(first[-1] if not first[-1].held else self._newest(first), at, self._predict([at])[0])
+
+    @staticmethod
+    def _newest(readings: list[Reading]) -> Reading:
+        return next(reading for reading in reversed(readings) if not reading.held)
+
+    def _enter(self, reading: Reading) -> int | None:
+        """Append a reading to the history, as a row, and as the target of earlier rows; return the row's ordinal."""
+        assert self.rows is not None
+        assert self.timeline.every is not None
+        layout = self.rows.layout
+        self.history.append(reading.values[0])
+        if layout.known:
+            self.ahead.reach(reading.slot, reading.values[1 + layout.others :])
+        if reading.held:
+            return None
+        for step, ordinal in self.rows.come_true(reading.slot, self.steps, reading.values[0]):
+            self.due[step].append(ordinal)
+        if self.history.count < layout.reach:
+            return None
+        parts = (self.history, reading, self.ahead)
+        own = own_rows(layout, self.spec, self.timeline.every, self.timeline.zone, parts)
+        return self.rows.append(reading.slot, shared_row(layout, self.history, reading), own)
+
+    def _advance(self, batch: list[Reading]) -> None:
+        """Take a batch: forecast from all but its last reading, learn it, forecast from the last; score in order."""
+        ordinals = [self._enter(reading) for reading in batch]
+        real = [n for n in ordinals if n is not None]
+        found = dict(zip(real[:-1], self._predict(real[:-1]), strict=True)) if len(real) > 1 else {}
+        if real:
+            self._learn()
+            found[real[-1]] = self._predict(real[-1:])[0]
+        for reading, ordinal in zip(batch, ordinals, strict=True):
+            self._score(reading)
+            if ordinal is not None:
+                self._publish(reading, ordinal, found[ordinal])
+        for scores, scored in zip(self.scores, self._due_scores, strict=True):
+            if scored:
+                scores.learn(scored)
+                scored.clear()
+
+    # -- models --------------------------------------------------------------------------------------------------------
+
+    def _examples(self, step: int, ordinals: Sequence[int]) -> tuple[Floats, Floats]:
+        assert self.rows is not None
+        return choose.examples(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
+
+    def _predict(self, ordinals: list[int]) -> Floats:
+        """Return forecasts from rows, (rows, steps, models), in units of the target."""
+        assert self.rows is not None
+        at = self.rows.places(ordinals)
+        out = np.empty((len(ordinals), len(self.steps), len(self.models[0].models)))
+        for i, model in enumerate(self.models):
+            X, _ = self._examples(i, ordinals)
+            out[:, i] = model.predict(X)
+            if self.spec.task == "value":
+                shared, own = self.rows.shared[at], self.rows.own[at, i]
+                out[:, i] += reference(self.rows.layout, model.recipe.represent, shared, own)[:, None]
+        return out
+
+    def _learn(self) -> None:
+        """Learn what has come true, forget what has left the window, and look whether scales still fit."""
+        assert self.rows is not None
+        for i, model in enumerate(self.models):
+            new = [n for n in self.due[i] if n >= self.rows.oldest]
+            self.due[i] = []
+            X, y = self._examples(i, new)
+            model.update(X, y, new, self.rows.leaving(i))
+            self.rows.learnt[self.rows.places(new), i] = True
+        if self.readings - self.looked_at >= max(1, self.spec.window // LOOKS):
+            self._look()
+
+    def _look(self) -> None:
+        """Scale anew, and solve from nothing, the models whose examples spread otherwise than when they were scaled."""
+        assert self.rows is not None
+        self.looked_at = self.readings
+        off = [i for i, model in enumerate(self.models) if model.is_off_scale(*self._examples(i, self.rows.known(i)))]
+        for i in off:
+            self._fit(i)
+        if off:
+            self._announce("rescaled", {"steps": [self.steps[i] for i in off]})
+
+    def _fit(self, step: int) -> None:
+        assert self.rows is not None
+        known = self.rows.known(step)
+        self.models[step].fit(*self._examples(step, known), known)
+        self.rows.learnt[:, step] = False
+        self.rows.learnt[self.rows.places(known), step] = True
+        self.due[step] = []
+
+    def _choose(self, kind: str) -> None:
+        """Choose what is ``auto``, and learn the window with it."""
+        assert self.rows is not None
+        self.choice = choose.choose(self.spec, self.rows)
+        refits = [model.refits for model in self.models] or [0] * len(self.steps)
+        self.models = [StepModel(self.spec, recipe) for recipe in self.choice.recipes]
+        for i, model in enumerate(self.models):
+            model.refits = refits[i]
+            self._fit(i)
+        for band, residuals in zip(self.bands, self.choice.residuals, strict=False):
+            if band is not None and not band.sides[0].scores:
+                low, high = (residuals[:, 0],) * 2 if self.spec.quantiles is None else residuals[:, 1:].T
+                band.seed(low, high)
+        self._announce(kind, {"season": self.season, "every": str(self.timeline.every), "chosen": self.chosen()})
+
+    def chosen(self) -> list[dict[str, Any]]:
+        """Return each step's recipe."""
+        steps = zip(self.steps, self.models, strict=True)
+        return [{"step": step, **model.recipe._asdict(), "refits": model.refits} for step, model in steps]
+
+    def choose_again(self) -> Outcome:
+        """Choose what is ``auto`` over the window as it is, and learn it anew; forecasts made stay as they are."""
+        self._events, self._scored = [], []
+        if self.models:
+            self._choose("chosen")
+        return Outcome(0, 0, 0, [], list(self.latest), self._events)
+
+    def gap(self) -> float:
+        """Return the largest relative duality gap of all models, computed from the data."""
+        return max((model.gap() for model in self.models), default=0.0)
+
+    # -- forecasts and scores ------------------------------------------------------------------------------------------
+
+    def _publish(self, reading: Reading, ordinal: int, found: Floats) -> None:
+        """Keep the forecasts from a reading, ``found`` (steps, models), until theirs come."""
+        assert self.rows is not None
+        assert self.timeline.every is not None
+        layout, at = self.rows.layout, ordinal % self.rows.size
+        last = reading.values[0]
+        change = last - self.rows.shared[at, 1] if len(layout.lags) > 1 else 0.0
+        self.latest = []
+        for i, step in enumerate(self.steps):
+            value = float(found[i, 0])
+            low, high = (value, value) if self.spec.quantiles is None else (float(found[i, 1]), float(found[i, 2]))
+            held = self.bands[i]
+            band = Band(None, None) if held is None else held.around(low, high)
+            when = self.timeline.every.after(reading.time, step)
+            forecast = Forecast(step, reading.slot + step, when, reading.time, value, *band)
+            seasonal = float(self.rows.own[at, i, 0]) if layout.seasons else last
+            pending = Pending(i, forecast, low, high, last, seasonal, change)
+            self.pending.setdefault(forecast.slot, []).append(pending)
+            self.latest.append(forecast)
+
+    def _score(self, reading: Reading) -> None:
+        """Compare a reading with the forecasts that were made for it; those of a missing one are dropped."""
+        waiting = self.pending.pop(reading.slot, [])
+        if reading.held:
+            return
+        actual = reading.values[0]
+        for i, forecast, low, high, last, seasonal, change in waiting:
+            value = forecast.value
+            band = Band(forecast.low, forecast.high)
+            ends = _or_nan(band.low), _or_nan(band.high)
+            scored = Scored(
+                reading.slot, reading.time, forecast.made_at, value, ends[0], ends[1], actual, last, seasonal, change
+            )
+            self._due_scores[i].append(scored)
+            self._scored.append((forecast.step, scored))
+            held = self.bands[i]
+            if held is not None:
+                held.learn(actual, low, high, band)
+            wrong = float((value > 0) != (actual > last)) if self.spec.task == "direction" else abs(actual - value)
+            if self.drifts[i].learn(wrong):
+                self._announce("drift", {"step": forecast.step}, reading)
+                if self.spec.on_drift == "choose":
+                    self._choose("chosen")
+
+    def _announce(self, kind: str, detail: dict[str, Any], reading: Reading | None = None) -> None:
+        reading = reading or self._newest_taken
+        slot, time = (self.timeline.slot, self.timeline.time) if reading is None else (reading.slot, reading.time)
+        self._events.append(Event(kind, slot, 0.0 if time is None else time, detail))
+
+    def _correct(self, correction: Correction) -> None:
+        """Give a reading another value: in what features will be made of, and as a target of what was learnt from it.
+
+        Features and forecasts that were made stay as they were made.
+        """
+        slot, value = correction.slot, correction.values[0]
+        if self.rows is None:
+            self.first = [r._replace(values=correction.values) if r.slot == slot else r for r in self.first]
+            return
+        self.history.correct(self.timeline.slot - slot, value)
+        if correction.held:
+            return  # nothing was learnt of it
+        for i, ordinal in self.rows.come_true(slot, self.steps, value):
+            if self.rows.learnt[ordinal % self.rows.size, i]:
+                self.models[i].relabel(ordinal, float(self._examples(i, [ordinal])[1][0]))
+
+
+def _or_nan(end: float | None) -> float:
+    return np.nan if end is None else end

@@ -1,0 +1,117 @@
+"""A feed's whole state as arrays, numbers and strings by name, and back; models are restored to the same optimum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.feeds.choose import Choice, Trial, examples
+from livesvm.service.feeds.features import layout_of
+from livesvm.service.feeds.forecaster import Forecast, Forecaster, Pending
+from livesvm.service.feeds.rows import Rows
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.step_model import Recipe, StepModel
+from livesvm.service.feeds.timeline import Reading, Timeline
+
+Floats = NDArray[np.float64]
+
+_FORECAST = len(Forecast._fields)
+
+
+def to_arrays(feed: Forecaster) -> dict[str, Any]:
+    """Return the state of a feed: arrays, numbers, strings, None, and lists of them, by dotted names."""
+    out: dict[str, Any] = {"season": feed.season, "readings": feed.readings, "looked_at": feed.looked_at}
+    out |= _under("timeline", feed.timeline.to_arrays())
+    out |= _under("history", feed.history.to_arrays()) | _under("ahead", feed.ahead.to_arrays())
+    out["first"] = _readings(feed.first, len(feed.spec.columns))
+    out["pending"] = np.array([_flat(p) for waiting in feed.pending.values() for p in waiting]).reshape(-1, 13)
+    out["latest"] = np.array([_numbers(f) for f in feed.latest]).reshape(-1, _FORECAST)
+    for i, scores in enumerate(feed.scores):
+        out |= _under(f"scores.{i}", scores.to_arrays()) | _under(f"drift.{i}", feed.drifts[i].to_arrays())
+        band = feed.bands[i]
+        out |= {} if band is None else _under(f"band.{i}", band.to_arrays())
+    if feed.rows is not None:
+        out |= _under("rows", feed.rows.to_arrays()) | {"trials": _trials(feed)}
+        for i, model in enumerate(feed.models):
+            out |= _under(f"step.{i}", model.to_arrays())
+            out[f"due.{i}"] = np.array(feed.due[i], np.int64)
+    return out
+
+
+def from_arrays(spec: FeedSpec, arrays: Mapping[str, Any]) -> Forecaster:
+    """Return the feed that ``to_arrays`` was taken from; raises NotOptimal where a model cannot be restored."""
+    feed = Forecaster(spec)
+    feed.season, feed.readings, feed.looked_at = (arrays[name] for name in ("season", "readings", "looked_at"))
+    feed.timeline = Timeline.from_arrays(spec, feed.timeline.longest, _of("timeline", arrays))
+    feed.history.restore(_of("history", arrays))
+    feed.ahead.restore(_of("ahead", arrays))
+    feed.first = [Reading(int(r[0]), r[1], tuple(r[3:]), bool(r[2])) for r in arrays["first"].tolist()]
+    for row in arrays["pending"].tolist():
+        pending = Pending(int(row[0]), _forecast(row[1 : 1 + _FORECAST]), *row[1 + _FORECAST :])
+        feed.pending.setdefault(pending.forecast.slot, []).append(pending)
+    feed.latest = [_forecast(row) for row in arrays["latest"].tolist()]
+    for i, scores in enumerate(feed.scores):
+        scores.restore(_of(f"scores.{i}", arrays))
+        feed.drifts[i].restore(_of(f"drift.{i}", arrays))
+        band = feed.bands[i]
+        if band is not None:
+            band.restore(_of(f"band.{i}", arrays))
+    if "rows.count" in arrays:
+        _restore_models(feed, arrays)
+    return feed
+
+
+def _restore_models(feed: Forecaster, arrays: Mapping[str, Any]) -> None:
+    spec, every = feed.spec, feed.timeline.every
+    assert every is not None
+    assert feed.season is not None
+    rows = Rows(layout_of(spec, feed.season, every), len(feed.steps), spec.window, spec.batch)
+    rows.restore(_of("rows", arrays))
+    feed.rows = rows
+    for i in range(len(feed.steps)):
+        kept = _of(f"step.{i}", arrays)
+
+        def features(keys: list[int], step: int = i, represent: Any = kept["represent"]) -> Floats:
+            return examples(spec, rows, step, represent, keys)[0]
+
+        feed.models.append(StepModel.from_arrays(spec, kept, features))
+        feed.due[i] = arrays[f"due.{i}"].tolist()
+    trials = [
+        Trial(int(step), Recipe(represent, gamma, C), error) for step, represent, gamma, C, error in arrays["trials"]
+    ]
+    feed.choice = Choice([model.recipe for model in feed.models], trials)
+
+
+def _under(name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{name}.{key}": value for key, value in arrays.items()}
+
+
+def _of(name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    start = f"{name}."
+    return {key[len(start) :]: value for key, value in arrays.items() if key.startswith(start)}
+
+
+def _readings(readings: list[Reading], columns: int) -> Floats:
+    rows = [[r.slot, r.time, r.held, *r.values] for r in readings]
+    return np.array(rows, np.float64).reshape(-1, 3 + columns)
+
+
+def _trials(feed: Forecaster) -> list[Any]:
+    assert feed.choice is not None
+    return [[t.step, *t.recipe, t.error] for t in feed.choice.trials]
+
+
+def _numbers(forecast: Forecast) -> list[float]:
+    return [np.nan if value is None else float(value) for value in forecast]
+
+
+def _flat(pending: Pending) -> list[float]:
+    return [pending.step, *_numbers(pending.forecast), *pending[2:]]
+
+
+def _forecast(row: list[float]) -> Forecast:
+    low, high = (None if np.isnan(end) else end for end in row[5:])
+    return Forecast(int(row[0]), int(row[1]), row[2], row[3], row[4], low, high)

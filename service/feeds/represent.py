@@ -1,0 +1,83 @@
+"""How raw features and targets become what models learn: changes or levels, standardized."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.feeds.features import Layout
+from livesvm.service.feeds.spec import Represent
+
+Floats = NDArray[np.float64]
+
+FAR = 5.0  #: widths from the median: outliers are beyond
+MOVED = 2.0  #: by which factor the spread of what is learnt has to move for it to be scaled anew
+TINY = 1e-9  #: a deviation below this share of the size of numbers is rounding
+
+
+class Scale(NamedTuple):
+    """What is subtracted, and divided by."""
+
+    centre: Floats  #: of features, (d,)
+    width: Floats  #: of features, (d,)
+    middle: float  #: of targets: their median
+    unit: float  #: of targets: their width
+    spreads: tuple[float, float]  #: of targets and of levels, as they were
+
+
+def represented(layout: Layout, represent: Represent, shared: Floats, own: Floats) -> Floats:
+    """Return features (n, d) of raw rows, ``shared`` (n, s) and one step's ``own`` (n, o).
+
+    Everything that is a level of the target is relative to the newest reading, or for "level" to the mean of the lags;
+    that itself stays as it is, so that a shift of the series moves a single feature.
+    """
+    out = np.concatenate([shared, own], axis=1)
+    base = len(layout.lags) if represent == "level" else 0
+    level = shared[:, base : base + 1]
+    out[:, : layout.levels] -= level
+    out[:, layout.shared : layout.shared + len(layout.seasons)] -= level
+    out[:, base] = level[:, 0]
+    return out
+
+
+def reference(layout: Layout, represent: Represent, shared: Floats, own: Floats) -> Floats:
+    """Return what targets of raw rows are relative to, (n,): newest reading, mean of the lags, or seasonal value."""
+    if represent == "seasonal-change" and layout.seasons:
+        return own[:, 0]
+    return shared[:, len(layout.lags) if represent == "level" else 0]
+
+
+def spread(x: Floats) -> float:
+    """Return the width of ``x`` (n,), or 0."""
+    return float(widths(x[:, None])[0]) if x.size and np.ptp(x) > TINY * np.abs(x).max() else 0.0
+
+
+def widths(X: Floats) -> Floats:
+    """Return the standard deviations of columns ``X`` (n, d), as (d,), of which outliers are no large part.
+
+    Values count as if they were no further from the median than ``FAR`` times half of what lies between the quantiles
+    at one sixth and five sixths, nearly a standard deviation of normal numbers; where that is nothing, as they are. Of
+    what is constant it is the size, or 1.
+    """
+    low, middle, high = np.quantile(X, [1 / 6, 1 / 2, 5 / 6], axis=0)
+    size = np.abs(X).max(axis=0, initial=0.0)
+    most = np.where(high - low > TINY * size, FAR * (high - low) / 2, np.inf)
+    width = np.clip(X, middle - most, middle + most).std(axis=0)
+    return np.where(width > TINY * size, width, np.where(size > 0.0, size, 1.0))
+
+
+def fitted(X: Floats, y: Floats, level: int = 0) -> Scale:
+    """Return the scale of features ``X`` (n, d), of which one is the ``level``, and targets ``y`` (n,)."""
+    unit = float(widths(y[:, None])[0])
+    return Scale(np.median(X, axis=0), widths(X), float(np.median(y)), unit, (spread(y), spread(X[:, level])))
+
+
+def has_moved(scale: Scale, y: Floats, levels: Floats) -> bool:
+    """Say whether targets ``y`` (n,), or newest readings ``levels`` (n,), spread otherwise than when it was fitted."""
+    for before, now in zip(scale.spreads, (spread(y), spread(levels)), strict=True):
+        least, most = sorted((before, now))
+        if most > MOVED * least and most > TINY * float(np.abs(levels).max(initial=0.0)):
+            return True
+    return False

@@ -1,0 +1,98 @@
+"""The window of raw rows that all steps share, by ordinal: the how-manieth reading of the feed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.feeds.features import Layout
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Rows:
+    """Raw features of the newest readings, and the targets that have become known of them.
+
+    Parameters
+    ----------
+    layout : the features
+    steps : how many steps there are
+    window : readings that models hold
+    spare : readings that may come before models let the oldest go
+    """
+
+    def __init__(self, layout: Layout, steps: int, window: int, spare: int) -> None:
+        size = window + spare + 1
+        self.layout, self.window, self.size = layout, window, size
+        self.shared = np.zeros((size, layout.shared))
+        self.own = np.zeros((size, steps, layout.own))
+        self.target = np.full((size, steps), np.nan)
+        self.slot = np.zeros(size, np.int64)
+        self.learnt = np.zeros((size, steps), np.bool_)
+        self.count = 0  #: rows that there have been; the newest has the ordinal count - 1
+        self.by_slot: dict[int, int] = {}
+
+    def append(self, slot: int, shared: Floats, own: Floats) -> int:
+        """Take the row of a reading; return its ordinal."""
+        ordinal = self.count
+        at = ordinal % self.size
+        if ordinal >= self.size:
+            del self.by_slot[int(self.slot[at])]
+        self.shared[at], self.own[at], self.target[at], self.learnt[at] = shared, own, np.nan, False
+        self.slot[at] = slot
+        self.by_slot[slot] = ordinal
+        self.count += 1
+        return ordinal
+
+    def come_true(self, slot: int, steps: tuple[int, ...], value: float) -> list[tuple[int, int]]:
+        """Take the reading of a slot as the target of rows so many ``steps`` before; return (step, ordinal) of them."""
+        found = []
+        for i, step in enumerate(steps):
+            ordinal = self.by_slot.get(slot - step)
+            if ordinal is not None:
+                self.target[ordinal % self.size, i] = value
+                found.append((i, ordinal))
+        return found
+
+    def places(self, ordinals: list[int] | Ints) -> Ints:
+        """Return where rows lie in the arrays here."""
+        return np.asarray(ordinals, np.int64) % self.size
+
+    @property
+    def oldest(self) -> int:
+        """The least ordinal that models may hold."""
+        return max(0, self.count - self.window)
+
+    def known(self, step: int) -> list[int]:
+        """Return the ordinals in the window whose target ``step`` ahead, by index, is known."""
+        ordinals = np.arange(self.oldest, self.count)
+        return [int(n) for n in ordinals[np.isfinite(self.target[self.places(ordinals), step])]]
+
+    def leaving(self, step: int) -> list[int]:
+        """Return the ordinals before the window that were learnt, and note that they are not any more."""
+        ordinals = np.arange(max(0, self.count - self.size), self.oldest)
+        places = self.places(ordinals)
+        gone = self.learnt[places, step]
+        self.learnt[places[gone], step] = False
+        return [int(n) for n in ordinals[gone]]
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return all rows, oldest first."""
+        first = max(0, self.count - self.size)
+        places = self.places(np.arange(first, self.count))
+        names = ("shared", "own", "target", "slot", "learnt")
+        return {name: getattr(self, name)[places] for name in names} | {"count": self.count}
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Take over what ``to_arrays`` returned."""
+        self.count = int(arrays["count"])
+        slots = np.asarray(arrays["slot"])
+        ordinals = np.arange(self.count - len(slots), self.count)
+        places = self.places(ordinals)
+        for name in ("shared", "own", "target", "slot", "learnt"):
+            getattr(self, name)[places] = arrays[name]
+        self.by_slot = dict(zip(slots.tolist(), ordinals.tolist(), strict=True))

@@ -1,0 +1,160 @@
+"""The record of a step's forecasts: each was made before its reading was known [Dawid 1984, prequential].
+
+Beside every forecast stand the two naive ones: the last value known when it was made, and the seasonal value, the last
+one known of the same phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+class Scored(NamedTuple):
+    """A forecast beside its reading; of directions ``value`` is the decision value, positive for up."""
+
+    slot: int  #: of the reading
+    time: float  #: of the reading, seconds since 1970
+    made_at: float
+    value: float
+    low: float  #: NaN without a band
+    high: float
+    actual: float
+    last: float
+    seasonal: float
+    last_change: float  #: of the target, from the reading before the one it was made at
+
+
+FIELDS = Scored._fields
+_SLOT, _TIME, _MADE, _VALUE, _LOW, _HIGH, _ACTUAL, _LAST, _SEASONAL, _CHANGE = range(len(FIELDS))
+SUMS = (
+    "n",
+    "absolute",
+    "squared",
+    "last",
+    "seasonal",
+    "banded",
+    "covered",
+    "width",
+    "pinball",
+    "right",
+    "last_right",
+    "up",
+)
+
+
+class StepScores:
+    """Everything that was scored of one step, in sums, and the newest of it one by one.
+
+    Parameters
+    ----------
+    coverage : the share of readings that the band is to hold; None: there is none
+    most : how many of the newest are kept
+    """
+
+    def __init__(self, coverage: float | None, most: int) -> None:
+        self.coverage = coverage
+        self.sums = np.zeros(len(SUMS))
+        self._ring = np.zeros((most, len(FIELDS)))
+        self._n = 0
+
+    def learn(self, scored: Sequence[Scored]) -> None:
+        """Take forecasts whose readings have come, in order."""
+        rows = np.array(scored)
+        self._ring[(self._n + np.arange(len(rows))) % len(self._ring)] = rows
+        self._n += len(rows)
+        self.sums += measured(rows, self.coverage).sum(axis=0)
+
+    @property
+    def recent(self) -> Floats:
+        """The newest, oldest first, (n, fields) in the order of ``Scored``."""
+        if self._n <= len(self._ring):
+            return self._ring[: self._n]
+        return np.roll(self._ring, -(self._n % len(self._ring)), axis=0)
+
+    def overall(self, task: str) -> dict[str, Any]:
+        """Return the scores of all forecasts."""
+        return summary(self.sums, task)
+
+    def lately(self, task: str) -> dict[str, Any]:
+        """Return the scores of the newest forecasts."""
+        return summary(measured(self.recent, self.coverage).sum(axis=0), task)
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return what it knows."""
+        return {"sums": self.sums.copy(), "recent": self.recent.copy(), "n": self._n}
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Take over what ``to_arrays`` returned."""
+        self.sums[:] = arrays["sums"]
+        self._n = int(arrays["n"])
+        rows = np.asarray(arrays["recent"])
+        self._ring[(np.arange(len(rows)) + self._n - len(rows)) % len(self._ring)] = rows
+
+
+def measured(rows: Floats, coverage: float | None) -> Floats:
+    """Return what sums are made of, (n, sums), of rows (n, fields)."""
+    out = np.zeros((len(rows), len(SUMS)))
+    value, actual, last = rows[:, _VALUE], rows[:, _ACTUAL], rows[:, _LAST]
+    out[:, 0] = 1.0
+    out[:, 1] = np.abs(actual - value)
+    out[:, 2] = (actual - value) ** 2
+    out[:, 3] = np.abs(actual - last)
+    out[:, 4] = np.abs(actual - rows[:, _SEASONAL])
+    if coverage is not None:
+        low, high = rows[:, _LOW], rows[:, _HIGH]
+        banded = np.isfinite(low)
+        tail = (1.0 - coverage) / 2
+        loss = _pinball(actual - low, tail) + _pinball(actual - high, 1.0 - tail)
+        parts = np.stack([np.ones(len(rows)), (low <= actual) & (actual <= high), high - low, loss / 2], axis=1)
+        out[:, 5:9] = np.where(banded[:, None], parts, 0.0)
+    up = actual > last
+    out[:, 9] = (value > 0) == up
+    out[:, 10] = (rows[:, _CHANGE] > 0) == up
+    out[:, 11] = up
+    return out
+
+
+def _pinball(residual: Floats, level: float) -> Floats:
+    return np.maximum(level * residual, (level - 1.0) * residual)
+
+
+def summary(sums: Floats, task: str) -> dict[str, Any]:
+    """Return scores by name: MAE, RMSE, MASE against the seasonal value, those of naive forecasts, and of the band.
+
+    Of directions: shares of right ones; of the model, of the last change repeated, and of the more frequent one.
+    ``ahead`` says which of them is, None before the first.
+    """
+    found = dict(zip(SUMS, sums.tolist(), strict=True))
+    n = int(found["n"])
+    if n == 0:
+        return {"n": 0, "ahead": None}
+    if task == "direction":
+        rates = {
+            "accuracy": found["right"] / n,
+            "last_change_accuracy": found["last_right"] / n,
+            "majority_accuracy": max(found["up"], n - found["up"]) / n,
+        }
+        best = max(rates.values())
+        names = {"accuracy": "model", "last_change_accuracy": "last change", "majority_accuracy": "majority"}
+        return {"n": n, **rates, "ahead": next(names[name] for name, rate in rates.items() if rate == best)}
+    mae, last, seasonal = (found[name] / n for name in ("absolute", "last", "seasonal"))
+    out = {
+        "n": n,
+        "mae": mae,
+        "rmse": float(np.sqrt(found["squared"] / n)),
+        "mase": mae / seasonal if seasonal > 0 else None,
+        "last_value_mae": last,
+        "seasonal_mae": seasonal,
+        "ahead": "model" if mae <= min(last, seasonal) else ("last value" if last <= seasonal else "seasonal value"),
+    }
+    banded = found["banded"]
+    if banded:
+        out |= {name: found[key] / banded for name, key in
+                (("coverage", "covered"), ("width", "width"), ("pinball", "pinball"))}  # fmt: skip
+    return out

@@ -1,0 +1,160 @@
+"""What a feed is told: every setting with its default and its check."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from livesvm.service.feeds.every import duration
+from livesvm.service.feeds.times import zone_of
+from livesvm.solvers.errors import InvalidInput
+
+MOST_STEPS = 1000
+MOST_COLUMNS = 256
+LAGS = 24
+Name = Annotated[str, Field(min_length=1, max_length=128)]
+Width = Annotated[int, Field(ge=2, le=10**5)]
+Lag = Annotated[int, Field(ge=1, le=10**5)]
+Step = Annotated[int, Field(ge=1, le=10**4)]
+Auto = Literal["auto"]
+Represent = Literal["change", "level", "seasonal-change"]
+Statistic = Literal["mean", "min", "max", "std"]
+
+
+def _rolling() -> dict[Statistic, list[int]]:
+    return {"mean": [48, 168]}
+
+
+class FeedSpec(BaseModel):
+    """A feed, as it is created; only ``target`` has to be given."""
+
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        json_schema_extra={"examples": [{"target": "demand", "steps": [1, 6, 24], "window": 1000}]},
+    )
+
+    target: Name = Field(description="The column that is forecast.")
+    time: Name | None = Field(default="time", description="Column of times; null: readings have none, but an order.")
+    timezone: str | None = Field(
+        default=None, max_length=64, description="IANA name: where times without a zone are, and where days begin."
+    )
+    every: float | str | None = Field(
+        default=None, description="How far apart readings are, like 15min, 1h, 1d, 1mo or seconds; found when absent."
+    )
+    features: list[Name] = Field(
+        default_factory=list, max_length=MOST_COLUMNS, description="Columns known up to the newest reading."
+    )
+    known: list[Name] = Field(
+        default_factory=list, max_length=MOST_COLUMNS, description="Columns known ahead for the times forecast."
+    )
+    lags: Annotated[int, Field(ge=1, le=1000)] | Annotated[list[Lag], Field(min_length=1, max_length=1000)] | None = (
+        Field(
+            default=None,
+            description="How many of the newest readings are features, or which: 1 is the newest. 24 when absent, or a "
+            "quarter of a smaller window.",
+        )
+    )
+    rolling: dict[Statistic, list[Width]] = Field(
+        default_factory=_rolling, description="Statistics over so many of the newest readings."
+    )
+    calendar: bool = Field(default=True, description="Time of day, weekday and day of year, where readings allow.")
+    season: int | None = Field(
+        default=None,
+        ge=0,
+        le=10**5,
+        description="Its period in readings; 0: none; found by autocorrelation when absent.",
+    )
+    steps: Step | Annotated[list[Step], Field(min_length=1, max_length=MOST_STEPS)] = Field(
+        default=1, description="How far ahead: 1 to so many readings, or exactly these."
+    )
+    task: Literal["value", "direction"] = Field(
+        default="value", description="`direction`: whether the target is then above the newest reading."
+    )
+    represent: Represent | Auto = Field(default="auto", description="What models learn of the target.")
+    window: int = Field(default=1000, ge=40, le=10**5, description="Readings that are remembered.")
+    batch: int = Field(default=24, ge=1, le=1000, description="Most readings of one call that are learnt at once.")
+    band: float | None = Field(default=0.9, ge=0.5, lt=1, description="Share of readings in the band; null: none.")
+    quantiles: list[Annotated[float, Field(gt=0, lt=1)]] | None = Field(
+        default=None, min_length=2, max_length=2, description="Two levels: the band starts from pinball models of them."
+    )
+    missing: Literal["hold", "skip", "refuse"] = Field(
+        default="hold", description="Of a reading that is not there: hold the last, close the gap, or refuse."
+    )
+    late: Literal["refuse", "correct"] = Field(default="refuse", description="Of readings older than the newest.")
+    C: Annotated[float, Field(gt=0, le=1e8)] | Auto = "auto"
+    gamma: Annotated[float, Field(gt=0, le=1e8)] | Auto = Field(
+        default="auto", description="Of the kernel exp(-gamma |x-z|^2) over standardized features."
+    )
+    epsilon: Annotated[float, Field(ge=0, le=1e3)] | Auto = Field(
+        default="auto", description="Half width of the tube without loss, in standard deviations of the target; 0.05."
+    )
+    on_drift: Literal["announce", "choose"] = Field(
+        default="announce", description="`choose`: what is `auto` is chosen again, over the window."
+    )
+
+    @field_validator("timezone")
+    @classmethod
+    def _zone(cls, name: str | None) -> str | None:
+        if name is not None:
+            zone_of(name)
+        return name
+
+    @field_validator("every")
+    @classmethod
+    def _duration(cls, value: float | str | None) -> float | str | None:
+        if value is not None:
+            duration(value)
+        return value
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        names = [self.target, *self.features, *self.known, *([] if self.time is None else [self.time])]
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidInput(f"the column {name!r} has two meanings", field="features")
+        if self.horizons[-1] > self.window // 4:
+            raise InvalidInput(f"steps go up to a quarter of the window, {self.window // 4}", field="steps")
+        if self.quantiles is not None and self.quantiles[0] >= self.quantiles[1]:
+            raise InvalidInput("two levels, the lower one first", field="quantiles")
+        for field, longest in (("lags", max(self.lag_list)), ("season", self.season or 0)):
+            if longest > self.window // 2:
+                raise InvalidInput(f"go up to half of the window, {self.window // 2}, not {longest}", field=field)
+        if self.represent == "seasonal-change" and (self.season == 0 or self.task == "direction"):
+            raise InvalidInput("'seasonal-change' is for values of a series with a season", field="represent")
+        return self
+
+    @property
+    def horizons(self) -> tuple[int, ...]:
+        """The steps, ascending."""
+        return tuple(range(1, self.steps + 1)) if isinstance(self.steps, int) else tuple(sorted(set(self.steps)))
+
+    @property
+    def lag_list(self) -> tuple[int, ...]:
+        """The lags, ascending; the newest reading, 1, is always among them."""
+        if isinstance(self.lags, list):
+            return tuple(sorted({1, *self.lags}))
+        return tuple(range(1, (min(LAGS, self.window // 4) if self.lags is None else self.lags) + 1))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read, the target first."""
+        return (self.target, *self.features, *self.known)
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of readings that the band is to hold; None: there is no band."""
+        if self.task == "direction" or (self.band is None and self.quantiles is None):
+            return None
+        return self.band if self.quantiles is None else self.quantiles[1] - self.quantiles[0]
+
+    def rolling_widths(self) -> list[tuple[Statistic, int]]:
+        """Every rolling statistic with its width, no wider than a quarter of the window."""
+        pairs = {(name, min(width, self.window // 4)) for name, widths in self.rolling.items() for width in widths}
+        return sorted(pairs)
+
+
+def spec_of(settings: dict[str, Any]) -> FeedSpec:
+    """The settings as a specification; raises pydantic's ValidationError or InvalidInput."""
+    return FeedSpec.model_validate(settings)

@@ -1,0 +1,329 @@
+"""Readings in order of time: what is accepted, ignored, held, corrected or refused.
+
+Every reading has a slot: the newest one's plus how many times ``every`` have passed. A call is checked as a whole
+before anything of it counts, and what is refused is named by row and column.
+
+- A time that came before with the same values is ignored; with other values, and any older time that the window holds,
+  it is refused, or a correction where ``late`` says so. Older ones are refused.
+- Readings that are not there, whether as rows without a value or as a gap in time: ``hold`` gives their slots the last
+  value, of which nothing is learnt or scored, for no longer than features look back, so that a gap of a month costs no
+  more than one of a window; ``skip`` leaves them out and closes the gap; ``refuse`` refuses the row, or the one after
+  the gap. A missing column beside a target holds its last value, or makes the row a missing one under ``skip``.
+- Text, truth values, infinities, numbers beyond 1e100, and a set of columns other than the first row's are refused.
+- A time may be a quarter of ``every`` off the clock; further off it is refused.
+- Times with and without a zone do not mix, unless ``timezone`` says where the latter are. There, the hour that clocks
+  skip is refused, that which comes twice is told apart by its order, and days are the calendar's. Without it, times
+  without a zone are as of a clock that never changes: a skipped hour is a gap, a repeated one a time that came before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from livesvm.service.feeds import times
+from livesvm.service.feeds.every import Every, duration, found_in
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.solvers.errors import InvalidInput
+
+ENOUGH = 8  #: readings from which their distance is found
+OFF = 0.25  #: by how much of their distance readings may be early or late
+
+Row = Mapping[str, Any]
+Given = tuple[float | None, ...]
+
+
+class Reading(NamedTuple):
+    """What is known of one slot."""
+
+    slot: int
+    time: float  #: seconds since 1970; the slot where readings have no times
+    values: tuple[float, ...]  #: the target, the other columns; those that are missing hold their last value
+    held: bool = False  #: whether the target is missing
+
+
+class Correction(NamedTuple):
+    """Other values of a slot that is known."""
+
+    slot: int
+    values: tuple[float, ...]
+    held: bool  #: whether it had no reading
+
+
+class Plan(NamedTuple):
+    """What a call brings, checked; nothing has changed yet."""
+
+    readings: list[Reading]
+    corrections: list[Correction]
+    ahead: list[tuple[int, tuple[float, ...]]]  #: known columns by slots to come
+    accepted: int
+    ignored: int
+    timeline: Timeline  #: how it stands afterwards
+
+
+class Past(NamedTuple):
+    """A slot as later rows are compared with it."""
+
+    slot: int
+    given: Given
+    values: tuple[float, ...]
+    held: bool
+
+
+class Timeline:
+    """The order of a feed's readings.
+
+    Parameters
+    ----------
+    spec : the feed's settings
+    longest : slots that features look back on; a longer gap is held for so many only, as more makes no difference
+    """
+
+    def __init__(self, spec: FeedSpec, longest: int) -> None:
+        self.spec = spec
+        self.longest = longest
+        self.zone = None if spec.timezone is None else times.zone_of(spec.timezone)
+        self.every: Every | None = None
+        if spec.time is None:
+            self.every = Every(seconds=1.0)
+        elif spec.every is not None:
+            self.every = duration(spec.every, self.zone)
+        self.zoned: bool | None = None  # whether times came with a zone
+        self.names: frozenset[str] | None = None  # of all columns
+        self.time: float | None = None
+        self.slot = -1
+        self.last: tuple[float, ...] | None = None
+        self.past: OrderedDict[float, Past] = OrderedDict()  # by time, the last window
+        self.waiting: list[tuple[float, Given]] = []  # until the distance is found
+
+    def read(self, rows: Sequence[Row]) -> Plan:
+        """Check a call's rows and say what they bring; this timeline stays as it is.
+
+        Raises
+        ------
+        InvalidInput : names row and column
+        """
+        after = self._copy()
+        plan = Plan([], [], [], 0, 0, after)
+        accepted = ignored = 0
+        for row, cells in enumerate(rows):
+            took = after._row(plan, cells, row)
+            accepted, ignored = accepted + took, ignored + (not took)
+        if after.every is None and len(after.waiting) >= ENOUGH:
+            after._begin(plan)
+        return plan._replace(accepted=accepted, ignored=ignored)
+
+    def _copy(self) -> Timeline:
+        copy = Timeline.__new__(Timeline)
+        vars(copy).update(vars(self), past=self.past.copy(), waiting=list(self.waiting))
+        return copy
+
+    def _row(self, plan: Plan, cells: Row, row: int) -> bool:
+        """Take one row; say whether it changed anything."""
+        time = self._time_of(cells, row)
+        if self.spec.known and self.spec.target not in cells:
+            self._announce(plan, cells, time, row)
+            return True
+        self._check_names(cells, row)
+        given = tuple(_number(cells[name], name, row) for name in self.spec.columns)
+        if self.spec.missing == "refuse" and None in given:
+            name = self.spec.columns[given.index(None)]
+            raise InvalidInput("is missing; missing='hold' or 'skip' takes such rows", field=name, row=row)
+        if self.every is None:
+            return self._wait(time, given, row)
+        if time is None:
+            time = float(self.slot + 1)
+        if self.time is not None and time <= self.time:
+            return self._again(plan, time, given, row)
+        if self.spec.missing == "skip" and None in given:
+            return False
+        self._next(plan, time, given, row)
+        return True
+
+    # -- keeping -------------------------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return what it knows; missing values are NaN."""
+        past = list(self.past.values())
+        width = len(self.spec.columns)
+        return {
+            "every": [] if self.every is None else [self.every.seconds, self.every.months],
+            "zoned": self.zoned,
+            "names": None if self.names is None else sorted(self.names),
+            "time": self.time,
+            "slot": self.slot,
+            "past.time": np.array(list(self.past)),
+            "past.slot": np.array([p.slot for p in past], np.int64),
+            "past.held": np.array([p.held for p in past], np.bool_),
+            "past.given": np.array([p.given for p in past], np.float64).reshape(-1, width),
+            "past.values": np.array([p.values for p in past]).reshape(-1, width),
+            "waiting.time": np.array([time for time, _ in self.waiting]),
+            "waiting.given": np.array([given for _, given in self.waiting], np.float64).reshape(-1, width),
+        }
+
+    @classmethod
+    def from_arrays(cls, spec: FeedSpec, longest: int, arrays: Mapping[str, Any]) -> Timeline:
+        """Return the timeline that ``to_arrays`` was taken from."""
+        out = cls(spec, longest)
+        if len(arrays["every"]):
+            seconds, months = arrays["every"]
+            out.every = Every(float(seconds), int(months), out.zone)
+        out.zoned, out.time, out.slot = arrays["zoned"], arrays["time"], int(arrays["slot"])
+        out.names = None if arrays["names"] is None else frozenset(arrays["names"])
+        columns = (arrays[f"past.{name}"].tolist() for name in ("time", "slot", "given", "values", "held"))
+        for time, slot, given, values, held in zip(*columns, strict=True):
+            out.past[time] = Past(slot, _given(given), tuple(values), held)
+        out.last = next(reversed(out.past.values())).values if out.past else None
+        waiting = (arrays[f"waiting.{name}"].tolist() for name in ("time", "given"))
+        out.waiting = [(time, _given(given)) for time, given in zip(*waiting, strict=True)]
+        return out
+
+    # -- one row -------------------------------------------------------------------------------------------------------
+
+    def _time_of(self, cells: Row, row: int) -> float | None:
+        name = self.spec.time
+        if name is None:
+            return None
+        if cells.get(name) is None:
+            raise InvalidInput("every row needs its time", field=name, row=row)
+        stamp = times.parse(cells[name], name, row)
+        if self.zone is not None:
+            return stamp.seconds if stamp.zoned else times.at_place(stamp.seconds, self.zone, self.time, name, row)
+        if self.zoned not in (None, stamp.zoned):
+            reason = "times with and without a zone are mixed; the setting timezone says where those without are"
+            raise InvalidInput(reason, field=name, row=row)
+        self.zoned = stamp.zoned
+        return stamp.seconds
+
+    def _check_names(self, cells: Row, row: int) -> None:
+        if self.names is not None and len(cells) == len(self.names) and cells.keys() == self.names:
+            return
+        for name in self.spec.columns:
+            if name not in cells:
+                raise InvalidInput("this column is missing", field=name, row=row)
+        if self.names is None:
+            self.names = frozenset(cells)
+            return
+        other = next(iter(sorted(self.names ^ cells.keys())))
+        verb = "is new" if other in cells else "is gone"
+        raise InvalidInput(f"the columns have changed: {other!r} {verb}", field=other, row=row)
+
+    def _wait(self, time: float | None, given: Given, row: int) -> bool:
+        assert time is not None  # feeds without times know their distance
+        if self.waiting and time <= self.waiting[-1][0]:
+            if (time, given) in self.waiting:
+                return False
+            raise InvalidInput("times have to ascend", field=self.spec.time, row=row)
+        self.waiting.append((time, given))
+        return True
+
+    def _begin(self, plan: Plan) -> None:
+        """Find the distance of the first readings, and take them."""
+        self.every = found_in([time for time, _ in self.waiting], self.zone)
+        first, self.waiting = self.waiting, []
+        for row, (time, given) in enumerate(first):
+            if self.spec.missing != "skip" or None not in given:
+                self._next(plan, time, given, row)
+
+    def _again(self, plan: Plan, time: float, given: Given, row: int) -> bool:
+        """Take a row that is not newer than the newest: the same again, or a correction."""
+        known = self.past.get(time)
+        if given[0] is None if known is None else known.given == given:
+            return False
+        if self.spec.late == "refuse":
+            what = "this time came before with other values" if known else "is older than the newest reading"
+            raise InvalidInput(f"{what}; late='correct' takes such rows", field=self.spec.time, row=row)
+        if known is None:
+            raise InvalidInput("is older than the window, or between its times", field=self.spec.time, row=row)
+        values = tuple(old if new is None else new for new, old in zip(given, known.values, strict=True))
+        if given[0] is None:
+            raise InvalidInput("a correction needs a value", field=self.spec.target, row=row)
+        self.past[time] = known._replace(given=given, values=values)
+        if known.slot == self.slot:
+            self.last = values
+        plan.corrections.append(Correction(known.slot, values, known.held))
+        return True
+
+    def _next(self, plan: Plan, time: float, given: Given, row: int) -> None:
+        """Take a row that is newer than all before, with the gap in front of it."""
+        gap = 0 if self.time is None else self._gap(time, row)
+        if gap and self.spec.missing == "refuse":
+            reason = f"{gap} readings are missing before this one; missing='hold' or 'skip' takes such rows"
+            raise InvalidInput(reason, field=self.spec.time, row=row)
+        if self.spec.missing == "hold" and self.last is not None and self.every is not None:
+            nothing: Given = (None,) * len(given)
+            for back in range(min(gap, self.longest), 0, -1):
+                self._append(plan, self.every.after(time, -back), nothing)
+        self._append(plan, time, given)
+
+    def _gap(self, time: float, row: int) -> int:
+        assert self.every is not None
+        assert self.time is not None
+        passed = self.every.between(self.time, time)
+        count = round(passed)
+        if count < 1 or abs(passed - count) > OFF * (1 if count < 40 else count / 40):
+            reason = f"comes {passed:.3g} times {self.every} after the one before, which is not on the clock"
+            raise InvalidInput(reason, field=self.spec.time, row=row)
+        return count - 1
+
+    def _append(self, plan: Plan, time: float, given: Given) -> None:
+        held = given[0] is None
+        before = self.last
+        if before is None:
+            if held:
+                return  # nothing to hold yet
+            before = (0.0,) * len(given)
+        values = tuple(old if new is None else new for new, old in zip(given, before, strict=True))
+        self.slot += 1
+        self.time, self.last = time, values
+        self.past[time] = Past(self.slot, given, values, held)
+        if len(self.past) > self.spec.window:
+            self.past.popitem(last=False)
+        plan.readings.append(Reading(self.slot, time, values, held))
+
+    def _announce(self, plan: Plan, cells: Row, time: float | None, row: int) -> None:
+        """Take known columns of a time to come."""
+        allowed = {*self.spec.known, *([] if self.spec.time is None else [self.spec.time])}
+        for name in cells:
+            if name not in allowed:
+                raise InvalidInput("a row without the target holds known columns only", field=name, row=row)
+        if time is None or self.time is None or self.every is None or time <= self.time:
+            raise InvalidInput("a row without the target is for a time to come", field=self.spec.target, row=row)
+        values = []
+        for name in self.spec.known:
+            number = _number(cells.get(name), name, row)
+            if number is None:
+                raise InvalidInput("is missing", field=name, row=row)
+            values.append(number)
+        slot = self.slot + 1 + self._gap(time, row)
+        if slot > self.slot + self.spec.window:
+            raise InvalidInput("lies further ahead than a window", field=self.spec.time, row=row)
+        plan.ahead.append((slot, tuple(values)))
+
+
+def _number(value: Any, name: str, row: int) -> float | None:
+    """Return a number, None where it is missing; raises InvalidInput for text, truth values and infinities."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(f"must be a number, not {str(value)[:32]!r}", field=name, row=row)
+    number = float(value)
+    if math.isnan(number):
+        return None
+    if not abs(number) <= 1e100:
+        raise InvalidInput(f"must be a number up to 1e100, not {number}", field=name, row=row)
+    return number
+
+
+def _given(values: list[float]) -> Given:
+    return tuple(None if math.isnan(value) else value for value in values)
+
+
+def rows_of(columns: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
+    """Return columns of equal length as rows."""
+    names = list(columns)
+    return [dict(zip(names, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]

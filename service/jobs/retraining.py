@@ -1,0 +1,165 @@
+"""The job that retrains a model beside the service: what may be asked, and what becomes of it.
+
+The work itself is done by :mod:`.retraining_worker`, in a process of its own, so that predictions and updates go on; a
+kill in the middle leaves the model as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from livesvm.service.errors import EmptyModel, UnknownDataset
+from livesvm.service.jobs import plots
+from livesvm.service.jobs.kind import FOUND, Document, JobKind, Order, Workplace
+from livesvm.service.jobs.plots import Curve, Extension
+from livesvm.service.live.handle import Description
+from livesvm.service.models.fields import MODEL_ID, SHORT, Cost, Request
+from livesvm.service.models.learners import task_of
+from livesvm.service.models.spec import KernelSpec, ModelSpec
+from livesvm.service.models.state import ModelCopy
+from livesvm.service.resources.beside import run_beside
+from livesvm.service.resources.machine import cores
+from livesvm.service.resources.memory import MEGABYTE
+from livesvm.service.store import codec
+from livesvm.service.store.base import StoreUnavailable
+from livesvm.service.store.files import write_whole
+from livesvm.solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers.runtime.progress import Progress
+
+WORK = "livesvm.service.jobs.retraining_worker:retrain"
+COPIES = 4
+"""Of a dataset, in memory: as it is mapped, prepared for the kernel in two precisions, and those that are active."""
+BESIDE = 768 * MEGABYTE
+"""What a process takes beside its data: libraries, compiled code, room to spare."""
+LABELS = [-1.0, 1.0]
+
+
+class RetrainRequest(Request):
+    """How to retrain a model: by which solver, on what, and with which parameters from then on."""
+
+    most_bytes = SHORT
+    model_config = ConfigDict(json_schema_extra={"examples": [{"hold_out": 0.1, "C": 10.0}]})
+
+    solver: Literal["auto", "fw", "mfw", "usmo", "batch"] = Field(
+        default="auto",
+        description="`l2svc`: `auto`, blocks of Frank-Wolfe steps, or `fw`, `mfw`; `pu`: `usmo`, the default, or "
+        "`batch`; others: `batch`, the engine from nothing.",
+    )
+    dataset: str | None = Field(
+        default=None, pattern=MODEL_ID, description="`l2svc`: train on this dataset instead of the window."
+    )
+    kernel: KernelSpec | None = Field(default=None, description="The kernel from then on; the present one when absent.")
+    C: Cost | None = Field(default=None, description="C from then on; the present one when absent.")
+    tol: float | None = Field(
+        default=None,
+        ge=1e-12,
+        le=1.0,
+        description="Relative gap at which `fw`, `mfw` and `auto` of `l2svc` end, 0.1 when absent; "
+        "tau of `usmo`, 1e-6.",
+    )
+    hold_out: float | None = Field(
+        default=None, gt=0, le=0.5, description="Share that a first training leaves out, to tell the error on it."
+    )
+
+
+def _ordered(request: RetrainRequest, spec: ModelSpec, now: Description) -> Order:
+    task = task_of(spec)
+    solver = task.solvers[0] if request.solver == "auto" else request.solver
+    if solver not in task.solvers:
+        known = ", ".join(("auto", *task.solvers))
+        raise InvalidInput(f"is not for models of task {spec.task}; these are: {known}", field="solver")
+    if request.C is not None and not spec.has_C:
+        raise InvalidInput(f"is no parameter of {spec.task}", field="C")
+    n = now.sizes.n_examples
+    if request.dataset is not None and task.is_exact:
+        reason = f"is for models of task l2svc; one of task {spec.task} holds all that it has learnt in its window"
+        raise InvalidInput(reason, field="dataset")
+    if request.dataset is None and n == 0:
+        raise EmptyModel(f"model {spec.id} knows no example yet")
+    if request.dataset is None and request.hold_out is not None and request.hold_out * n < 1.0:
+        raise InvalidInput(f"is less than one of the window's {n} examples", field="hold_out")
+    return Order(request.model_dump(exclude_none=True) | {"solver": solver})
+
+
+def _needed(asked: Document, now: Description) -> int:
+    data = asked.get("dataset")
+    if isinstance(data, dict):
+        return COPIES * int(data["bytes"]) + now.cache_mb * MEGABYTE
+    return 2 * now.memory + (now.cache_mb * MEGABYTE if asked["solver"] in ("blocks", "fw", "mfw") else 0)
+
+
+def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workplace) -> Document:
+    """Have a process of its own retrain a copy of the model; its result, beside which lies the new model.
+
+    Raises UnknownDataset if the dataset is no longer the one that was meant, SolverError, WorkerLost or StoreError.
+    """
+    work = asked | {
+        "spec": model.spec.model_dump_json(),
+        "cache_mb": model.cache_mb,
+        "threads": max(1, cores() - 1),
+        "input": str(place.directory / "given"),
+        "output": str(place.directory / FOUND),
+        "memory": place.memory * 5 // 4 + BESIDE,
+    }
+    if "dataset" in asked:
+        work["dataset"] = _checked(asked["dataset"], place, model.n_features)
+    try:
+        write_whole(place.directory / "given", codec.encode({"arrays": model.arrays, "changed": model.changed}))
+    except OSError as error:
+        raise StoreUnavailable(f"there is no room for what a retraining is given: {error}") from error
+
+    def tell(told: Document) -> None:
+        """Pass progress on."""
+        if not progress(told["done"], told["total"]):
+            raise Cancelled("the job was cancelled")
+
+    found = run_beside(WORK, work, tell, place.check)
+    (place.directory / "given").unlink(missing_ok=True)
+    return found
+
+
+def _checked(asked: Document, place: Workplace, width: int | None) -> Document:
+    """Where the files of a dataset are, with its description; raises UnknownDataset, InvalidInput."""
+    if place.datasets is None:
+        raise UnknownDataset("this service keeps no datasets")
+    directory = place.datasets.directory(asked)
+    described = place.datasets.get(asked["name"])
+    if width is not None and described["n_features"] != width:
+        raise InvalidInput(f"has {described['n_features']} features, the model has {width}", field="dataset")
+    if not described["has_targets"]:
+        raise InvalidInput("has no targets", field="dataset")
+    if described["labels"] is None or not set(described["labels"]) <= set(LABELS):
+        raise InvalidInput(f"has other labels than -1 and 1: {described['labels'] or 'many'}", field="dataset")
+    return {"at": str(directory), "described": described}
+
+
+def plot(result: Document, extension: Extension) -> bytes:
+    """The relative gap against time."""
+    history = result["history"]
+    curve = Curve("relative gap", history["seconds"], history["relative_gap"])
+    title = f"{result['solver']} on {result['n_examples']} examples, {result['n_support']} support vectors"
+    return plots.draw(extension, title, "seconds", [curve], logarithmic=False, logarithmic_y=True)
+
+
+KIND = JobKind(
+    summary="Retrain a model beside the service",
+    description="""
+Train a model anew on its window (`l2svc`: or on a dataset), with other parameters where these are asked for, in a
+process of its own.
+
+The result holds the `relative_gap`, `n_support`, `seconds`, the `history` of the gap, which `plot` shows, and with
+`hold_out` the error on what a first training was not shown. To apply the job puts what was found in place of the
+model, as one logged version; if the window has slid meanwhile, models of other tasks are brought to its optimum by one
+update. A model of task `l2svc` predicts by its last retraining, and the next one sets out from there.
+""",
+    request=RetrainRequest,
+    check=_ordered,
+    beside=retrain,
+    swaps=True,
+    needs_exact=False,
+    needed=_needed,
+    plot=plot,
+    family="batch solvers",
+)

@@ -1,0 +1,276 @@
+"""What retrains a model, in a process of its own: a solver for each task, and what each leaves for the swap."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from livesvm.service.datasets.arrays import Arrays
+from livesvm.service.models.learners import new_estimator, parameters, restored_estimator, task_of
+from livesvm.service.models.outcome import Sizes
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import sizes_of
+from livesvm.service.store import codec
+from livesvm.service.store.files import write_whole
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.large_window import LiveL2SVC, SparsePredictor
+from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
+from livesvm.solvers.frank_wolfe.solution import Solution
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.models import scaling
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.predictor import Predictor
+from livesvm.solvers.pu.problem import costs, pu_problem
+from livesvm.solvers.pu.usmo import usmo
+from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.threads import threads
+
+Document = dict[str, Any]
+Floats = NDArray[np.float64]
+GAP, TAU = 0.1, 1e-6
+WRITTEN_OUT = 2**20
+"""Numbers of sparse rows that are written out at once."""
+MOST_POINTS = 500
+"""Of the history of a gap that a result holds."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One retraining: a model as it was, and what is asked of it."""
+
+    asked: Document
+    spec: ModelSpec
+    arrays: Document
+    before: Document  #: parameters that were changed before
+    changed: Document  #: and are from now on
+    progress: Progress
+
+    @property
+    def cache_mb(self) -> int:
+        """Megabytes that kernel rows may take."""
+        return int(self.asked["cache_mb"])
+
+    @property
+    def columns(self) -> tuple[Floats, Floats, Floats, list[Any]]:
+        """Features, targets, weights and keys of the window."""
+        arrays = self.arrays
+        return arrays["X"], arrays["y"], arrays["sample_weight"], arrays["keys"]
+
+    @property
+    def made(self) -> Document:
+        """The parameters of the model as it was created."""
+        return parameters(self.spec, self.cache_mb)
+
+    def held_back(self, n: int) -> NDArray[np.bool_]:
+        """Who of ``n`` is left out of a first training, (n,)."""
+        who = np.zeros(n, bool)
+        if "hold_out" in self.asked:
+            who[:: round(1.0 / self.asked["hold_out"])] = True
+        return who
+
+
+@dataclass(frozen=True)
+class Found:
+    """A trained model, the gap against time, and the error on what was held back."""
+
+    estimator: LiveEstimator
+    sizes: Sizes
+    history: Floats  #: (k, 2) seconds, relative gap
+    told: Document
+
+
+def retrain(asked: Document, tell: Callable[[Document], None]) -> Document:
+    """Retrain a model and leave it at ``asked["output"]``; what the job tells. Raises SolverError."""
+    began = time.perf_counter()
+    given = codec.decode(Path(asked["input"]).read_bytes())
+    spec = ModelSpec.model_validate_json(asked["spec"])
+
+    def progress(done: int, total: int) -> bool:
+        """Tell it; whoever does not want to know any more ends the process."""
+        tell({"done": done, "total": total})
+        return True
+
+    work = Work(asked, spec, given["arrays"], given["changed"], _parameters(asked, given), progress)
+    solver = {"usmo": _by_usmo, "batch": _by_engine}.get(asked["solver"], _by_frank_wolfe)
+    with threads(asked["threads"]):
+        found = solver(work)
+    changed = _differing(found.estimator, work)
+    document = {"arrays": found.estimator.to_arrays(), "changed": changed, "sizes": asdict(found.sizes)}
+    write_whole(Path(asked["output"]), codec.encode(document))
+    history = found.history[:: max(1, len(found.history) // MOST_POINTS)]
+    return {
+        "solver": asked["solver"],
+        "n_examples": found.sizes.n_examples,
+        "n_support": int(found.estimator.predictor().n_support),
+        "relative_gap": found.sizes.relative_gap,
+        "seconds": time.perf_counter() - began,
+        "parameters": changed,
+        "history": {"seconds": history[:, 0].tolist(), "relative_gap": history[:, 1].tolist()},
+        **found.told,
+    }
+
+
+def _parameters(asked: Document, given: Document) -> Document:
+    """The parameters that the model is to have, where they are not those that it was created with."""
+    changed = dict(given["changed"])
+    if "C" in asked:
+        changed["C"] = asked["C"]
+    if "kernel" in asked:
+        kernel = dict(asked["kernel"])
+        changed |= {"kernel": kernel.pop("name"), **kernel}
+    elif np.isfinite(given["arrays"]["gamma"]):
+        changed["gamma"] = float(given["arrays"]["gamma"])  # "scale" is that of the first examples
+    return changed
+
+
+def _differing(estimator: LiveEstimator, work: Work) -> Document:
+    made = work.made
+    now = {name: getattr(estimator, name) for name in ("kernel", "gamma", "degree", "coef0")}
+    cost = {"C": float(estimator.C)} if work.spec.has_C else {}
+    return cost | {name: value for name, value in now.items() if value != made[name]}
+
+
+# The engine, from nothing.
+
+
+def _by_engine(work: Work) -> Found:
+    X, y, weights, keys = work.columns
+    if np.size(work.arrays.get("robust", ())):
+        raise InvalidInput("a robust model has no batch solver; make it convex first", field="solver")
+    began = time.perf_counter()
+    held = work.held_back(len(keys))
+    told: Document = {}
+    if held.any():
+        rest = new_estimator(work.spec, work.cache_mb, **work.changed)
+        kept = [key for key, out in zip(keys, held, strict=True) if not out]
+        rest.update(add=(X[~held], y[~held]), keys=kept, sample_weight=weights[~held])
+        told = _held_back(work, rest, X[held], y[held])
+    estimator = new_estimator(work.spec, work.cache_mb, **work.changed)
+    report = estimator.update(add=(X, y), keys=keys, sample_weight=weights)
+    sizes = sizes_of(report)
+    return Found(estimator, sizes, np.array([[time.perf_counter() - began, report.relative_gap]]), told)
+
+
+def _held_back(work: Work, estimator: LiveEstimator, X: Any, y: Floats) -> Document:
+    decisions = _decisions(estimator.predictor(), X)
+    error = float(estimator._error(decisions, y))
+    told: Document = {"n_examples": int(y.size), "what": task_of(work.spec).error, "error": error}
+    if work.spec.task in ("svc", "l2svc"):
+        told["accuracy"] = 1.0 - error
+    return {"held_back": told}
+
+
+def _decisions(predictor: Predictor, X: Any) -> Floats:
+    """Decisions of rows (m, d), dense or CSR; these are written out a few at a time, if at all."""
+    if isinstance(predictor, SparsePredictor) or not sparse.issparse(X):
+        return predictor.decision_function(X)
+    each = max(1, WRITTEN_OUT // X.shape[1])
+    parts = [predictor.decision_function(X[start : start + each].toarray()) for start in range(0, X.shape[0], each)]
+    return np.concatenate(parts)
+
+
+# Positive and unlabelled examples: USMO, and the engine from its solution.
+
+
+def _by_usmo(work: Work) -> Found:
+    X, s, _, _ = work.columns
+    held = work.held_back(s.size)
+    told: Document = {}
+    if held.any():
+        rest, _ = _usmo(work, np.flatnonzero(~held))
+        told = _held_back(work, rest, X[held], s[held])
+    estimator, solution = _usmo(work, np.arange(s.size))
+    proof, state = estimator.certificate(), estimator._window.state
+    sizes = Sizes(state.n, state.n_free, state.n_bound_supports(), proof.max_violation, proof.relative_gap)
+    history = np.array([(look.seconds, look.relative_gap) for look in solution.history])
+    told |= {"by_usmo": {name: float(getattr(solution, name)) for name in ("relative_gap", "violation", "seconds")}}
+    return Found(estimator, sizes, history, told)
+
+
+def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
+    """Solve for some examples of the window, and have the engine take the solution over."""
+    X, s, weights, keys = work.columns
+    X, s, weights = X[who], s[who], weights[who]
+    model = new_estimator(work.spec, work.cache_mb, **work.changed)
+    assert isinstance(model, LivePUClassifier)
+    gamma = scaling.gamma(X, weights) if model.gamma == "scale" else float(model.gamma)
+    name = "poly" if model.kernel == "polynomial" else model.kernel
+    kernel = Kernel(name, gamma, int(model.degree), float(model.coef0))  # type: ignore[arg-type]
+    known = s == 1.0
+    c1, c2 = costs(model.prior, model.lam, weights[known], weights[~known])
+    problem = pu_problem(kernel, X[known], X[~known], c1, c2)
+    cache = work.cache_mb * 2**20
+    found = usmo(problem, work.asked.get("tol", TAU), cache_bytes=cache, progress=work.progress)
+    beta, segments = np.empty(s.size), np.zeros(s.size, np.int64)
+    beta[known], beta[~known] = c1, -found.sigma
+    segments[~known] = _segments(found.sigma, c2)
+    arrays = {
+        "X": X,
+        "y": s,
+        "sample_weight": weights,
+        "keys": [keys[place] for place in who],
+        "beta": beta,
+        "segments": segments,
+        "intercept": found.b,
+        "gamma": gamma,
+        "next_key": work.arrays["next_key"],
+    }
+    changed = work.changed | {"gamma": gamma}
+    live = restored_estimator(work.spec, work.cache_mb, arrays, **changed)
+    assert isinstance(live, LivePUClassifier)
+    return live, found
+
+
+def _segments(sigma: Floats, c2: Floats) -> NDArray[np.int64]:
+    """On which piece or kink of its double hinge each of the unlabelled is, (n,): 0, 2, 4 are flat, 1 and 3 kinks."""
+    half = 0.5 * c2
+    return np.select([sigma <= 0.0, sigma < half, sigma == half, sigma < c2], [0, 1, 2, 3], 4).astype(np.int64)
+
+
+# Squared losses: Frank-Wolfe.
+
+
+def _by_frank_wolfe(work: Work) -> Found:
+    asked = work.asked
+    variant = "auto" if asked["solver"] == "blocks" else asked["solver"]
+    how = {"variant": variant, "tol": asked.get("tol", GAP), "threads": asked["threads"], "progress": work.progress}
+    model = LiveL2SVC.from_arrays(work.made | work.before, work.arrays)
+    if "C" in asked and asked["C"] != model.C:
+        model.update(C=asked["C"])
+    for name, value in (work.made | work.changed).items():
+        setattr(model, name, value)
+    found, n, told = _on_window(work, model, how) if "dataset" not in asked else _on_dataset(work, model, how)
+    gap = found.gap.relative
+    sizes = Sizes(n, int(np.count_nonzero(found.a)), 0, 0.5 * gap, gap)
+    return Found(model, sizes, found.trace, told | {"steps": found.steps})
+
+
+def _on_window(work: Work, model: LiveL2SVC, how: Document) -> tuple[Solution, int, Document]:
+    n, told = len(model.keys_), dict[str, Any]()
+    held = work.held_back(n)
+    if held.any():
+        outside = [key for key, out in zip(model.keys_, held, strict=True) if out]
+        X, y, weights = (own[held] for own in (model.window_X, model.window_y, model.window_sample_weight))
+        model.update(remove=outside)
+        model.retrain(**how)
+        told = _held_back(work, model, X, y)
+        model.update(add=(X, y), keys=outside, sample_weight=weights)
+    return model.retrain(**how), n, told
+
+
+def _on_dataset(work: Work, model: LiveL2SVC, how: Document) -> tuple[Solution, int, Document]:
+    data, told = Arrays(Path(work.asked["dataset"]["at"]), work.asked["dataset"]["described"]), dict[str, Any]()
+    X, y, weights = data.X(), np.asarray(data.y()), data.weights()
+    held = work.held_back(data.n)
+    if held.any():
+        rows, out = np.flatnonzero(~held), np.flatnonzero(held)
+        model.retrain_on(X[rows], y[rows], None if weights is None else weights[rows], **how)
+        told = _held_back(work, model, X[out], y[out])
+    return model.retrain_on(X, y, weights, **how), data.n, told

@@ -1,0 +1,122 @@
+"""What a retraining has found, and how it is brought up to a window that has slid meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from livesvm.service.models.arrays import Key
+from livesvm.service.models.learners import new_estimator, restored_estimator
+from livesvm.service.models.outcome import Sizes
+from livesvm.service.models.state import ModelState, sizes_of
+from livesvm.service.store import codec
+from livesvm.service.store.base import StoreUnavailable
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.large_window import LiveL2SVC
+from livesvm.solvers.models.base import LiveEstimator
+
+
+@dataclass(frozen=True)
+class Retrained:
+    """The file in which a job has left its estimator: ``arrays``, the parameters that were ``changed``, ``sizes``."""
+
+    job: str
+    path: Path
+
+    def size(self) -> int:
+        """Bytes of it; raises StoreUnavailable."""
+        return len(self._read())
+
+    def brought_up_to(self, state: ModelState) -> tuple[bytes, int]:
+        """The snapshot of a model with the window of ``state`` and what was found, and how many examples that changed.
+
+        Raises SolverError if the engine cannot bring what was found to the window, StoreUnavailable or StoreDamaged.
+        """
+        found = codec.decode(self._read())
+        estimator = restored_estimator(state.spec, state.cache_mb, found["arrays"], **found["changed"])
+        sizes, window = Sizes(**found["sizes"]), state.window
+        if isinstance(estimator, LiveL2SVC):
+            estimator, count = _with_solution(state, estimator)
+            sizes = replace(sizes, n_examples=len(window.arrivals))
+            window = replace(window, n_features=estimator.n_features_in_)
+        else:
+            slid = _slid(estimator, state.estimator)
+            count = slid.count
+            if count:
+                sizes = sizes_of(estimator.update(**slid.verbs(state.estimator)))
+        return replace(state, estimator=estimator, window=window, sizes=sizes).encode(), count
+
+    def _read(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise StoreUnavailable(f"what job {self.job} found cannot be read: {error}") from error
+
+
+def _with_solution(state: ModelState, found: LiveL2SVC) -> tuple[LiveL2SVC, int]:
+    """A copy of the model with what was found, and how many of its examples that knows nothing of."""
+    if state.is_fitted:
+        model = restored_estimator(state.spec, state.cache_mb, state.estimator.to_arrays(), **state.copy().changed)
+    else:
+        model = new_estimator(state.spec, state.cache_mb)
+    assert isinstance(model, LiveL2SVC)
+    width, own = found.n_features_in_, state.window.n_features
+    if own is not None and width != own:
+        raise InvalidInput(f"has {width} features, the model has {own}", field="dataset")
+    before = set(found.keys_)
+    model.take_over(found)
+    return model, sum(key not in before for key in model.keys_)
+
+
+@dataclass
+class _Slid:
+    """What a window has become since: who left, who came, and who got another target or weight."""
+
+    leave: list[Key] = field(default_factory=list)
+    come: list[int] = field(default_factory=list)  #: places in the window
+    relabel: dict[Key, Any] = field(default_factory=dict)
+    reweight: dict[Key, float] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many examples that are."""
+        return len({*self.leave, *self.relabel, *self.reweight}) + len(self.come)
+
+    def verbs(self, now: LiveEstimator) -> dict[str, Any]:
+        """What ``update`` takes; ``now`` is the model with the window."""
+        found: dict[str, Any] = {"remove": self.leave or None, "relabel": self.relabel, "reweight": self.reweight}
+        if self.come:
+            keys = now.keys_
+            found |= {
+                "add": (now.window_X[self.come], now.window_y[self.come]),
+                "sample_weight": now.window_sample_weight[self.come],
+                "keys": [keys[place] for place in self.come],
+            }
+        return found
+
+
+def _slid(before: LiveEstimator, now: LiveEstimator) -> _Slid:
+    """What leads from the window of ``before`` to that of ``now``, in the same order.
+
+    An example whose key has come back with other features, or behind others, leaves and comes.
+    """
+    slid, place_of, last = _Slid(), {key: place for place, key in enumerate(before.keys_)}, -1
+    columns = [(m.window_X, m.window_y, m.window_sample_weight) for m in (before, now)]
+    (old_X, old_y, old_weights), (X, y, weights) = columns
+    stay = set()
+    for place, key in enumerate(now.keys_):
+        was = place_of.get(key, -1)
+        if was <= last or not np.array_equal(old_X[was], X[place]):
+            slid.come.append(place)
+            continue
+        last = was
+        stay.add(key)
+        if old_y[was] != y[place]:
+            slid.relabel[key] = y[place]
+        if old_weights[was] != weights[place]:
+            slid.reweight[key] = float(weights[place])
+    slid.leave = [key for key in place_of if key not in stay]
+    return slid

@@ -1,0 +1,110 @@
+"""Work in a process of its own, so that it takes no turn from the threads that answer requests.
+
+The process has a lower priority, is told what to do in one line on its standard input and answers in lines on its
+standard output, JSON each. It ends with the service: when its input is closed, however that came about. Arrays are
+handed over as files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from livesvm.service.errors import WorkerLost
+from livesvm.solvers import errors as solver_errors
+from livesvm.solvers.errors import InvalidInput, SolverError
+
+LOOK_SECONDS = 0.1
+"""Between two looks whether the work is still wanted."""
+ROOT = Path(__file__).resolve().parents[2]
+"""What the package is imported from, should it not be installed."""
+SECRETS = "LIVESVM_"
+"""Settings, API keys among them, are not handed on."""
+
+Document = dict[str, Any]
+
+
+def run_beside(work: str, asked: Document, tell: Callable[[Document], object], check: Callable[[], None]) -> Document:
+    """The result of ``work`` in a process of its own.
+
+    Parameters
+    ----------
+    work : ``module:function``; the function is called with ``asked`` and with what tells a document on the way
+    asked : JSON values; ``memory``, if it is there, is how many bytes of its own the process may have
+    tell : called with what the function tells
+    check : called every tenth of a second; what it raises ends the process
+
+    Raises
+    ------
+    SolverError : that of the function, by name, with its place
+    WorkerLost : the process ended without an answer: it was killed, or did not have the memory
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "livesvm.service.resources.beside_worker", work],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=_environment(),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(json.dumps(asked).encode() + b"\n")
+        process.stdin.flush()
+        for line in _lines(process.stdout, check):
+            told = json.loads(line)
+            if "result" in told:
+                found: Document = told["result"]
+                return found
+            if "error" in told:
+                raise _error(told["error"])
+            tell(told)
+    except BrokenPipeError:
+        pass  # it is gone; how is said below
+    finally:
+        process.kill()
+        status = process.wait()
+        process.stdin.close()
+        process.stdout.close()
+    raise WorkerLost(f"the process of its own that was to do this ended without an answer (status {status})")
+
+
+def _environment() -> dict[str, str]:
+    found = {name: value for name, value in os.environ.items() if not name.startswith(SECRETS)}
+    found["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return found
+
+
+def _lines(stream: IO[bytes], check: Callable[[], None]) -> Iterator[bytes]:
+    """Whole lines as they come, until the stream ends."""
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while True:
+            check()
+            if not selector.select(LOOK_SECONDS):
+                continue
+            data = os.read(stream.fileno(), 2**16)
+            if not data:
+                return
+            *whole, rest = (rest + data).split(b"\n")
+            yield from whole
+
+
+def _error(told: Document) -> Exception:
+    """The error that a worker tells of."""
+    if told["place"] is not None:
+        return InvalidInput(told["place"].pop("reason"), **told["place"])
+    if told["name"] == "MemoryError":
+        return WorkerLost(f"the memory that it may have does not suffice: {told['detail']}")
+    kind = getattr(solver_errors, told["name"], None)
+    if isinstance(kind, type) and issubclass(kind, SolverError):
+        error = kind.__new__(kind)
+        Exception.__init__(error, told["detail"])
+        return error
+    return WorkerLost(f"{told['name']}: {told['detail']}")

@@ -1,0 +1,74 @@
+"""The process that :mod:`.beside` starts: ``python -m livesvm.service.resources.beside_worker module:function``."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from livesvm.solvers.errors import InvalidInput, SolverError
+
+NICENESS = 10
+_PR_SET_PDEATHSIG = 1
+
+
+def main(work: str) -> None:
+    """Do the work that the first line of the standard input asks for, and tell what comes of it."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever prints does not print among the answers
+    _end_with_the_service()
+    os.nice(NICENESS)
+
+    def tell(document: dict[str, Any]) -> None:
+        """One line."""
+        answers.write(json.dumps(document) + "\n")
+        answers.flush()
+
+    asked = json.loads(sys.stdin.buffer.readline())
+    if "memory" in asked:
+        resource.setrlimit(resource.RLIMIT_DATA, (asked["memory"], asked["memory"]))
+    threading.Thread(target=_leave_with_input, daemon=True).start()
+    try:
+        module, _, name = work.partition(":")
+        function: Callable[..., Any] = getattr(import_module(module), name)
+        tell({"result": function(asked, tell)})
+    except Exception as error:
+        tell({"error": _told(error)})
+
+
+def _told(error: Exception) -> dict[str, Any]:
+    """An error as JSON: its name as one that the service knows, what it says, and where."""
+    names = (MemoryError, OSError)
+    name = next((kind.__name__ for kind in names if isinstance(error, kind)), type(error).__name__)
+    place = None
+    if isinstance(error, InvalidInput):
+        place = {"reason": error.reason, "field": error.field, "row": error.row, "column": error.column}
+    elif not isinstance(error, SolverError | MemoryError | OSError):
+        traceback.print_exc()
+    return {"name": name, "detail": str(error), "place": place}
+
+
+def _end_with_the_service() -> None:
+    """Have the kernel kill this process when the thread that started it is gone, even in the middle of a long call."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _leave_with_input() -> None:
+    """End this process when nobody holds the other end of its standard input any more."""
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,289 @@
+"""Retraining over REST: what each solver finds, is swapped in whole, starts warm, and leaves others undisturbed."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.svm import SVC
+
+from livesvm.service.client import Client, ServiceProblem
+from livesvm.solvers import FrankWolfeSVC
+from tests.service.process import ServiceProcess
+
+KERNEL = {"name": "rbf", "gamma": 0.5}
+
+
+def data(n: int, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.where(X[:, 0] + X[:, 1] ** 2 - 1.0 + 0.3 * rng.normal(size=n) > 0, 1, -1)
+
+
+X, Y = data(400)
+Z = data(50, seed=1)[0]
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    with ServiceProcess(tmp_path_factory.mktemp("retraining")) as service:
+        yield service
+
+
+@pytest.fixture
+def client(own: ServiceProcess) -> Iterator[Client]:
+    with Client(own.url) as client:
+        yield client
+        for model in client.models():
+            client.delete_model(model["id"])
+        for found in client.datasets():
+            client.delete_dataset(found["name"])
+
+
+def retrained(client: Client, model: str, **asked: Any) -> dict[str, Any]:
+    """The job of a retraining that was applied."""
+    job = client.wait(client.retrain(model, **asked)["id"])
+    client.apply(job["id"])
+    return job
+
+
+def refused(call: Any) -> tuple[int, str, str | None]:
+    with pytest.raises(ServiceProblem) as caught:
+        call()
+    return caught.value.status, caught.value.type.rpartition(":")[2], caught.value.document.get("field")
+
+
+def test_a_model_for_large_data_predicts_by_its_last_retraining(client: Client) -> None:
+    client.create_model("m", task="l2svc", C=10.0, kernel=KERNEL)
+    client.update("m", X, Y)
+    assert refused(lambda: client.predict("m", Z)) == (409, "empty-model", None)
+    job = retrained(client, "m", tol=0.01, hold_out=0.2)
+    result = job["result"]
+    assert result["relative_gap"] <= 0.01
+    assert result["held_back"]["n_examples"] == 80
+    assert result["held_back"]["accuracy"] == 1.0 - result["held_back"]["error"] > 0.8
+    assert result["history"]["relative_gap"][-1] <= 0.01
+    assert client.plot(job["id"]).startswith(b"<?xml")
+    peer = FrankWolfeSVC(C=10.0, gamma=0.5, tol=1e-4).fit(X, Y)
+    seen = client.predict("m", Z)
+    assert np.abs(np.array(seen["decision"]) - peer.decision_function(Z) / peer.margin_[0]).max() < 0.1
+    assert client.model("m")["n_examples"] == 400
+    more, labels = data(40, seed=2)
+    assert client.update("m", more, labels, remove={"oldest": 40})["n_examples"] == 400
+    assert client.predict("m", Z)["decision"] == seen["decision"]
+    cold = client.certificate("m")
+    assert cold["relative_gap"] > 0.01  # the window has slid
+    again = retrained(client, "m", tol=0.01)["result"]
+    assert again["relative_gap"] <= 0.01
+    assert client.certificate("m")["relative_gap"] <= 0.01
+    assert client.predict("m", Z)["decision"] != seen["decision"]
+
+
+def test_what_was_learnt_is_there_after_a_kill(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service, Client(service.url) as client:
+        client.create_model("m", task="l2svc", C=10.0, kernel=KERNEL)
+        client.update("m", X, Y)
+        retrained(client, "m", tol=0.01, C=3.0)
+        client.update("m", remove={"oldest": 5})
+        before, described = client.predict("m", Z), client.model("m")
+        service.kill()
+    with ServiceProcess(tmp_path) as service, Client(service.url) as client:
+        assert client.predict("m", Z)["decision"] == before["decision"]
+        assert {**client.model("m"), "recovery": None} == {**described, "recovery": None}
+        assert client.model("m")["C"] == 3.0
+        assert retrained(client, "m", tol=0.01)["result"]["relative_gap"] <= 0.01
+        version = client.model("m")["version"]
+        client.restore("m", version - 1)
+        assert client.predict("m", Z)["decision"] == before["decision"]
+
+
+def test_the_engine_from_nothing_with_another_kernel(client: Client) -> None:
+    client.create_model("m", C=1.0, kernel=KERNEL)
+    client.update("m", X[:200], Y[:200])
+    job = client.wait(client.retrain("m", kernel={"name": "rbf", "gamma": 2.0}, C=5.0, hold_out=0.25)["id"])
+    assert job["result"]["held_back"]["n_examples"] == 50
+    client.update("m", X[200:230], Y[200:230], remove={"oldest": 30}, relabel={40: -int(Y[40])})
+    answer = client.apply(job["id"])
+    assert answer["changed"] == 61
+    labels = Y[30:230].copy()
+    labels[10] *= -1
+    peer = SVC(C=5.0, gamma=2.0, tol=1e-8).fit(X[30:230], labels)
+    found = client.predict("m", Z)["decision"]
+    assert np.abs(np.array(found) - peer.decision_function(Z)).max() < 1e-4
+    described = client.model("m")
+    assert (described["kernel"]["gamma"], described["C"], described["n_examples"]) == (2.0, 5.0, 200)
+    assert client.certificate("m")["relative_gap"] < 1e-8
+    assert client.update("m", remove={"oldest": 1})["relative_gap"] < 1e-8
+
+
+def test_usmo_on_the_window_of_a_live_model(client: Client) -> None:
+    s = np.where((Y > 0) & (np.arange(400) % 3 == 0), 1, 0)
+    client.create_model("p", task="pu", prior=0.5, lam=0.01, kernel=KERNEL)
+    client.update("p", X, s)
+    before = client.predict("p", Z)
+    job = retrained(client, "p", hold_out=0.2)
+    assert job["result"]["solver"] == "usmo"
+    assert job["result"]["by_usmo"]["relative_gap"] < 1e-5
+    assert job["result"]["relative_gap"] < 1e-8
+    assert len(job["result"]["history"]["seconds"]) >= 1
+    after = client.predict("p", Z)
+    assert after["version"] == before["version"] + 1
+    assert np.abs(np.array(after["decision"]) - before["decision"]).max() < 1e-5  # it was optimal already
+    assert client.update("p", remove={"oldest": 3})["relative_gap"] < 1e-8
+
+
+def test_a_dataset_may_be_sparse_and_takes_the_window_s_place_as_teacher(client: Client) -> None:
+    rng = np.random.default_rng(3)
+    A = sparse.random_array((600, 300), density=0.02, format="csr", rng=rng)
+    y = np.where(A.sum(axis=1) + 0.2 * rng.normal(size=600) > 3, 1.0, -1.0)
+    out = io.BytesIO()
+    np.savez(out, data=A.data, indices=A.indices, indptr=A.indptr, shape=A.shape, y=y)
+    client.put_dataset("d", out.getvalue(), "npz")
+    client.create_model("m", task="l2svc", C=10.0, kernel=KERNEL)
+    job = retrained(client, "m", dataset="d", tol=0.01, hold_out=0.1)
+    assert job["result"]["held_back"]["n_examples"] == 60
+    rows = A[:20].toarray()
+    peer = FrankWolfeSVC(C=10.0, gamma=0.5, tol=1e-4).fit(A, y)
+    found = np.array(client.predict("m", rows)["decision"])
+    assert np.abs(found - peer.decision_function(rows) / peer.margin_[0]).max() < 0.1
+    assert client.model("m")["n_features"] == 300
+
+
+def test_what_cannot_be_done_is_said(client: Client) -> None:
+    client.create_model("l", task="l2svc", C=10.0, kernel=KERNEL)
+    client.create_model("s", kernel=KERNEL)
+    assert refused(lambda: client.retrain("l")) == (409, "empty-model", None)
+    assert refused(lambda: client.retrain("s", "fw")) == (422, "invalid-input", "solver")
+    assert refused(lambda: client.retrain("s", dataset="d")) == (422, "invalid-input", "dataset")
+    assert refused(lambda: client.retrain("l", dataset="d")) == (404, "unknown-dataset", None)
+    for C in (0.0, -1.0):
+        assert refused(lambda C=C: client.retrain("l", C=C)) == (422, "invalid-input", "C")
+        assert refused(lambda C=C: client.create_model("c", task="l2svc", C=C)) == (422, "invalid-input", "C")
+    client.update("l", X[:30], np.ones(30))
+    assert refused(lambda: client.wait(client.retrain("l")["id"])) == (422, "invalid-input", "y")
+    assert refused(lambda: client.assess("l")) == (409, "not-applicable", None)
+    client.put_dataset("labels", b"1,2,0\n3,4,1\n", "csv")
+    client.put_dataset("wide", b"1,2,3,1\n3,4,5,-1\n", "csv")
+    for name in ("labels", "wide"):
+        job = client.retrain("l", dataset=name)["id"]
+        assert refused(lambda job=job: client.wait(job)) == (422, "invalid-input", "dataset")
+    one = client.put_dataset("one", b"1,2,1\n3,4,1\n", "csv")
+    assert one["labels"] == [1.0]
+    assert refused(lambda: client.wait(client.retrain("l", dataset="one")["id"])) == (422, "invalid-input", "y")
+
+
+def test_a_dataset_that_goes_under_a_job(client: Client) -> None:
+    slow_X, slow_Y = data(3000, seed=4)
+    client.create_model("slow", task="l2svc", C=1e4, kernel=KERNEL)
+    client.update("slow", slow_X, slow_Y)
+    client.put_dataset("d", b"1,2,1\n3,4,-1\n", "csv")
+    first = client.retrain("slow", tol=1e-9)["id"]
+    of_the_old = client.retrain("slow", dataset="d")["id"]
+    client.put_dataset("d", b"1,2,1\n3,5,-1\n", "csv")
+    of_the_new = client.retrain("slow", dataset="d")["id"]
+    client.delete_dataset("d")
+    client.cancel(first)
+    for job in (of_the_old, of_the_new):
+        assert refused(lambda job=job: client.wait(job))[:2] == (404, "unknown-dataset")
+        assert "was deleted since" in client.job(job)["error"]["detail"]
+    assert client.wait(first)["state"] == "cancelled"
+
+
+def workers(service: ServiceProcess) -> set[int]:
+    """Processes of their own that a service has started."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == service.pid and b"beside_worker" in (entry / "cmdline").read_bytes():
+                found.add(int(entry.name))
+    return found
+
+
+def running(client: Client, service: ServiceProcess, job: str) -> int:
+    """The process that works on a job, once it has told how far it is."""
+    end = time.monotonic() + 120
+    while not client.job(job).get("total"):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    (worker,) = workers(service)
+    return worker
+
+
+def is_gone(process: int) -> bool:
+    """Whether a process ends soon."""
+    end = time.monotonic() + 20
+    while Path(f"/proc/{process}").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    return not Path(f"/proc/{process}").exists()
+
+
+def test_a_worker_that_is_killed_or_cancelled_leaves_the_old_model(own: ServiceProcess, client: Client) -> None:
+    slow_X, slow_Y = data(4000, seed=6)
+    client.create_model("m", task="l2svc", C=1.0, kernel=KERNEL)
+    client.update("m", slow_X, slow_Y)
+    retrained(client, "m")
+    before = client.predict("m", Z)
+    job = client.retrain("m", C=1e6, tol=1e-10)["id"]
+    os.kill(running(client, own, job), signal.SIGKILL)
+    assert refused(lambda: client.wait(job))[:2] == (503, "worker-lost")
+    job = client.retrain("m", C=1e6, tol=1e-10)["id"]
+    worker = running(client, own, job)
+    client.cancel(job)
+    assert client.wait(job)["state"] == "cancelled"
+    assert is_gone(worker)
+    assert client.predict("m", Z) == before
+    assert not list((own.data_dir / "jobs").glob(f"{job}.files"))
+
+
+def test_others_go_on_and_a_kill_in_the_middle_leaves_the_old_model(tmp_path: Path) -> None:
+    slow_X, slow_Y = data(6000, seed=5)
+    with ServiceProcess(tmp_path) as service, Client(service.url, patience=0) as client:
+        client.create_model("m", task="l2svc", C=1.0, kernel=KERNEL)
+        client.update("m", slow_X, slow_Y)
+        client.create_model("other", kernel=KERNEL)
+        client.update("other", X[:50], Y[:50])
+        retrained(client, "m")
+        before = client.predict("m", Z)
+        job = client.retrain("m", C=1e6, tol=1e-10)["id"]
+        answered, failed = [0], list[Exception]()
+        stop = threading.Event()
+
+        def ask() -> None:
+            """Predict again and again."""
+            with Client(service.url, patience=0) as asking:
+                while not stop.is_set():
+                    try:
+                        assert asking.predict("m", Z)["decision"] == before["decision"]
+                        answered[0] += 1
+                    except Exception as error:
+                        failed.append(error)
+                    time.sleep(0.01)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        worker = running(client, service, job)
+        updates = [client.update("other", X[i : i + 1], Y[i : i + 1], remove={"oldest": 1}) for i in range(50, 70)]
+        assert len(updates) == 20
+        assert client.job(job)["state"] == "running"
+        stop.set()
+        thread.join()
+        assert answered[0] > 0
+        assert failed == []
+        service.kill()
+        assert is_gone(worker)
+    with ServiceProcess(tmp_path) as service, Client(service.url) as client:
+        assert client.predict("m", Z)["decision"] == before["decision"]
+        assert client.job(job)["state"] == "failed"
+        assert refused(lambda: client.apply(job)) == (409, "job-not-done", None)
+        assert retrained(client, "m")["result"]["relative_gap"] <= 0.1

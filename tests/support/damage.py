@@ -1,0 +1,34 @@
+"""Stores that are filled, to be damaged."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from livesvm.service.models.commands import Batch, Update
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
+from livesvm.service.models.window import Limits
+from livesvm.service.store.base import Lease, Store
+
+SPEC = ModelSpec(id="m", kernel={"name": "rbf", "gamma": 0.5})  # type: ignore[arg-type]
+
+
+SNAPSHOTS = (2, 4)
+
+
+RECORDS = 5
+
+
+def fill(store: Store, rows: int, d: int) -> Lease:
+    """Keep a model of five updates, snapshot after the second and the fourth."""
+    rng = np.random.default_rng(0)
+    lease = store.create("m", b"")
+    state = ModelState.empty(SPEC, 16)
+    for sequence in range(1, RECORDS + 1):
+        added = Batch(rng.normal(size=(rows, d)), rng.choice([-1.0, 1.0], rows))
+        command = state.window.plan(Update(added), Limits(10_000, 1000), 0.0, None)
+        store.append(lease, sequence, command.encode(), None, keep=1)
+        state.apply(command)
+        if sequence in SNAPSHOTS:
+            store.save_snapshot(lease, sequence, state.encode(), state.version)
+    return lease

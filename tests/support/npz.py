@@ -1,0 +1,31 @@
+"""Arrays as bodies of requests."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any
+
+import numpy as np
+
+from livesvm.service.errors import BodyTooLarge, MalformedBody
+from livesvm.solvers.errors import InvalidInput
+
+REFUSALS = (InvalidInput, MalformedBody, BodyTooLarge)
+
+
+MEMBERS = frozenset({"X", "y"})
+
+
+def npy(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()
+
+
+def npz(compression: int = zipfile.ZIP_DEFLATED, **members: Any) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", compression) as archive:
+        for name, array in members.items():
+            archive.writestr(f"{name}.npy", npy(array))
+    return stream.getvalue()

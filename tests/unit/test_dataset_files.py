@@ -1,0 +1,218 @@
+"""Files of examples made into arrays: what each format holds, and where one is wrong."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from livesvm.service.datasets.arrays import Arrays
+from livesvm.service.datasets.parsing import parse
+from livesvm.service.store.base import StoreDamaged
+from livesvm.solvers.errors import InvalidInput
+
+RNG = np.random.default_rng(0)
+X = np.round(RNG.normal(size=(30, 4)), 3)
+Y = np.where(X[:, 0] > 0, 1.0, -1.0)
+
+
+def parsed(directory: Path, format: str, data: bytes, **asked: Any) -> Arrays:
+    """The arrays of a file."""
+    (directory / "upload").write_bytes(data)
+    limits = {"most_bytes": 2**20, "most_features": 100}
+    place = {"file": str(directory / "upload"), "directory": str(directory), "format": format}
+    described = parse(limits | place | asked, lambda _: None)
+    return Arrays(directory, described | {"name": "d"})
+
+
+def npz(**members: Any) -> bytes:
+    out = io.BytesIO()
+    np.savez_compressed(out, **members)
+    return out.getvalue()
+
+
+def csr_npz(A: Any, **members: Any) -> bytes:
+    return npz(data=A.data, indices=A.indices, indptr=A.indptr, shape=A.shape, format=b"csr", **members)
+
+
+def lines_of(A: Any, origin: int = 1) -> bytes:
+    """A sparse array as svmlight."""
+    out = []
+    for i, label in enumerate(Y):
+        row = A[[i]]
+        entries = " ".join(f"{j + origin}:{v!r}" for j, v in zip(row.indices.tolist(), row.data.tolist(), strict=True))
+        out.append(f"{label:g} {entries} # {i}\n")
+    return "".join(out).encode()
+
+
+def parquet_of(columns: dict[str, Any]) -> bytes:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    out = io.BytesIO()
+    parquet.write_table(pa.table(columns), out, row_group_size=7)
+    return out.getvalue()
+
+
+def table_of(head: str = "") -> bytes:
+    rows = np.column_stack([X, Y]).tolist()
+    return (head + "".join(",".join(map(repr, row)) + "\n" for row in rows)).encode()
+
+
+DENSE = {
+    "C order": ("npz", npz(X=X, y=Y)),
+    "Fortran order": ("npz", npz(X=np.asfortranarray(X), y=Y)),
+    "integers": ("npz", npz(X=X, y=Y.astype(np.int8))),
+    "table": ("csv", table_of()),
+    "table with a head": ("csv", table_of("a,b,c,d,label\n")),
+    "table between tabs": ("csv", table_of().replace(b",", b"\t")),
+    "parquet": ("parquet", parquet_of({**{f"x{j}": X[:, j] for j in range(4)}, "y": Y.astype(np.int32)})),
+}
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_dense_examples_come_back(name: str, tmp_path: Path) -> None:
+    found = parsed(tmp_path, *DENSE[name])
+    assert np.array_equal(found.X(), X)
+    assert np.array_equal(np.asarray(found.y()), Y)
+    assert found.weights() is None
+
+
+A = sparse.random_array((30, 50), density=0.1, format="csr", rng=1)
+
+
+@pytest.mark.parametrize(
+    ("format", "data"),
+    [("npz", csr_npz(A, y=Y)), ("svmlight", lines_of(A)), ("svmlight", lines_of(sparse.csr_array(A), 0))],
+)
+def test_sparse_examples_stay_sparse(format: str, data: bytes, tmp_path: Path) -> None:
+    found = parsed(tmp_path, format, data)
+    B = found.X()
+    assert sparse.issparse(B)
+    assert not (tmp_path / "X").exists()
+    assert (B.toarray() == A.toarray()[:, : B.shape[1]]).all()
+    assert B.nnz == A.nnz
+    assert np.array_equal(np.asarray(found.y()), Y)
+
+
+def test_columns_are_chosen_by_name_and_by_number(tmp_path: Path) -> None:
+    table = b"y,weight,x\n1,0.5,7\n-1,2,8\n"
+    for chosen in ({"target": "y", "weights": "weight"}, {"target": "0", "weights": "1"}, {"weights": "weight"}):
+        found = parsed(tmp_path, "csv", table, **chosen)
+        assert found.X().tolist() == [[7.0], [8.0]]
+        assert np.asarray(found.y()).tolist() == [1.0, -1.0]
+        assert np.asarray(found.weights()).tolist() == [0.5, 2.0]
+
+
+def test_many_blocks_are_one_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from livesvm.service.datasets import arrays, npz_file, svmlight, table
+
+    for module, name in ((arrays, "BLOCK"), (npz_file, "BLOCK"), (svmlight, "LINES"), (table, "NUMBERS")):
+        monkeypatch.setattr(module, name, 7)
+    for name in DENSE:
+        assert np.array_equal(parsed(tmp_path, *DENSE[name]).X(), X)
+    for format, data in (("npz", csr_npz(A, y=Y)), ("svmlight", lines_of(A))):
+        assert (parsed(tmp_path, format, data).X().toarray() == A.toarray()[:, :50]).all()
+
+
+def with_entry(row: int, column: int, value: float) -> Any:
+    changed = X.copy()
+    changed[row, column] = value
+    return changed
+
+
+BAD: dict[str, tuple[str, bytes, str | None, int | None, int | None]] = {
+    "a cell that is no number": ("csv", b"1,2,1\n3,x,1\n", "body", 1, 1),
+    "an empty cell": ("csv", b"a,b\n1,\n", "body", 0, 1),
+    "a short line": ("csv", b"1,2,1\n\n3,1\n", "body", 1, None),
+    "an infinite cell": ("csv", b"1,2,1\n3,inf,1\n", "X", 1, 1),
+    "an empty table": ("csv", b"\n", "body", None, None),
+    "one column": ("csv", b"1\n2\n", "body", None, None),
+    "an entry without a colon": ("svmlight", b"1 1:2\n-1 1:2 3\n", "body", 1, 2),
+    "two colons": ("svmlight", b"1 1:2:3\n", "body", 0, 1),
+    "a label that is none": ("svmlight", b"1 1:2\nyes 1:2\n", "body", 1, 0),
+    "a value that is none": ("svmlight", b"1 1:2 2:x\n", "body", 0, 2),
+    "columns that descend": ("svmlight", b"1 1:2\n1 3:2 2:1\n", "body", 1, None),
+    "a NaN among the sparse": ("svmlight", b"1 1:2\n1 3:nan\n", "X", 1, 2),
+    "too many features": ("svmlight", b"1 1:2\n1 101:1\n", "X", 1, 100),
+    "no example": ("svmlight", b"# nothing\n", "body", None, None),
+    "no zip": ("npz", b"PK nonsense", "body", None, None),
+    "a NaN": ("npz", npz(X=with_entry(7, 2, np.nan), y=Y), "X", 7, 2),
+    "too large": ("npz", npz(X=with_entry(29, 3, 1e200), y=Y), "X", 29, 3),
+    "a NaN among the targets": ("npz", npz(X=X, y=with_entry(3, 0, np.nan)[:, 0]), "y", 3, None),
+    "too few targets": ("npz", npz(X=X, y=Y[:-1]), "y", None, None),
+    "objects": ("npz", npz(X=X.astype(object), y=Y), "X", None, None),
+    "another member": ("npz", npz(X=X, y=Y, z=Y), "z", None, None),
+    "no X": ("npz", npz(y=Y), "X", None, None),
+    "no indptr": ("npz", npz(data=A.data, indices=A.indices, shape=A.shape), "indptr", None, None),
+    "three dimensions": ("npz", npz(X=X[:, :, None], y=Y), "X", None, None),
+    "a weight below 0": ("npz", npz(X=X, y=Y, weights=np.where(np.arange(30) == 4, -1.0, 1.0)), "weights", 4, None),
+    "no parquet": ("parquet", b"PAR1", "body", None, None),
+    "text in parquet": ("parquet", parquet_of({"a": ["x"], "y": [1.0]}), "body", None, 0),
+    "nothing in parquet": ("parquet", parquet_of({"a": [1.0, None], "y": [1.0, 1.0]}), "body", 1, 0),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_wrong_is_told_with_its_place(name: str, tmp_path: Path) -> None:
+    format, data, field, row, column = BAD[name]
+    with pytest.raises(InvalidInput) as caught:
+        parsed(tmp_path, format, data)
+    assert (caught.value.field, caught.value.row, caught.value.column) == (field, row, column)
+
+
+def wrong_csr(**changed: Any) -> bytes:
+    parts = {"data": A.data, "indices": A.indices, "indptr": A.indptr, "shape": np.array(A.shape)} | changed
+    return npz(**parts, y=Y)
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        (wrong_csr(indices=np.where(np.arange(A.nnz) == 3, 50, A.indices)), "indices"),
+        (wrong_csr(indices=np.zeros(A.nnz, np.int64)), "indices"),
+        (wrong_csr(indptr=A.indptr[:-1]), "indptr"),
+        (wrong_csr(indptr=A.indptr + 1), "indptr"),
+        (wrong_csr(indptr=A.indptr[::-1].copy()), "indptr"),
+        (wrong_csr(data=A.data[:-1]), "data"),
+        (wrong_csr(shape=np.array([31, 50])), "indptr"),
+        (wrong_csr(shape=np.array([30])), "shape"),
+        (wrong_csr(data=np.where(np.arange(A.nnz) == 3, np.inf, A.data)), "X"),
+    ],
+)
+def test_a_sparse_array_that_is_none(data: bytes, field: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parsed(tmp_path, "npz", data)
+    assert caught.value.field == field
+
+
+def test_no_more_is_unpacked_than_is_allowed(tmp_path: Path) -> None:
+    bomb = npz(X=np.zeros((2**16, 20)), y=np.ones(2**16))
+    assert len(bomb) < 2**15
+    with pytest.raises(InvalidInput, match="LIVESVM_DATASET_BYTES"):
+        parsed(tmp_path, "npz", bomb)
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 2**24
+
+
+def test_a_member_that_ends_too_soon(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, array in (("X.npy", X), ("y.npy", Y)):
+            member = io.BytesIO()
+            np.save(member, array)
+            archive.writestr(name, member.getvalue()[: -8 if name == "X.npy" else None])
+    with pytest.raises(InvalidInput, match="fewer bytes"):
+        parsed(tmp_path, "npz", out.getvalue())
+
+
+def test_a_byte_that_has_changed_on_the_disk_is_noticed(tmp_path: Path) -> None:
+    found = parsed(tmp_path, "npz", npz(X=X, y=Y))
+    data = (tmp_path / "X").read_bytes()
+    (tmp_path / "X").write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
+    with pytest.raises(StoreDamaged, match="X of dataset d"):
+        Arrays(tmp_path, found._described)

@@ -1,0 +1,304 @@
+"""The forecasting core: exact, prequential, the same when replayed, and back after drift."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.svm import SVC, SVR
+
+from livesvm.service.feeds.choose import examples
+from livesvm.service.feeds.forecaster import Forecaster, Outcome
+from livesvm.service.feeds.keep import from_arrays, to_arrays
+from livesvm.service.feeds.spec import spec_of
+from livesvm.service.feeds.timeline import Row
+from livesvm.solvers.errors import InvalidInput
+
+Floats = NDArray[np.float64]
+
+FIXED = {"C": 1.0, "gamma": 0.01, "represent": "change"}
+
+
+def series(n: int, seed: int = 0, noise: float = 1.0) -> Floats:
+    """A level that wanders, a season of 12, and noise."""
+    random = np.random.default_rng(seed)
+    t = np.arange(n)
+    walk = random.normal(size=n).cumsum() * 0.1
+    return np.asarray(10 + walk + 3 * np.sin(2 * np.pi * t / 12) + noise * random.normal(size=n))
+
+
+def rows_of(y: Floats, first: int = 0) -> list[dict[str, Any]]:
+    return [{"time": 3600.0 * (first + i), "y": None if np.isnan(v) else float(v)} for i, v in enumerate(y)]
+
+
+def feed(**given: Any) -> Forecaster:
+    own = {"target": "y", "every": "1h", "window": 120, "steps": [1, 3, 9], "rolling": {"mean": [12]}, "lags": 6}
+    return Forecaster(spec_of(own | FIXED | given))
+
+
+def observe(one: Forecaster, rows: list[dict[str, Any]], size: int = 12) -> list[Outcome]:
+    return [one.observe(rows[i : i + size]) for i in range(0, len(rows), size)]
+
+
+def same(a: Any, b: Any, tolerance: float = 0.0) -> None:
+    """Assert that two states agree."""
+    assert a.keys() == b.keys()
+    for name, value in a.items():
+        if isinstance(value, np.ndarray):
+            assert np.allclose(value, b[name], rtol=tolerance, atol=tolerance, equal_nan=True), name
+        elif isinstance(value, float):
+            assert value == pytest.approx(b[name], rel=tolerance or 1e-15), name
+        else:
+            assert value == b[name], name
+
+
+def test_every_steps_model_is_the_optimum_over_its_window() -> None:
+    one, y = feed(), series(300)
+    observe(one, rows_of(y))
+    assert one.state == "live"
+    assert one.gap() < 1e-10
+    assert one.rows is not None
+    for i, step in enumerate(one.steps):
+        model = one.models[i]
+        known = list(range(one.rows.oldest, one.rows.count - step))
+        assert one.rows.known(i) == known == model.models[0].keys_
+        X, target = examples(one.spec, one.rows, i, "change", known)
+        slots = one.rows.slot[one.rows.places(known)]
+        assert target == pytest.approx(y[slots + step] - y[slots])
+        again = SVR(C=1.0, gamma=0.01, epsilon=0.05, tol=1e-8).fit(model._features(X), model._targets(target))
+        newest = one._examples(i, [one.rows.count - 1])[0]
+        assert model.scale is not None
+        expected = again.predict(model._features(newest)) * model.scale.unit + model.scale.middle + y[-1]
+        assert one.latest[i].value == pytest.approx(expected[0], abs=1e-5)
+
+
+def test_the_future_changes_no_earlier_forecast() -> None:
+    y = series(200)
+    corrupt = y.copy()
+    corrupt[170:] = np.random.default_rng(9).normal(size=30) * 1e3
+    found = []
+    for values in (y, corrupt):
+        one = feed(batch=7)
+        outcomes = observe(one, rows_of(values), 40)
+        scored = [(step, s) for outcome in outcomes for step, s in outcome.scored]
+        made = [(step, s.made_at, s.value, s.low, s.high) for step, s in scored if s.made_at < 168 * 3600]
+        # a batch of 7 from 160 ends at 166: forecasts from there and before are made of what is the same
+        found.append(made)
+    assert len(found[0]) > 100
+    assert found[0] == found[1]
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=8, max_size=20), st.integers(0, 5))
+def test_with_batches_of_one_it_does_not_matter_how_calls_are_cut(sizes: list[int], again: int) -> None:
+    rows = rows_of(series(130))
+    whole = feed(batch=1, steps=[1, 3], window=80)
+    expected = whole.observe(rows)
+    events, scored = [], []
+    cut, start = feed(batch=1, steps=[1, 3], window=80), 0
+    for size in [*sizes, 130]:
+        outcome = cut.observe(rows[max(0, start - again) : start + size])
+        assert outcome.ignored == min(again, start)
+        events += outcome.events
+        scored += outcome.scored
+        start = min(130, start + size)
+    assert (events, scored) == (expected.events, expected.scored)
+    same(to_arrays(cut), to_arrays(whole))
+
+
+def test_the_same_calls_give_the_same_state_and_so_does_a_kept_one() -> None:
+    y = series(260)
+    y[[50, 170, 171]] = np.nan
+    rows = rows_of(y)
+    live, replayed = feed(C="auto", represent="auto"), feed(C="auto", represent="auto")
+    for start in range(0, 260, 20):
+        live.observe(rows[start : start + 20])
+    for start in range(0, 260, 20):
+        replayed.observe(rows[start : start + 20])
+    same(to_arrays(live), to_arrays(replayed))
+    for until in (30, 130, 200):
+        kept = feed()
+        observe(kept, rows[:until], 10)
+        back = from_arrays(kept.spec, to_arrays(kept))
+        same(to_arrays(back), to_arrays(kept), 1e-9)
+        assert back.gap() < 1e-10
+        for one in (kept, back):
+            observe(one, rows[until:], 10)
+        same(to_arrays(back), to_arrays(kept), 1e-7)
+
+
+def test_a_refused_call_changes_nothing() -> None:
+    one = feed()
+    observe(one, rows_of(series(150)))
+    before = to_arrays(one)
+    with pytest.raises(InvalidInput) as caught:
+        one.observe([*rows_of(series(3), 150), {"time": 3600.0 * 153, "y": "many"}])
+    assert (caught.value.field, caught.value.row) == ("y", 3)
+    same(to_arrays(one), before)
+
+
+def test_the_season_and_the_distance_are_found_and_announced() -> None:
+    one = feed(every=None, C="auto", gamma="auto", represent="auto")
+    events = [event for outcome in observe(one, rows_of(series(130, noise=0.3))) for event in outcome.events]
+    assert events[0].kind == "live"
+    assert (events[0].detail["season"], events[0].detail["every"], events[0].slot) == (12, "1h", 119)
+    assert [chosen["step"] for chosen in events[0].detail["chosen"]] == [1, 3, 9]
+    assert one.choice is not None
+    tried = {trial.recipe.represent for trial in one.choice.trials}
+    assert tried == {"change", "level", "seasonal-change"}
+    for step, model in zip(one.steps, one.models, strict=True):
+        trials = [trial for trial in one.choice.trials if trial.step == step]
+        chosen = next(trial for trial in trials if trial.recipe == model.recipe)
+        assert 0.97 * chosen.error <= min(trial.error for trial in trials)
+
+
+def test_forecasts_beat_naive_ones_and_bands_hold() -> None:
+    one = feed(window=300, C="auto", gamma="auto", represent="auto")
+    observe(one, rows_of(series(1000)), 20)
+    for scores in one.scores:
+        found = scores.overall("value")
+        assert found["ahead"] == "model"
+        assert 0.85 < found["coverage"] < 0.95
+
+
+@pytest.mark.parametrize("kind", ["level", "scale"])
+def test_drift_is_announced_and_forecasts_are_soon_ahead_again(kind: str) -> None:
+    y, n = series(950), 500
+    y[n:] = y[n:] + 300.0 if kind == "level" else 10 * y[n:]
+    one = feed(window=300, C="auto", gamma="auto", represent="auto")
+    events = [event for outcome in observe(one, rows_of(y)) for event in outcome.events if event.slot >= n]
+    assert {"drift", "rescaled"} <= {event.kind for event in events if event.slot < n + 150}
+    assert one.gap() < 1e-9
+    for scores in one.scores:
+        rows = scores.recent[:200]  # those from half a window after the change
+        assert rows[0, 0] == n + 150
+        error, last, seasonal = (np.abs(rows[:, i] - rows[:, 6]).mean() for i in (3, 7, 8))
+        assert error < min(last, seasonal)
+
+
+def test_directions_are_those_of_an_exact_classifier() -> None:
+    one, y = feed(task="direction"), series(300)
+    observe(one, rows_of(y))
+    assert one.gap() < 1e-10
+    assert one.rows is not None
+    for i, step in enumerate(one.steps):
+        known = one.rows.known(i)
+        X, label = one._examples(i, known)
+        slots = one.rows.slot[one.rows.places(known)]
+        assert (label > 0).tolist() == (y[slots + step] > y[slots]).tolist()
+        again = SVC(C=1.0, gamma=0.01, tol=1e-8).fit(one.models[i]._features(X), label)
+        newest = one.models[i]._features(one._examples(i, [one.rows.count - 1])[0])
+        assert one.latest[i].value == pytest.approx(again.decision_function(newest)[0], abs=1e-4)
+        assert one.scores[i].overall("direction")["accuracy"] > 0.6
+    assert one.latest[0].low is None
+
+
+def test_directions_of_a_series_that_only_rises() -> None:
+    one = feed(task="direction", C="auto")
+    observe(one, rows_of(np.arange(200.0)))
+    assert one.scores[0].overall("direction")["accuracy"] == 1.0
+
+
+def test_quantiles_are_conformalized() -> None:
+    one = feed(quantiles=[0.1, 0.9], window=200)
+    observe(one, rows_of(series(700)))
+    assert len(one.models[0].models) == 3
+    assert one.gap() < 1e-9
+    assert all(0.75 < scores.overall("value")["coverage"] < 0.85 for scores in one.scores)
+
+
+def test_a_correction_relabels_what_was_learnt_from_it() -> None:
+    one, y = feed(late="correct"), series(200)
+    observe(one, rows_of(y))
+    outcome = one.observe([{"time": 3600.0 * 180, "y": 99.0}])
+    assert outcome.corrected == 1
+    assert one.rows is not None
+    for i, step in enumerate(one.steps):
+        keys = one.models[i].models[0].keys_
+        ordinal = one.rows.by_slot[180 - step]
+        assert one.models[i].models[0].window_y[keys.index(ordinal)] == pytest.approx(
+            one.models[i]._targets(np.array([99.0 - y[180 - step]]))[0]
+        )
+    assert one.gap() < 1e-10
+    assert one.history.back(19) == 99.0
+
+
+def test_missing_readings_are_neither_learnt_nor_scored() -> None:
+    one, y = feed(), series(260)
+    y[150:160] = np.nan
+    outcomes = observe(one, rows_of(y))
+    assert one.rows is not None
+    slots = one.rows.slot[one.rows.places(one.rows.known(0))]
+    assert not set(range(149, 160)) & set(slots.tolist())
+    scored = {s.slot for outcome in outcomes for _, s in outcome.scored}
+    made = set(range(119, 260)) - set(range(150, 160))
+    assert scored == {slot + step for slot in made for step in one.steps} & made - {119}
+    outcome = one.observe(rows_of(series(5), 260 + 24 * 30))  # a month is missing
+    assert len(outcome.forecasts) == 3
+    assert one.gap() < 1e-10
+    assert min(one.pending) > one.timeline.slot
+
+
+@pytest.mark.parametrize("constant", [0.0, 5.0, -1e9])
+def test_constant_series_are_forecast(constant: float) -> None:
+    one = feed(C="auto", gamma="auto", represent="auto")
+    observe(one, rows_of(np.full(200, constant)))
+    assert [forecast.value for forecast in one.latest] == pytest.approx([constant] * 3, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"window": 40, "steps": 10, "lags": None}, {"window": 40, "steps": 9, "lags": 20}]
+)
+def test_small_windows(settings: dict[str, Any]) -> None:
+    one = feed(**settings, C="auto", gamma="auto", represent="auto")
+    observe(one, rows_of(series(100)), 5)
+    assert len(one.latest) == len(one.steps)
+    assert one.gap() < 1e-10
+
+
+def test_known_columns_and_features_are_used() -> None:
+    random = np.random.default_rng(0)
+    known = random.normal(size=320)
+    y = 5 * known + 0.1 * random.normal(size=320)
+    one = feed(known=["k"], features=["f"], steps=[1], window=200, gamma="auto", C=10.0)
+    rows: list[Row] = [{"time": 3600.0 * i, "y": y[i], "k": known[i], "f": 0.0} for i in range(319)]
+    for i, row in enumerate(rows):
+        one.observe([row, {"time": 3600.0 * (i + 1), "k": known[i + 1]}])
+    assert len(one.ahead.values) == 1
+    found = one.scores[0].overall("value")
+    assert found["mae"] < 0.3 * found["last_value_mae"]
+
+
+def test_what_is_auto_may_be_chosen_again() -> None:
+    one = feed(C="auto", gamma="auto")
+    observe(one, rows_of(series(200)))
+    latest, pending = list(one.latest), dict(one.pending)
+    outcome = one.choose_again()
+    assert [event.kind for event in outcome.events] == ["chosen"]
+    assert one.gap() < 1e-10
+    assert (one.latest, one.pending) == (latest, pending)
+    eager = feed(C="auto", gamma="auto", on_drift="choose")
+    y = series(400)
+    y[200:] *= 20
+    kinds = [event.kind for outcome in observe(eager, rows_of(y)) for event in outcome.events]
+    assert "chosen" in kinds
+    assert eager.gap() < 1e-9
+
+
+def test_memory_does_not_grow() -> None:
+    one, y = feed(batch=24, steps=2), series(4000)
+    observe(one, rows_of(y[:2000]), 24)
+    tracemalloc.start()
+    try:
+        sizes = []
+        for start in range(2000, 4000, 500):
+            observe(one, rows_of(y[start : start + 500], start), 24)
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert sizes[-1] < sizes[0] + 200_000

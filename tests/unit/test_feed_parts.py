@@ -1,0 +1,191 @@
+"""What feeds are made of: season, features, scales, bands, scores, drift."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from livesvm.service.feeds.bands import ConformalBand
+from livesvm.service.feeds.drift import PageHinkley
+from livesvm.service.feeds.every import Every
+from livesvm.service.feeds.features import Ahead, History, calendar_of, layout_of, own_rows, shared_row
+from livesvm.service.feeds.represent import fitted, has_moved, reference, represented
+from livesvm.service.feeds.scores import Scored, StepScores
+from livesvm.service.feeds.season import autocorrelation, find_season
+from livesvm.service.feeds.spec import spec_of
+from livesvm.service.feeds.timeline import Reading
+
+HOURLY = Every(seconds=3600.0)
+
+
+@pytest.mark.parametrize("period", [7, 12, 24, 132])
+def test_a_season_is_found_under_noise_and_trend(period: int) -> None:
+    random = np.random.default_rng(period)
+    t = np.arange(1000)
+    shape = random.normal(size=period)
+    values = 3 * shape[t % period] + 0.01 * t + random.normal(size=1000)
+    assert find_season(values) == period
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_walks_noise_and_constants_have_no_season(seed: int) -> None:
+    noise = np.random.default_rng(seed).normal(size=1000)
+    assert find_season(noise.cumsum()) == 0
+    assert find_season(noise) == 0
+    assert find_season(np.full(1000, 3.0)) == 0
+    assert find_season(noise[:5]) == 0
+
+
+def test_autocorrelation_is_that_of_its_definition() -> None:
+    x = np.random.default_rng(0).normal(size=50)
+    centred = x - x.mean()
+    for lag in range(10):
+        direct = (centred[lag:] * centred[: 50 - lag]).sum() / (50 - lag) / centred.var()
+        assert autocorrelation(x, 10)[lag] == pytest.approx(direct)
+
+
+def test_rows_hold_lags_rolling_statistics_and_seasonal_values() -> None:
+    spec = spec_of({
+        "target": "y", "features": ["wind"], "known": ["holiday"], "steps": [1, 5], "lags": [1, 2, 4], "window": 100,
+        "rolling": {"mean": [3], "std": [6], "max": [5], "min": [5]},
+    })  # fmt: skip
+    layout = layout_of(spec, 4, HOURLY)
+    history, ahead, x = History(101), Ahead(1), np.random.default_rng(0).normal(size=130)
+    ahead.announce(131, (7.0,))
+    for value in x:
+        history.append(value)
+    reading = Reading(129, 129 * 3600.0, (x[-1], 0.5, 2.0))
+    ahead.reach(129, (2.0,))
+    shared = shared_row(layout, history, reading)
+    base = np.mean([x[-1], x[-2], x[-4]])
+    expected = [x[-1], x[-2], x[-4], base, x[-5:].max(), x[-3:].mean(), x[-5:].min(), x[-6:].std(), 0.5]
+    assert sorted(shared) == pytest.approx(sorted(expected))
+    assert shared[-2:] == pytest.approx(expected[-2:])
+    own = own_rows(layout, spec, HOURLY, None, (history, reading, ahead))
+    assert own[:, 0] == pytest.approx([x[-4], x[-4]])  # 1 and 5 ahead have one phase
+    then = [calendar_of((129 + h) * 3600.0, layout.cycles, None) for h in (1, 5)]
+    assert own[:, 1:-1] == pytest.approx(np.array(then))
+    assert own[:, -1].tolist() == [2.0, 7.0]  # the holiday announced for 131 lasts
+    changes = represented(layout, "change", shared[None], own[:1])
+    assert changes[0, 0] == x[-1]
+    assert changes[0, 1 : layout.levels] == pytest.approx(shared[1 : layout.levels] - x[-1])
+    assert changes[0, layout.levels : layout.shared] == pytest.approx(shared[layout.levels :])
+    assert changes[0, layout.shared] == pytest.approx(x[-4] - x[-1])
+    levels = represented(layout, "level", shared[None], own[:1])
+    assert levels[0, : layout.levels] == pytest.approx(
+        [*(shared[:3] - base), base, *(shared[4 : layout.levels] - base)]
+    )
+    assert levels[0, layout.shared] == pytest.approx(x[-4] - base)
+    ends = [reference(layout, how, shared[None], own[:1])[0] for how in ("change", "level", "seasonal-change")]
+    assert ends == pytest.approx([x[-1], base, x[-4]])
+
+
+def test_a_week_stands_beside_a_day() -> None:
+    spec = spec_of({"target": "y"})
+    assert layout_of(spec, 24, HOURLY).seasons == (24, 168)
+    assert layout_of(spec, 23, HOURLY).seasons == (23,)
+    assert layout_of(spec, 0, HOURLY).seasons == ()
+    assert len(layout_of(spec, 0, HOURLY).cycles) == 3
+    assert len(layout_of(spec, 0, Every(seconds=86400.0)).cycles) == 2
+    assert len(layout_of(spec, 0, Every(months=1)).cycles) == 1
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=300), st.integers(0, 9), st.floats(-10, 10))
+def test_the_history_is_the_end_of_what_came(values: list[float], back: int, value: float) -> None:
+    history = History(10)
+    for x in values:
+        history.append(x)
+    kept = values[-10:]
+    assert history.newest(len(kept)).tolist() == kept
+    history.correct(back, value)
+    if back < len(kept):
+        kept[-1 - back] = value
+    assert history.newest(len(kept)).tolist() == kept
+
+
+def test_scales_stand_constants_and_say_when_spread_moves() -> None:
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(200, 3)), random.normal(size=200)
+    X[:, 2] = 5.0
+    y[:5] = 1e6  # a few outliers move nothing
+    scale = fitted(X, y)
+    assert not has_moved(scale, y, X[:, 0])
+    assert not has_moved(scale, np.append(y, 1e2), X[:, 0])  # one outlier is no other spread
+    assert has_moved(scale, 3 * y, X[:, 0])
+    assert has_moved(scale, y, 3 * X[:, 0])
+    assert has_moved(scale, 0.3 * y, X[:, 0])
+    flat = fitted(np.ones((5, 2)), np.zeros(5))
+    assert np.isfinite(flat.width).all()
+    assert flat.unit == 1.0
+    assert scale.unit < 3
+    assert not has_moved(flat, np.zeros(5), np.ones(5))
+
+
+@pytest.mark.parametrize("coverage", [0.8, 0.9])
+@pytest.mark.parametrize("kind", ["noise", "skewed", "drifting", "trend"])
+def test_bands_hold_their_share_whatever_comes(coverage: float, kind: str) -> None:
+    random, n = np.random.default_rng(3), 4000
+    errors = {
+        "noise": random.normal(size=n),
+        "skewed": random.exponential(size=n) ** 2,
+        "drifting": random.normal(size=n) * np.exp(np.linspace(0, 5, n)),
+        "trend": random.normal(size=n) + np.linspace(0, 50, n),
+    }[kind]
+    band, hits = ConformalBand(coverage, 500), []
+    for error in errors:
+        around = band.around(10.0, 10.0)
+        if around.low is not None and around.high is not None:
+            hits.append(around.low <= 10.0 + error <= around.high)
+        band.learn(10.0 + error, 10.0, 10.0, around)
+    assert coverage - 0.02 < np.mean(hits) < coverage + 0.04  # behind a trend one side is too far out
+
+
+def test_bands_are_kept() -> None:
+    band = ConformalBand(0.9, 20)
+    for error in np.random.default_rng(0).normal(size=50):
+        band.learn(error, 0.0, 0.0, band.around(0.0, 0.0))
+    back = ConformalBand(0.9, 20)
+    back.restore(band.to_arrays())
+    assert back.around(0.0, 1.0) == band.around(0.0, 1.0)
+    for error in np.random.default_rng(1).normal(size=50):
+        for one in (band, back):
+            one.learn(error, 0.0, 0.0, one.around(0.0, 0.0))
+    assert back.around(0.0, 1.0) == band.around(0.0, 1.0)
+
+
+def test_scores_are_those_of_their_definitions() -> None:
+    random = np.random.default_rng(0)
+    made = random.normal(size=(70, 5))
+    scores = StepScores(0.9, 30)
+    rows = [Scored(i, i, i - 1, v, v - 1, v + 1, a, last, s, d) for i, (v, a, last, s, d) in enumerate(made)]
+    for start in range(0, 70, 10):
+        scores.learn(rows[start : start + 10])
+    for found, (v, a, last, s, d) in ((scores.overall, made.T), (scores.lately, made[-30:].T)):
+        value, direction = found("value"), found("direction")
+        assert value["mae"] == pytest.approx(np.abs(v - a).mean())
+        assert value["rmse"] == pytest.approx(np.sqrt(((v - a) ** 2).mean()))
+        assert value["mase"] == pytest.approx(np.abs(v - a).mean() / np.abs(s - a).mean())
+        assert value["last_value_mae"] == pytest.approx(np.abs(last - a).mean())
+        assert value["coverage"] == pytest.approx((np.abs(v - a) <= 1).mean())
+        assert value["width"] == pytest.approx(2.0)
+        loss = [max(q * (a_ - e), (q - 1) * (a_ - e)) for a_, v_ in zip(a, v, strict=True)
+                for q, e in ((0.05, v_ - 1), (0.95, v_ + 1))]  # fmt: skip
+        assert value["pinball"] == pytest.approx(np.mean(loss))
+        assert direction["accuracy"] == pytest.approx(((v > 0) == (a > last)).mean())
+        assert direction["last_change_accuracy"] == pytest.approx(((d > 0) == (a > last)).mean())
+    back = StepScores(0.9, 30)
+    back.restore(scores.to_arrays())
+    assert back.lately("value") == scores.lately("value")
+    assert StepScores(None, 5).overall("value") == {"n": 0, "ahead": None}
+
+
+def test_drift_is_announced_once_errors_have_grown() -> None:
+    random, test = np.random.default_rng(0), PageHinkley()
+    assert not any(test.learn(abs(e)) for e in random.normal(size=3000))
+    after = [test.learn(abs(e)) for e in 10 * random.normal(size=100)]
+    assert any(after[:30])
+    back = PageHinkley()
+    back.restore(test.to_arrays())
+    assert vars(back) == vars(test)

@@ -1,0 +1,278 @@
+"""Readings in order: which rows a feed takes, ignores, holds, corrects and refuses."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from livesvm.service.feeds.every import Every, duration, found_in, moment, seconds_of
+from livesvm.service.feeds.spec import FeedSpec, spec_of
+from livesvm.service.feeds.timeline import Plan, Reading, Timeline, rows_of
+from livesvm.service.feeds.times import parse
+from livesvm.solvers.errors import InvalidInput
+
+HOUR = 3600.0
+
+
+def timeline(**settings: Any) -> Timeline:
+    return Timeline(spec_of({"target": "y", "every": "1h", "window": 100} | settings), 100)
+
+
+def at(hour: float, y: float | None = 1.0, **others: Any) -> dict[str, Any]:
+    return {"time": hour * HOUR, "y": y, **others}
+
+
+def read(line: Timeline, *rows: dict[str, Any]) -> Plan:
+    return line.read(list(rows))
+
+
+def refusal(line: Timeline, *rows: dict[str, Any]) -> InvalidInput:
+    before = line.to_arrays()
+    with pytest.raises(InvalidInput) as caught:
+        line.read(list(rows))
+    after = line.to_arrays()
+    assert all(str(before[name]) == str(after[name]) for name in before)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "zoned"),
+    [
+        ("1970-01-02", 86400.0, False),
+        ("1970-01-01T01:00:00Z", 3600.0, True),
+        ("1970-01-01 02:00+01:00", 3600.0, True),
+        ("1969-12", -31 * 86400.0, False),
+        (1e9, 1e9, True),
+        (1_700_000_000_000, 1.7e9, True),
+        ("1700000000.5", 1700000000.5, True),
+    ],
+)
+def test_times_are_iso_or_epochs(text: Any, seconds: float, zoned: bool) -> None:
+    assert parse(text, "time", 0) == (seconds, zoned)
+
+
+@pytest.mark.parametrize("value", ["yesterday", "2014-02-30", True, float("inf"), [], 1e40, ""])
+def test_other_times_are_refused_by_row(value: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse(value, "when", 7)
+    assert (caught.value.field, caught.value.row) == ("when", 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("15min", "15min"), ("1h", "1h"), (7200, "2h"), ("1mo", "1mo"), ("12mo", "1y")],
+)
+def test_durations(text: Any, shown: str) -> None:
+    assert str(duration(text)) == shown
+
+
+@pytest.mark.parametrize("text", ["", "h1", "-1h", "0s", "1.5mo", "100y 1d", "1e400s", 0, -5.0])
+def test_other_durations_are_refused(text: Any) -> None:
+    with pytest.raises(InvalidInput):
+        duration(text)
+
+
+@given(st.integers(1, 10**6), st.lists(st.integers(1, 3), min_size=7, max_size=20))
+def test_the_distance_is_the_most_frequent_gap(seconds: int, gaps: list[int]) -> None:
+    gaps = [1] * len(gaps) + gaps
+    times = [float(seconds * sum(gaps[:i])) for i in range(len(gaps) + 1)]
+    assert found_in(times) == Every(seconds=float(seconds))
+
+
+def test_months_are_found_and_counted_by_the_calendar() -> None:
+    times = [seconds_of(datetime(2000 + i // 12, i % 12 + 1, 1, tzinfo=UTC)) for i in range(14)]
+    every = found_in(times)
+    assert every == Every(months=1)
+    assert all(every.after(times[0], i) == time for i, time in enumerate(times))
+    assert [every.between(times[0], time) for time in times] == pytest.approx(list(range(14)))
+    end = seconds_of(datetime(2001, 1, 31, tzinfo=UTC))
+    assert moment(every.after(end, 1)).date().isoformat() == "2001-02-28"
+
+
+def test_readings_get_slots_and_held_ones_fill_gaps() -> None:
+    line = timeline()
+    plan = read(line, at(0, 1.0), at(1, 2.0), at(4, 3.0), at(5, None), at(6, 4.0))
+    assert [(r.slot, r.values[0], r.held) for r in plan.readings] == [
+        (0, 1.0, False), (1, 2.0, False), (2, 2.0, True), (3, 2.0, True), (4, 3.0, False), (5, 3.0, True),
+        (6, 4.0, False),
+    ]  # fmt: skip
+    assert [r.time / HOUR for r in plan.readings] == list(range(7))
+    assert line.slot == -1  # nothing has happened yet
+    assert plan.timeline.slot == 6
+
+
+def test_a_gap_of_a_month_is_held_no_longer_than_features_look_back() -> None:
+    plan = read(timeline(), at(0), at(30 * 24))
+    assert len(plan.readings) == 102
+    assert plan.readings[-1].time == 30 * 24 * HOUR
+    assert plan.readings[1].time == (30 * 24 - 100) * HOUR
+
+
+def test_skip_closes_gaps() -> None:
+    plan = read(timeline(missing="skip"), at(0), at(1, None), at(9), at(10, float("nan")))
+    assert [r.slot for r in plan.readings] == [0, 1]
+    assert (plan.accepted, plan.ignored) == (2, 2)
+
+
+def test_refuse_refuses_gaps_and_missing_values() -> None:
+    line = timeline(missing="refuse")
+    assert refusal(line, at(0), at(2)).row == 1
+    error = refusal(line, at(0), at(1, None))
+    assert (error.field, error.row) == ("y", 1)
+
+
+def test_what_came_before_is_ignored_when_it_is_the_same() -> None:
+    line = read(timeline(), at(0), at(1), at(2, None)).timeline
+    plan = read(line, at(1), at(2, None), at(2, float("nan")), at(3))
+    assert (plan.accepted, plan.ignored, len(plan.readings)) == (1, 3, 1)
+
+
+def test_other_values_and_older_times_are_refused_or_corrections() -> None:
+    line = read(timeline(), at(0), at(1), at(3)).timeline
+    assert refusal(line, at(4), at(3, 5.0)).row == 1
+    assert refusal(line, at(2, 5.0)).row == 0
+    line = read(timeline(late="correct"), at(0), at(1), at(3)).timeline
+    plan = read(line, at(2, 5.0), at(3, 7.0), at(4))
+    assert [(c.slot, c.values, c.held) for c in plan.corrections] == [(2, (5.0,), True), (3, (7.0,), False)]
+    assert plan.accepted == 3
+    assert read(plan.timeline, at(2, 5.0), at(3, 7.0), at(4)).ignored == 3
+    assert "older than the window" in str(refusal(line, at(-1)))
+    assert refusal(line, at(3, None)).field == "y"
+
+
+@pytest.mark.parametrize("value", ["3.9", float("inf"), -float("inf"), True, [1.0], 1e200])
+def test_what_is_no_number_is_refused_by_row_and_column(value: Any) -> None:
+    error = refusal(timeline(features=["wind"]), at(0, wind=0.0), at(1, wind=value))
+    assert (error.field, error.row) == ("wind", 1)
+
+
+def test_a_changed_set_of_columns_is_refused() -> None:
+    line = read(timeline(), at(0, a=1), at(1, a=2)).timeline
+    assert refusal(line, at(2)).field == "a"
+    assert refusal(line, at(2, a=1, b=1)).field == "b"
+    assert refusal(line, {"time": 7200.0, "a": 1}).field == "y"
+    assert refusal(line, {"y": 1.0, "a": 1}).field == "time"
+
+
+def test_times_off_the_clock_are_refused() -> None:
+    line = read(timeline(), at(0), at(1), at(2.1), at(3)).timeline  # a little late does no harm
+    assert refusal(line, at(4), at(5.5)).row == 1
+    assert refusal(line, at(3.2)).row == 0
+
+
+def test_times_with_and_without_a_zone_do_not_mix() -> None:
+    line = timeline()
+    rows = [{"time": "2020-01-01T00:00", "y": 1.0}, {"time": "2020-01-01T01:00Z", "y": 1.0}]
+    assert refusal(line, *rows).row == 1
+    plan = read(timeline(timezone="Europe/Berlin"), {"time": "2020-01-01T00:00", "y": 1.0},
+                {"time": "2020-01-01T00:00Z", "y": 1.0})  # fmt: skip
+    assert [r.slot for r in plan.readings] == [0, 1]
+
+
+def test_clocks_that_change_by_an_hour() -> None:
+    local = [f"2020-10-25T{hour:02d}:00" for hour in (0, 1, 2, 2, 3, 4)]
+    rows = [{"time": time, "y": float(i)} for i, time in enumerate(local)]
+    plan = read(timeline(timezone="Europe/Berlin"), *rows)
+    assert [r.slot for r in plan.readings] == list(range(6))
+    assert not any(r.held for r in plan.readings)
+    error = refusal(timeline(), *rows)  # without a zone that hour comes twice
+    assert error.row == 3
+    spring = [{"time": f"2020-03-29T{hour:02d}:00", "y": 1.0} for hour in (0, 1, 3, 4)]
+    assert len(read(timeline(timezone="Europe/Berlin"), *spring).readings) == 4
+    assert [r.held for r in read(timeline(), *spring).readings] == [False, False, True, False, False]
+    skipped = {"time": "2020-03-29T02:30", "y": 1.0}
+    assert "skip" in str(refusal(timeline(timezone="Europe/Berlin"), skipped))
+
+
+def test_days_of_a_zone_are_its_calendars() -> None:
+    days = [{"time": f"2020-10-{day}", "y": 1.0} for day in range(20, 31)]
+    plan = read(timeline(timezone="Europe/Berlin", every=None), *days)
+    every = plan.timeline.every
+    assert every is not None
+    assert [r.slot for r in plan.readings] == list(range(11))
+    assert every.after(plan.readings[0].time, 10) == plan.readings[10].time
+
+
+def test_the_distance_is_found_from_the_first_rows() -> None:
+    line = timeline(every=None)
+    for hour in range(7):
+        plan = read(line, at(hour))
+        assert (plan.accepted, plan.readings) == (1, [])
+        line = plan.timeline
+    assert refusal(line, at(2, 9.0)).row == 0
+    assert read(line, at(6)).ignored == 1
+    plan = read(line, at(7), at(9))
+    assert str(plan.timeline.every) == "1h"
+    assert [r.held for r in plan.readings] == [False] * 8 + [True, False]
+
+
+def test_feeds_without_times_count_their_readings() -> None:
+    line = timeline(time=None, every=None)
+    plan = read(line, {"y": 1.0}, {"y": None}, {"y": 2.0})
+    assert [(r.slot, r.held) for r in plan.readings] == [(0, False), (1, True), (2, False)]
+
+
+def test_known_columns_are_announced() -> None:
+    line = read(timeline(known=["holiday"]), at(0, holiday=0), at(1, holiday=0)).timeline
+    plan = read(line, {"time": 3 * HOUR, "holiday": 1})
+    assert plan.ahead == [(3, (1.0,))]
+    assert refusal(line, {"time": 0.0, "holiday": 1}).row == 0
+    assert refusal(line, {"time": 3 * HOUR, "holiday": None}).field == "holiday"
+    assert refusal(line, {"time": 3 * HOUR, "holiday": 1, "wind": 2}).field == "wind"
+    assert refusal(line, {"time": 1e6 * HOUR, "holiday": 1}).row == 0
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.none() | st.floats(-5, 5)), min_size=1, max_size=30), st.data())
+def test_calls_may_be_cut_and_sent_again_at_will(steps: list[tuple[int, float | None]], data: st.DataObject) -> None:
+    hours = [sum(gap for gap, _ in steps[: i + 1]) for i in range(len(steps))]
+    rows = [at(hour, y) for hour, (_, y) in zip(hours, steps, strict=True)]
+    whole = timeline().read(rows)
+    line, start = timeline(), 0
+    readings: list[Reading] = []
+    while start < len(rows):
+        end = data.draw(st.integers(start + 1, len(rows)))
+        again = data.draw(st.integers(max(0, start - 3), start))
+        plan = line.read(rows[again:end])
+        readings, line, start = readings + plan.readings, plan.timeline, end
+    assert readings == whole.readings
+    assert {k: str(v) for k, v in line.to_arrays().items()} == {
+        k: str(v) for k, v in whole.timeline.to_arrays().items()
+    }
+
+
+def test_a_timeline_is_kept() -> None:
+    line = timeline(features=["wind"], late="correct", every=None)
+    for rows in ([at(h, 1.0 * h, wind=None if h == 3 else h) for h in range(5)], [at(h, wind=h) for h in range(5, 12)]):
+        line = line.read(rows).timeline
+        back = Timeline.from_arrays(line.spec, 100, line.to_arrays())
+        assert {k: str(v) for k, v in back.to_arrays().items()} == {k: str(v) for k, v in line.to_arrays().items()}
+        assert back.read([at(12, 5.0, wind=1.0)]).readings == line.read([at(12, 5.0, wind=1.0)]).readings
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"steps": 300}, {"steps": [0]}, {"steps": []}, {"window": 10}, {"every": "soon"}, {"timezone": "Mars/Olympus"},
+        {"features": ["y"]}, {"known": ["time"]}, {"lags": [600]}, {"season": 501}, {"quantiles": [0.9, 0.1]},
+        {"band": 1.0}, {"represent": "seasonal-change", "season": 0}, {"unknown": 1}, {"C": 0.0}, {"gamma": "scale"},
+        {"missing": "zero"}, {"batch": 0}, {"rolling": {"mean": [1]}},
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_be(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        spec_of({"target": "y"} | settings)
+
+
+def test_a_target_is_all_that_a_feed_needs() -> None:
+    spec = FeedSpec(target="y")
+    assert (spec.horizons, spec.coverage, spec.lag_list[-1]) == ((1,), 0.9, 24)
+    assert spec_of({"target": "y", "window": 40}).lag_list[-1] == 10
+    assert spec_of({"target": "y", "steps": [24, 1]}).horizons == (1, 24)
+
+
+def test_columns_become_rows() -> None:
+    assert rows_of({"time": [0, 1], "y": [2.0, 3.0]}) == [{"time": 0, "y": 2.0}, {"time": 1, "y": 3.0}]
