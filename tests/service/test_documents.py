@@ -23,7 +23,7 @@ from tests.service.process import ServiceProcess, blobs
 
 LOCAL = "http://127.0.0.1:8000"
 SHOWN = "service/README.md"
-_CALL = re.compile(r"`(GET|POST|DELETE) (/[^`?]*)`")
+_CALL = re.compile(r"`(GET|POST|PUT|DELETE) (/[^`?]*)`")
 
 
 @pytest.fixture
@@ -31,8 +31,9 @@ def clean(http: httpx.Client) -> Iterator[None]:
     """The models of the documents are not there before, nor after."""
 
     def delete() -> None:
-        for model in ("river", "gauge", "weir"):
+        for model in ("river", "large", "gauge", "weir"):
             http.delete(f"/models/{model}")
+        http.delete("/datasets/flows")
 
     delete()
     yield
@@ -46,6 +47,7 @@ def curl(service: ServiceProcess, command: Command, job: str) -> httpx.Response:
     parser.add_argument("-H", action="append", default=[])
     parser.add_argument("-d")
     parser.add_argument("-N", action="store_true")
+    parser.add_argument("-X")
     asked = parser.parse_args(command.words[1:])
     path = asked.url.removeprefix(LOCAL).replace("j-...", job)
     with service.http() as http:
@@ -53,7 +55,8 @@ def curl(service: ServiceProcess, command: Command, job: str) -> httpx.Response:
             with Client(service.url) as client:
                 client.wait(job)
         headers = dict(line.split(": ", 1) for line in asked.H)
-        return http.request("GET" if asked.d is None else "POST", path, content=asked.d, headers=headers)
+        method = asked.X or ("GET" if asked.d is None else "POST")
+        return http.request(method, path, content=asked.d, headers=headers)
 
 
 @pytest.mark.usefixtures("clean")

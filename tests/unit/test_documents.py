@@ -7,6 +7,7 @@ import re
 import runpy
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,8 @@ def readers_own() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("document", ["README.md", "solvers/README.md"])
-def test_python_runs(document: str) -> None:
+def test_python_runs(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     names = readers_own()
     for block in blocks(document, "python"):
         exec(compile(block, document, "exec"), names)
