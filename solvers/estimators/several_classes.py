@@ -27,9 +27,7 @@ from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import Parameter, Walling
 from livesvm.solvers.runtime.progress import Progress
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class LiveMultiClassSVC(LiveSVC):
