@@ -491,7 +491,8 @@ class LiveL2SVC(LiveEstimator):
         else:
             support = np.empty(shape)
             there = np.flatnonzero(own.place[who] != NOWHERE)
-            support[own.place[who[there]]] = X[there]
+            if there.size:  # an empty window does not know how many features there are
+                support[own.place[who[there]]] = X[there]
             support[arrays["gone"]] = arrays["support_X"]
         kernel = replace(Kernel("linear"), name=self._kernel_name(), gamma=self.gamma_)
         kernel = replace(kernel, degree=int(self.degree), coef0=float(self.coef0))
