@@ -14,6 +14,7 @@ import yaml
 
 from livesvm.service.cli.main import main
 from livesvm.service.monitoring.metrics import Metrics, ModelSample
+from livesvm.service.resources.environment import CLIENTS
 from livesvm.service.resources.memory import Budget
 from livesvm.service.settings import table
 from tests.documents import DOCUMENTS, ROOT, read
@@ -93,7 +94,7 @@ def test_the_table_of_settings_is_as_the_service_prints_it(capsys: pytest.Captur
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_documents_name_what_exists(document: str) -> None:
     text = read(document)
-    settings = {variable for variable, _default, _meaning in table()} | {"LIVESVM_URL", "LIVESVM_KEY"}
+    settings = {variable for variable, _default, _meaning in table()} | set(CLIENTS)
     groups = yaml.safe_load(read("deploy/prometheus/alerts.yml"))["groups"]
     alerts = {rule["alert"] for group in groups for rule in group["rules"]}
     assert set(re.findall(r"\bLIVESVM_[A-Z_]+", text)) <= settings
