@@ -129,9 +129,8 @@ def main(arguments: list[str] | None = None) -> int:
         used = processor_seconds(service.pid)
         rate = together(port, asked.seconds)
         used = (processor_seconds(service.pid) - used) / (rate * asked.seconds)
-        print(
-            f"{MODELS} models, {CLIENTS} clients: {rate:.0f} updates a second, {1e3 * used:.2f} ms of processor time each"
-        )
+        each = f"{1e3 * used:.2f} ms of processor time each"
+        print(f"{MODELS} models, {CLIENTS} clients: {rate:.0f} updates a second, {each}")
     return 0
 
 
