@@ -379,7 +379,7 @@ class LiveMultiClassSVC(LiveSVC):
         )
 
     def _window_with(self, gamma: float) -> Any:
-        if self.classes_.size < 3:
+        if vars(self).get("classes_", np.empty(0)).size < 3:
             return super()._window_with(gamma)
         return self._class_window(gamma, self.classes_.size)
 
