@@ -1,0 +1,32 @@
+/** Charts: uPlot in the page's colours, as wide as there is room. */
+
+import uPlot from "./vendor/uplot.js";
+import { h } from "./dom.js";
+
+const HEIGHT = 240;
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/**
+ * A chart of series over x, with words for who does not see it.
+ *
+ * `series`: `{ label, values, colour, scale, steps }`; a second scale has its axis on the right.
+ */
+export function chart(words, x, series, { logarithmic = false, xLabel = "", hooks = {} } = {}) {
+  const place = h("div", { class: "chart", role: "img", "aria-label": words });
+  const axis = { stroke: colour("--text"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+  const scales = [...new Set(series.map((one) => one.scale ?? "y"))];
+  const options = {
+    width: 300, height: HEIGHT, hooks,
+    scales: { x: logarithmic ? { time: false, distr: 3, log: 10 } : { time: false } },
+    axes: [{ ...axis, label: xLabel }, ...scales.map((scale, i) => ({
+      ...axis, scale, side: i ? 1 : 3, size: 60, grid: i ? { show: false } : axis.grid,
+      label: series.filter((one) => (one.scale ?? "y") === scale).map((one) => one.label).join(", ") }))],
+    series: [{ label: xLabel }, ...series.map((one) => ({
+      label: one.label, scale: one.scale ?? "y", stroke: colour(one.colour), width: 2, points: { show: false },
+      paths: one.steps ? uPlot.paths.stepped({ align: 1 }) : undefined }))],
+  };
+  const drawn = new uPlot(options, [x, ...series.map((one) => one.values)], place);
+  const room = new ResizeObserver(() => { if (place.clientWidth) drawn.setSize({ width: place.clientWidth, height: HEIGHT }); });
+  room.observe(place);
+  return { place, drawn, set: (data) => drawn.setData(data), end: () => { room.disconnect(); drawn.destroy(); } };
+}
