@@ -1,6 +1,6 @@
 /** What is not well, and what to do about it. */
 
-import { ago, h } from "./dom.js";
+import { clock, h } from "./dom.js";
 import { onChange, service } from "./service.js";
 
 const REMEDIES = [
@@ -35,7 +35,7 @@ export function show() {
   place.replaceChildren(
     ...(lost ? [h("div", { class: "banner wrong", role: "alert" },
       h("strong", {}, `The service is not heard: ${service.reason}.`),
-      ` What is shown is as of ${service.heardAt ? ago(new Date(service.heardAt).toISOString()) : "nothing yet"}. It is asked again every few seconds; see that it runs.`)] : []),
+      `${service.heardAt ? ` What is shown is as of ${clock(service.heardAt)}.` : ""} It is asked again every few seconds; see that it runs.`)] : []),
     ...(!lost && reasons.length ? [h("div", { class: "banner wrong", role: "alert" }, h("ul", {}, reasons.map(item)))] : []),
     ...(!lost && notes.length ? [h("div", { class: "banner note", role: "status" }, h("ul", {}, notes.map(item)))] : []),
   );

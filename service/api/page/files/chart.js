@@ -16,7 +16,7 @@ export function chart(words, x, series, { logarithmic = false, xLabel = "", hook
   const axis = { stroke: colour("--text"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
   const scales = [...new Set(series.map((one) => one.scale ?? "y"))];
   const options = {
-    width: 300, height: HEIGHT, hooks,
+    width: 300, height: HEIGHT, hooks, legend: { live: false },
     scales: { x: logarithmic ? { time: false, distr: 3, log: 10 } : { time: false } },
     axes: [{ ...axis, label: xLabel }, ...scales.map((scale, i) => ({
       ...axis, scale, side: i ? 1 : 3, size: 60, grid: i ? { show: false } : axis.grid,

@@ -10,7 +10,7 @@ const UNEVEN = 20; // spreads of columns that differ by more are told of
 
 export function data(main) {
   const place = h("div");
-  const file = h("input", { type: "file", accept: ".csv,.tsv,.txt,text/csv", onchange: () => take(file.files[0]) });
+  const file = h("input", { type: "file", accept: ".csv,.tsv,.txt,text/csv", onchange: () => { take(file.files[0]); file.value = ""; } });
   const drop = h("div", { class: "drop",
     ondragover: (event) => { event.preventDefault(); drop.classList.add("over"); },
     ondragleave: () => drop.classList.remove("over"),

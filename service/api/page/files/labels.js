@@ -94,7 +94,7 @@ function suspects(job, model, file, decide) {
     const choice = (kind, text) => h("label", { class: "choice" }, h("input", { type: "radio", name: `decision-${i}`, value: kind, checked: kind === "keep", onchange: () => choose(kind) }), text);
     const group = h("fieldset", {}, h("legend", { class: "unseen" }, `What to do with ${key}`), choice("keep", "keep"),
       (label !== null || !isClass) && choice("relabel", isClass ? `relabel ${label > 0 ? "−1" : "+1"}` : "relabel"), target, choice("remove", "remove"));
-    return h("tr", {}, h("th", { scope: "row" }, String(key)), h("td", { class: "number" }, short(told.suspected.value[i])),
+    return h("tr", {}, h("th", { scope: "row" }, String(key)), h("td", {}, short(told.suspected.value[i])),
       h("td", {}, isClass ? (label === null ? "–" : label > 0 ? "+1" : "−1") : side < 0 ? "far above the model" : "far below the model"), h("td", {}, may("learn") ? group : "kept"));
   }
 
@@ -120,7 +120,7 @@ function suspects(job, model, file, decide) {
   const { best, error } = told.validation ?? {};
   return section(`${count(told.suspected.key.length)} gave way`,
     h("p", { class: "quiet" }, `Of the ${count(told.n_examples)} examples of version ${count(job.version)}.`,
-      best && ` Without those that give way the error on what was held back goes from ${short(error[0])} to ${short(best.error)}.`),
+      best && ` Letting them go takes the error on what was held back from ${short(error[0])} to ${short(best.error)} at best.`),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Suspected labels" },
       h("table", {}, h("caption", { class: "unseen" }, "Suspected labels, the most suspicious first"),
         h("thead", {}, h("tr", {}, ["Key", `Gave way at ${told.parameter}`, isClass ? "Label" : "Target", "Decision"].map((title) => h("th", { scope: "col" }, title)))), body)), more,

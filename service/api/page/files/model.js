@@ -7,6 +7,8 @@ import { may, onChange, service } from "./service.js";
 import { watch } from "./stream.js";
 
 const EVENTS = 20; // that are shown
+const REFRESH = 1000; // ms after an event; those that come meanwhile are shown with it
+const KERNELS = { linear: [], rbf: ["gamma"], poly: ["gamma", "degree", "coef0"], sigmoid: ["gamma", "coef0"] };
 const SIDES = [["free", "on the margin", "n_free"], ["bound", "at the bound", "n_bound"], ["outside", "beyond the margin", null]];
 
 /** The heading and the screens of a model. */
@@ -18,60 +20,69 @@ export function heading(id, here) {
 
 export function model(main, id) {
   const leaving = [];
-  const places = { state: h("div"), window: h("div"), updates: h("div"), versions: h("div") };
+  const places = { wrong: h("div"), state: h("div"), window: h("div"), updates: h("div"), versions: h("div") };
   const log = h("ol", { class: "log", role: "log", "aria-label": "Events", tabindex: "0" });
-  main.replaceChildren(...heading(id, ""), places.state,
+  main.replaceChildren(...heading(id, ""), places.wrong, places.state,
     section("Window", places.window), certificate(id), predictions(id),
     section("Newest updates", places.updates), section("Versions", places.versions),
     section("Events", log));
 
   const sizes = windowOf(places.window, leaving);
-  let due = null;
+  const history = versions(id, places.versions, refresh);
+  let due = null, was = null;
 
   async function refresh() {
     due = null;
     try {
       const now = await get(`/models/${id}`);
-      places.state.replaceChildren(state(id, now, refresh));
+      if (now.state !== was) places.wrong.replaceChildren(wrong(id, now, refresh));
+      was = now.state;
+      places.state.replaceChildren(known(now));
       sizes.show(now);
       if (["live", "fenced", "behind"].includes(now.state)) {
         const { updates } = await get(`/models/${id}/recent`);
         places.updates.replaceChildren(recent(updates));
         sizes.history(updates);
-        places.versions.replaceChildren(versions(id, await get(`/models/${id}/versions`), now, refresh));
+        history.show(await get(`/models/${id}/versions`), now);
       }
     } catch (problem) {
-      places.state.replaceChildren(h("p", { class: "wrong", role: "alert" }, problem.message));
+      was = null;
+      places.wrong.replaceChildren(h("p", { class: "banner wrong", role: "alert" }, problem.message));
     }
   }
 
   function hear(_, told) {
     log.prepend(h("li", {}, `${clock(told.updated_at)} · version ${count(told.version)} · ${count(told.n_examples)} examples, ${count(told.n_free)} free, ${count(told.n_bound)} bound${told.relative_gap == null ? "" : ` · gap ${short(told.relative_gap)}`}`));
     while (log.children.length > EVENTS) log.lastChild.remove();
-    due ??= setTimeout(refresh, 300);
+    due ??= setTimeout(refresh, REFRESH);
   }
 
   refresh();
   const missing = (state, reason) => state === "over" && log.prepend(h("li", {}, reason));
   if (service.models.get(id)?.state !== "failed") leaving.push(watch(`/models/${id}/events`, hear, missing));
-  const state_of = () => service.models.get(id)?.state;
-  let was = state_of();
-  leaving.push(onChange(() => { if (state_of() !== was) { was = state_of(); refresh(); } }), () => clearTimeout(due));
+  leaving.push(onChange(() => { if (was && service.models.get(id)?.state !== was) refresh(); }), () => clearTimeout(due));
   return () => leaving.forEach((end) => end());
 }
 
-/** What it is, and what is wrong with it. */
-function state(id, now, refresh) {
-  const kernel = Object.entries(now.kernel).filter(([, value]) => value != null).map(([name, value]) => (name === "name" ? value : `${name} ${typeof value === "number" ? short(value) : value}`)).join(", ");
-  return h("div", {},
-    now.state !== "live" && h("p", { class: "banner wrong", role: "alert" }, `This model is ${now.state}. ${now.error ?? ""}`,
-      now.state === "behind" && may("admin") && button("Write it back to the store", async () => {
-        const done = await call("POST", `/models/${id}/writeback`);
-        refresh();
-        return done.written ? `The store has version ${done.version} again.` : "The store had lost nothing.";
-      })),
-    facts({ State: now.state, Task: now.task, Kernel: kernel, C: now.C && short(now.C), Loss: now.loss, epsilon: now.epsilon, quantile: now.quantile, nu: now.nu, prior: now.prior,
-      Version: count(now.version), Features: now.n_features && count(now.n_features), "Support vectors": count(now.n_support), Waiting: count(now.queue_depth), Durability: now.durability, "Last update": ago(now.updated_at) }));
+/** What keeps a model from being served, and what can be done about it. */
+function wrong(id, now, refresh) {
+  if (now.state === "live") return "";
+  return h("div", { class: "banner wrong", role: "alert" }, h("p", {}, `This model is ${now.state}. ${now.error ?? ""}`),
+    now.state === "behind" && may("admin") && button("Write it back to the store", async () => {
+      const done = await call("POST", `/models/${id}/writeback`);
+      setTimeout(refresh, REFRESH);
+      return done.written ? `The store has version ${done.version} again.` : "The store had lost nothing.";
+    }));
+}
+
+/** What it is. */
+function known(now) {
+  const written = (value) => (typeof value === "number" ? short(value) : value);
+  const names = KERNELS[now.kernel.name] ?? Object.keys(now.kernel).filter((name) => name !== "name");
+  return facts({ State: now.state, Task: now.task, Kernel: [now.kernel.name, ...names.map((name) => `${name} ${written(now.kernel[name])}`)].join(", "),
+    C: now.C && short(now.C), Loss: now.loss, epsilon: now.epsilon, quantile: now.quantile, nu: now.nu, prior: now.prior,
+    Version: count(now.version), Features: now.n_features && count(now.n_features), "Support vectors": count(now.n_support),
+    Waiting: count(now.queue_depth), Durability: now.durability, "Last update": ago(now.updated_at) });
 }
 
 /** The window by side now, and over its newest versions. */
@@ -133,19 +144,28 @@ function recent(updates) {
     updates.map((one) => [count(one.version), clock(one.at), did(one), duration(one.seconds), count(one.events)]));
 }
 
-function versions(id, found, now, refresh) {
-  const wanted = h("input", { type: "number", min: found.oldest, max: found.current, value: Math.max(found.oldest, found.current - 1), required: true });
-  const restore = async (version, once) => {
+/** The versions; what is being typed stays while new ones come. */
+function versions(id, place, refresh) {
+  const wanted = h("input", { type: "number", required: true, min: "0" });
+  const told = h("p"), snapshots = h("div");
+  const go = button("Restore", async (once) => {
+    if (!wanted.reportValidity()) return "";
+    const version = wanted.valueAsNumber;
     if (!(await asked(`Make version ${version} the newest again, as a new version? What came later leaves the model, and can be had again the same way.`, `Restore version ${version}`))) return "";
     const done = await change(`/models/${id}/restore`, { version }, once);
     refresh();
-    return `Version ${done.version} holds what version ${done.restored} held.`;
+    return `Version ${count(done.version)} holds what version ${count(done.restored)} held.`;
+  });
+  const form = h("div", { class: "row", hidden: true }, field("Version", wanted), go);
+  place.replaceChildren(told, snapshots, form);
+  return {
+    show(found, now) {
+      told.textContent = `The current version is ${count(found.current)}; every one from ${count(found.oldest)} on can be had again.`;
+      snapshots.replaceChildren(found.snapshots.length ? table("Snapshots", ["Snapshot of version", "Saved", "Bytes"], found.snapshots.map((one) => [count(one.version), clock(one.saved_at), count(one.bytes)])) : "");
+      wanted.min = found.oldest;
+      wanted.max = found.current;
+      if (wanted.value === "") wanted.value = Math.max(found.oldest, found.current - 1);
+      form.hidden = !(may("learn") && now.state === "live" && found.current > found.oldest);
+    },
   };
-  return h("div", {}, h("p", {}, `The current version is ${count(found.current)}; every one from ${count(found.oldest)} on can be had again.`),
-    found.snapshots.length > 0 && table("Snapshots", ["Snapshot of version", "Saved", "Bytes"], found.snapshots.map((one) => [count(one.version), clock(one.saved_at), count(one.bytes)])),
-    may("learn") && now.state === "live" && found.current > found.oldest && h("div", { class: "row" }, field("Version", wanted),
-      button("Restore", (once) => {
-        if (!wanted.reportValidity()) return "";
-        return restore(wanted.valueAsNumber, once);
-      })));
 }
