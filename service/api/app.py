@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
+from starlette.routing import Route
 
 from livesvm.service.access.hosts import Hosts
 from livesvm.service.api import problems
@@ -82,10 +83,11 @@ def create_app(
     app.state.service = parts
     app.state.reception = Reception(settings)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
-    app.include_router(learn.updates)
-    for resource in (models, learn, predict, versions, jobs, datasets, watch, operations):
-        app.include_router(resource.router)
-    app.include_router(jobs.submissions())
+    resources = (models, learn, predict, versions, jobs, datasets, watch, operations)
+    routers = [learn.updates, *(resource.router for resource in resources), jobs.submissions()]
+    for router in routers:
+        app.include_router(router)
+    app.state.paths = sorted({route.path for router in routers for route in router.routes if isinstance(route, Route)})
     if settings.page:
         page.install(app)
     problems.install(app)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, TypeGuard
+from typing import Annotated
 
 from fastapi import APIRouter, Request, Security
-from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from livesvm.service.access.keys import SCOPES, key_of
 from livesvm.service.api.answers import Access
@@ -48,13 +46,9 @@ async def access(
     """The scope of the key that was sent, whatever it is; where no key is asked for, everyone has every scope."""
     key = key_of("" if given is None else given.credentials, service.keys)
     held = SCOPES[-1] if not service.keys else key and key.scope
-    paths = None if held is None else sorted({route.path for route in request.app.routes if _is_described(route)})
+    paths = None if held is None else request.app.state.paths
     found = {"keys": bool(service.keys), "label": key and key.label, "scope": held, "paths": paths}
     return told(Access.model_validate(found))
-
-
-def _is_described(route: BaseRoute) -> TypeGuard[APIRoute]:
-    return isinstance(route, APIRoute) and route.include_in_schema
 
 
 class Changes:

@@ -58,10 +58,10 @@ export function unique() {
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
 /** A call with one effect: sent again under the same name where no answer came, or the service was busy. */
-export async function change(path, body, once) {
+export async function change(path, body, once, type) {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await call("POST", path, body, { once });
+      return await call("POST", path, body, { once, type });
     } catch (problem) {
       const passes = problem.status === 0 || problem.status === 429 || problem.status === 503;
       if (!passes || attempt === TRIES) throw problem;

@@ -3,6 +3,7 @@
 import { button, call, change } from "./api.js";
 import { labelsOf, parse } from "./csv.js";
 import { count, field, h, section, short, table } from "./dom.js";
+import { has } from "./service.js";
 
 const PIECE = 500_000; // characters of one update, far below what a body may have
 const SHOWN = 5; // rows of the file
@@ -21,7 +22,8 @@ export function data(main) {
   async function take(given) {
     if (!given) return;
     try {
-      place.replaceChildren(choices(parse(await given.text()), given.name));
+      const text = await given.text();
+      place.replaceChildren(choices(parse(text), given.name, text));
     } catch (error) {
       place.replaceChildren(h("p", { class: "wrong", role: "alert" }, error.message));
     }
@@ -37,7 +39,7 @@ function taskOf(column) {
   return column.kind === "number" ? "svr" : null;
 }
 
-function choices(file, name) {
+function choices(file, name, text) {
   const { columns, n } = file;
   const options = (wanted) => wanted.map((column) => h("option", { value: columns.indexOf(column) }, `${column.name} (${KINDS[column.kind]})`));
   const targets = columns.filter(taskOf);
@@ -75,11 +77,24 @@ function choices(file, name) {
     return `Learnt ${count(rows.length)} rows.`;
   });
 
+  const times = columns.find((column) => column.kind === "time");
+  const feed = has("/feeds") && columns.some((column) => column.kind === "number") && button("Make a feed that forecasts it", async (once) => {
+    const { target: goal } = chosen();
+    if (!id.reportValidity() || !window_.reportValidity()) return "";
+    if (goal?.kind !== "number") throw new Error("A feed forecasts numbers: choose such a target.");
+    await call("POST", "/feeds", { id: id.value, target: goal.name, time: times?.name ?? null, ...(window_.value && { window: window_.valueAsNumber }) });
+    bar.hidden = false;
+    const { observe } = await import("./feeds.js");
+    await observe(id.value, text, once, (share) => { bar.value = share; });
+    location.hash = `#/feeds/${id.value}`;
+    return "";
+  }, { class: "plain" });
+
   describe();
   return section(`${name}: ${count(n)} rows, ${count(columns.length)} columns`,
     table("First rows", columns.map((column) => `${column.name}, ${KINDS[column.kind]}`), Array.from({ length: Math.min(SHOWN, n) }, (_, i) => columns.map((column) => column.cells[i]))),
     h("div", { class: "row" }, field("Name", id, "Small letters, digits, - and _."), field("Target", target), field("Key", keys), field("Window", window_, "Newest examples that count; the others leave.")),
-    features, told, make, bar);
+    features, told, h("div", { class: "row" }, make, feed), bar);
 }
 
 /** What to say of columns on very different scales, which a kernel takes as they are. */

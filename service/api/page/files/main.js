@@ -4,7 +4,7 @@ import { button, get, key } from "./api.js";
 import * as banner from "./banner.js";
 import { field, h } from "./dom.js";
 import { overview } from "./overview.js";
-import { listen, may, service } from "./service.js";
+import { has, listen, may, service } from "./service.js";
 
 const main = document.getElementById("main");
 
@@ -12,6 +12,8 @@ const main = document.getElementById("main");
 const SCREENS = [
   [/^\/?$/, async () => overview],
   [/^\/data$/, async () => (await import("./data.js")).data],
+  [/^\/feeds$/, async () => (await import("./feeds.js")).feeds],
+  [/^\/feeds\/([^/]+)$/, async () => (await import("./feeds.js")).feed],
   [/^\/models\/([^/]+)$/, async () => (await import("./model.js")).model],
   [/^\/models\/([^/]+)\/path$/, async () => (await import("./path.js")).path],
   [/^\/models\/([^/]+)\/labels$/, async () => (await import("./labels.js")).labels],
@@ -36,6 +38,7 @@ function navigation(address) {
   const link = (href, label) => h("a", { href: `#${href}`, "aria-current": (address || "/") === href && "page" }, label);
   document.getElementById("nav").replaceChildren(
     link("/", "Models"),
+    ...(has("/feeds") ? [link("/feeds", "Feeds")] : []),
     ...(may("admin") ? [link("/data", "Data in")] : []),
     h("a", { href: "/docs" }, "API"),
     ...(service.access.keys ? [h("button", { type: "button", class: "plain", onclick: forget }, `Forget the key (${service.access.label}, ${service.access.scope})`)] : []),

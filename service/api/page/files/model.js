@@ -21,7 +21,7 @@ export function heading(id, here) {
 export function model(main, id) {
   const leaving = [];
   const places = { wrong: h("div"), state: h("div"), window: h("div"), updates: h("div"), versions: h("div") };
-  const log = h("ol", { class: "log", role: "log", "aria-label": "Events", tabindex: "0" });
+  const log = h("div", { class: "log", role: "log", "aria-label": "Events", tabindex: "0" });
   main.replaceChildren(...heading(id, ""), places.wrong, places.state,
     section("Window", places.window), certificate(id), predictions(id),
     section("Newest updates", places.updates), section("Versions", places.versions),
@@ -52,13 +52,13 @@ export function model(main, id) {
   }
 
   function hear(_, told) {
-    log.prepend(h("li", {}, `${clock(told.updated_at)} · version ${count(told.version)} · ${count(told.n_examples)} examples, ${count(told.n_free)} free, ${count(told.n_bound)} bound${told.relative_gap == null ? "" : ` · gap ${short(told.relative_gap)}`}`));
+    log.prepend(h("div", {}, `${clock(told.updated_at)} · version ${count(told.version)} · ${count(told.n_examples)} examples, ${count(told.n_free)} free, ${count(told.n_bound)} bound${told.relative_gap == null ? "" : ` · gap ${short(told.relative_gap)}`}`));
     while (log.children.length > EVENTS) log.lastChild.remove();
     due ??= setTimeout(refresh, REFRESH);
   }
 
   refresh();
-  const missing = (state, reason) => state === "over" && log.prepend(h("li", {}, reason));
+  const missing = (state, reason) => state === "over" && log.prepend(h("div", {}, reason));
   if (service.models.get(id)?.state !== "failed") leaving.push(watch(`/models/${id}/events`, hear, missing));
   leaving.push(onChange(() => { if (was && service.models.get(id)?.state !== was) refresh(); }), () => clearTimeout(due));
   return () => leaving.forEach((end) => end());
@@ -103,7 +103,7 @@ function windowOf(place, leaving) {
       const told = updates.toReversed();
       const data = [told.map((one) => one.version), ...SIDES.map(([, , name]) => told.map((one) => of(one, name)))];
       if (drawn) return drawn.set(data);
-      drawn = chart("Examples by side over the newest versions", data[0], SIDES.map(([side], i) => ({ label: side, values: data[i + 1], colour: `--${side}` })), { xLabel: "version" });
+      drawn = chart("Examples by side over the newest versions", data[0], SIDES.map(([side], i) => ({ label: side, values: data[i + 1], colour: `--${side}` })), { xLabel: "version", whole: true });
       over.replaceChildren(drawn.place);
     },
   };

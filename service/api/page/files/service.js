@@ -13,7 +13,6 @@ export const service = {
   reason: "",
   heardAt: 0,
   access: null,
-  hasFeeds: false,
 };
 
 const listeners = new Set();
@@ -26,6 +25,9 @@ export function onChange(listener) {
 
 /** Whether the key of this tab allows calls of a scope. */
 export const may = (scope) => service.access !== null && SCOPES.indexOf(service.access.scope) >= SCOPES.indexOf(scope);
+
+/** Whether the service has a path, as its description writes it. */
+export const has = (path) => service.access?.paths?.includes(path) ?? false;
 
 const samples = new Map();
 let whole = true; // the next event holds all models
