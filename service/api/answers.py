@@ -156,6 +156,40 @@ class ModelList(BaseModel):
     models: list[ModelDescription]
 
 
+class RecentUpdate(BaseModel):
+    """What one update did, in numbers; those that its kind does not have are absent."""
+
+    version: int
+    at: datetime
+    seconds: float = Field(description="Time the path took.")
+    n_examples: int
+    n_free: int
+    n_bound: int
+    relative_gap: float | None = None
+    action: str
+    added: int | None = None
+    removed: int | None = None
+    changed: int | None = None
+    events: int | None = Field(default=None, description="Events on the solution path.")
+    C: float | None = Field(default=None, description="The new one, where the update moved it.")
+    restored: int | None = Field(default=None, description="The version that it went back to.")
+
+
+class RecentUpdates(BaseModel):
+    """The newest updates since the model came back, newest first."""
+
+    updates: list[RecentUpdate]
+
+
+class Access(BaseModel):
+    """Who the caller is to the service, and what that allows."""
+
+    keys: bool = Field(description="Whether the service asks for API keys.")
+    label: str | None = Field(default=None, description="Of the key that was sent.")
+    scope: Literal["read", "learn", "admin"] | None = Field(description="Null: nothing that needs a key.")
+    paths: list[str] | None = Field(default=None, description="Those that this service has, for who may call any.")
+
+
 class Job(BaseModel):
     """Long work on a copy of a model; fields that do not apply are absent."""
 

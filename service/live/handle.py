@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from livesvm.service.live.recent import Recent
 from livesvm.service.models.commands import Update
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.published import Published
@@ -36,7 +37,10 @@ class Return:
 
 @dataclass(frozen=True)
 class Description:
-    """A model as it is now; ``memory`` is what it holds of the budget, in bytes; ``error`` is why it is not served."""
+    """A model as it is now; ``memory`` is what it holds of the budget, in bytes; ``error`` is why it is not served.
+
+    ``predicted`` counts the rows that it has predicted since it came back.
+    """
 
     state: ServingState
     version: int = 0
@@ -49,6 +53,7 @@ class Description:
     queue_depth: int = 0
     memory: int = 0
     cache_mb: int = 0
+    predicted: int = 0
     returned: Return | None = None
     error: str | None = None
 
@@ -67,6 +72,10 @@ class ModelHandle(Protocol):
     @property
     def published(self) -> Published:
         """The newest version, for readers."""
+
+    @property
+    def recent(self) -> Recent:
+        """What its newest updates did, and how many rows it has predicted."""
 
     @property
     def stale(self) -> bool:

@@ -40,6 +40,7 @@ from livesvm.service.history.versions import oldest_kept, state_at
 from livesvm.service.history.writeback import Snapshot, encoded, write_back
 from livesvm.service.live.handle import Description, Reply, Return
 from livesvm.service.live.memory import ModelMemory
+from livesvm.service.live.recent import Recent
 from livesvm.service.live.writer import Writer
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
@@ -92,6 +93,7 @@ class LiveModel:
         window = spec.window
         self._limits = Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
         self._journal = Journal(around.source, lease, settings.idempotency_keep)
+        self.recent = Recent()
         self._memory = ModelMemory(around.budget, self.id, settings.cache_mb if task_of(spec).is_exact else 0)
         self._deleted = False
         self._leaving: ServiceError | None = None
@@ -111,6 +113,7 @@ class LiveModel:
         seen.check(self.spec, X, self._around.settings.max_predict_rows)
         decision, prediction = seen.decide(self.spec, X)
         self._metrics.predictions.labels(self.spec.task).inc(len(decision))
+        self.recent.note_predicted(len(decision))
         return Prediction(seen.version, decision, prediction, self.stale)
 
     @property
@@ -142,6 +145,7 @@ class LiveModel:
             queue_depth=self._writer.depth(),
             memory=self._memory.size,
             cache_mb=self._around.settings.cache_mb,
+            predicted=self.recent.predicted,
             returned=Return(found.snapshot_version, found.replayed, found.damaged_snapshots, found.set_aside),
         )
 
@@ -318,7 +322,9 @@ class LiveModel:
         stage("publish")
         self.published = Published.of(self._state)
         self._checkpoints.note_change(outcome.seconds, len(record))
-        changed(**entry.told(outcome), model=self.id, version=self._state.version, durability=durability.value)
+        told = entry.told(outcome)
+        self.recent.note_update(self._state.version, self._state.updated_at, outcome, told)
+        changed(**told, model=self.id, version=self._state.version, durability=durability.value)
         answer = entry.answer(self._state.version, outcome, durability)
         if request is not None:
             self._journal.owe(lambda: self._journal.remember(request, answer))
