@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -32,6 +32,25 @@ class Curve:
     label: str
     x: Sequence[float]
     y: Sequence[float]
+
+
+def draw_lines(
+    extension: Extension, title: str, x_label: str, x: Sequence[float], lines: Mapping[str, Sequence[float]]
+) -> bytes:
+    """Draw lines by their labels, (n,) each, over one ``x`` (n,) and one axis."""
+    from matplotlib.figure import Figure
+
+    with drawing():
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_title(title)
+        axes.set_xlabel(x_label)
+        for label, y in lines.items():
+            axes.plot(x, y, linewidth=1.2, label=label)
+        axes.legend(loc="best")
+        out = io.BytesIO()
+        figure.savefig(out, format=extension, dpi=120, metadata={"Date": None} if extension == "svg" else None)
+    return out.getvalue()
 
 
 def draw(

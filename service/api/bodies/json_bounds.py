@@ -61,7 +61,7 @@ def check(data: bytes, most_rows: int) -> Shape:
     return shape
 
 
-def check_rows(data: bytes, most_rows: int, most_fields: int) -> Shape:
+def check_rows(data: bytes, most_rows: int, most_fields: int, arrays: int = 1) -> Shape:
     """The shape of a JSON text of rows, each an object of numbers and strings, that may be parsed.
 
     Raises InvalidInput, or MalformedBody for a text that is too deep.
@@ -69,11 +69,11 @@ def check_rows(data: bytes, most_rows: int, most_fields: int) -> Shape:
     plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
     outside = b"".join(plain.translate(None, _DELETED).split(b'"')[::2])
     shape = _shape(outside, plain.count(b'"') // 2)
-    _refuse_above(most_rows + 1, shape.objects, "objects")
+    _refuse_above(most_rows + 1 + arrays, shape.objects, "objects")
     _refuse_above(most_rows * most_fields + 1, shape.fields, "fields")
-    _refuse_above(1, shape.arrays, "arrays")
-    if (depth := _depth(outside)) > ROW_DEPTH:
-        raise MalformedBody(f"the body has arrays and objects {depth} deep, the limit is {ROW_DEPTH}")
+    _refuse_above(arrays, shape.arrays, "arrays")
+    if (depth := _depth(outside)) > (most := ROW_DEPTH + (arrays > 1)):
+        raise MalformedBody(f"the body has arrays and objects {depth} deep, the limit is {most}")
     return shape
 
 

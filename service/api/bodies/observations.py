@@ -21,6 +21,8 @@ MEDIA = {JSON: JSON, NPZ: NPZ, "application/zip": NPZ, CSV: CSV}
 MOST_ROWS = 10_000
 """Rows of one call."""
 MOST_COLUMNS = 512
+MOST_SETTINGS = 64
+"""Lists that settings may hold."""
 LONGEST_NAME = 128
 BYTES_A_CELL = 200
 """Memory that a cell takes at most while a table is read, beside its text."""
@@ -31,6 +33,29 @@ Row = dict[str, Any]
 async def read_rows(request: Request) -> Body:
     """Read a body of rows; raises as :func:`~livesvm.service.api.bodies.reading.read_body`."""
     return await read_body(request, MEDIA)
+
+
+def parse_backtest(body: Body, spec: FeedSpec) -> tuple[list[Row] | None, Row]:
+    """The rows of a backtest, or None for those that the feed holds, and its settings, of a body of JSON."""
+    if body.media != JSON:
+        return parse_rows(body, spec), {}
+    shape = json_bounds.check_rows(body.data, MOST_ROWS, MOST_COLUMNS, arrays=MOST_SETTINGS)
+    with body.memory(shape.parsed_bytes(len(body.data)) + BYTES_A_CELL * (shape.objects + shape.fields)):
+        document = _object(body, {"rows", "settings"})
+        rows, settings = document.get("rows"), document.get("settings") or {}
+        if not isinstance(settings, dict):
+            raise InvalidInput("must be an object of settings", field="settings")
+        return (None if rows is None else checked_rows(rows)), settings
+
+
+def _object(body: Body, allowed: set[str]) -> Row:
+    try:
+        document = from_json(body.data)
+    except ValueError as error:
+        raise MalformedBody(str(error)) from None
+    if not isinstance(document, dict) or not document.keys() <= allowed:
+        raise InvalidInput(f"must be an object with {' and '.join(sorted(allowed))}", field="body")
+    return document
 
 
 def parse_rows(body: Body, spec: FeedSpec) -> list[Row]:
@@ -60,13 +85,7 @@ def checked_rows(rows: Any, name: str = "rows") -> list[Row]:
 def _json_rows(body: Body, spec: FeedSpec) -> list[Row]:
     shape = json_bounds.check_rows(body.data, MOST_ROWS, MOST_COLUMNS)
     with body.memory(shape.parsed_bytes(len(body.data)) + BYTES_A_CELL * (shape.objects + shape.fields)):
-        try:
-            document = from_json(body.data)
-        except ValueError as error:
-            raise MalformedBody(str(error)) from None
-        if not isinstance(document, dict) or document.keys() != {"rows"}:
-            raise InvalidInput('must be {"rows": [...]}', field="body")
-        return checked_rows(document["rows"])
+        return checked_rows(_object(body, {"rows"}).get("rows"))
 
 
 def _csv_rows(body: Body, spec: FeedSpec) -> list[Row]:

@@ -16,10 +16,11 @@ from livesvm.service.api.answers import (
     FeedHistory,
     FeedList,
     ForecastAnswer,
+    Job,
     ObservationAnswer,
     Recovery,
 )
-from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, parse_rows, read_rows
+from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, parse_backtest, parse_rows, read_rows
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content
 from livesvm.service.api.requests import FeedRequest
 from livesvm.service.api.routes.access import (
@@ -37,13 +38,17 @@ from livesvm.service.api.routes.access import (
     told,
     within,
 )
+from livesvm.service.api.routes.jobs import job_told
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.streams import Event, every_event
-from livesvm.service.errors import ModelUnavailable, UnknownFeed
+from livesvm.service.errors import EmptyModel, ModelUnavailable, UnknownFeed
 from livesvm.service.feeds.live import LiveFeed
 from livesvm.service.feeds.registry import AbsentFeed, AnyFeed
+from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.told import seconds_asked
+from livesvm.service.history.names import stored_feed
 from livesvm.service.jobs.feed_plots import draw_feed
+from livesvm.service.jobs.feed_work import FEED_KINDS, Given, Subject, spec_with
 from livesvm.service.jobs.plots import MEDIA as PICTURES
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.lifecycle.parts import Service
@@ -152,6 +157,7 @@ async def delete(id: ModelId, service: Parts) -> Response:
     await asyncio.wrap_future(deleted)
     with service.control.place():
         await service.control.run(feeds.forget, id)
+        await service.control.run(service.jobs.forget, stored_feed(id))
     return Response(status_code=204)
 
 
@@ -268,6 +274,68 @@ async def plot(id: ModelId, extension: Extension, request: Request, service: Par
         service,
         lambda: Response(draw_feed(extension, id, live.spec, rows, seen.forecasts), media_type=PICTURES[extension]),
     )
+
+
+_ASKED = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            **_ROWS["requestBody"]["content"],
+            JSON: {
+                "schema": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        **_ROWS["requestBody"]["content"][JSON]["schema"]["properties"],
+                        "settings": {"type": "object", "description": "In place of the feed's own."},
+                    },
+                }
+            },
+        },
+    }
+}
+
+
+@router.post(
+    "/feeds/{id}/backtest",
+    status_code=202,
+    summary=FEED_KINDS["backtest"].summary,
+    description=FEED_KINDS["backtest"].description,
+    dependencies=[scope("learn")],
+    responses=answers(202, Job, "The job waits for its turn."),
+    openapi_extra=_ASKED,
+)
+async def backtest(id: ModelId, request: Request, service: Parts) -> Response:
+    """Read what is to be backtested and submit it as a job."""
+    live = service.feeds().get(id)
+    body = await read_rows(request)
+
+    def submit() -> Response:
+        """Check the settings, and ask for it."""
+        rows, settings = parse_backtest(body, live.spec)
+        asked = {"settings": settings, "rows": None if rows is None else len(rows)}
+        memory = feed_bytes(spec_with(live.spec, settings))
+        given = {} if rows is None else {"given": Given(rows)}
+        return job_told(service.jobs.submit("backtest", Subject(live), {**asked, "memory": memory}, given))
+
+    with service.control.place():
+        return await service.control.run(submit)
+
+
+@router.post(
+    "/feeds/{id}/tune",
+    status_code=202,
+    summary=FEED_KINDS["tune"].summary,
+    description=FEED_KINDS["tune"].description,
+    dependencies=[scope("learn")],
+    responses=answers(202, Job, "The job waits for its turn."),
+)
+async def tune(id: ModelId, service: Parts) -> Response:
+    """Submit the job."""
+    live = service.feeds().get(id)
+    if live.view.state != "live":
+        raise EmptyModel(f"feed {id} has no models yet: its window has {live.view.position} of {live.spec.window}")
+    return await in_control(service, lambda: job_told(service.jobs.submit("tune", Subject(live), {})))
 
 
 def description(feed: AnyFeed, service: Service, *, whole: bool = True) -> FeedDescription:
