@@ -16,7 +16,7 @@ from tests.service.process import ServiceProcess, blobs
 
 pytestmark = pytest.mark.browser
 FLIPPED = 15
-RELABELLED = 12
+RELABELLED = 10
 
 
 def written(path: Path, X: list[list[float]], y: Sequence[float]) -> Path:
