@@ -154,6 +154,7 @@ class Settings(BaseSettings):
         "client: behind it, as many as LIVESVM_MAX_CONNECTIONS.",
     )
     max_models: int = Field(default=256, ge=1, description="Models that may exist at once.")
+    max_feeds: int = Field(default=64, ge=1, description="Feeds that may exist at once.")
     max_examples: int = Field(default=50_000, ge=1, description="Examples that one window may hold.")
     max_features: int = Field(default=10_000, ge=1, description="Features that one example may have.")
     max_predict_rows: int = Field(default=100_000, ge=1, description="Rows that one predict call may ask for.")

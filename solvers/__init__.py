@@ -8,6 +8,7 @@ from livesvm.solvers.analyses.one_at_a_time import update_singly
 from livesvm.solvers.analyses.outlier.cccp import cccp
 from livesvm.solvers.analyses.regularization.error_curve import Best, ErrorCurve
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
+from livesvm.solvers.analyses.tuning.tune import Tuning, tune
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import TimeLimit
 from livesvm.solvers.models.predictor import Predictor
@@ -16,6 +17,7 @@ from livesvm.solvers.runtime.interrupt import time_limit
 from livesvm.solvers.warm_up import warm_up
 
 if TYPE_CHECKING:
+    from livesvm.solvers.estimators.files import load_model, save_model
     from livesvm.solvers.estimators.pu_classifier import PUClassifier
     from livesvm.solvers.estimators.scikit import (
         FrankWolfeSVC,
@@ -39,11 +41,15 @@ __all__ = [
     "Predictor",
     "RegularizationPath",
     "TimeLimit",
+    "Tuning",
     "UpdateReport",
     "cccp",
     "k_fold",
     "leave_one_out",
+    "load_model",
+    "save_model",
     "time_limit",
+    "tune",
     "update_singly",
     "warm_up",
 ]
@@ -55,6 +61,8 @@ _WITH_SCIKIT_LEARN = {
     "IncrementalSVC": "scikit",
     "IncrementalSVR": "scikit",
     "PUClassifier": "pu_classifier",
+    "load_model": "files",
+    "save_model": "files",
 }
 
 

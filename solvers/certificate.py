@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.problem import piecewise_linear
 from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.runtime.types import Floats
 
-Floats = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 
 

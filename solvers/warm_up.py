@@ -18,7 +18,8 @@ from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.frank_wolfe import warm_up as frank_wolfe
 from livesvm.solvers.homotopy.batch_update import hold_near
-from livesvm.solvers.homotopy.optimality import scales
+from livesvm.solvers.homotopy.optimality import audited, scales
+from livesvm.solvers.homotopy.recompute import doubtful, refresh_free
 from livesvm.solvers.homotopy.run import NOBODY, walk_of
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.problem.state import empty_motion
@@ -104,6 +105,8 @@ def _what_comes_up_rarely(model: LiveSVC) -> None:
     degeneracy.perturb(w, np.zeros((w.n, 2)), 0.0, 0.0)
     frequencies(w, motion.work)
     degeneracy.center(w)
+    doubtful(0.0, refresh_free(state), 0.0)
+    audited(state)
     hold_near(state, NOBODY)
     state.rows.room_beside(NOBODY)
     state.rows.update_columns(NOBODY, NOBODY, state.rows.values, NOBODY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -29,9 +29,12 @@ class Event:
     data: dict[str, object]
     is_last: bool = False
 
+    number: int | None = None  #: by which who comes back says what has been seen
+
     def encode(self) -> bytes:
         """The event as it is sent."""
-        return b"event: " + self.name.encode() + b"\ndata: " + to_json(self.data) + b"\n\n"
+        named = b"" if self.number is None else b"id: %d\n" % self.number
+        return named + b"event: " + self.name.encode() + b"\ndata: " + to_json(self.data) + b"\n\n"
 
 
 class Streams:
@@ -69,6 +72,21 @@ class Streams:
     def of(self, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS) -> StreamingResponse:
         """The stream of what ``look`` returns, each time it differs from before; None ends it."""
         return _EventStream(self._events(look, look_seconds), self)
+
+    def all_of(self, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:
+        """The stream of every event that ``look`` returns, each time there are some; None ends it."""
+        return _EventStream(self._every(look), self)
+
+    async def _every(self, look: Callable[[], Sequence[Event] | None]) -> AsyncIterator[bytes]:
+        said_at = monotonic()
+        while not self._closed and (events := look()) is not None:
+            if events:
+                said_at = monotonic()
+                yield b"".join(event.encode() for event in events)
+            elif monotonic() - said_at >= self.heartbeat_seconds:
+                said_at = monotonic()
+                yield HEARTBEAT
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _events(self, look: Callable[[], Event | None], look_seconds: float) -> AsyncIterator[bytes]:
         shown: Event | None = None
@@ -115,3 +133,9 @@ def event_stream(
     """The stream of what ``look`` returns, among those of the service that was asked."""
     streams: Streams = request.app.state.streams
     return streams.of(look, look_seconds)
+
+
+def every_event(request: Request, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:
+    """The stream of every event that ``look`` returns, among those of the service that was asked."""
+    streams: Streams = request.app.state.streams
+    return streams.all_of(look)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,15 @@ MEDIA: dict[Extension, str] = {"svg": "image/svg+xml", "png": "image/png"}
 
 _lock = threading.Lock()
 """Figures share fonts that are loaded on first use; one is drawn at a time."""
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw one picture inside, the same for the same data."""
+    from matplotlib import rc_context  # only who looks at a plot needs it, and it takes a second to import
+
+    with _lock, rc_context({"svg.hashsalt": "livesvm", "svg.fonttype": "none"}):
+        yield
 
 
 @dataclass(frozen=True)
@@ -38,10 +48,9 @@ def draw(
 
     ``best`` is an interval of x that is shaded.
     """
-    from matplotlib import rc_context  # only who looks at a plot needs it, and it takes a second to import
     from matplotlib.figure import Figure
 
-    with _lock, rc_context({"svg.hashsalt": "livesvm", "svg.fonttype": "none"}):
+    with drawing():
         figure = Figure(figsize=(8, 4.5), layout="constrained")
         left = figure.add_subplot()
         left.set_title(title)

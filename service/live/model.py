@@ -58,7 +58,7 @@ from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.resources.memory import Budget
 from livesvm.service.resources.turns import Solve, Turns
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import Durability, Head, Idempotency, Lease, StoreBehind, StoreError
+from livesvm.service.store.base import Head, Idempotency, Lease, StoreBehind, StoreError
 from livesvm.solvers.errors import SolverError
 
 log = logging.getLogger(__name__)
@@ -315,7 +315,8 @@ class LiveModel:
         crash.point("before-log")
         stage("log")
         record = entry.encode()
-        durability = self._append(record, None if request is None else Idempotency(request, digest))
+        named = None if request is None else Idempotency(request, digest)
+        durability = self._journal.append_next(self._state, record, named)
         crash.point("after-log")
         outcome = self._solve(entry, solve)
         crash.point("before-publish")
@@ -332,20 +333,6 @@ class LiveModel:
                 self._journal.settle()
         self._checkpoints.keep_solution(self._state, record, outcome.seconds)
         return Reply(answer)
-
-    def _append(self, data: bytes, idempotency: Idempotency | None) -> Durability:
-        try:
-            return self._journal.append(self._state.sequence + 1, data, idempotency)
-        except StoreError:
-            self._journal.owe(self._take_back_unknown)  # it may have been written all the same
-            raise
-
-    def _take_back_unknown(self) -> None:
-        """Take back what was written by an append that seemed to fail."""
-        written = self._journal.last_sequence()
-        while self._state.sequence < written:
-            self._journal.abort(self._state.sequence + 1)
-            self._state.skip()
 
     def _solve(self, entry: Entry, solve: Solve) -> Outcome:
         """Follow the path; on failure take the record back, with the model as it was."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.direction import resolve
-from livesvm.solvers.active_set.workspace import Walk, add_to_drive, set_limits, set_velocity
+from livesvm.solvers.active_set.workspace import Walk, add_to_bound_rate, set_limits, set_velocity
 from livesvm.solvers.linalg.cholesky import Factor, append, delete, schur
 from livesvm.solvers.problem.state import Examples
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 
 @compiled
@@ -27,8 +24,8 @@ def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, d
         rounding *= n
         dust = max(dust, rounding)
     for j in range(n):
-        q = e.seg[j] // 2
-        if e.seg[j] & 1 == 0:
+        q = e.segment[j] // 2
+        if e.segment[j] & 1 == 0:
             if abs(e.beta[j] - e.levels[j, q]) <= snap:
                 e.beta[j] = e.levels[j, q]
             continue
@@ -37,7 +34,7 @@ def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, d
         if low + dust < beta < high - dust:
             continue
         delete(fac, j)
-        e.seg[j] = 2 * piece
+        e.segment[j] = 2 * piece
         off = abs(beta - e.levels[j, piece])
         if off <= dust:
             e.beta[j] = e.levels[j, piece]
@@ -51,7 +48,7 @@ def center(w: Walk) -> float:
     e = w.examples
     low, high = -np.inf, np.inf
     for j in range(w.n):
-        q = e.seg[j] // 2
+        q = e.segment[j] // 2
         if q > 0:
             low = max(low, e.kinks[j, q - 1] - e.f[j])
         if q < e.n_kinks[j]:
@@ -76,17 +73,17 @@ def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
     examples is met at most once (rule 6).
     """
     e = w.examples
-    rho = w.at[0].rho
+    tau = w.at[0].tau
     for j in range(w.n):
-        q = e.seg[j] // 2
-        if e.seg[j] & 1:
-            e.dlevels[j, q] -= (0.5 + random[j, 0]) * size_beta / rho
-            e.dlevels[j, q + 1] += (0.5 + random[j, 1]) * size_beta / rho
+        q = e.segment[j] // 2
+        if e.segment[j] & 1:
+            e.dlevels[j, q] -= (0.5 + random[j, 0]) * size_beta / tau
+            e.dlevels[j, q + 1] += (0.5 + random[j, 1]) * size_beta / tau
         else:
             if q < e.n_kinks[j]:
-                e.dkinks[j, q] -= (0.5 + random[j, 0]) * size_f / rho
+                e.dkinks[j, q] -= (0.5 + random[j, 0]) * size_f / tau
             if q > 0:
-                e.dkinks[j, q - 1] += (0.5 + random[j, 1]) * size_f / rho
+                e.dkinks[j, q - 1] += (0.5 + random[j, 1]) * size_f / tau
         set_limits(w, j)
 
 
@@ -97,13 +94,13 @@ def send_dependent(w: Walk, free: Ints) -> None:
     for slot in free:
         if w.factor.position[slot] >= 0:
             continue
-        q = e.seg[slot] // 2
+        q = e.segment[slot] // 2
         high, low = w.motion.high[slot], w.motion.low[slot]
-        e.seg[slot] = 2 * q if high - e.beta[slot] < e.beta[slot] - low else 2 * q + 2
+        e.segment[slot] = 2 * q if high - e.beta[slot] < e.beta[slot] - low else 2 * q + 2
         w.motion.dbeta[slot] = 0.0
         w.motion.v[slot] = 0.0
         set_limits(w, slot)
-        add_to_drive(w, slot, set_velocity(w, slot))
+        add_to_bound_rate(w, slot, set_velocity(w, slot))
     resolve(w)
 
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.active_set.workspace import Walk, kink_rate
-from livesvm.solvers.linalg.cholesky import solve_backward, solve_forward
+from livesvm.solvers.linalg.cholesky import ONES, RHS, solve_backward, solve_forward
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats
 
 
 @compiled
@@ -21,24 +16,24 @@ def resolve(w: Walk) -> None:
     for k in range(n):
         slot = fac.slot[k]
         live = slot >= 0
-        fac.y[0, k] = kink_rate(w, slot) - w.motion.drive[slot] if live else 0.0
-        fac.y[1, k] = 1.0 if live and w.intercept else 0.0
-    solve_forward(fac.R, n, fac.y[0])
+        fac.y[RHS, k] = kink_rate(w, slot) - w.motion.bound_rate[slot] if live else 0.0
+        fac.y[ONES, k] = 1.0 if live and w.intercept else 0.0
+    solve_forward(fac.R, n, fac.y[RHS])
     if w.intercept:
-        solve_forward(fac.R, n, fac.y[1])
+        solve_forward(fac.R, n, fac.y[ONES])
 
 
 @compiled
 def find_direction(w: Walk) -> None:
     """Solve for the rates of the free betas and of b, then get everyone's rate of f."""
-    fac, df, drive = w.factor, w.motion.df, w.motion.drive
+    fac, df, bound_rate = w.factor, w.motion.df, w.motion.bound_rate
     find_rates(w)
     db = w.at[0].db
     for j in range(w.n_seen):
-        df[j] = drive[j] + db
+        df[j] = bound_rate[j] + db
     add_free_rows(w, fac.work, df, w.n_seen)
     for j in range(w.n_seen, w.n):
-        df[j] = kink_rate(w, j) if w.examples.seg[j] & 1 else drive[j] + db + along_row(w, fac.work, j)
+        df[j] = kink_rate(w, j) if w.examples.segment[j] & 1 else bound_rate[j] + db + along_row(w, fac.work, j)
 
 
 @compiled
@@ -52,13 +47,13 @@ def find_rates(w: Walk) -> None:
         y_one = 0.0
         y_rhs = 0.0
         for k in range(n):
-            y_one += fac.y[1, k] * fac.y[1, k]
-            y_rhs += fac.y[1, k] * fac.y[0, k]
+            y_one += fac.y[ONES, k] * fac.y[ONES, k]
+            y_rhs += fac.y[ONES, k] * fac.y[RHS, k]
         total = w.at[0].sum_rate - w.at[0].sum_v
         shift = (y_rhs - total) / y_one
         db = shift + w.kappa * total
     for k in range(n):
-        fac.work[k] = fac.y[0, k] - shift * fac.y[1, k]
+        fac.work[k] = fac.y[RHS, k] - shift * fac.y[ONES, k]
     solve_backward(fac.R, n, fac.work)
     for k in range(n):
         if fac.slot[k] >= 0:
@@ -129,13 +124,13 @@ def refine_if_needed(w: Walk, step: float) -> bool:
 def holds(w: Walk, step: float) -> bool:
     """Say whether the free examples stay at their kinks for a step."""
     e, worst = w.examples, 0.0
-    rho = w.at[0].rho
-    most, part = 0.1 * w.tol[0].f, 1.0 / max(rho, 1e-3)
+    tau = w.at[0].tau
+    most, part = 0.1 * w.tol[0].f, 1.0 / max(tau, 1e-3)
     for k in range(w.factor.size[0]):
         slot = w.factor.slot[k]
         if 0 <= slot < w.n_seen:
-            q = e.seg[slot] // 2
-            off = e.kinks[slot, q] - rho * e.dkinks[slot, q] - e.f[slot]
+            q = e.segment[slot] // 2
+            off = e.kinks[slot, q] - tau * e.dkinks[slot, q] - e.f[slot]
             worst = max(worst, abs(w.motion.df[slot] - e.dkinks[slot, q] - part * off))
     return worst * step <= most
 
@@ -172,11 +167,11 @@ def correct_direction(w: Walk) -> None:
         for k in range(n):
             if fac.slot[k] >= 0:
                 total -= motion.dbeta[fac.slot[k]]
-            y_one += fac.y[1, k] * fac.y[1, k]
-            y_rhs += fac.y[1, k] * residual[k]
+            y_one += fac.y[ONES, k] * fac.y[ONES, k]
+            y_rhs += fac.y[ONES, k] * residual[k]
         shift = (y_rhs - total) / y_one
     for k in range(n):
-        residual[k] -= shift * fac.y[1, k]
+        residual[k] -= shift * fac.y[ONES, k]
     solve_backward(fac.R, n, residual)
     db = shift + w.kappa * total
     for k in range(n):

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.active_set.direction import add_free_rows, along_row, resolve
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.workspace import Walk, add_to_drive, kink_rate, set_limits, set_velocity
-from livesvm.solvers.linalg.cholesky import append, compact, delete, schur, solve_backward, solve_forward
+from livesvm.solvers.active_set.workspace import Walk, add_to_bound_rate, kink_rate, set_limits, set_velocity
+from livesvm.solvers.linalg.cholesky import ONES, RHS, append, compact, delete, schur, solve_backward, solve_forward
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import is_stopped
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats
 
 INDEFINITE_BELOW = 1e-3  #: what a nearly dependent block makes of a squared pivot, of the diagonal, is less than this
 
 
 @compiled
-def change_side(w: Walk, slot: int, side: int) -> int:
+def change_side(w: Walk, slot: int, side: int) -> Exit:
     """Let an example that is at the end of its segment go on to the next one."""
     if w.row_of[slot] < 0 and not gather_row(w, slot):
         return Exit.NEED_ROW
-    if w.examples.seg[slot] & 1:
+    if w.examples.segment[slot] & 1:
         leave(w, slot, side)
         return Exit.DONE
     if w.factor.size[0] + 1 > w.factor.R.shape[0]:
@@ -75,29 +70,29 @@ def leave(w: Walk, slot: int, side: int) -> None:
     complete_row(w, slot)
     delete(fac, slot)
     e.beta[slot] = motion.high[slot] if side > 0 else motion.low[slot]
-    e.seg[slot] += -1 if side > 0 else 1
+    e.segment[slot] += -1 if side > 0 else 1
     motion.dbeta[slot] = 0.0
     motion.v[slot] = 0.0
     set_limits(w, slot)
     v = set_velocity(w, slot)
     if v != 0.0:
-        solve_for_drive(w, -v)
-        add_to_drive(w, slot, v)
+        solve_for_bound_rate(w, -v)
+        add_to_bound_rate(w, slot, v)
     if fac.size[0] - fac.size[1] > 4 + fac.size[1] // 8:
         compact(fac)
 
 
 @compiled
-def solve_for_drive(w: Walk, v: float) -> None:
+def solve_for_bound_rate(w: Walk, v: float) -> None:
     """Somebody who is not in the block, but whose forward-solved column is ready, no longer drives it with ``v``."""
     fac = w.factor
     kappa = w.kappa if w.intercept else 0.0
     for k in range(fac.size[0]):
-        fac.y[0, k] += v * (fac.column[k] - kappa * fac.y[1, k])
+        fac.y[RHS, k] += v * (fac.column[k] - kappa * fac.y[ONES, k])
 
 
 @compiled
-def enter(w: Walk, slot: int, side: int) -> int:
+def enter(w: Walk, slot: int, side: int) -> Exit:
     """A bound example has reached a kink: it becomes free, in exchange for another if it depends on those who are."""
     e, fac = w.examples, w.factor
     row = w.rows[w.row_of[slot]]
@@ -131,12 +126,12 @@ def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
     e, motion, fac = w.examples, w.motion, w.factor
     v = motion.v[slot]
     if v != 0.0:
-        solve_for_drive(w, v)
-        add_to_drive(w, slot, -v)
+        solve_for_bound_rate(w, v)
+        add_to_bound_rate(w, slot, -v)
         w.at[0].sum_v -= v
         motion.v[slot] = 0.0
-    e.seg[slot] += side
-    append(fac, fac.column, pivot2, slot, kink_rate(w, slot) - motion.drive[slot])
+    e.segment[slot] += side
+    append(fac, fac.column, pivot2, slot, kink_rate(w, slot) - motion.bound_rate[slot])
     set_limits(w, slot)
 
 
@@ -150,9 +145,9 @@ def exchange(w: Walk, slot: int, side: int) -> bool:
     """
     e, motion, fac = w.examples, w.motion, w.factor
     n = fac.size[0]
-    q = (e.seg[slot] + side) // 2  # the kink it is at
+    q = (e.segment[slot] + side) // 2  # the kink it is at
     target = q + 1 if side > 0 else q  # the piece beyond it
-    end = e.levels[slot, target] - w.at[0].rho * e.dlevels[slot, target]
+    end = e.levels[slot, target] - w.at[0].tau * e.dlevels[slot, target]
     z = fac.work
     for k in range(n):
         z[k] = fac.column[k]
@@ -168,11 +163,11 @@ def exchange(w: Walk, slot: int, side: int) -> bool:
         leave(w, blocker, blocked_side)
         return False
     e.beta[slot] = end
-    e.seg[slot] += 2 * side
+    e.segment[slot] += 2 * side
     set_limits(w, slot)
     change = set_velocity(w, slot)
     if change != 0.0:
-        add_to_drive(w, slot, change)
+        add_to_bound_rate(w, slot, change)
         resolve(w)
     return True
 
@@ -242,9 +237,9 @@ def move_along(w: Walk, z: Floats, slot: int, side: int, length: float) -> None:
             motion.low[free] = min(motion.low[free], e.beta[free])
             motion.high[free] = max(motion.high[free], e.beta[free])
     e.beta[slot] -= length * side
-    w.at[0].sum_rate -= length * side * off / max(w.at[0].rho, 1e-3)  # the sum is made up for by the end
+    w.at[0].sum_rate -= length * side * off / max(w.at[0].tau, 1e-3)  # the sum is made up for by the end
     for j in range(w.n):
         e.f[j] += length * side * change[j]
-        if e.seg[j] & 1 == 0:
+        if e.segment[j] & 1 == 0:
             motion.low[j] = min(motion.low[j], e.f[j])
             motion.high[j] = max(motion.high[j], e.f[j])

@@ -7,37 +7,94 @@ numbers, here and in the modules it calls, are those of the path engine's design
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.active_set.direction import find_direction, refine_if_needed
 from livesvm.solvers.active_set.exchange import change_side
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.ratio_test import advance, longest_step
+from livesvm.solvers.active_set.ratio_test import advance, jump, longest_step
+from livesvm.solvers.active_set.reactivation import start
+from livesvm.solvers.active_set.recorder import (
+    HEEDED,
+    Log,
+    Walls,
+    heed_all,
+    heed_turn,
+    is_at_wall,
+    is_full,
+    jump_stops,
+    note_end,
+    note_places,
+    note_start,
+    note_turn,
+    way_to_wall,
+)
 from livesvm.solvers.active_set.workspace import IDLE_TURNS, Walk, balanced
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import is_stopped
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 @compiled
-def walk(w: Walk) -> int:
-    """Go from event to event until the path or the stride ends, or something is needed; returns why it stopped."""
+def walk(w: Walk, log: Log | None, walls: Walls | None) -> Exit:
+    """Go from event to event until the path or the stride ends, or something is needed; returns why it stopped.
+
+    STRIDE is also where nobody is free and the betas are out of balance. With a ``log`` all is written down, and
+    LOG_FULL asks for an empty one; with ``walls``, STOPPED says that example ``at.who`` has come to its wall. A loop is
+    made for each of the combinations that there are, without what it does not need.
+    """
     at = w.at[0]
     while True:
+        if log is not None and is_full(w, log):
+            return Exit.LOG_FULL
+        before, exchanges = at.who, at.exchanges
         outcome = take_turn(w)
+        if log is not None:
+            note_turn(w, log, before, exchanges)
+        if walls is not None:
+            heed_turn(w, walls, before, exchanges)
         if outcome != Exit.DONE:
             return outcome
         if at.events >= at.stride_end or (w.factor.size[0] == 0 and not balanced(w)):
             return Exit.STRIDE
         step, who, side = next_event(w)
+        stops = False
+        if walls is not None:
+            stops = is_at_wall(w, walls, who, side)
+            if stops:
+                step = min(step, way_to_wall(w, walls, who, side) / abs(w.motion.df[who]))
+        moves = step > w.tol[0].zero_step
+        if log is not None and moves:
+            note_start(w, log, step)
         advance(w, step)
+        if log is not None and moves:
+            note_end(w, log)
         if who < 0:
-            return Exit.DONE if w.at[0].last == 0.0 else Exit.STRIDE
+            return Exit.DONE if at.last == 0.0 else Exit.STRIDE
         at.who, at.side = who, side
-        at.zero_steps = at.zero_steps + 1 if step <= w.tol[0].zero_step else 0
+        if stops:
+            return Exit.STOPPED
+        at.zero_steps = 0 if moves else at.zero_steps + 1
+
+
+@compiled
+def track_path(w: Walk, log: Log, walls: Walls) -> int:
+    """Follow the path to its end on the whole window, letting nobody through, and write down each linear piece.
+
+    Stops like ``walk``; STRIDE: so many events are done as the caller asked for.
+    """
+    at = w.at[0]
+    if at.started == 0:
+        note_places(w, log)
+        start(w)
+    if at.started != HEEDED:
+        heed_all(w, walls)
+    at.started = 1
+    while True:
+        outcome = walk(w, log, walls)
+        if outcome != Exit.STRIDE or at.events >= at.stride_end:
+            return outcome
+        if not jump(w):
+            return Exit.UNBALANCED
+        if jump_stops(w, walls):
+            return Exit.STOPPED
 
 
 @compiled
@@ -51,7 +108,7 @@ def next_event(w: Walk) -> tuple[float, int, int]:
 
 
 @compiled
-def take_turn(w: Walk) -> int:
+def take_turn(w: Walk) -> Exit:
     """Let the example whose turn it is change sides; DONE: the walk can go on."""
     at = w.at[0]
     if at.who >= 0:

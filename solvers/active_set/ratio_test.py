@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats
 
 
 @compiled
@@ -22,7 +19,7 @@ def longest_step(w: Walk) -> tuple[float, int, int]:
     pass their own limit within it, the one that does so at the highest speed.
     """
     motion = w.motion
-    rest = w.at[0].rho - w.at[0].last
+    rest = w.at[0].tau - w.at[0].last
     frequencies(w, motion.work)
     highest = largest(motion.work, w.n, 0.0)
     if highest * rest <= 1.0:
@@ -63,7 +60,7 @@ def largest(x: Floats, n: int, least: float) -> float:
 @compiled
 def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
     """Return what the limits of an example are about, its rate, and the tolerance: beta if it is free, f if bound."""
-    if w.examples.seg[j] & 1:
+    if w.examples.segment[j] & 1:
         return w.examples.beta[j], w.motion.dbeta[j], w.tol[0].beta
     return w.examples.f[j], w.motion.df[j], w.tol[0].f
 
@@ -76,11 +73,11 @@ def frequencies(w: Walk, out: Floats) -> None:
     without dividing; ways to limits that do not exist are infinite, and whoever stays where he is passes none.
     """
     e, motion = w.examples, w.motion
-    seg, f, beta, df, dbeta = e.seg, e.f, e.beta, motion.df, motion.dbeta
+    segment, f, beta, df, dbeta = e.segment, e.f, e.beta, motion.df, motion.dbeta
     low, high, dlow, dhigh = motion.low, motion.high, motion.dlow, motion.dhigh
     tol_f, tol_beta = w.tol[0].f, w.tol[0].beta
     for j in range(w.n):
-        free = seg[j] & 1 == 1
+        free = segment[j] & 1 == 1
         f_j, beta_j, df_j, dbeta_j = f[j], beta[j], df[j], dbeta[j]
         x = beta_j if free else f_j
         dx = dbeta_j if free else df_j
@@ -95,25 +92,25 @@ def frequencies(w: Walk, out: Floats) -> None:
 def advance(w: Walk, step: float) -> None:
     """Move everyone by ``step``; a limit that was passed within its tolerance moves along."""
     e, motion = w.examples, w.motion
-    seg, f, beta, df, dbeta, v = e.seg, e.f, e.beta, motion.df, motion.dbeta, motion.v
+    segment, f, beta, df, dbeta, v = e.segment, e.f, e.beta, motion.df, motion.dbeta, motion.v
     low, high, dlow, dhigh = motion.low, motion.high, motion.dlow, motion.dhigh
     for j in range(w.n):
         f[j] += step * df[j]
     for j in range(w.n):
         beta_j, v_j, dbeta_j = beta[j], v[j], dbeta[j]
-        beta[j] = beta_j + step * (dbeta_j if seg[j] & 1 == 1 else v_j)
+        beta[j] = beta_j + step * (dbeta_j if segment[j] & 1 == 1 else v_j)
     for j in range(w.n):
         f_j, beta_j = f[j], beta[j]
-        x = beta_j if seg[j] & 1 == 1 else f_j
+        x = beta_j if segment[j] & 1 == 1 else f_j
         limit = low[j] + step * dlow[j]
         low[j] = x if x < limit else limit
     for j in range(w.n):
         f_j, beta_j = f[j], beta[j]
-        x = beta_j if seg[j] & 1 == 1 else f_j
+        x = beta_j if segment[j] & 1 == 1 else f_j
         limit = high[j] + step * dhigh[j]
         high[j] = x if x > limit else limit
     w.at[0].b += step * w.at[0].db
-    w.at[0].rho = max(0.0, w.at[0].rho - step)
+    w.at[0].tau = max(0.0, w.at[0].tau - step)
 
 
 @compiled

@@ -46,21 +46,21 @@ def another_lap(w: Walk) -> bool:
         off -= e.beta[j]
     anybody = w.intercept and w.factor.size[0] > 0 and abs(off) > w.tol[0].balance
     for j in range(w.n):
-        q = e.seg[j] // 2
-        if e.seg[j] & 1 == 0:
+        q = e.segment[j] // 2
+        if e.segment[j] & 1 == 0:
             above = q < e.n_kinks[j] and e.f[j] > e.kinks[j, q] + w.tol[0].lap
             below = q > 0 and e.f[j] < e.kinks[j, q - 1] - w.tol[0].lap
             anybody = anybody or above or below
     if not anybody:
         return False
     w.at[0].laps += 1
-    w.at[0].rho, w.at[0].sum_v, w.at[0].sum_rate = 1.0, 0.0, off if w.intercept else 0.0
+    w.at[0].tau, w.at[0].sum_v, w.at[0].sum_rate = 1.0, 0.0, off if w.intercept else 0.0
     e.dkinks[: w.n] = 0.0
     e.dlevels[: w.n] = 0.0
     for j in range(w.n):
         motion.v[j] = 0.0
-        motion.drive[j] = 0.0
-        if e.seg[j] & 1 == 0:
+        motion.bound_rate[j] = 0.0
+        if e.segment[j] & 1 == 0:
             shift_kinks(e, j, 1.0)
     start(w)
     return True
@@ -71,16 +71,16 @@ def let_through(w: Walk, slot: int) -> None:
     """A bound example was found beyond its limit: move its kink there, and back by the end of the path."""
     e = w.examples
     w.at[0].through += 1
-    if w.at[0].rho > 1e-6:
-        shift_kinks(e, slot, w.at[0].rho)
+    if w.at[0].tau > 1e-6:
+        shift_kinks(e, slot, w.at[0].tau)
     set_limits(w, slot)
 
 
 @compiled
-def shift_kinks(e: Examples, slot: int, rho: float) -> None:
+def shift_kinks(e: Examples, slot: int, tau: float) -> None:
     """Move those kinks of a bound example that its f is beyond to where it is, for now."""
-    q = e.seg[slot] // 2
+    q = e.segment[slot] // 2
     for k in range(e.n_kinks[slot]):
-        now = e.kinks[slot, k] - rho * e.dkinks[slot, k]
+        now = e.kinks[slot, k] - tau * e.dkinks[slot, k]
         if (k >= q and e.f[slot] > now) or (k < q and e.f[slot] < now):
-            e.dkinks[slot, k] = (e.kinks[slot, k] - e.f[slot]) / rho
+            e.dkinks[slot, k] = (e.kinks[slot, k] - e.f[slot]) / tau

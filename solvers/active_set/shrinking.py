@@ -10,7 +10,6 @@ the path may differ, its end does not.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.direction import find_direction
 from livesvm.solvers.active_set.exits import Exit
@@ -20,9 +19,7 @@ from livesvm.solvers.active_set.reactivation import LARGE, LEAST_PACE, another_l
 from livesvm.solvers.active_set.subproblem import stride
 from livesvm.solvers.active_set.workspace import STRIDE_EVENTS, Walk, balanced
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 MOST_LAPS = 4  #: how often those who were let through are sent back before the walk is judged
 HALVINGS = 10  #: of a stride with too many members, where it would be work for all to walk ...
@@ -56,7 +53,7 @@ def follow_path(w: Walk) -> int:
 
     With NEED_ROW or NEED_ROOM the example ``at.who`` is about to change sides; call again when its kernel row is
     cached and the factor has room. WANT_ROWS, where ``at.asking`` is 1, asks for those that the next stride may
-    need, so that it need not stop for them.
+    need, so that it need not stop for them. It is told as a number: of that, Python need not make a member of ``Exit``.
     """
     if w.at[0].started == 0:
         w.at[0].started = 1
@@ -67,32 +64,32 @@ def follow_path(w: Walk) -> int:
         w.at[0].fresh = 0
         outcome = take_turn(w)
         if outcome != Exit.DONE:
-            return outcome
+            return outcome.value
         if w.factor.size[0] == 0 and not balanced(w):
             known = False
             count_speeds(w)
             if not balanced(w) and not jump(w):
-                left = abs(w.at[0].sum_rate - w.at[0].sum_v) * w.at[0].rho
+                left = abs(w.at[0].sum_rate - w.at[0].sum_v) * w.at[0].tau
                 if not left < np.inf or (w.at[0].laps == 0 and left > w.tol[0].balance):
                     return Exit.UNBALANCED
                 w.at[0].sum_rate = w.at[0].sum_v  # what was left of the sum was rounding
             continue
-        rho, events = w.at[0].rho, w.at[0].events
+        tau, events = w.at[0].tau, w.at[0].events
         members, n_seen = choose(w, known)
         if w.at[0].asking == 1 and wants_rows(w, members, n_seen):
             w.at[0].known, w.at[0].asking = 1, 2
             return Exit.WANT_ROWS
         w.at[0].asking = min(w.at[0].asking, 1)
-        outcome = walk(w) if n_seen < 0 else one_stride(w, members, n_seen)
+        outcome = walk(w, None, None) if n_seen < 0 else one_stride(w, members, n_seen)
         known = n_seen >= 0 and outcome in (Exit.STRIDE, Exit.NEED_ROW) and w.at[0].fresh == 0
         if n_seen >= 0 or w.n <= LARGE:
-            w.at[0].pace = max(LEAST_PACE, (rho - w.at[0].rho) / max(w.at[0].events - events, 1))
+            w.at[0].pace = max(LEAST_PACE, (tau - w.at[0].tau) / max(w.at[0].events - events, 1))
         if outcome == Exit.DONE and w.at[0].laps < MOST_LAPS and another_lap(w):
             known = False
             continue
         if outcome != Exit.STRIDE:
             w.at[0].known = known  # before the one who waits has changed sides, which is near enough
-            return outcome
+            return outcome.value
 
 
 @compiled
@@ -138,12 +135,12 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
         expect(w, soon)
     horizon = 2.0 * at.pace
     ordinary = events_of_stride(w.n)
-    near = count_below(soon, w.n, min(at.rho, ordinary * horizon))
-    nearer = count_below(soon, w.n, min(at.rho, SHORT * horizon))
+    near = count_below(soon, w.n, min(at.tau, ordinary * horizon))
+    nearer = count_below(soon, w.n, min(at.tau, SHORT * horizon))
     few = w.n > LARGE or near <= FEWER * nearer + w.n // 16
     length = ordinary if at.laps == 0 and few else SHORT
     m = near if length == ordinary else nearer
-    horizon = min(at.rho, length * horizon)
+    horizon = min(at.tau, length * horizon)
     if w.n * w.factor.size[1] >= (HARD_WORK if 2 * m > w.n else HEAVY_WORK):
         for _ in range(HALVINGS):
             if m > SHARE * w.n:
@@ -159,7 +156,7 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
         learn(w, 0, 0)
         return members, -1
     at.stride_end = at.events + (2 * length if w.n > LARGE else length)  # so many the horizon allows for
-    at.last = at.rho - horizon
+    at.last = at.tau - horizon
     m = 0
     for j in range(w.n):
         if soon[j] <= horizon:
@@ -190,7 +187,7 @@ def expect(w: Walk, out: Floats) -> None:
     for j in range(w.n):
         drift += SPREAD * steady * abs(motion.df[j]) / w.n
     for j in range(w.n):
-        free = e.seg[j] & 1 == 1
+        free = e.segment[j] & 1 == 1
         x, dx = (e.beta[j], motion.dbeta[j]) if free else (e.f[j], motion.df[j])
         reach, slow = (1.0, 1e-300) if free else (REACH * steady, drift)
         up = reach * max(dx - motion.dhigh[j], 0.0) + slow
@@ -201,7 +198,7 @@ def expect(w: Walk, out: Floats) -> None:
 @compiled
 def is_last(w: Walk) -> bool:
     """Say whether an ordinary stride would end the path of a small window: whoever that lets through needs a lap."""
-    return w.n <= LARGE and events_of_stride(w.n) * 2.0 * w.at[0].pace >= w.at[0].rho
+    return w.n <= LARGE and events_of_stride(w.n) * 2.0 * w.at[0].pace >= w.at[0].tau
 
 
 @compiled
@@ -214,7 +211,7 @@ def expect_any_way(w: Walk, out: Floats) -> None:
             most = max(most, abs(e.dkinks[j, k]))
     for j in range(w.n):
         way = min(motion.high[j] - e.f[j], e.f[j] - motion.low[j])
-        out[j] = np.inf if e.seg[j] & 1 == 1 else way / (REACH * most)
+        out[j] = np.inf if e.segment[j] & 1 == 1 else way / (REACH * most)
 
 
 @compiled
@@ -227,7 +224,7 @@ def count_below(x: Floats, n: int, bound: float) -> int:
 
 
 @compiled
-def one_stride(w: Walk, members: Ints, n_seen: int) -> int:
+def one_stride(w: Walk, members: Ints, n_seen: int) -> Exit:
     """Walk one stride among ``members``, and learn from it how to choose the next; returns why it stopped."""
     events, through = w.at[0].events, w.at[0].through
     w.at[0].n_strides += 1

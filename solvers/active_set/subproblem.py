@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.direction import find_rates
 from livesvm.solvers.active_set.exchange import gather_seen
+from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.loop import walk
 from livesvm.solvers.active_set.reactivation import let_through
 from livesvm.solvers.active_set.workspace import Walk
@@ -16,15 +16,15 @@ from livesvm.solvers.problem.state import Examples, Motion
 from livesvm.solvers.runtime.by_reference import keep, refer
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.memory import LINE
+from livesvm.solvers.runtime.types import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+CHANGE, RATE = range(2)  #: of the betas that took part in a stride
 
 
 @compiled_allocating
-def stride(w: Walk, members: Ints, n_seen: int) -> int:
+def stride(w: Walk, members: Ints, n_seen: int) -> Exit:
     """Walk one stride among ``members``, with copies of their arrays and columns; bring everyone up to date."""
-    at_start, b_at_start, fac, m = w.at[0].rho, w.at[0].b, w.factor, members.size
+    at_start, b_at_start, fac, m = w.at[0].tau, w.at[0].b, w.factor, members.size
     local, position = np.full(w.n, -1, np.int64), np.full(m, -1, np.int64)
     for i in range(m):
         local[members[i]] = i
@@ -56,9 +56,9 @@ def stride(w: Walk, members: Ints, n_seen: int) -> int:
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:
             gather_seen(near, fac.slot[k])
-    outcome = walk(near)
+    outcome = walk(near, None, None)
     w.at[0].last = 0.0
-    update_everyone(near, w, at_start - w.at[0].rho, w.at[0].b - b_at_start)
+    update_everyone(near, w, at_start - w.at[0].tau, w.at[0].b - b_at_start)
     keep(examples)
     keep(motion)
     keep(position)
@@ -75,7 +75,7 @@ def examples_of(e: Examples, members: Ints) -> Examples:
         e.dkinks[members],
         e.dlevels[members],
         e.n_kinks[members],
-        e.seg[members],
+        e.segment[members],
         e.f[members],
         e.beta[members],
         e.diagonal[members],
@@ -91,7 +91,7 @@ def motion_of(v: Motion, members: Ints) -> Motion:
         v.dlow[members],
         v.dhigh[members],
         v.v[members],
-        v.drive[members],
+        v.bound_rate[members],
         v.df[members],
         v.dbeta[members],
         np.empty(members.size),
@@ -128,16 +128,16 @@ def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
 
 @compiled_allocating
 def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
-    """Bring the whole up to date after a stride that used up ``used`` of rho and moved b by ``db``.
+    """Bring the whole up to date after a stride that used up ``used`` of tau and moved b by ``db``.
 
     As that takes the kernel rows of all free examples, the direction in which everyone goes on is found with it, or at
     the end of the path their f from everyone's beta.
     """
     e, motion, members = w.examples, w.motion, near.members
     change, df = motion.work, motion.df
-    over = w.at[0].rho == 0.0
+    over = w.at[0].tau == 0.0
     for j in range(w.n):
-        change[j] = used * motion.drive[j] + db
+        change[j] = used * motion.bound_rate[j] + db
         motion.dbeta[j] = 0.0
     w.factor.position[:] = -1
     rename(w.factor.slot, w.factor.size[0], members, w.factor.position)
@@ -149,21 +149,21 @@ def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
         if near.row_of[i] >= 0:  # free at some time in the stride
             slot = members[i]
             row[m] = w.row_of[slot]
-            moved[0, m] = near.examples.beta[i] - e.beta[slot] - used * motion.v[slot]
-            moved[1, m] = motion.dbeta[slot]
+            moved[CHANGE, m] = near.examples.beta[i] - e.beta[slot] - used * motion.v[slot]
+            moved[RATE, m] = motion.dbeta[slot]
             m += 1
             if near.motion.v[i] != motion.v[slot]:
-                add_scaled(w.rows[w.row_of[slot]], near.motion.v[i] - motion.v[slot], motion.drive, w.n)
+                add_scaled(w.rows[w.row_of[slot]], near.motion.v[i] - motion.v[slot], motion.bound_rate, w.n)
     for j in range(w.n):
-        df[j] = motion.drive[j] + w.at[0].db
+        df[j] = motion.bound_rate[j] + w.at[0].db
         motion.low[j] += used * motion.dlow[j]
         motion.high[j] += used * motion.dhigh[j]
-        if e.seg[j] & 1 == 0:
+        if e.segment[j] & 1 == 0:
             e.beta[j] += used * motion.v[j]
     for i in range(near.n):
         e.beta[members[i]] = near.examples.beta[i]
     if over:
-        add_rows_and_multiply(w.rows, row[:m], moved[0], change, e.beta, moved[1], w.n)
+        add_rows_and_multiply(w.rows, row[:m], moved[CHANGE], change, e.beta, moved[RATE], w.n)
     else:
         add_rows_to_both(w.rows, row[:m], moved, change, df, w.n)
     for j in range(w.n):
@@ -172,14 +172,14 @@ def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
         slot = members[i]
         if i < near.n_seen:
             e.f[slot] = near.examples.f[i]
-        e.seg[slot] = near.examples.seg[i]
+        e.segment[slot] = near.examples.segment[i]
         motion.v[slot] = near.motion.v[i]
         motion.low[slot], motion.high[slot] = near.motion.low[i], near.motion.high[i]
         motion.dlow[slot], motion.dhigh[slot] = near.motion.dlow[i], near.motion.dhigh[i]
     if over:
-        freshen(near, w, moved[1])
+        freshen(near, w, moved[RATE])
     for j in range(w.n):
-        if e.seg[j] & 1 == 0 and (e.f[j] > motion.high[j] or e.f[j] < motion.low[j]):
+        if e.segment[j] & 1 == 0 and (e.f[j] > motion.high[j] or e.f[j] < motion.low[j]):
             let_through(w, j)
 
 
@@ -191,7 +191,7 @@ def freshen(near: Walk, w: Walk, products: Floats) -> None:
     for i in range(near.n):
         if near.row_of[i] >= 0:
             slot = near.members[i]
-            if w.examples.seg[slot] & 1 == 1:
+            if w.examples.segment[slot] & 1 == 1:
                 fresh = products[m] + w.at[0].b
                 w.at[0].drift = max(w.at[0].drift, abs(fresh - f[slot]))
                 f[slot] = fresh

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.problem.state import Examples, Motion
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 IDLE_TURNS = 4  #: turns that a walk is allowed for each event that it is: without any it must end too
 STRIDE_EVENTS = 80  #: events after which everyone is brought up to date
@@ -24,24 +20,27 @@ STRIDE_EVENTS = 80  #: events after which everyone is brought up to date
 class Status(Scalars):
     """Where the loop stands, and what it has counted."""
 
+    # given at the start
     b: float
-    rho: float  #: what remains of the path
+    tau: float  #: what remains of the path
     sum_v: float  #: of the velocities of bound examples
     sum_rate: float  #: at which the sum of the betas has to change
-    db: float  #: rate of b
-    pace: float  #: rho used up per event
     sum_end: float  #: the sum of the betas at the end
+    who: int  #: whose turn it is to change sides; -1: nobody's
+    budget: int  #: events after which a walk is given up
+    asking: int  #: 1: rows that will be needed soon are asked for
+    # zero at the start
+    db: float  #: rate of b
+    pace: float  #: tau used up per event
     care: float  #: with which the members of a stride are chosen
-    last: float  #: the rho at which a stride ends at the latest
+    last: float  #: the tau at which a stride ends at the latest
     drift: float  #: what the f of free examples were off when they were computed afresh at the end
     events: int
     exchanges: int
     jumps: int
     zero_steps: int  #: in a row
     refined: int
-    who: int  #: whose turn it is to change sides; -1: nobody's
     side: int
-    budget: int  #: events after which a walk is given up
     rows: int  #: kernel rows of a stride in use
     stride_end: int  #: events at which it ends
     through: int  #: examples that were let through
@@ -52,7 +51,6 @@ class Status(Scalars):
     whole: int  #: events up to which everyone walks
     known: int
     fresh: int  #: 1: the f of free examples have been computed afresh
-    asking: int  #: 1: rows that will be needed soon are asked for
     turns: int
 
 
@@ -106,33 +104,33 @@ def count_anew(w: Walk) -> None:
 def kink_rate(w: Walk, slot: int) -> float:
     """Return the rate at which a free example's f must move: with its kink, and back to it if it is off."""
     e = w.examples
-    q = (e.seg[slot] - 1) // 2
-    rho = w.at[0].rho
-    off = e.kinks[slot, q] - rho * e.dkinks[slot, q] - e.f[slot]
-    rate: float = e.dkinks[slot, q] + off / max(rho, 1e-3)
+    q = (e.segment[slot] - 1) // 2
+    tau = w.at[0].tau
+    off = e.kinks[slot, q] - tau * e.dkinks[slot, q] - e.f[slot]
+    rate: float = e.dkinks[slot, q] + off / max(tau, 1e-3)
     return rate
 
 
 @compiled
 def set_limits(w: Walk, slot: int) -> None:
-    """Set the limits of the segment an example is on, at the present rho."""
+    """Set the limits of the segment an example is on, at the present tau."""
     e, motion = w.examples, w.motion
-    rho = w.at[0].rho
-    seg = e.seg[slot]
-    q = seg // 2
-    if seg & 1:
-        motion.high[slot] = max(e.levels[slot, q] - rho * e.dlevels[slot, q], e.beta[slot])
-        motion.low[slot] = min(e.levels[slot, q + 1] - rho * e.dlevels[slot, q + 1], e.beta[slot])
+    tau = w.at[0].tau
+    segment = e.segment[slot]
+    q = segment // 2
+    if segment & 1:
+        motion.high[slot] = max(e.levels[slot, q] - tau * e.dlevels[slot, q], e.beta[slot])
+        motion.low[slot] = min(e.levels[slot, q + 1] - tau * e.dlevels[slot, q + 1], e.beta[slot])
         motion.dhigh[slot] = e.dlevels[slot, q]
         motion.dlow[slot] = e.dlevels[slot, q + 1]
         return
     motion.low[slot], motion.dlow[slot] = -np.inf, 0.0
     motion.high[slot], motion.dhigh[slot] = np.inf, 0.0
     if q > 0:
-        motion.low[slot] = min(e.kinks[slot, q - 1] - rho * e.dkinks[slot, q - 1], e.f[slot])
+        motion.low[slot] = min(e.kinks[slot, q - 1] - tau * e.dkinks[slot, q - 1], e.f[slot])
         motion.dlow[slot] = e.dkinks[slot, q - 1]
     if q < e.n_kinks[slot]:
-        motion.high[slot] = max(e.kinks[slot, q] - rho * e.dkinks[slot, q], e.f[slot])
+        motion.high[slot] = max(e.kinks[slot, q] - tau * e.dkinks[slot, q], e.f[slot])
         motion.dhigh[slot] = e.dkinks[slot, q]
 
 
@@ -140,10 +138,10 @@ def set_limits(w: Walk, slot: int) -> None:
 def set_velocity(w: Walk, slot: int) -> float:
     """Send a bound example's beta to the level of its piece by the end of the path; return the change of velocity."""
     e, motion = w.examples, w.motion
-    gap = e.levels[slot, e.seg[slot] // 2] - e.beta[slot]
+    gap = e.levels[slot, e.segment[slot] // 2] - e.beta[slot]
     v = 0.0
-    if gap != 0.0 and w.at[0].rho > 1e-12:
-        v = gap / w.at[0].rho
+    if gap != 0.0 and w.at[0].tau > 1e-12:
+        v = gap / w.at[0].tau
     change: float = v - motion.v[slot]
     motion.v[slot] = v
     w.at[0].sum_v += change
@@ -151,12 +149,12 @@ def set_velocity(w: Walk, slot: int) -> float:
 
 
 @compiled
-def add_to_drive(w: Walk, slot: int, change: float) -> None:
+def add_to_bound_rate(w: Walk, slot: int, change: float) -> None:
     """The velocity of a bound example has changed; its row is cached."""
     row = w.rows[w.row_of[slot], : w.n]
-    drive = w.motion.drive
+    bound_rate = w.motion.bound_rate
     for j in range(w.n):
-        drive[j] += change * row[j]
+        bound_rate[j] += change * row[j]
 
 
 @compiled

@@ -12,16 +12,17 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.outlier.path import OutlierPaths
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.changing import ChangingEstimator
+from livesvm.solvers.models.edits import Edited
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import LABELS, Walling
 from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.validation import Key
 
-Floats = NDArray[np.float64]
 
-
-class LiveSVC(OutlierPaths, LiveEstimator):
+class LiveSVC(OutlierPaths, ChangingEstimator):
     """A support vector classifier that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over its window; an update moves many
@@ -30,14 +31,18 @@ class LiveSVC(OutlierPaths, LiveEstimator):
     Parameters
     ----------
     C : weight of the losses, in (0, 1e100]
-    kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see ``update``
+    kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see ``update``; or
+        a function of rows (m, d) and (n, d) that returns (m, n) values
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance of the first data seen, rows
-        weighted), and stays
+        weighted), and stays, see ``gamma_``; "auto" is 1 / n_features
     degree, coef0 : of the kernels that have them
-    class_weight : multiplies C by class, {label: weight}; 1 for a label that it does not name
+    class_weight : multiplies C by class, {label: weight}; 1 for a label that it does not name. "balanced": by
+        ``n / (n_classes * count)``, of those who are in the window, whoever comes and goes
     fit_intercept : whether f has an intercept
     classes : the two labels (negative, positive); learned from the data by default
     cache_mb : memory that kernel rows may take, in MiB
+    scale : "none", "standard", "minmax" or "robust": what features go through first, fitted to the first data seen, and
+        then kept, as ``feature_scale_``; ``rescale`` fits it anew
 
     Attributes
     ----------
@@ -60,6 +65,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
     """
 
     _loss_parameters = ("C", "class_weight")
+    balance_: dict[float, float]  #: with "balanced" classes, the weight of each target's
 
     def __init__(
         self,
@@ -69,10 +75,11 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
-        class_weight: Mapping[Any, float] | None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
         fit_intercept: bool = True,
         classes: tuple[Any, Any] | None = None,
         cache_mb: float = 512,
+        scale: str = "none",
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -83,6 +90,7 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         self.fit_intercept = fit_intercept
         self.classes = classes
         self.cache_mb = cache_mb
+        self.scale = scale
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: Any = None, sample_weight: ArrayLike | None = None
@@ -194,10 +202,12 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         return before is not None and before.size == 1 and known.size == 2 and known[0] == before[0]
 
     def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
-        before = getattr(self, "classes_", None)
+        before, balance = getattr(self, "classes_", None), vars(self).get("balance_")
         try:
             return super()._learn(*args, **kwargs)
         except BaseException:
+            if before is not None and balance is not None:
+                self.balance_ = balance
             after = vars(self).get("classes_")
             if before is not None and after is not None and after is not before:
                 self.classes_ = before
@@ -212,8 +222,32 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         costs = validation.positive(self.C if C is None else C, "C", validation.LARGEST) * weights
         return hinge(targets, costs if self.class_weight is None else costs * self._class_weights(targets))
 
+    @property
+    def _shares_costs(self) -> bool:  # type: ignore[override]
+        return self._is_balanced
+
+    @property
+    def _is_balanced(self) -> bool:
+        return isinstance(self.class_weight, str) and self.class_weight == "balanced"
+
+    def _weigh(self, window: Any, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
+        if not self._is_balanced:
+            return False
+        stay, _ = window.everyone_but([*leaving, *changed.keys])
+        return self._balance(np.concatenate([stay, new[0], changed.y]))
+
+    def _balance(self, targets: Floats) -> bool:
+        """Take note of the weights that balance these targets; say whether they are other ones than before."""
+        values, counts = np.unique(targets, return_counts=True)
+        weights = targets.size / (values.size * counts) if values.size else counts
+        before = vars(self).get("balance_")
+        self.balance_ = dict(zip(values.tolist(), weights.tolist(), strict=True))
+        return bool(self.balance_) and before != self.balance_
+
     def _unit_cost(self, C: float | None) -> float:
         weights = self.class_weight
+        if self._is_balanced:
+            return super()._unit_cost(C) * max(vars(self).get("balance_", {}).values(), default=1.0)
         if not isinstance(weights, Mapping):
             return super()._unit_cost(C)
         return super()._unit_cost(C) * max([_weight_of(label, weights) for label in weights], default=1.0)
@@ -224,14 +258,21 @@ class LiveSVC(OutlierPaths, LiveEstimator):
         return LABELS
 
     def _class_weights(self, targets: Floats) -> Floats:
+        """Return the weight of each target's class."""
+        if self._is_balanced:
+            return np.array([self.balance_.get(target, 1.0) for target in targets.tolist()])
+        weights = self._weights_by_class()
+        return np.asarray(np.where(targets > 0, weights[-1], weights[0]), np.float64)
+
+    def _weights_by_class(self) -> Floats:
+        """Return the weight of each class by name, (n_classes,); raises InvalidInput."""
         if not isinstance(self.class_weight, Mapping):
-            raise InvalidInput("must be a mapping from label to weight", field="class_weight")
+            raise InvalidInput("must be a mapping from label to weight, or 'balanced'", field="class_weight")
         labels = self.classes_.tolist()
         unknown = [label for label in self.class_weight if label not in labels]
-        if len(labels) == 2 and unknown:
+        if len(labels) > 1 and unknown:
             raise InvalidInput(f"names {unknown[0]!r}, which is none of the labels {labels}", field="class_weight")
-        negative, positive = _weight_of(labels[0], self.class_weight), _weight_of(labels[-1], self.class_weight)
-        return np.where(targets > 0, positive, negative)
+        return np.array([_weight_of(label, self.class_weight) for label in labels])
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
@@ -239,6 +280,8 @@ class LiveSVC(OutlierPaths, LiveEstimator):
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         self.classes_ = np.asarray(arrays["classes"])
+        if self._is_balanced:
+            self._balance(np.asarray(arrays["y"], np.float64))
         super()._restore(arrays)
 
 
@@ -279,6 +322,8 @@ def _check_finite(labels: NDArray[Any], field: str) -> None:
 
 def _check_classes(labels: NDArray[Any]) -> None:
     """Raise ValueError, with scikit-learn's words, for labels that are not classes."""
+    if labels.dtype.kind in "biuU":
+        return  # whole numbers and words are classes
     if labels.dtype.kind == "c":
         raise ValueError("Complex data not supported")
     from sklearn.utils.multiclass import check_classification_targets

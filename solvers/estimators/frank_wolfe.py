@@ -32,9 +32,7 @@ from livesvm.solvers.frank_wolfe.warm_start import carried
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples, product
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 ROWS = 16384  #: of X that are prepared at once for decisions
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.problem.piecewise_linear import Losses, one_class
 from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.types import Floats, Ints
 
-Floats = NDArray[np.float64]
 
-
-class LiveOneClassSVM(LiveEstimator):
+class LiveOneClassSVM(ChangingEstimator):
     """A one-class support vector machine that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + sum_i weight_i (max(0, rho - w'x_i) - nu rho)``, the problem of [Schoelkopf et al.] times
@@ -27,7 +26,7 @@ class LiveOneClassSVM(LiveEstimator):
     Parameters
     ----------
     nu : upper bound of the share of outliers, in (0, 1]
-    kernel, gamma, degree, coef0, cache_mb : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, cache_mb, scale : as in ``IncrementalSVC``
 
     Attributes
     ----------
@@ -46,6 +45,7 @@ class LiveOneClassSVM(LiveEstimator):
         degree: int = 3,
         coef0: float = 0.0,
         cache_mb: float = 512,
+        scale: str = "none",
     ) -> None:
         self.nu = nu
         self.kernel = kernel
@@ -53,6 +53,7 @@ class LiveOneClassSVM(LiveEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.cache_mb = cache_mb
+        self.scale = scale
 
     def partial_fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Add examples ``X`` (m, d) to the window: the same as ``update(add=(X, None))``; ``y`` is ignored."""
@@ -70,7 +71,7 @@ class LiveOneClassSVM(LiveEstimator):
         """Return ``w'x`` for ``X`` (m, d), as (m,)."""
         return self.decision_function(X) + self.offset_
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, X: ArrayLike) -> Ints:
         """Return +1 for inliers and -1 for outliers, for ``X`` (m, d)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 

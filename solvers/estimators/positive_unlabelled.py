@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
@@ -19,9 +19,8 @@ from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.pu.metrics import zero_one_risk
 from livesvm.solvers.pu.problem import checked_prior, costs, live_losses
 from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
 
 
 class LivePUClassifier(LiveEstimator):
@@ -113,7 +112,7 @@ class LivePUClassifier(LiveEstimator):
         """Return f(x) for ``X`` (m, d), as (m,); positive for what is predicted to be positive."""
         return self._decision(X)
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, X: ArrayLike) -> Ints:
         """Return 1 for each row of ``X`` (m, d) that is predicted to be positive, else 0."""
         return np.where(self.decision_function(X) > 0, 1, 0)
 
@@ -142,7 +141,7 @@ class LivePUClassifier(LiveEstimator):
         self.lam = 0.5 / value
 
     @property
-    def window_y(self) -> NDArray[np.int64]:
+    def window_y(self) -> Ints:
         """Labels of the window, (n,), oldest first: 1 positive, 0 unlabelled."""
         return self._window.y.astype(np.int64)
 

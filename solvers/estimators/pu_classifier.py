@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,8 +22,7 @@ from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior
 from livesvm.solvers.pu.problem import PUProblem, checked_prior, costs, pu_problem
 from livesvm.solvers.pu.usmo import Solution, Start, usmo
 from livesvm.solvers.runtime.progress import Progress
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
@@ -128,7 +127,7 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         self._check_features(X, reset=False)
         return self.predictor_.decision_function(rows)
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+    def predict(self, X: ArrayLike) -> Ints:
         """Return 1 for each row of ``X`` (m, d) that is predicted to be positive, else 0."""
         return np.where(self.decision_function(X) > 0, 1, 0)
 

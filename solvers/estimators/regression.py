@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.outlier.path import OutlierPaths
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.problem.piecewise_linear import Losses, epsilon_insensitive, pinball
 from livesvm.solvers.robust.ramp_losses import RESIDUALS, Walling
 from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.types import Floats
 
-Floats = NDArray[np.float64]
 
-
-class LiveSVR(OutlierPaths, LiveEstimator):
+class LiveSVR(OutlierPaths, ChangingEstimator):
     """A support vector regressor that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + C sum_i weight_i loss(y_i - f(x_i))`` over its window.
@@ -30,7 +29,7 @@ class LiveSVR(OutlierPaths, LiveEstimator):
     epsilon : half width of the tube without loss, >= 0, in units of y; for the epsilon-insensitive loss
     loss : "epsilon_insensitive", "absolute" or "pinball"
     quantile : level of the pinball loss, in (0, 1): f estimates that conditional quantile
-    kernel, gamma, degree, coef0, fit_intercept, cache_mb : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, fit_intercept, cache_mb, scale : as in ``IncrementalSVC``
 
     Examples
     --------
@@ -55,6 +54,7 @@ class LiveSVR(OutlierPaths, LiveEstimator):
         coef0: float = 0.0,
         fit_intercept: bool = True,
         cache_mb: float = 512,
+        scale: str = "none",
     ) -> None:
         self.C = C
         self.epsilon = epsilon
@@ -66,6 +66,7 @@ class LiveSVR(OutlierPaths, LiveEstimator):
         self.coef0 = coef0
         self.fit_intercept = fit_intercept
         self.cache_mb = cache_mb
+        self.scale = scale
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add examples ``X`` (m, d), ``y`` (m,) to the window: the same as ``update(add=(X, y))``."""

@@ -5,19 +5,22 @@ They are apart so that a process that only serves models need not import scikit-
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from livesvm.solvers.errors import InvalidInput, InvalidType
-from livesvm.solvers.estimators.classification import LiveSVC
+from livesvm.solvers.estimators.drop_in import IGNORED, DropIn
 from livesvm.solvers.estimators.frank_wolfe import FrankWolfeClassifier
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
+from livesvm.solvers.estimators.probabilities import PROBABILITY, Probabilities
 from livesvm.solvers.estimators.regression import LiveSVR
+from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
@@ -47,17 +50,124 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class IncrementalSVC(ClassifierMixin, _Estimator, LiveSVC):  # type: ignore[misc]
-    __doc__ = LiveSVC.__doc__
+def _with_ignored(doc: str | None, more: str = "") -> str:
+    """Return a docstring that names the parameters that are taken and ignored, and why."""
+    ignored = "".join(f"    {name} : taken and ignored: {reason}\n" for name, reason in IGNORED.items())
+    before, mark, after = (
+        (doc or "").partition("\n    Attributes\n")
+        if "\n    Attributes\n" in (doc or "")
+        else ((doc or "").partition("\n    Examples\n"))
+    )
+    return f"{before.rstrip()}\n{more}{ignored}{mark}{after}"
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+
+class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMultiClassSVC):  # type: ignore[misc]
+    __doc__ = _with_ignored(LiveMultiClassSVC.__doc__, PROBABILITY)
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        class_weight: Mapping[Any, float] | str | None = None,
+        fit_intercept: bool = True,
+        classes: Any = None,
+        cache_mb: float = 512,
+        scale: str = "none",
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        probability: bool | str = False,
+        n_jobs: int | None = None,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        max_iter: int = -1,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            C,
+            kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            class_weight=class_weight,
+            fit_intercept=fit_intercept,
+            classes=classes,
+            cache_mb=cache_mb,
+            scale=scale,
+            decision_function_shape=decision_function_shape,
+            break_ties=break_ties,
+            n_jobs=n_jobs,
+        )
+        self.probability = probability
+        self.shrinking, self.tol, self.cache_size = shrinking, tol, cache_size
+        self.max_iter, self.random_state, self.verbose = max_iter, random_state, verbose
+
+    n_support_ = LiveMultiClassSVC.n_support_
+
+    @property
+    def class_weight_(self) -> NDArray[np.float64]:
+        """What multiplies C for each class, (n_classes,)."""
+        self._check_fitted()
+        n = self.classes_.size
+        if self.class_weight is None:
+            return np.ones(n)
+        targets = np.arange(n, dtype=np.float64) if n > 2 else np.array([-1.0, 1.0])[-n:]
+        return self._class_weights(targets)
+
+    def _iterations(self, events: int) -> Any:
+        several = self._of_classes.last_events if self._has_several() else [events]
+        return np.maximum(np.array(several, np.int32), 1)
+
+    def _weights(self) -> NDArray[np.float64]:
+        if not self._has_several():
+            return super()._weights()
+        window = self._of_classes
+        return -window.beta @ window.X
 
 
-class IncrementalSVR(RegressorMixin, _Estimator, LiveSVR):  # type: ignore[misc]
-    __doc__ = LiveSVR.__doc__
+class IncrementalSVR(RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: ignore[misc]
+    __doc__ = _with_ignored(LiveSVR.__doc__)
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        kernel: Any = "rbf",
+        *,
+        loss: str = "epsilon_insensitive",
+        quantile: float = 0.5,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        fit_intercept: bool = True,
+        cache_mb: float = 512,
+        scale: str = "none",
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        max_iter: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            C,
+            epsilon,
+            kernel,
+            loss=loss,
+            quantile=quantile,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            fit_intercept=fit_intercept,
+            cache_mb=cache_mb,
+            scale=scale,
+        )
+        self.shrinking, self.tol, self.cache_size = shrinking, tol, cache_size
+        self.max_iter, self.verbose = max_iter, verbose
 
 
 class IncrementalPUClassifier(ClassifierMixin, _Estimator, LivePUClassifier):  # type: ignore[misc]
@@ -69,8 +179,28 @@ class IncrementalPUClassifier(ClassifierMixin, _Estimator, LivePUClassifier):  #
         return tags
 
 
-class IncrementalOneClassSVM(OutlierMixin, _Estimator, LiveOneClassSVM):  # type: ignore[misc]
-    __doc__ = LiveOneClassSVM.__doc__
+class IncrementalOneClassSVM(OutlierMixin, _Estimator, DropIn, LiveOneClassSVM):  # type: ignore[misc]
+    __doc__ = _with_ignored(LiveOneClassSVM.__doc__)
+
+    def __init__(
+        self,
+        nu: float = 0.5,
+        kernel: Any = "rbf",
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_mb: float = 512,
+        scale: str = "none",
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        max_iter: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(nu, kernel, gamma=gamma, degree=degree, coef0=coef0, cache_mb=cache_mb, scale=scale)
+        self.shrinking, self.tol, self.cache_size = shrinking, tol, cache_size
+        self.max_iter, self.verbose = max_iter, verbose
 
 
 class FrankWolfeSVC(ClassifierMixin, _Estimator, FrankWolfeClassifier):  # type: ignore[misc]

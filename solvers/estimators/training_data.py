@@ -11,8 +11,7 @@ from scipy import sparse
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models import scaling
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 
 def matrix_of(X: Any) -> Any:

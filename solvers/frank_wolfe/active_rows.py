@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from livesvm.solvers.kernels.matrix_products import Examples, write
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.threads import together
+from livesvm.solvers.runtime.types import Floats, Ints
 
 Numbers = NDArray[Any]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SHARE = 8192  #: columns that a thread adds up at once
 SPARE = 8  #: one column for so many examples is there for those that come later

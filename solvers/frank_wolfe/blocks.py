@@ -13,16 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
 from livesvm.solvers.frank_wolfe.problem import Problem
 from livesvm.solvers.frank_wolfe.subproblem import minimize
 from livesvm.solvers.kernels.matrix_products import block
 from livesvm.solvers.runtime.interrupt import check
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 BLOCK = 256  #: examples of a block
 ACCURACY = 0.3  #: to which part of the largest violation a block is solved

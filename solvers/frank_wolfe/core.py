@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.frank_wolfe.problem import Problem
 from livesvm.solvers.kernels.matrix_products import block
 from livesvm.solvers.runtime.interrupt import check
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 SAMPLE = 59  #: one of so many is among the worst 5%, with probability 0.95 [Frandi et al., Theorem 1]
 TRIES = 3  #: samples without anyone to gain by after which everyone is looked at

@@ -7,7 +7,6 @@ over the simplex of the core by pairs of coefficients, starting from where it wa
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.frank_wolfe.core import Core, SampledSearch
 from livesvm.solvers.frank_wolfe.exact_search import first
@@ -15,8 +14,7 @@ from livesvm.solvers.frank_wolfe.problem import Problem
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, proved
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import check
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 REDUCED = 0.5  #: to which part of the tolerance each reduced problem is solved
 PAIRS = 100_000  #: steps of one reduced problem, at most

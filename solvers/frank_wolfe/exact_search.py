@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.frank_wolfe import steps
 from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
 from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 AT_FIRST = 20  #: examples that share the first solution [Frandi et al., Section 5.2.2]
 TOGETHER = 16  #: rows that are computed at once: those that come next are among those with the least g now

@@ -9,13 +9,11 @@ from itertools import combinations
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import Cancelled
 from livesvm.solvers.runtime.threads import together
+from livesvm.solvers.runtime.types import Floats
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 T = TypeVar("T")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.frank_wolfe.core import Core, SampledSearch
 from livesvm.solvers.frank_wolfe.exact_search import first
@@ -11,8 +10,7 @@ from livesvm.solvers.frank_wolfe.problem import Problem
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, proved
 from livesvm.solvers.frank_wolfe.steps import line_search
 from livesvm.solvers.runtime.interrupt import check
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 
 def solve(

@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.frank_wolfe.problem import Gap, Problem, exact_parts, gap_of
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 PER_MILLE = 1000
 

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.types import Floats, Ints
 
 Numbers = NDArray[Any]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SMALLEST_SCALE = 1e-100  #: and the largest is its inverse: beyond, the factor is multiplied into a and g
 

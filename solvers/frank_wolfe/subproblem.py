@@ -6,12 +6,10 @@ Coordinate descent alone would need hundreds of rounds: the kernel and the penal
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 ROUNDS = 12  #: Newton steps at most; two or three are the rule
 WELL_CONDITIONED = 1e5  #: number of examples times the ratio of their diagonal entries
@@ -38,7 +36,7 @@ def violation(x: Floats, slope: Floats, low: Floats) -> float:
     return float(np.where(x > low, np.abs(slope), np.maximum(-slope, 0.0)).max(initial=0.0))
 
 
-def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: NDArray[np.int64]) -> None:
+def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: Ints) -> None:
     """Take the Newton step of the ``free`` ones, as far as the bounds and descent allow."""
     step = np.zeros(x.size)
     try:
@@ -61,7 +59,7 @@ def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: NDArray[np.i
     slope += change
 
 
-def _solved(Q: Floats, slope: Floats, free: NDArray[np.int64]) -> Floats:
+def _solved(Q: Floats, slope: Floats, free: Ints) -> Floats:
     """Return the solution for the ``free`` ones, in single precision where that has digits enough for a step.
 
     What is left of the slope is known in double precision, and the next step sees it.

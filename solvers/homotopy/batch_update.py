@@ -9,24 +9,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.reactivation import LARGE
 from livesvm.solvers.homotopy.recompute import BLOCK, cache_what_fits, compute_f, reinstate, stand
-from livesvm.solvers.homotopy.solve import DEFAULT, Settings, Trace, follow
+from livesvm.solvers.homotopy.run import Trace
+from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.kernels.row_cache import transpose_into
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Examples, PathState, release_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check, undisturbed
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
 MANY = 0.4  # of the window
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class Edit(NamedTuple):
@@ -38,7 +35,7 @@ class Edit(NamedTuple):
     total: float = 0.0  #: what all betas sum up to afterwards
 
 
-def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Settings = DEFAULT) -> tuple[Ints, Trace]:
+def update(state: PathState, X: Floats, losses: Losses, edit: Edit) -> tuple[Ints, Trace]:
     """Add examples ``X`` (m, d) with their losses, remove some, change the losses of others, along one path.
 
     Returns the slots of the new examples and what the walk did. On any error the state is as it was.
@@ -55,7 +52,7 @@ def update(state: PathState, X: Floats, losses: Losses, edit: Edit, settings: Se
         convert(state, edit.changed, edit.losses)
         if state.n > LARGE:
             hold_near(state, slots)
-        trace = follow(state, settings=settings)
+        trace = follow(state)
         state.release(edit.leave)
     return slots, trace
 
@@ -106,7 +103,7 @@ def place(e: Examples, slots: Ints) -> None:
         for k in range(e.n_kinks[slot]):
             piece += f > e.kinks[slot, k]
         at_rest = f == e.kinks[slot, 0] and e.beta[slot] == e.levels[slot, 1]
-        e.seg[slot] = 2 * (piece + at_rest)
+        e.segment[slot] = 2 * (piece + at_rest)
 
 
 def hold_near(state: PathState, slots: Ints) -> None:
@@ -125,12 +122,12 @@ def hold_near(state: PathState, slots: Ints) -> None:
 def _find_far(e: Examples, far: Bools) -> None:
     slack, supports = 0.0, 0
     for j in range(far.size):
-        if e.seg[j] & 1 == 0 and e.beta[j] != 0.0 and e.n_kinks[j] > 0:
+        if e.segment[j] & 1 == 0 and e.beta[j] != 0.0 and e.n_kinks[j] > 0:
             slack += distance(e, j)
             supports += 1
     reach = FAR * slack / max(supports, 1)
     for j in range(far.size):
-        rests = e.seg[j] & 1 == 0 and e.beta[j] == 0.0 and e.levels[j, e.seg[j] // 2] == 0.0
+        rests = e.segment[j] & 1 == 0 and e.beta[j] == 0.0 and e.levels[j, e.segment[j] // 2] == 0.0
         far[j] = rests and distance(e, j) > reach
 
 
@@ -194,7 +191,7 @@ class UndoneOnError:
             state.put_off(self.standing.free)
 
 
-def _in_use(n: int, vacant: list[int]) -> NDArray[np.bool_]:
+def _in_use(n: int, vacant: list[int]) -> Bools:
     used = np.ones(n, np.bool_)
     used[vacant] = False
     return used

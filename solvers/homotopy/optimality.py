@@ -6,13 +6,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.problem.piecewise_linear import Losses, nearest_kink, values
 from livesvm.solvers.problem.state import Examples, PathState
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 Found = tuple[float, float, float, float, float, float, float, float, float, float, int]  # as ``audit_of`` returns it
 
@@ -165,11 +163,11 @@ def audit_of(e: Examples, n: int, b: float, band: float) -> Found:
     mass = 0.0  # sum of |beta| k(x, x), and with it what rounding can do to an f
     n_close = 0
     for j in range(n):
-        q = e.seg[j] // 2
+        q = e.segment[j] // 2
         p = e.n_kinks[j]
         f, beta = e.f[j], e.beta[j]
         is_close = min(abs(f - e.kinks[j, 0]), abs(f - e.kinks[j, 1])) <= band  # kinks that are not there are infinite
-        n_close += is_close and e.seg[j] & 1 == 0
+        n_close += is_close and e.segment[j] & 1 == 0
         primal += 0.5 * beta * (f - b)
         sum_beta += beta
         sum_size += abs(beta)
@@ -183,7 +181,7 @@ def audit_of(e: Examples, n: int, b: float, band: float) -> Found:
         else:
             primal -= e.levels[j, 0] * f
         off, width = 0.0, 0.0
-        if e.seg[j] & 1:
+        if e.segment[j] & 1:
             off = abs(f - e.kinks[j, q])
             width = beta - e.levels[j, q + 1] if f > e.kinks[j, q] else e.levels[j, q] - beta
             outside = max(beta - e.levels[j, q], e.levels[j, q + 1] - beta, 0.0)

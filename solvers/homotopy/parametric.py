@@ -1,8 +1,8 @@
 """``track``: move a model linearly to other losses, exact all along the way, and write the way down.
 
 Where ``follow`` is free to choose its way, because only the end counts, here every example's kinks and levels move
-in a straight line from where they are to where they shall be, and at each rho the state is optimal for the losses of
-that rho. What rounding and spread ties leave over is corrected at the end by ``follow``, so long ways are walked in
+in a straight line from where they are to where they shall be, and at each tau the state is optimal for the losses of
+that tau. What rounding and spread ties leave over is corrected at the end by ``follow``, so long ways are walked in
 legs.
 """
 
@@ -12,23 +12,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from livesvm.solvers.active_set import degeneracy, workspace
+from livesvm.solvers.active_set import workspace
 from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.loop import track_path
+from livesvm.solvers.active_set.recorder import Log, Walls, empty_log
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.homotopy.optimality import Scales, audited, scales
 from livesvm.solvers.homotopy.piecewise import Changes, Position, Segments, joined, position
 from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
-from livesvm.solvers.homotopy.recorder import Log, Walls, empty_log, track_path
-from livesvm.solvers.homotopy.run import DEFAULT, Settings, Trace, fetch_rows, raise_for, tally, walk_of
+from livesvm.solvers.homotopy.run import Trace, raise_for, tally, walk_of, walk_to_the_end
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Motion, PathState, empty_motion
-from livesvm.solvers.runtime.interrupt import check, raise_what_stopped
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 PORTION = 2000  # events between two looks at whether to go on
 NOTHING = 1e-9  # an objective below this share of what a model that is zero everywhere may cost counts as this share
@@ -53,9 +50,9 @@ class Track:
     changes: Changes
     trace: Trace
 
-    def at(self, rho: float, levels: Floats) -> Position:
-        """Return where everyone stood at ``rho``, with the ``levels`` (slots, 3) of that rho."""
-        return position(self.start, self.segments, self.changes, rho, levels)
+    def at(self, tau: float, levels: Floats) -> Position:
+        """Return where everyone stood at ``tau``, with the ``levels`` (slots, 3) of that tau."""
+        return position(self.start, self.segments, self.changes, tau, levels)
 
 
 def track(
@@ -65,7 +62,6 @@ def track(
     total: float,
     *,
     tell: Callable[[float], None] | None = None,
-    settings: Settings = DEFAULT,
 ) -> Track:
     """Move an optimal state along the straight line from the losses it has to ``end`` of ``slots``.
 
@@ -89,20 +85,20 @@ def track(
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
     trace = Trace()
-    w = walk_of(state, motion, units, settings)
+    w = walk_of(state, motion, units)
     w.at[0].sum_rate += total - state.total if state.intercept else 0.0
-    start = state.examples.seg[: w.n].copy()
+    start = state.examples.segment[: w.n].copy()
     exit_, chunks, w = _walk(state, w, units, trace, tell)
-    tally(state, w, trace)
+    at = tally(state, w, trace)
     raise_for(exit_)
     if exit_ == Exit.EXHAUSTED or exit_ == Exit.STALLED:
-        raise NotOptimal(f"the path was left after {trace.events} events, {w.at[0].rho:.2g} before its end")
+        raise NotOptimal(f"the path was left after {trace.events} events, {at.tau:.2g} before its end")
     state.examples.dkinks[:] = 0.0
     state.examples.dlevels[:] = 0.0
     state.total = total
     refresh(state)
     gap = _relative_gap(state, units)
-    follow(state, trace, settings)
+    follow(state, trace)
     return Track(gap, start, *joined(chunks), trace)
 
 
@@ -123,10 +119,10 @@ def _set_out(state: PathState, slots: Ints, end: Losses) -> Motion:
         moves = np.isfinite(now[slots]) & np.isfinite(then)
         rates[slots] = np.where(moves, then - np.where(moves, now[slots], 0.0), 0.0)
         now[slots] = np.where(moves, then, now[slots])
-    bound = np.flatnonzero(e.seg[:n] & 1 == 0)
-    motion.v[bound] = e.levels[bound, e.seg[bound] // 2] - e.beta[bound]
+    bound = np.flatnonzero(e.segment[:n] & 1 == 0)
+    motion.v[bound] = e.levels[bound, e.segment[bound] // 2] - e.beta[bound]
     moving = np.flatnonzero(motion.v[:n])
-    motion.drive[:n] = combine(state, moving, motion.v[moving])
+    motion.bound_rate[:n] = combine(state, moving, motion.v[moving])
     return motion
 
 
@@ -138,41 +134,26 @@ def _level_scale(state: PathState) -> float:
 
 
 def _walk(
-    state: PathState,
-    w: workspace.Walk,
-    units: Scales,
-    trace: Trace,
-    tell: Callable[[float], None] | None,
+    state: PathState, w: workspace.Walk, units: Scales, trace: Trace, tell: Callable[[float], None] | None
 ) -> tuple[int, list[Log], workspace.Walk]:
-    """Walk, fetch what the loop asks for, take its notes; returns the last exit, the notes, and the walk."""
-    strength = DEFAULT.perturbation
+    """Walk, and take the notes; returns the last exit, the notes, and the walk."""
     nowhere = Walls(np.full(w.n, -np.inf), np.full(w.n, np.inf), 0.0)
     chunks = [_fresh_log(state, w)]
     w.at[0].stride_end = PORTION
-    while True:
-        check()
-        exit_ = track_path(w, chunks[-1], nowhere)
-        raise_what_stopped()
-        if exit_ == Exit.NEED_ROW:
-            fetch_rows(state, w)
-            w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
-        elif exit_ == Exit.NEED_ROOM:
-            state.make_room_for_free()
-            w = w._replace(factor=state.factor)
-        elif exit_ == Exit.LOG_FULL:
+
+    def go(w: workspace.Walk) -> int:
+        return track_path(w, chunks[-1], nowhere)
+
+    def answer(w: workspace.Walk, exit_: int) -> bool:
+        if exit_ == Exit.LOG_FULL:
             chunks.append(_fresh_log(state, w, chunks[-1]))
         elif exit_ == Exit.STRIDE:
             w.at[0].stride_end += PORTION
             if tell is not None:
-                tell(1.0 - float(w.at[0].rho))
-        elif exit_ == Exit.STALLED and strength < 1e-4:
-            trace.stalls += 1
-            rng = np.random.default_rng(trace.stalls)
-            degeneracy.perturb(w, rng.random((w.n, 2)), strength * units.kink, strength * units.level)
-            strength *= 3
-        else:
-            break
-    state.b = float(w.at[0].b)
+                tell(1.0 - float(w.at[0].tau))
+        return exit_ in (Exit.LOG_FULL, Exit.STRIDE)
+
+    exit_, w = walk_to_the_end(state, w, units, trace, go, answer)
     return exit_, chunks, w
 
 

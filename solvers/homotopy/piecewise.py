@@ -1,4 +1,4 @@
-"""A tracked way as it is kept: its linear pieces, who changed sides when, and where everyone stands at any rho."""
+"""A tracked way as it is kept: its linear pieces, who changed sides when, and where everyone stands at any tau."""
 
 from __future__ import annotations
 
@@ -7,31 +7,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.solvers.homotopy.recorder import Log
+from livesvm.solvers.active_set.recorder import Log
 from livesvm.solvers.runtime.by_reference import by_reference
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 
 @by_reference
 class Segments(NamedTuple):
-    """Linear pieces of the way, in its order; between them b and betas may jump at one rho."""
+    """Linear pieces of the way, in its order; between them b and betas may jump at one tau."""
 
-    start_rho: Floats  #: (s,) from 1 at the start of the way down to 0
-    end_rho: Floats
+    start_tau: Floats  #: (s,) from 1 at the start of the way down to 0
+    end_tau: Floats
     start_b: Floats  #: (s,) with nobody free any b of an interval is optimal; this is the one the way goes on with
     end_b: Floats
     first: Ints  #: (s + 1,) segment i has the entries first[i] to first[i + 1] - 1 of the pool
     changes_before: Ints  #: (s,) how many changes came before
-    idle: NDArray[np.bool_]  #: (s,) nobody is free but at an end of his box, so that b is one of an interval
+    idle: Bools  #: (s,) nobody is free but at an end of his box, so that b is one of an interval
     slot: NDArray[np.int32]  #: (p,) the pool: who is free
     start_beta: Floats  #: (p,)
     end_beta: Floats  #: (p,)
 
-    def at(self, rho: float) -> int:
-        """Return the segment that ``rho`` is on."""
-        return min(int(np.searchsorted(-self.end_rho, -rho)), self.end_rho.size - 1)
+    def at(self, tau: float) -> int:
+        """Return the segment that ``tau`` is on."""
+        return min(int(np.searchsorted(-self.end_tau, -tau)), self.end_tau.size - 1)
 
     def pool(self, segment: int) -> slice:
         """Return the part of the pool that belongs to a segment."""
@@ -40,8 +38,8 @@ class Segments(NamedTuple):
     def part(self, which: slice, changes: int) -> Segments:
         """Return some of the segments in a row, with ``changes`` before the first of them left out."""
         return self._replace(
-            start_rho=self.start_rho[which],
-            end_rho=self.end_rho[which],
+            start_tau=self.start_tau[which],
+            end_tau=self.end_tau[which],
             start_b=self.start_b[which],
             end_b=self.end_b[which],
             first=self.first[which.start : which.stop + 1],
@@ -49,69 +47,69 @@ class Segments(NamedTuple):
             idle=self.idle[which],
         )
 
-    def share(self, segment: int, rho: float) -> float:
-        """Return how much of a segment lies behind at ``rho``."""
-        start, end = float(self.start_rho[segment]), float(self.end_rho[segment])
-        return min(max((start - rho) / (start - end), 0.0), 1.0)
+    def share(self, segment: int, tau: float) -> float:
+        """Return how much of a segment lies behind at ``tau``."""
+        start, end = float(self.start_tau[segment]), float(self.end_tau[segment])
+        return min(max((start - tau) / (start - end), 0.0), 1.0)
 
 
 class Changes(NamedTuple):
-    """Who went from which place on the staircase to which other (``seg`` of ``problem.state``), and when."""
+    """Who went from which place on the staircase to which other (``segment`` of ``problem.state``), and when."""
 
-    rho: Floats
+    tau: Floats
     slot: Ints
     before: Ints
     after: Ints
 
 
 class Position(NamedTuple):
-    """Where everyone stands at one rho; by slot."""
+    """Where everyone stands at one tau; by slot."""
 
-    seg: Ints
+    segment: Ints
     beta: Floats
     b: float
 
 
-def position(start: Ints, segments: Segments, changes: Changes, rho: float, levels: Floats) -> Position:
-    """Return where everyone stands at ``rho``.
+def position(start: Ints, segments: Segments, changes: Changes, tau: float, levels: Floats) -> Position:
+    """Return where everyone stands at ``tau``.
 
     Parameters
     ----------
     start : (n,) places at the start of the way
-    levels : (n, kinks + 1) levels at this rho
+    levels : (n, kinks + 1) levels at this tau
     """
-    i = segments.at(rho)
-    seg = places(start, changes, int(segments.changes_before[i]))
-    beta = np.take_along_axis(levels[: seg.size], (seg // 2)[:, None], 1)[:, 0]
-    t, pool = segments.share(i, rho), segments.pool(i)
+    i = segments.at(tau)
+    segment = places(start, changes, int(segments.changes_before[i]))
+    beta = np.take_along_axis(levels[: segment.size], (segment // 2)[:, None], 1)[:, 0]
+    t, pool = segments.share(i, tau), segments.pool(i)
     beta[segments.slot[pool]] = (1.0 - t) * segments.start_beta[pool] + t * segments.end_beta[pool]
-    return Position(seg, beta, float((1.0 - t) * segments.start_b[i] + t * segments.end_b[i]))
+    return Position(segment, beta, float((1.0 - t) * segments.start_b[i] + t * segments.end_b[i]))
 
 
 def places(start: Ints, changes: Changes, count: int) -> Ints:
     """Return everyone's place after the first ``count`` changes."""
-    seg = start.copy()
-    seg[changes.slot[:count]] = changes.after[:count]  # of an example's changes the last one stays
-    return seg
+    segment = start.copy()
+    segment[changes.slot[:count]] = changes.after[:count]  # of an example's changes the last one stays
+    return segment
 
 
 def joined(logs: list[Log]) -> tuple[Segments, Changes]:
     """Put the parts of a log together."""
     used = [(log, log.used[0].segments, log.used[0].pool, log.used[0].changes) for log in logs]
     before = np.cumsum([(0, 0), *((p, c) for _, _, p, c in used)], axis=0)
-    ends = np.concatenate([log.ends[:s] for log, s, _, _ in used]).T.copy()
+    start_tau, start_b, end_tau, end_b = np.concatenate([log.ends[:s] for log, s, _, _ in used]).T.copy()
     first, changes_before = np.concatenate([log.before[:s] + before[i] for i, (log, s, _, _) in enumerate(used)]).T
-    beta = np.concatenate([log.beta[:p] for log, _, p, _ in used]).T.copy()
+    start_beta, end_beta = np.concatenate([log.beta[:p] for log, _, p, _ in used]).T.copy()
     change = np.concatenate([log.change[:c] for log, _, _, c in used]).T.copy()
     return Segments(
-        start_rho=ends[0],
-        end_rho=ends[2],
-        start_b=ends[1],
-        end_b=ends[3],
+        start_tau=start_tau,
+        end_tau=end_tau,
+        start_b=start_b,
+        end_b=end_b,
         first=np.append(first, before[-1, 0]),
         changes_before=changes_before.copy(),
         idle=np.concatenate([log.idle[:s] for log, s, _, _ in used]),
         slot=np.concatenate([log.slot[:p] for log, _, p, _ in used]),
-        start_beta=beta[0],
-        end_beta=beta[1],
-    ), Changes(np.concatenate([log.change_rho[:c] for log, _, _, c in used]), *change)
+        start_beta=start_beta,
+        end_beta=end_beta,
+    ), Changes(np.concatenate([log.change_tau[:c] for log, _, _, c in used]), *change)

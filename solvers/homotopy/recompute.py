@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.degeneracy import clear, extend
 from livesvm.solvers.errors import MemoryLimit
@@ -15,9 +14,7 @@ from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check, parts
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 BLOCK = 256  #: kernel rows computed at once
 CLOSE = 1e-10  #: of the scale of f: further from a kink, rounding cannot have taken an example across it unnoticed
@@ -108,12 +105,14 @@ def refresh_free(state: PathState) -> float:
     return drift
 
 
-def doubtful(state: PathState, drift: float, scale: float) -> float:
+@compiled
+def doubtful(past: float, drift: float, scale: float) -> float:
     """Return how close to a kink a bound example, whose f is tracked, may be on its other side.
 
-    ``drift`` is how far the f of free examples were off now, beside what they were before; ``scale`` is that of f.
+    ``drift`` is how far the f of free examples were off now, beside what they were in the ``past``; ``scale`` is that
+    of f.
     """
-    return max(CLOSE * scale, UNSEEN * (state.drift + drift))
+    return max(CLOSE * scale, UNSEEN * (past + drift))
 
 
 def refresh_close(state: PathState, band: float) -> bool:
@@ -125,7 +124,7 @@ def refresh_close(state: PathState, band: float) -> bool:
     """
     e, n = state.examples, state.n_slots
     off = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)  # kinks that are not there are infinite
-    close = np.flatnonzero((off <= band) & (e.seg[:n] & 1 == 0))
+    close = np.flatnonzero((off <= band) & (e.segment[:n] & 1 == 0))
     if close.size > max(BLOCK, state.n_free):
         is_far_off = UNSEEN * state.drift >= band
         if is_far_off:
@@ -194,7 +193,7 @@ def settle_at_nothing(state: PathState) -> None:
 class Standing(NamedTuple):
     """Where everyone stands, and the losses of those who may get others: what is needed to come back to it."""
 
-    seg: Ints
+    segment: Ints
     f: Floats
     beta: Floats
     who: Ints  #: slots of those whose losses these are
@@ -212,7 +211,7 @@ def stand(state: PathState, who: Ints | None = None) -> Standing:
     """Return a copy of where everyone stands now, to be used while no losses change but those of ``who``; all: None."""
     e, n = state.examples, state.n_slots
     who = np.arange(n) if who is None else who
-    places = e.seg[:n].copy(), e.f[:n].copy(), e.beta[:n].copy()
+    places = e.segment[:n].copy(), e.f[:n].copy(), e.beta[:n].copy()
     losses, free = state.losses(who), state.free_slots()
     since = state.events_since_refresh, state.heaviest, state.drift
     return Standing(*places, who, losses, state.b, state.kappa, state.total, free, *since)
@@ -226,8 +225,8 @@ def restore(state: PathState, standing: Standing) -> None:
 
 def reinstate(state: PathState, standing: Standing) -> None:
     """Bring everyone back to where they stood, but for the factor."""
-    e, n = state.examples, standing.seg.size
-    e.seg[:n], e.f[:n], e.beta[:n] = standing.seg, standing.f, standing.beta
+    e, n = state.examples, standing.segment.size
+    e.segment[:n], e.f[:n], e.beta[:n] = standing.segment, standing.f, standing.beta
     state.set_losses(standing.who, standing.losses)
     e.dkinks[:] = 0.0
     e.dlevels[:] = 0.0

@@ -6,18 +6,15 @@ It is what is put off (``state.put_off``) by a model that comes back, and by one
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.homotopy.recompute import SPARE, refactor
-from livesvm.solvers.homotopy.run import DEFAULT
+from livesvm.solvers.homotopy.run import SETTINGS
 from livesvm.solvers.linalg.blocked_cholesky import factor_block
 from livesvm.solvers.linalg.cholesky import solve_forward
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.threads import in_parts
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 
 def refill(state: PathState, free: Ints) -> None:
@@ -55,7 +52,7 @@ def _factored(state: PathState, free: Ints) -> bool:
         return out
 
     done = factor_block(fac.R, m, block)
-    if not done or (fac.R.diagonal()[:m] ** 2 <= DEFAULT.dependent * (state.examples.diagonal[free] + kappa)).any():
+    if not done or (fac.R.diagonal()[:m] ** 2 <= SETTINGS.dependent * (state.examples.diagonal[free] + kappa)).any():
         fac.R[:] = 0.0
         return False
     fac.y[0, :m], fac.y[1, :m] = 0.0, 1.0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set import degeneracy, workspace
 from livesvm.solvers.active_set.exits import Exit
@@ -14,20 +14,17 @@ from livesvm.solvers.active_set.ratio_test import frequencies
 from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite
 from livesvm.solvers.homotopy.finish import arrive
-from livesvm.solvers.homotopy.optimality import Audit, Scales, scaled
+from livesvm.solvers.homotopy.optimality import EPS, Audit, Scales, scaled
 from livesvm.solvers.homotopy.recompute import mean_diagonal, need_rows, refactor
 from livesvm.solvers.homotopy.target import set_out
 from livesvm.solvers.problem.state import Motion, PathState
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.scalars import One
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
+ZERO_STEP = 1e-14  # of the path's length 1
 UNLIKELY = 0.2  # of its way to a limit: who will make no more of it in the present direction may be left out
 
-EPS = float(np.finfo(np.float64).eps)
 NOBODY, NO_FLAGS = np.empty(0, np.int64), np.empty(0, np.bool_)
 
 
@@ -51,7 +48,7 @@ class Settings:
     lighter: float = 100.0  #: and where the sum of |beta| k(x, x) was so many times as large since it last was
 
 
-DEFAULT = Settings()
+SETTINGS = Settings()
 
 
 @dataclass
@@ -79,9 +76,7 @@ class Trace:
         return audit
 
 
-def walk_once(
-    state: PathState, motion: Motion, trace: Trace, settings: Settings, precision: float
-) -> tuple[bool, Audit]:
+def walk_once(state: PathState, motion: Motion, trace: Trace, precision: float) -> tuple[bool, Audit]:
     """Set everything that is off in motion towards its place, and walk; says whether the end was reached, and how well.
 
     The f that decide about that are then computed afresh. ``precision`` scales the relaxation of the ratio test: a
@@ -96,33 +91,26 @@ def walk_once(
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
     units = scaled(state, found)
-    w = walk_of(state, motion, units, settings, precision)
-    exit_, w = _walk_to_the_end(state, w, units, trace, settings)
-    tally(state, w, trace)
+    w = walk_of(state, motion, units, precision)
+    exit_, w = walk_to_the_end(state, w, units, trace)
+    at = tally(state, w, trace)
     raise_for(exit_)
-    dust = settings.dust if trace.rounds <= 2 else 0.0
-    is_fresh = exit_ == Exit.DONE and bool(w.at[0].fresh)
-    stood, audit = arrive(state, w, units, dust, is_fresh)
+    dust = SETTINGS.dust if trace.rounds <= 2 else 0.0
+    is_fresh = exit_ == Exit.DONE and at.fresh == 1
+    stood, audit = arrive(state, w, units, at.drift, dust, is_fresh)
     if not audit.is_finite:
         raise NotOptimal("coefficients or decision values leave the range of double precision")
     return stood and exit_ == Exit.DONE, trace.noted(audit)
 
 
-def walk_of(
-    state: PathState, motion: Motion, units: Scales, settings: Settings = DEFAULT, precision: float = 1.0
-) -> workspace.Walk:
+def walk_of(state: PathState, motion: Motion, units: Scales, precision: float = 1.0) -> workspace.Walk:
     """Return what the compiled loop works on, at the start of the path; ``units`` are those of this motion."""
-    n = state.n_slots
-    status = workspace.Status.zeros()
-    at = status[0]
-    at.b, at.rho, at.sum_end = state.b, 1.0, state.total
-    at.sum_v = units.sum_speed
-    at.sum_rate = state.total - units.sum_beta if state.intercept else 0.0
+    n, rows = state.n_slots, state.rows
+    sum_rate = state.total - units.sum_beta if state.intercept else 0.0
+    budget, asking = 50 * n + 10_000, 1
+    status = workspace.Status.of(state.b, 1.0, units.sum_speed, sum_rate, state.total, -1, budget, asking)
     stop = np.zeros(1, np.int64)
     watch(stop, 0)
-    at.who = -1
-    at.budget = 50 * n + 10_000
-    rows = state.rows
     return workspace.Walk(
         n,
         n,
@@ -141,57 +129,76 @@ def walk_of(
         state.scratch,
         status,
         stop,
-        _tolerances(state, units, settings, precision),
+        _tolerances(state, units, precision),
     )
 
 
-def _tolerances(state: PathState, units: Scales, settings: Settings, precision: float) -> One[workspace.Tolerances]:
+def _tolerances(state: PathState, units: Scales, precision: float) -> One[workspace.Tolerances]:
     """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
     rounding, n_free = EPS * max(8 * units.speed, units.mass) * units.diagonal, state.n_free
-    found = workspace.Tolerances.zeros()
-    tol = found[0]
-    tol.f = max(precision * settings.ratio_f * units.kink, rounding)
-    tol.lap = max(precision * settings.lap * units.kink, rounding)
-    tol.beta = max(precision * settings.ratio_beta, 1e-18) * units.level
-    tol.dependent = settings.dependent * max(1.0, math.sqrt(n_free) / 4)
-    tol.balance = max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed)
-    tol.zero_step = 1e-14
-    tol.stall = 2 * n_free + 200
-    return found
+    f = max(precision * SETTINGS.ratio_f * units.kink, rounding)
+    lap = max(precision * SETTINGS.lap * units.kink, rounding)
+    beta = max(precision * SETTINGS.ratio_beta, 1e-18) * units.level
+    dependent = SETTINGS.dependent * max(1.0, math.sqrt(n_free) / 4)
+    balance = max(1e-12, EPS * state.n_slots**1.5) * max(units.level, units.top_speed)
+    return workspace.Tolerances.of(f, lap, beta, dependent, balance, ZERO_STEP, 2 * n_free + 200)
 
 
-def _walk_to_the_end(
-    state: PathState, w: workspace.Walk, units: Scales, trace: Trace, settings: Settings
+def walk_to_the_end(
+    state: PathState,
+    w: workspace.Walk,
+    units: Scales,
+    trace: Trace,
+    go: Callable[[workspace.Walk], int] = follow_path,
+    answer: Callable[[workspace.Walk, int], bool] | None = None,
 ) -> tuple[int, workspace.Walk]:
-    """Walk, fetch what the loop asks for, spread ties where it stalls; returns the last exit, and the walk."""
-    strength, dependent = settings.perturbation, settings.spoiled
+    """Walk by ``go``, fetch what it asks for, spread ties where it stalls; returns the last exit, and the walk.
+
+    ``answer`` is for a walk that is written down: it says whether it has done what an exit asks for. On such a walk
+    nobody's place may change but by its events, so that no factor is mended.
+    """
+    strength, dependent = SETTINGS.perturbation, SETTINGS.spoiled
     events = -1
-    w.at[0].asking = 1
     while True:
         check()
-        exit_ = follow_path(w)
+        exit_ = go(w)
+        if exit_ == Exit.DONE:
+            return exit_, w
         if exit_ == Exit.CANCELLED:
             raise_what_stopped()
-        if exit_ in (Exit.NEED_ROW, Exit.WANT_ROWS):
-            fetch_rows(state, w)
-            w = w._replace(rows=state.rows.values, parent_rows=state.rows.values)
-        elif exit_ == Exit.NEED_ROOM:
-            state.make_room_for_free()
-            w = w._replace(factor=state.factor)
-        elif exit_ == Exit.INDEFINITE and dependent < 1e-9:
-            dependent = 10 * dependent if w.at[0].events == events else settings.spoiled
+        granted = grant(state, w, exit_, fetch_rows)
+        if granted is not None:
+            w = granted
+        elif exit_ == Exit.INDEFINITE and answer is None and dependent < 1e-9:
+            dependent = 10 * dependent if w.at[0].events == events else SETTINGS.spoiled
             events = int(w.at[0].events)
             w = _with_sound_factor(state, w, dependent)
             trace.refactored += 1
-        elif exit_ == Exit.STALLED and w.at[0].rho > 1e-9 and strength < 1e-4:
+        elif exit_ == Exit.STALLED and w.at[0].tau > 1e-9 and strength < 1e-4:
             trace.stalls += 1
-            spread = np.random.default_rng([trace.rounds, trace.stalls]).random((w.n, 2))
-            degeneracy.perturb(w, spread, strength * units.kink, strength * units.level)
+            spread_ties(w, units, strength, [trace.rounds, trace.stalls])
             strength *= 3
-        else:
-            break
-    state.b = float(w.at[0].b)
-    return exit_, w
+        elif answer is None or not answer(w, exit_):
+            return exit_, w
+
+
+def grant(
+    state: PathState, w: workspace.Walk, exit_: int, fetch: Callable[[PathState, workspace.Walk], None]
+) -> workspace.Walk | None:
+    """Return the walk with the kernel rows, or the room in the factor, that it asks for; None: it asks for neither."""
+    if exit_ == Exit.NEED_ROW or exit_ == Exit.WANT_ROWS:
+        fetch(state, w)
+        return w._replace(rows=state.rows.values, parent_rows=state.rows.values)
+    if exit_ == Exit.NEED_ROOM:
+        state.make_room_for_free()
+        return w._replace(factor=state.factor)
+    return None
+
+
+def spread_ties(w: workspace.Walk, units: Scales, strength: float, seed: int | list[int]) -> None:
+    """Spread ties by random amounts, of ``strength`` in the units of the problem."""
+    random = np.random.default_rng(seed).random((w.n, 2))
+    degeneracy.perturb(w, random, strength * units.kink, strength * units.level)
 
 
 def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) -> workspace.Walk:
@@ -210,7 +217,7 @@ def fetch_rows(state: PathState, w: workspace.Walk) -> None:
     """Cache the row of the example that is about to change sides, if one is, and those of the next likely ones."""
     often = w.motion.work[: w.n]
     frequencies(w, often)
-    likely = np.flatnonzero((w.row_of[: w.n] < 0) & (often * w.at[0].rho > UNLIKELY))
+    likely = np.flatnonzero((w.row_of[: w.n] < 0) & (often * w.at[0].tau > UNLIKELY))
     if likely.size > PREFETCH:
         likely = likely[np.argpartition(often[likely], -PREFETCH)[-PREFETCH:]]
     must = state.free_slots()
@@ -220,18 +227,20 @@ def fetch_rows(state: PathState, w: workspace.Walk) -> None:
     need_rows(state, wanted if wanted.size <= state.rows.max_rows else must)
 
 
-def tally(state: PathState, w: workspace.Walk, trace: Trace) -> None:
-    """Add what a walk has counted to the trace."""
-    at = w.at[0]
+def tally(state: PathState, w: workspace.Walk, trace: Trace) -> workspace.Status:
+    """Take over b, add what a walk has counted to the trace, and return where it stands."""
+    at = workspace.Status.told(w.at)
+    state.b = at.b
+    state.events_since_refresh += at.events
     trace.rounds += 1
-    trace.events += int(at.events)
-    trace.exchanges += int(at.exchanges)
-    trace.jumps += int(at.jumps)
-    trace.strides += int(at.n_strides)
-    trace.through += int(at.through)
-    trace.members += int(at.members)
-    trace.refined += int(at.refined)
-    state.events_since_refresh += int(at.events)
+    trace.events += at.events
+    trace.exchanges += at.exchanges
+    trace.jumps += at.jumps
+    trace.strides += at.n_strides
+    trace.through += at.through
+    trace.members += at.members
+    trace.refined += at.refined
+    return at
 
 
 def raise_for(exit_: int) -> None:

@@ -11,13 +11,11 @@ from __future__ import annotations
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.recompute import Standing, refactor, refresh, restore, settle_at_nothing, stand
-from livesvm.solvers.homotopy.run import DEFAULT, NOBODY, Settings, Trace, walk_once
+from livesvm.solvers.homotopy.run import NOBODY, SETTINGS, Trace, walk_once
 from livesvm.solvers.problem.state import PathState
 
-__all__ = ["DEFAULT", "Settings", "Trace", "follow"]
 
-
-def follow(state: PathState, trace: Trace | None = None, settings: Settings = DEFAULT) -> Trace:
+def follow(state: PathState, trace: Trace | None = None) -> Trace:
     """Move ``state`` to the optimum of the losses it has.
 
     Raises
@@ -34,24 +32,24 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
     motion = state.motion
     best: tuple[float, Standing] | None = None
     fruitless = 0
-    for round_ in range(settings.max_rounds):
-        arrived, audit = walk_once(state, motion, trace, settings, 0.01**round_)
-        fresh = not _is_due(state, trace, settings, audit.mass)
+    for round_ in range(SETTINGS.max_rounds):
+        arrived, audit = walk_once(state, motion, trace, 0.01**round_)
+        fresh = not _is_due(state, trace, audit.mass)
         state.heaviest = max(state.heaviest, audit.mass)
-        if arrived and fresh and audit.balanced and audit.good(settings.goal):
+        if arrived and fresh and audit.balanced and audit.good(SETTINGS.goal):
             return trace
-        if arrived and fresh and round_ == 0 and not audit.good(settings.coarse):
+        if arrived and fresh and round_ == 0 and not audit.good(SETTINGS.coarse):
             continue  # somebody is beyond a limit: that needs another walk, not another f
         settle_at_nothing(state)
         refresh(state)
         trace.refreshed += 1
         audit = trace.noted(audited(state))
-        if arrived and audit.balanced and audit.good(settings.goal):
+        if arrived and audit.balanced and audit.good(SETTINGS.goal):
             return trace
-        if arrived and audit.good(settings.acceptable, settings.roundings):
+        if arrived and audit.good(SETTINGS.acceptable, SETTINGS.roundings):
             if best is not None and audit.gap > best[0] / 2:
                 fruitless += 1
-                if audit.good(settings.acceptable) or fruitless > 2:
+                if audit.good(SETTINGS.acceptable) or fruitless > 2:
                     break  # rounding allows no more
             if best is None or audit.gap < best[0]:
                 best = audit.gap, stand(state, NOBODY)
@@ -66,12 +64,12 @@ def follow(state: PathState, trace: Trace | None = None, settings: Settings = DE
     return trace
 
 
-def _is_due(state: PathState, trace: Trace, settings: Settings, mass: float) -> bool:
+def _is_due(state: PathState, trace: Trace, mass: float) -> bool:
     """Say whether to compute everyone's f afresh: after so many events, or at the end of a long walk of half as many.
 
     The walk that fills a large window takes longer than that; a short one that comes after it does not. And where the
     betas have become much smaller, as when C has, for then the rounding errors of the past are not small any more.
     """
     since = state.events_since_refresh
-    is_long = since > settings.refresh_events or since >= trace.events > settings.refresh_events // 2
-    return is_long or state.heaviest > settings.lighter * mass
+    is_long = since > SETTINGS.refresh_events or since >= trace.events > SETTINGS.refresh_events // 2
+    return is_long or state.heaviest > SETTINGS.lighter * mass

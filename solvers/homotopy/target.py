@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.homotopy.optimality import units_of
 from livesvm.solvers.homotopy.recompute import combine, need_rows
@@ -11,9 +10,9 @@ from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.linalg.products import add_rows
 from livesvm.solvers.problem.state import Examples, Motion, PathState
 from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.types import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+SLOTS, ROWS = range(2)  #: of those whose betas move
 
 
 def set_out(state: PathState, motion: Motion) -> tuple[float, ...]:
@@ -32,7 +31,7 @@ def set_out(state: PathState, motion: Motion) -> tuple[float, ...]:
         state.examples, motion, state.factor, rows.values, rows.row_of, rows.used, rows.clock, n, moving
     )
     if not are_cached:
-        motion.drive[:n] = combine(state, moving[0, :m], motion.v[moving[0, :m]])
+        motion.bound_rate[:n] = combine(state, moving[SLOTS, :m], motion.v[moving[SLOTS, :m]])
         need_rows(state, state.free_slots())
     return found
 
@@ -50,13 +49,13 @@ def _set_out(
     moving: Ints,
 ) -> tuple[int, bool, tuple[float, ...]]:
     """Return how many betas move, whether the kernel rows this takes are all cached, and what ``units_of`` finds."""
-    m = set_motion(e, motion, n, moving[0])
-    are_cached = drive(motion, fac, rows, row_of, used, clock, n, moving, m)
+    m = set_motion(e, motion, n, moving[SLOTS])
+    are_cached = set_bound_rate(motion, fac, rows, row_of, used, clock, n, moving, m)
     return m, are_cached, units_of(e, motion.v, n)
 
 
 @compiled
-def drive(
+def set_bound_rate(
     motion: Motion, fac: Factor, rows: Floats, row_of: Ints, used: Ints, clock: int, n: int, moving: Ints, m: int
 ) -> bool:
     """Compute what ``m`` moving betas do to f, if their rows and those of the free examples are all cached.
@@ -64,12 +63,12 @@ def drive(
     Marks those rows as used at ``clock``.
     """
     for i in range(m):
-        slot = moving[0, i]
+        slot = moving[SLOTS, i]
         row = row_of[slot]
         if row < 0:
             return False
         used[row] = clock
-        moving[1, i] = row
+        moving[ROWS, i] = row
         motion.work[i] = motion.v[slot]
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:
@@ -77,8 +76,8 @@ def drive(
             if row < 0:
                 return False
             used[row] = clock
-    motion.drive[:n] = 0.0
-    add_rows(rows, moving[1, :m], motion.work[:m], motion.drive[:n])
+    motion.bound_rate[:n] = 0.0
+    add_rows(rows, moving[ROWS, :m], motion.work[:m], motion.bound_rate[:n])
     return True
 
 
@@ -105,7 +104,7 @@ def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> int:
 @compiled
 def is_off(e: Examples, j: int) -> bool:
     """Say whether an example is to move, or free to."""
-    off: bool = e.seg[j] & 1 != 0 or e.beta[j] != e.levels[j, e.seg[j] // 2]
+    off: bool = e.segment[j] & 1 != 0 or e.beta[j] != e.levels[j, e.segment[j] // 2]
     for k in range(e.n_kinks[j]):
         off = off or is_beyond(e, j, k)
     return off
@@ -114,21 +113,21 @@ def is_off(e: Examples, j: int) -> bool:
 @compiled
 def is_beyond(e: Examples, j: int, k: int) -> bool:
     """Say whether the f of a bound example is on the wrong side of its kink ``k``."""
-    beyond: bool = e.f[j] > e.kinks[j, k] if k >= e.seg[j] // 2 else e.f[j] < e.kinks[j, k]
+    beyond: bool = e.f[j] > e.kinks[j, k] if k >= e.segment[j] // 2 else e.f[j] < e.kinks[j, k]
     return beyond
 
 
 @compiled
 def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
     """Turn what is off of one example into a motion that ends in its place."""
-    q = e.seg[j] // 2
+    q = e.segment[j] // 2
     p = e.n_kinks[j]
     e.dkinks[j, :] = 0.0
     e.dlevels[j, :] = 0.0
     motion.v[j] = 0.0
     motion.dbeta[j] = 0.0
     beta = e.beta[j]
-    if e.seg[j] & 1:
+    if e.segment[j] & 1:
         e.dlevels[j, q] = min(0.0, e.levels[j, q] - beta)
         e.dlevels[j, q + 1] = max(0.0, e.levels[j, q + 1] - beta)
         return

@@ -9,19 +9,17 @@ put off until they are asked for.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.recompute import add_multiples, mean_diagonal
-from livesvm.solvers.homotopy.solve import DEFAULT, Settings, follow
+from livesvm.solvers.homotopy.run import SETTINGS
+from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.threads import in_parts
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 ROUNDING = 1e-9  #: of the largest f: how far b may be outside of what the kinks leave it
 
@@ -31,9 +29,8 @@ def resume(
     X: Floats,
     losses: Losses,
     beta: Floats,
-    seg: Ints,
+    segment: Ints,
     b: float,
-    settings: Settings = DEFAULT,
 ) -> Ints:
     """Fill an empty state with examples (n, d) whose coefficients and segments are known, and correct what is off.
 
@@ -46,20 +43,20 @@ def resume(
     """
     slots = state.insert(X, losses)
     e = state.examples
-    if not (np.isfinite(beta).all() and np.isfinite(b) and ((seg >= 0) & (seg <= 2 * losses.n_kinks)).all()):
+    if not (np.isfinite(beta).all() and np.isfinite(b) and ((segment >= 0) & (segment <= 2 * losses.n_kinks)).all()):
         raise NotOptimal("the coefficients of this checkpoint are damaged")
     e.beta[slots] = beta
-    e.seg[slots] = seg
+    e.segment[slots] = segment
     state.b = b
     state.kappa = mean_diagonal(state)
-    free = _steadiest_first(state, slots[(seg & 1) == 1])
+    free = _steadiest_first(state, slots[(segment & 1) == 1])
     if free.size > state.rows.max_rows:
         raise MemoryLimit(8 * state.capacity * free.size, state.rows.limit)
     _compute_f(state)
     state.put_off(free)
     audit = audited(state)
-    if not (audit.balanced and audit.good(settings.goal)):
-        follow(state, settings=settings)
+    if not (audit.balanced and audit.good(SETTINGS.goal)):
+        follow(state)
     if state.intercept and state.n_free == 0:
         _keep_intercept(state, b)
     return slots
@@ -68,7 +65,7 @@ def resume(
 def _steadiest_first(state: PathState, free: Ints) -> Ints:
     """Order free examples by how far they are from the ends of their boxes: the last in a factor leave it cheaply."""
     e = state.examples
-    q = e.seg[free] // 2
+    q = e.segment[free] // 2
     low, high = e.levels[free, q + 1], e.levels[free, q]
     slack = np.minimum(e.beta[free] - low, high - e.beta[free]) / np.maximum(high - low, np.finfo(np.float64).tiny)
     return free[np.argsort(-slack, kind="stable")]
@@ -109,7 +106,7 @@ def _keep_intercept(state: PathState, b: float) -> None:
     """With nobody free b may be any of an interval: take the one that was, if it is in there."""
     e, n = state.examples, state.n_slots
     f = e.f[:n] - state.b + b
-    piece = e.seg[:n] // 2
+    piece = e.segment[:n] // 2
     who = np.arange(n)
     low = np.where(piece > 0, e.kinks[who, np.maximum(piece - 1, 0)], -np.inf)
     high = np.where(piece < e.n_kinks[:n], e.kinks[who, np.minimum(piece, e.kinks.shape[1] - 1)], np.inf)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import MemoryLimit, NotPositiveSemidefinite
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.linalg.blocked_cholesky import factor_block
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 ROUNDING = 1e-10  #: of the sum of the diagonal: an eigenvalue that little below 0 is rounding
 

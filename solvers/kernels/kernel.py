@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, check, parts
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import number_or_none, positive
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 KernelName = Literal["linear", "rbf", "poly", "sigmoid", "precomputed"]
 
 _TILE = 32  # examples whose kernel values with each other are computed for those with themselves

@@ -17,10 +17,9 @@ from scipy import sparse
 
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.runtime.threads import together
+from livesvm.solvers.runtime.types import Floats, Ints
 
 Numbers = NDArray[Any]  #: of single or double precision
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 COLUMNS = 128  #: and ROWS: a tile of values, which stays in the cache of a core from the product to the sum
 ROWS = 512

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import MemoryLimit
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import COPY, parts
 from livesvm.solvers.runtime.memory import aligned
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class RowCache:

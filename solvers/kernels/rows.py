@@ -5,15 +5,12 @@ from __future__ import annotations
 from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.row_cache import RowCache
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.threads import together
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 TALL = 64  #: rows whose values are held at once in a product
 WIDE = 2048  #: columns of these: one megabyte, which stays in the cache of the processor

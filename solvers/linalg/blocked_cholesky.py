@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.runtime.threads import together
+from livesvm.solvers.runtime.types import Floats
 
-Floats = NDArray[np.float64]
 Block = Callable[[slice, slice], Floats]
 
 PANEL = 256  #: rows that are eliminated together

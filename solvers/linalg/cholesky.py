@@ -4,8 +4,8 @@ The factor is the upper triangle ``R`` with ``R'R = K_FF + kappa 1 1'``, rows co
 solves, appending and deleting run along memory. A deleted position stays behind as a row and column of the identity
 ("dead"), so nothing is shifted; ``compact`` closes the holes now and then.
 
-Beside ``R`` stand two forward-solved right-hand sides, ``y[0] = R^-T rhs`` and ``y[1] = R^-T 1``. They take part in
-every rotation, so that a new direction costs one backward solve.
+Beside ``R`` stand two forward-solved right-hand sides, ``y[RHS] = R^-T rhs`` and ``y[ONES] = R^-T 1``. They take part
+in every rotation, so that a new direction costs one backward solve.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.memory import aligned, padded
+from livesvm.solvers.runtime.types import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+RHS, ONES = range(2)  #: rows of the forward-solved right-hand sides
 
 
 @by_reference
@@ -28,7 +27,7 @@ class Factor(NamedTuple):
     """The factor of the free block and what is solved along with it; capacity ``c``."""
 
     R: Floats  #: (c, c) upper triangle
-    y: Floats  #: (2, c) forward-solved right-hand sides: rhs, ones
+    y: Floats  #: (2, c) forward-solved right-hand sides, rows RHS and ONES
     column: Floats  #: (c,) work: the forward-solved column of the example that enters
     work: Floats  #: (c,) work: solutions
     slot: Ints  #: (c,) which example stands at a position; -1: dead
@@ -136,11 +135,11 @@ def append(fac: Factor, column: Floats, pivot2: float, slot: int, rhs: float) ->
     dot_one = 0.0
     for k in range(n):
         fac.R[k, n] = column[k]
-        dot_rhs += column[k] * fac.y[0, k]
-        dot_one += column[k] * fac.y[1, k]
+        dot_rhs += column[k] * fac.y[RHS, k]
+        dot_one += column[k] * fac.y[ONES, k]
     fac.R[n, n] = pivot
-    fac.y[0, n] = (rhs - dot_rhs) / pivot
-    fac.y[1, n] = (1.0 - dot_one) / pivot
+    fac.y[RHS, n] = (rhs - dot_rhs) / pivot
+    fac.y[ONES, n] = (1.0 - dot_one) / pivot
     fac.slot[n] = slot
     fac.position[slot] = n
     fac.size[0] = n + 1
@@ -161,7 +160,7 @@ def delete(fac: Factor, slot: int) -> None:
     for j in range(p + 1, n):
         x[j] = R[p, j]
         R[p, j] = 0.0
-    x_rhs, x_one, x_own = y[0, p], y[1, p], R[p, p]
+    x_rhs, x_one, x_own = y[RHS, p], y[ONES, p], R[p, p]
     for k in range(p + 1, n):
         column[k] = 0.0
         if x[k] == 0.0:
@@ -174,11 +173,11 @@ def delete(fac: Factor, slot: int) -> None:
             t = row[j]
             row[j] = c * t + s * rest[j]
             rest[j] = c * rest[j] - s * t
-        t = y[0, k]
-        y[0, k] = c * t + s * x_rhs
+        t = y[RHS, k]
+        y[RHS, k] = c * t + s * x_rhs
         x_rhs = c * x_rhs - s * t
-        t = y[1, k]
-        y[1, k] = c * t + s * x_one
+        t = y[ONES, k]
+        y[ONES, k] = c * t + s * x_one
         x_one = c * x_one - s * t
         column[k] = s * x_own
         x_own = c * x_own
@@ -187,8 +186,8 @@ def delete(fac: Factor, slot: int) -> None:
         R[k, p] = 0.0
     column[p] = 0.0
     R[p, p] = 1.0
-    y[0, p] = 0.0
-    y[1, p] = 0.0
+    y[RHS, p] = 0.0
+    y[ONES, p] = 0.0
     fac.slot[p] = -1
     fac.position[slot] = -1
     fac.size[1] -= 1
@@ -208,8 +207,8 @@ def compact(fac: Factor) -> None:
             if fac.slot[j] >= 0:
                 fac.R[m, j_new] = fac.R[k, j]
                 j_new += 1
-        fac.y[0, m] = fac.y[0, k]
-        fac.y[1, m] = fac.y[1, k]
+        fac.y[RHS, m] = fac.y[RHS, k]
+        fac.y[ONES, m] = fac.y[ONES, k]
         m += 1
     m = 0
     for k in range(n):

@@ -5,13 +5,8 @@ Four rows at a time, as memory answers several questions in the time of one.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 TILE = 4096  #: columns that stay in the cache while all rows pass by
 

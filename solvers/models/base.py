@@ -13,14 +13,16 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
 from livesvm.solvers.homotopy.run import Trace
+from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Gram, Kernel
-from livesvm.solvers.models import scaling
+from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.edits import NO_EDITS, Edited, Edits, edited
+from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.window import Change, Window
@@ -28,11 +30,10 @@ from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses
 from livesvm.solvers.robust.local_optimality import LocalOptimality
 from livesvm.solvers.robust.ramp_losses import Sides, Walling, conditional
 from livesvm.solvers.robust.settings import Robustness, Terms
+from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.validation import Key
 
-Floats = NDArray[np.float64]
-
-KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept")
+KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "scale")
 
 
 class LiveEstimator(Fitted):
@@ -45,6 +46,7 @@ class LiveEstimator(Fitted):
     coef0: float
     fit_intercept: bool
     cache_mb: float
+    scale: str = "none"  #: of the features, see ``models.feature_scale``
     _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
     _shares_costs = False  # whether the losses of each example depend on who else is in the window
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
@@ -193,8 +195,11 @@ class LiveEstimator(Fitted):
         if window is None:
             if add is None:
                 raise InvalidInput("the model has not seen any example; its first update adds some", field="add")
+            self._keep_scale(self._fitted_scale(rows, weights))
+            rows = self._scaled(rows)
             window = self._new_window(rows, weights)
         else:
+            rows = rows if add is None else self._scaled(rows)
             window.state.allow(self._cache_bytes())
             if self._set_anew():
                 edits = edits._replace(everyone=True)
@@ -260,6 +265,9 @@ class LiveEstimator(Fitted):
         window: Window | None = getattr(self, "_window", None)
         rows = np.empty((0, 0)) if X is None else validation.examples(X)
         weights = validation.sample_weights(sample_weight, rows.shape[0])
+        if X is not None:
+            scale = self._fitted_scale(rows, weights) if window is None else self._feature_scale
+            rows = rows if scale is None or scale.offset.size != rows.shape[1] else scale.apply(rows)
         given = list(validation.mapping(reweight, "reweight").values())
         changed = validation.sample_weights(given, len(given), "reweight")
         if C is not None:
@@ -294,6 +302,22 @@ class LiveEstimator(Fitted):
             self._check_features(X, reset=window is None)
         validation.check_width(rows.shape[1], None if given or window is None else window.width, "X")
         return rows, self._targets(y, rows.shape[0])
+
+    def _fitted_scale(self, rows: Floats, weights: Floats) -> FeatureScale | None:
+        """Return the scale of first examples; raises InvalidInput."""
+        if self.kernel == "precomputed" and self.scale != "none":
+            raise InvalidInput("a precomputed kernel has no features to scale; choose 'none'", field="scale")
+        return feature_scale.fitted(self.scale, rows, weights)
+
+    def _keep_scale(self, scale: FeatureScale | None) -> None:
+        vars(self).pop("feature_scale_", None)
+        if scale is not None:
+            self.feature_scale_ = scale
+
+    def _scaled(self, rows: Floats) -> Floats:
+        """Return features as the window has them."""
+        scale = self._feature_scale
+        return rows if scale is None else scale.apply(rows)
 
     def _take_over(self, window: Window) -> None:
         """Let a window with the present parameters be the one that the model knows."""
@@ -346,6 +370,8 @@ class LiveEstimator(Fitted):
         )
 
     def _kernel(self, gamma: float) -> Kernel:
+        if callable(self.kernel):
+            return FunctionKernel(function=self.kernel)
         name = "poly" if self.kernel == "polynomial" else self.kernel
         gram = Gram() if name == "precomputed" else None
         checked = Kernel(name, gamma, self.degree, self.coef0, gram)  # type: ignore[arg-type]
@@ -353,9 +379,9 @@ class LiveEstimator(Fitted):
 
     def _new_window(self, X: Floats, weights: Floats) -> Window:
         if isinstance(self.gamma, str):
-            if self.gamma != "scale":
-                raise InvalidInput(f"must be a number or 'scale', not {self.gamma!r}", field="gamma")
-            gamma = scaling.gamma(X, weights)
+            if self.gamma not in ("scale", "auto"):
+                raise InvalidInput(f"must be a number, 'scale' or 'auto', not {self.gamma!r}", field="gamma")
+            gamma = 1.0 / X.shape[1] if self.gamma == "auto" else scaling.gamma(X, weights)
         else:
             gamma = validation.positive(self.gamma, "gamma")
         return self._window_with(gamma)
@@ -437,8 +463,9 @@ class LiveEstimator(Fitted):
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
-        robust = self._robust
-        return {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
+        robust, scale = self._robust, self._feature_scale
+        arrays = {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
+        return arrays if scale is None else arrays | scale.to_arrays()
 
     @classmethod
     def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
@@ -453,6 +480,7 @@ class LiveEstimator(Fitted):
         return model
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
+        self._keep_scale(feature_scale.restored(self.scale, arrays))
         window = self._window_with(float(arrays["gamma"]))
         targets, weights = (validation.plain(arrays[name], np.float64) for name in ("y", "sample_weight"))
         robust = None

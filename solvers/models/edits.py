@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, InvalidType
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides
 from livesvm.solvers.robust.settings import Robustness, checked
+from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
 
 
 class Edits(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
+from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.window import Window
+from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
 
 
 class Fitted:
@@ -23,6 +24,7 @@ class Fitted:
     """
 
     _window: Window
+    feature_scale_: FeatureScale  #: of a model whose ``scale`` is not "none"
 
     @property
     def _learnt(self) -> Window:
@@ -30,7 +32,10 @@ class Fitted:
         if not hasattr(self, "_window"):
             from sklearn.exceptions import NotFittedError
 
-            raise NotFittedError(f"this {type(self).__name__} has not seen any example; call fit, or update with some")
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+                "using this estimator, or 'update' with some examples: it has not seen any example."
+            )
         return self._window
 
     def _check_features(self, X: ArrayLike, *, reset: bool) -> None:
@@ -46,7 +51,12 @@ class Fitted:
 
     def predictor(self) -> Predictor:
         """Return the model as it is now, frozen: safe to share between threads."""
-        return self._learnt.predictor()
+        predictor, scale = self._learnt.predictor(), self._feature_scale
+        return predictor if scale is None else replace(predictor, scale=scale)
+
+    @property
+    def _feature_scale(self) -> FeatureScale | None:
+        return vars(self).get("feature_scale_")
 
     def certificate(self) -> Certificate:
         """Return how far the model is from the optimum of its window, recomputed from the data."""
@@ -66,8 +76,9 @@ class Fitted:
 
     @property
     def window_X(self) -> Floats:
-        """Features of the window, (n, d), oldest first."""
-        return self._learnt.X
+        """Features of the window, (n, d), oldest first, in the units in which they came."""
+        scale = self._feature_scale
+        return self._learnt.X if scale is None else scale.invert(self._learnt.X)
 
     @property
     def window_y(self) -> NDArray[Any]:
@@ -86,8 +97,8 @@ class Fitted:
 
     @property
     def support_vectors_(self) -> Floats:
-        """Their features, (n_support, d)."""
-        return self.window_X[self.support_]
+        """Their features, (n_support, d), on the model's scale."""
+        return self._learnt.X[self.support_]
 
     @property
     def dual_coef_(self) -> Floats:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.kernels.kernel import Kernel, times
+from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.runtime.interrupt import check
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 _BLOCK = 1024  # rows of X whose kernel values are held at once
 
@@ -25,6 +25,7 @@ class Predictor:
     support : (d, n_support) features of the support vectors, transposed; of the kernel "precomputed",
         (1, n_support) their places in the window
     coefficients : (n_support,) signed beta
+    scale : what features go through first
     boundary : decision values up to this far from 0 are 0; of one-class models, whose margin lies on the boundary
     """
 
@@ -34,6 +35,7 @@ class Predictor:
     intercept: float
     n_features: int | None
     boundary: float = 0.0
+    scale: FeatureScale | None = None
 
     @property
     def n_support(self) -> int:
@@ -51,7 +53,7 @@ class Predictor:
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return f(x) for ``X`` (m, d), as (m,)."""
-        rows = self.validate(X)
+        rows = self.validate(X) if self.scale is None else self.scale.apply(self.validate(X))
         out = np.full(rows.shape[0], self.intercept)
         if self.n_support:
             for start in range(0, rows.shape[0], _BLOCK):

@@ -6,14 +6,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Examples
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 LARGE = 1e12  # k(x, x) times a coefficient: f, a sum of such terms, has few digits left
 

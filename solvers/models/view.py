@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import Any
+
+from numpy.typing import ArrayLike
 
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.window import Window
@@ -11,8 +12,9 @@ from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.ramp_losses import Walling
 from livesvm.solvers.robust.settings import Robustness, Terms
+from livesvm.solvers.runtime.types import Floats
 
-Floats = NDArray[np.float64]
+Two = tuple[int, int]
 
 
 class View:
@@ -52,10 +54,25 @@ class View:
         """Whether the losses of all examples depend on who is there."""
         return self.model._shares_costs
 
+    @property
+    def pairs(self) -> list[Two]:
+        """The pairs of its classes where these are more than two, by place; else nobody."""
+        return list(getattr(self.model._window, "pairs", ()))
+
+    def of_pair(self, two: Two) -> LiveEstimator:
+        """Return a private model of one pair that has the whole window, those of other classes with no weight."""
+        model: Any = self.model
+        found: LiveEstimator = model._of_pair(two)
+        return found
+
     def copy(self) -> View:
         """Return a private copy, all of it."""
         model = self.model
         return View(type(model).from_arrays(model.get_params(deep=False), model.to_arrays()))
+
+    def scaled(self, rows: Floats) -> Floats:
+        """Return features (m, d) on its scale."""
+        return self.model._scaled(rows)
 
     def losses_at(self, parameter: str, value: float) -> Losses:
         """Return the losses of its examples, oldest first, at a value of a parameter, which a private copy then has."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.certificate import Certificate, certify
 from livesvm.solvers.errors import InvalidInput, NotOptimal
@@ -27,11 +26,8 @@ from livesvm.solvers.robust.local_optimality import LocalOptimality, local_optim
 from livesvm.solvers.robust.partition import Partition, settle
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides
 from livesvm.solvers.robust.settings import Terms
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key, plain
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 ON_BOUNDARY = 1e-10  # of rho: f this close to 0 is 0 in a one-class model
 
@@ -59,6 +55,7 @@ class Window:
         self.state = PathState(kernel, refill, intercept=intercept, cache_bytes=cache_bytes)
         self.keys: dict[Key, int] = {}  #: key -> slot, oldest first
         self.next_key = 0
+        self.updates = 0  #: how many there have been, for who remembers what follows from the window
         self._y = np.empty(0)  # by slot
         self._weight = np.empty(0)
         self._side: Sides = np.empty(0, np.int8)  # of its walls; 0 unless the model is robust
@@ -206,7 +203,7 @@ class Window:
             weight = self._weight[stay].sum() + change.weights.sum() + change.new_weights.sum()
             total = total_per_weight * float(weight)
         edit = batch_update.Edit(leave, changed, change.new_losses, total)
-        if self._is_a_new_window(change, leave, self._others(changed, change.new_losses)):
+        if self._is_a_new_window(change, leave, changed):
             return self._solve_from_nothing(change, edit)
         try:
             slots, trace = batch_update.update(self.state, change.X, change.losses, edit)
@@ -215,16 +212,16 @@ class Window:
         self._commit(change, changed, slots)
         return trace
 
-    def _others(self, changed: Ints, losses: Losses) -> Ints:
-        """Return those of ``changed`` who get a loss with other kinks, and not only with another weight."""
-        return np.asarray(changed[(self.state.examples.kinks[changed] != losses.kinks).any(axis=1)])
-
     def _is_a_new_window(self, change: Change, leave: Ints, changed: Ints) -> bool:
+        """Say whether more moves than stays; who is only weighed anew keeps its kinks, and counts as one who stays."""
         remaining = self.state.n - leave.size + change.y.size
         if leave.size + changed.size + change.y.size <= remaining:
             return False
-        beta = self.state.examples.beta
-        moving = int(np.count_nonzero(beta[leave])) + int(np.count_nonzero(beta[changed]))
+        e = self.state.examples
+        changed = changed[(e.kinks[changed] != change.new_losses.kinks).any(axis=1)]
+        if leave.size + changed.size + change.y.size <= remaining:
+            return False
+        moving = int(np.count_nonzero(e.beta[leave])) + int(np.count_nonzero(e.beta[changed]))
         return moving > 0 and moving + change.y.size > remaining > 0
 
     def _solve_from_nothing(self, change: Change, edit: batch_update.Edit) -> Trace:
@@ -344,7 +341,7 @@ class Window:
             "sides": self._side[slots],
             "keys": list(self.keys),
             "beta": state.examples.beta[slots],
-            "segments": state.examples.seg[slots],
+            "segments": state.examples.segment[slots],
             "intercept": state.b,
             "gamma": state.kernel.gamma,
             "next_key": self.next_key,

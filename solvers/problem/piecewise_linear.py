@@ -13,12 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 MAX_KINKS = 2
 
@@ -29,9 +27,9 @@ class Losses(NamedTuple):
 
     kinks: Floats  #: (m, 2) ascending
     levels: Floats  #: (m, 3) descending, weight included
-    n_kinks: NDArray[np.int64]  #: (m,)
+    n_kinks: Ints  #: (m,)
 
-    def of(self, who: NDArray[np.int64]) -> Losses:
+    def of(self, who: Ints) -> Losses:
         """Return the losses of some examples, by position."""
         return Losses(self.kinks[who], self.levels[who], self.n_kinks[who])
 
@@ -130,7 +128,7 @@ def values(losses: Losses, f: Floats) -> Floats:
     return total
 
 
-def nearest_kink(losses: Losses, beta: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def nearest_kink(losses: Losses, beta: Floats) -> tuple[Floats, Bools]:
     """Return for each example the kink whose box holds ``beta``, and whether it has a kink at all."""
     kinks, levels, n_kinks = losses
     q = np.zeros(beta.size, np.int64)

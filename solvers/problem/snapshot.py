@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.problem.state import Examples, PathState
-
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Ints
 
 LITTLE = 100_000  #: so many kernel values are copied, or computed, in hardly more time than those of a few rows
 

@@ -2,15 +2,15 @@
 
 Glossary. An example lives in a *slot* for as long as it is in the window.
 
-=========  ==================================================================================================
-``f``      decision values, f(x) = sum_j beta_j k(x_j, x) + b
-``beta``   signed coefficients; for classification alpha_i y_i of the papers
-``b``      intercept
-``seg``    where the example stands on its staircase: ``2q`` is bound on piece ``q``, ``2q + 1`` is free at kink ``q``
-``level``  the beta that a piece asks for; the *box* of kink ``q`` is [level q+1, level q]
-``free``   f rests at a kink and beta moves; the set F of the papers' margin vectors
-``rho``    what remains of the path, from 1 down to 0; kinks and levels move linearly in it
-=========  ==================================================================================================
+===========  ==================================================================================================
+``f``        decision values, f(x) = sum_j beta_j k(x_j, x) + b
+``beta``     signed coefficients; for classification alpha_i y_i of the papers
+``b``        intercept
+``segment``  its place on its staircase: ``2q`` is bound on piece ``q``, ``2q + 1`` is free at kink ``q``
+``level``    the beta that a piece asks for; the *box* of kink ``q`` is [level q+1, level q]
+``free``     f rests at a kink and beta moves; the set F of the papers' margin vectors
+``tau``      what remains of the path, from 1 down to 0; kinks and levels move linearly in it
+===========  ==================================================================================================
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, parts
 from livesvm.solvers.runtime.memory import aligned, padded
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 Build = Callable[["PathState", Ints], None]
 
@@ -45,10 +43,10 @@ class Examples(NamedTuple):
 
     kinks: Floats  #: (c, 2) at the end of the path
     levels: Floats  #: (c, 3) at the end of the path
-    dkinks: Floats  #: (c, 2) their motion: now they are at kinks - rho dkinks
+    dkinks: Floats  #: (c, 2) their motion: now they are at kinks - tau dkinks
     dlevels: Floats  #: (c, 3) the same for levels
     n_kinks: Ints  #: (c,)
-    seg: Ints  #: (c,)
+    segment: Ints  #: (c,)
     f: Floats  #: (c,)
     beta: Floats  #: (c,)
     diagonal: Floats  #: (c,) k(x, x)
@@ -63,7 +61,7 @@ class Motion(NamedTuple):
     dlow: Floats  #: (c,) rates of the limits
     dhigh: Floats  #: (c,)
     v: Floats  #: (c,) velocity of beta of bound examples
-    drive: Floats  #: (c,) sum of v_j k_j over bound examples
+    bound_rate: Floats  #: (c,) sum of v_j k_j over bound examples
     df: Floats  #: (c,) rate of f
     dbeta: Floats  #: (c,) rate of beta of free examples
     work: Floats  #: (c,) work of the ratio test
@@ -109,7 +107,7 @@ class PathState:
         made = ("_factor", "_rows", "_motion", "scratch", "XT", "examples", "_put_off")
         kept = {name: value for name, value in self.__dict__.items() if name not in made}
         n, e = self.n_slots, self.examples
-        places = e.n_kinks[:n].astype(np.int8), e.seg[:n].astype(np.int8)
+        places = e.n_kinks[:n].astype(np.int8), e.segment[:n].astype(np.int8)
         arrays = [a[:n].copy() for a in (e.kinks, e.levels, e.f, e.beta)]
         free = self.free_slots() if self._put_off is None else self._put_off
         kept |= {"XT": self.XT[:, :n].copy(), "arrays": arrays, "places": places}
@@ -117,11 +115,11 @@ class PathState:
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         """Put off what was not taken along."""
-        (kinks, levels, f, beta), (n_kinks, seg) = kept.pop("arrays"), kept.pop("places")
+        (kinks, levels, f, beta), (n_kinks, segment) = kept.pop("arrays"), kept.pop("places")
         self._put_off, self._rows, n = kept.pop("free"), RowCache(kept.pop("limit")), f.size
         self.__dict__.update(kept)
         at_rest = np.zeros_like(kinks), np.zeros_like(levels)
-        counts = n_kinks.astype(np.int64), seg.astype(np.int64)
+        counts = n_kinks.astype(np.int64), segment.astype(np.int64)
         diagonal = self.kernel.diagonal(np.ascontiguousarray(self.XT.T))
         arrays = (kinks, levels, *at_rest, *counts, f, beta, diagonal)
         self.examples = Examples(*(_resized(a, n) for a in arrays))
@@ -292,7 +290,7 @@ class PathState:
 
     def n_bound_supports(self) -> int:
         """Return how many examples that are not free have a coefficient that is not zero."""
-        return int(_count_bound_supports(self.examples.beta, self.examples.seg, self.n_slots))
+        return int(_count_bound_supports(self.examples.beta, self.examples.segment, self.n_slots))
 
     def mirror(self) -> None:
         """Turn the problem into its mirror image, f -> -f; an optimum stays one."""
@@ -302,7 +300,7 @@ class PathState:
             e.kinks[j, :p] = -e.kinks[j, :p][::-1]
             e.levels[j, : p + 1] = -e.levels[j, : p + 1][::-1]
             e.levels[j, p + 1 :] = e.levels[j, p]
-            e.seg[j] = 2 * p - e.seg[j]
+            e.segment[j] = 2 * p - e.segment[j]
         e.f[:] = -e.f
         e.beta[:] = -e.beta
         self.b = -self.b
@@ -343,10 +341,10 @@ class PathState:
 
 
 @compiled
-def _count_bound_supports(beta: Floats, seg: Ints, n: int) -> int:
+def _count_bound_supports(beta: Floats, segment: Ints, n: int) -> int:
     count = 0
     for j in range(n):
-        count += beta[j] != 0.0 and seg[j] & 1 == 0
+        count += beta[j] != 0.0 and segment[j] & 1 == 0
     return count
 
 
@@ -388,7 +386,7 @@ def _drop_losses(e: Examples, factor: Factor, slots: Ints) -> None:
     release_free(factor, slots)
     for slot in slots:
         e.n_kinks[slot] = 0
-        e.seg[slot] = 0
+        e.segment[slot] = 0
         for k in range(MAX_KINKS):
             e.kinks[slot, k] = np.inf
             e.dkinks[slot, k] = 0.0

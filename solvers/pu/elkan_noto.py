@@ -10,13 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.pu.landmarks import Landmarks, landmarks
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Bools, Floats
 
 FOLDS = 5
 RIDGE = 1e-2  # of the mean square of a feature, times the number of examples
@@ -59,7 +57,7 @@ def elkan_noto(kernel: Kernel, P: Floats, U: Floats, seed: int = 0) -> ElkanNoto
     return ElkanNoto(features, _logistic(A, labelled), float(held_out.mean()))
 
 
-def _logistic(A: Floats, labelled: NDArray[np.bool_]) -> Floats:
+def _logistic(A: Floats, labelled: Bools) -> Floats:
     """Return the coefficients of ridge logistic regression, by Newton's method; the last, of the one, is free."""
     penalty = np.full(A.shape[1], RIDGE * float(np.mean(np.square(A[:, :-1]))) * len(A))
     penalty[-1] = 1e-9 * len(A)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.kernels.kernel import Kernel
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 LANDMARKS = 200
 LEAST = 1e-10  # of the largest eigenvalue: directions with less are rounding

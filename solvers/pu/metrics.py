@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.pu.problem import checked_prior
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Bools, Floats
 
 
 class Scores(NamedTuple):
@@ -41,7 +40,7 @@ def scores(decisions: ArrayLike, positive: ArrayLike) -> Scores:
     return Scores(f_measure, precision, recall, _auc(f, true))
 
 
-def _auc(f: Floats, positive: NDArray[np.bool_]) -> float:
+def _auc(f: Floats, positive: Bools) -> float:
     """Return the area under the ROC curve: of ties, half."""
     ranked, rank = np.unique(f, return_inverse=True)
     counts = np.bincount(rank, minlength=ranked.size)

@@ -11,14 +11,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.pu.two_variable_step import moved, step_of
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import is_stopped
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 STEPS, STOP = 0, 1  #: places among the counters of a descent: steps taken, and whether to stop
 DEPENDENT = 1e-14  #: of the diagonal: two examples whose difference is that short are the same

@@ -13,14 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.pu.landmarks import landmarks
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Bools, Floats
 
 DELTA = 0.1  # the bounds hold with probability 1 - DELTA [Garg et al.]
 SLACK = 0.01  # their gamma
@@ -111,7 +108,7 @@ def held_out_scores(
     return found[: len(P)], found[len(P) :]
 
 
-def _gram(features: Floats, target: Floats, weight: Floats, which: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _gram(features: Floats, target: Floats, weight: Floats, which: Bools) -> tuple[Floats, Floats]:
     """Return both sides of the normal equations of some examples."""
     part = features[which]
     weighted = part * weight[which, None]

@@ -18,18 +18,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.certificate import Certificate, certify
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.problem.piecewise_linear import Losses, double_hinge, linear
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.validation import number_or_none, positive
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 TINY = float(np.finfo(np.float64).tiny)
 JUMP = 1.0  #: of the penalty ``JUMP |sigma - c2/2|``

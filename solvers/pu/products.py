@@ -6,15 +6,12 @@ from math import isqrt
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.low_rank import LowRank, low_rank
 from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.linalg.products import add_rows
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 FEW_EXAMPLES = 4000  # whose rows cost less than looking for pivots
 RANK = 3  # pivots are worth it up to that many roots of the number of examples

@@ -10,13 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.pu.problem import JUMP, PUProblem
 from livesvm.solvers.runtime.interrupt import check
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 MOST_ITERATIONS = 200
 FRACTION = 0.995  # of the way to the nearest end that a step goes

@@ -11,15 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.pu.pair_selection import STOP, descend, working_set
 from livesvm.solvers.pu.problem import checked_prior
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
+from livesvm.solvers.runtime.types import Bools, Floats
 from livesvm.solvers.validation import positive
-
-Floats = NDArray[np.float64]
 
 TAU = 1e-6  # violation of a round's optimum, in units of f
 MOST_ROUNDS = 100
@@ -61,7 +59,7 @@ def ramp_loss(kernel: Kernel, P: Floats, U: Floats, prior: float, lam: float) ->
     return RampSolution(beta, b, tuple(objectives))
 
 
-def _convex(K: Floats, y: Floats, cost: Floats, beyond: NDArray[np.bool_], beta: Floats) -> tuple[Floats, float]:
+def _convex(K: Floats, y: Floats, cost: Floats, beyond: Bools, beta: Floats) -> tuple[Floats, float]:
     """Return coefficients and intercept for hinge losses less a linear one for those ``beyond``.
 
     ``y beta`` lies in [0, cost], or in [-cost, 0] for those beyond; it sets out where ``beta`` comes nearest to that.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.pu.pair_selection import STOP, descend, working_set
 from livesvm.solvers.pu.problem import LITTLE, PUProblem
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 NU = 0.1  # share of the positives that the one-class machine may leave out
 MOST_POSITIVES = 1000  # that it learns from: a start need not be exact

@@ -8,11 +8,8 @@ falls at the rate ``slope - curvature t``; where either coefficient crosses the 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
 
 EXACT = 4.0 * float(np.finfo(np.float64).eps)  #: of its box: a coefficient that close to an end or the middle is there
 

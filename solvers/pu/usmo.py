@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.pu.pair_selection import STEPS, STOP, descend, working_set, write_offsets
@@ -24,9 +23,8 @@ from livesvm.solvers.pu.products import FromRows, Products, products
 from livesvm.solvers.pu.starts import feasible_start, from_scores, one_class_start
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.runtime.types import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Start = Literal["nested", "one_class", "feasible"]
 
 WORKING = 1024  #: examples in a working set

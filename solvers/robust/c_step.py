@@ -9,24 +9,19 @@ walls, and stays within.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.active_set.degeneracy import center, leave_ends
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import WHOLE_WORK, follow_path
 from livesvm.solvers.active_set.workspace import Walk, count_anew
-from livesvm.solvers.homotopy.optimality import gap_of
-from livesvm.solvers.homotopy.run import DEFAULT, EPS
+from livesvm.solvers.homotopy.finish import SNAP
+from livesvm.solvers.homotopy.optimality import EPS, gap_of
+from livesvm.solvers.homotopy.run import SETTINGS
 from livesvm.solvers.homotopy.target import set_motion_of
 from livesvm.solvers.robust.crossing import follow_over_walls
 from livesvm.solvers.robust.passes import is_at_an_end, place_stops_of_round, put_on_levels, rest, set_out
 from livesvm.solvers.robust.sides import Split, Stage, choose_loose, choose_misplaced, look, place_levels
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from livesvm.solvers.runtime.types import Bools, Floats
 
 ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
 MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
@@ -34,9 +29,8 @@ SINCE_EXACT = 100  #: events after which a round ends with an audit
 FEW = 64  #: events that a round may have without being walked in strides
 CROWD = 16  #: when more than so many switch at once, the walk is long and heeds no walls from its start
 
-_RATIO_F, _RATIO_BETA, _DEPENDENT = DEFAULT.ratio_f, DEFAULT.ratio_beta, DEFAULT.dependent
-_DUST, _GOAL = DEFAULT.dust, DEFAULT.goal
-SNAP = 1e-13  #: of a level: a bound beta this close to its own is on it
+_RATIO_F, _RATIO_BETA, _DEPENDENT = SETTINGS.ratio_f, SETTINGS.ratio_beta, SETTINGS.dependent
+_DUST, _GOAL = SETTINGS.dust, SETTINGS.goal
 
 
 @compiled
@@ -44,7 +38,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
     """Let who is ``wrong`` switch, follow, and go on with who is wrong then; DONE, or what is needed.
 
     With ``crossing`` who comes to a wall on the way switches there, otherwise at the end of it.
-    NEED_ROWS: kernel rows of who moves, or the drive itself, and then the next stage. NEED_ROW, NEED_ROOM: see
+    NEED_ROWS: kernel rows of who moves, or the rate itself, and then the next stage. NEED_ROW, NEED_ROOM: see
     ``follow_path``. SWITCHES_FULL: room to write down. INEXACT, STALLED and the other exits of a walk: the state must
     be brought to its optimum by other means, and then comes the next stage. ROSE, ENDLESS: the D-step has failed.
     """
@@ -67,7 +61,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
             send_off(w, p)
             now.stage = Stage.SET_OUT
         if now.stage == Stage.SET_OUT:
-            if not drive(w, p):
+            if not set_bound_rate(w, p):
                 return Exit.NEED_ROWS
             now.stage = Stage.DRIVEN
         if now.stage == Stage.DRIVEN:
@@ -139,17 +133,17 @@ def send_off(w: Walk, p: Split) -> None:
 
 
 @compiled
-def drive(w: Walk, p: Split) -> bool:
+def set_bound_rate(w: Walk, p: Split) -> bool:
     """Sum up what the moving betas, of those who have switched, do to f; False: somebody's kernel row is missing."""
     motion, first, last = w.motion, p.now[0].switched_before, p.now[0].switched
     for i in range(first, last):
         if motion.v[p.who[i]] != 0.0 and w.row_of[p.who[i]] < 0:
             return False
     for j in range(w.n):
-        motion.drive[j] = 0.0
+        motion.bound_rate[j] = 0.0
     for i in range(first, last):
         if motion.v[p.who[i]] != 0.0:
-            add_row(w, p.who[i], motion.v[p.who[i]], motion.drive)
+            add_row(w, p.who[i], motion.v[p.who[i]], motion.bound_rate)
     return True
 
 
@@ -162,8 +156,8 @@ def add_row(w: Walk, slot: int, factor: float, out: Floats) -> None:
 
 
 @compiled
-def set_out_for(w: Walk, p: Split, rho: float) -> None:
-    """Start a walk: ``rho`` of its way is ahead. Tolerances as in ``homotopy.run.walk_of``."""
+def set_out_for(w: Walk, p: Split, tau: float) -> None:
+    """Start a walk: ``tau`` of its way is ahead. Tolerances as in ``homotopy.run.walk_of``."""
     e, motion, at, tol, now = w.examples, w.motion, w.at[0], w.tol[0], p.now[0]
     sum_v, sum_beta, speed, top = 0.0, 0.0, 0.0, 0.0
     for j in range(w.n):
@@ -177,7 +171,7 @@ def set_out_for(w: Walk, p: Split, rho: float) -> None:
     tol.dependent = _DEPENDENT
     tol.balance = max(1e-12, EPS * w.n**1.5) * max(now.level, top)
     tol.stall = 2 * w.factor.size[1] + 200
-    at.rho, at.sum_v = rho, sum_v
+    at.tau, at.sum_v = tau, sum_v
     at.sum_rate = now.total - sum_beta if w.intercept else 0.0
     count_anew(w)
     at.whole = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0

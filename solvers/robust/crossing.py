@@ -12,12 +12,12 @@ import numpy as np
 
 from livesvm.solvers.active_set.direction import resolve
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.loop import next_event, take_turn
-from livesvm.solvers.active_set.ratio_test import advance, jump
+from livesvm.solvers.active_set.loop import walk
+from livesvm.solvers.active_set.ratio_test import jump
 from livesvm.solvers.active_set.reactivation import another_lap
+from livesvm.solvers.active_set.recorder import HEEDED, heed_all, is_at_wall, jump_stops
 from livesvm.solvers.active_set.shrinking import count_speeds, follow_path
-from livesvm.solvers.active_set.workspace import Walk, add_to_drive, balanced, set_limits
-from livesvm.solvers.homotopy.recorder import HEEDED, heed, heed_all, is_at_wall, jump_stops, way_to_wall
+from livesvm.solvers.active_set.workspace import Walk, add_to_bound_rate, balanced, set_limits
 from livesvm.solvers.homotopy.target import set_motion_of
 from livesvm.solvers.robust.passes import has_arrived
 from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN
@@ -43,46 +43,26 @@ def follow_over_walls(w: Walk, p: Split) -> int:
         at.started = 1
     else:
         heed_all(w, p.stops)
+    at.stride_end = at.whole
     while at.events < at.whole:
-        outcome = heedful_turn(w, p)
-        if outcome != Exit.DONE:
+        outcome = walk(w, None, p.stops)
+        if outcome == Exit.STOPPED:
+            cross(w, p)
+        elif outcome == Exit.DONE:
+            return Exit.DONE if has_arrived(w, p) or not another_lap(w) else follow_path(w)
+        elif outcome != Exit.STRIDE:
             return outcome
-        if w.factor.size[0] == 0 and not balanced(w):
+        elif at.events < at.whole:
             count_speeds(w)
             if not balanced(w):
                 if not jump(w):
                     return Exit.UNBALANCED
                 if jump_stops(w, p.stops):
                     cross(w, p)
-                continue
-        step, who, side = next_event(w)
-        crossing = is_at_wall(w, p.stops, who, side)
-        if crossing:
-            step = min(step, way_to_wall(w, p.stops, who, side) / abs(w.motion.df[who]))
-        advance(w, step)
-        if who < 0:
-            return Exit.DONE if has_arrived(w, p) or not another_lap(w) else follow_path(w)
-        at.who, at.side = who, side
-        if crossing:
-            cross(w, p)
-            continue
-        at.zero_steps = at.zero_steps + 1 if step <= w.tol[0].zero_step else 0
     for j in range(w.n):
         if is_at_wall(w, p.stops, j, -1) or is_at_wall(w, p.stops, j, 1):
             set_limits(w, j)
     return follow_path(w)
-
-
-@compiled
-def heedful_turn(w: Walk, p: Split) -> int:
-    """Let the example whose turn it is change sides, and let nobody overlook his wall."""
-    who, exchanges = w.at[0].who, w.at[0].exchanges
-    outcome = take_turn(w)
-    if w.at[0].exchanges > exchanges:
-        heed_all(w, p.stops)
-    elif who >= 0 and w.at[0].who < 0:
-        heed(w, p.stops, who)
-    return outcome
 
 
 @compiled
@@ -91,11 +71,11 @@ def cross(w: Walk, p: Split) -> None:
 
     It comes to no wall a second time; where that is not good, it switches after the walk.
     """
-    e, motion, rho, j = w.examples, w.motion, w.at[0].rho, w.at[0].who
+    e, motion, tau, j = w.examples, w.motion, w.at[0].tau, w.at[0].who
     w.at[0].who = -1
     let_pass(p, j)
     k = p.now[0].switched
-    if rho < LEAST_WAY or w.row_of[j] < 0 or k == p.who.size:
+    if tau < LEAST_WAY or w.row_of[j] < 0 or k == p.who.size:
         set_limits(w, j)
         return
     f = e.f[j]
@@ -107,11 +87,11 @@ def cross(w: Walk, p: Split) -> None:
     before = motion.v[j]
     set_motion_of(e, motion, j)
     for q in range(e.dkinks.shape[1]):
-        e.dkinks[j, q] /= rho
+        e.dkinks[j, q] /= tau
     for q in range(e.dlevels.shape[1]):
-        e.dlevels[j, q] /= rho
-    motion.v[j] /= rho
+        e.dlevels[j, q] /= tau
+    motion.v[j] /= tau
     w.at[0].sum_v += motion.v[j] - before
-    add_to_drive(w, j, motion.v[j] - before)
+    add_to_bound_rate(w, j, motion.v[j] - before)
     set_limits(w, j)
     resolve(w)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.recorder import Log, empty_log
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.piecewise import Changes, joined
-from livesvm.solvers.homotopy.recorder import Log, empty_log
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.robust import pieces as tracks
 from livesvm.solvers.robust.legs import ConstantLeg, Leg, LinearLeg, Solution
@@ -22,8 +22,7 @@ from livesvm.solvers.robust.pieces import Constants, Notes, Pull, Used, steps_of
 from livesvm.solvers.robust.ramp_losses import Walling
 from livesvm.solvers.robust.sides import Split
 from livesvm.solvers.runtime.interrupt import COPY, parts
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 SEGMENTS = 512  #: linear pieces that there is room for at first; memory that is not written to costs nothing
 LEGS = 64  #: legs likewise
@@ -79,7 +78,7 @@ def _only(legs: list[Leg]) -> tuple[list[Leg], list[Jump]]:
 def solution_of(partition: Partition) -> Solution:
     """Return the coefficients that a partition's state has now."""
     e, slots = partition.state.examples, partition.slots
-    return Solution(e.beta[slots].copy(), e.seg[slots].copy(), partition.state.b)
+    return Solution(e.beta[slots].copy(), e.segment[slots].copy(), partition.state.b)
 
 
 def walk_s(
@@ -113,7 +112,7 @@ def _constant_legs(notes: Notes, kept: Constants, p: Split) -> tuple[list[Leg], 
     """Return the parts of an s path."""
     notes = _trimmed(notes)
     legs: list[Leg] = [
-        ConstantLeg(start, end, notes.sides[k], Solution(kept.beta[k], notes.seg[k], b))
+        ConstantLeg(start, end, notes.sides[k], Solution(kept.beta[k], notes.segment[k], b))
         for k, ((start, end, _), b) in enumerate(zip(notes.values.tolist(), kept.b.tolist(), strict=False))
     ]
     return legs, _jumps(notes, p)
@@ -165,7 +164,7 @@ def _linear_legs(
     notes = _trimmed(notes)
     segments, changes = joined([log])
     legs: list[Leg] = []
-    before = [*notes.counts[:, :2].tolist(), [segments.start_rho.size, changes.rho.size]]
+    before = [*notes.counts[:, :2].tolist(), [segments.start_tau.size, changes.tau.size]]
     for k, (start, end, _) in enumerate(notes.values.tolist()):
         if k in at_once:
             legs.append(ConstantLeg(start, end, notes.sides[k], at_once[k]))
@@ -173,7 +172,7 @@ def _linear_legs(
         (first, first_change), (last, last_change) = before[k], before[k + 1]
         mine = segments.part(slice(first, last), first_change)
         events = Changes._make(a[first_change:last_change] for a in changes)
-        legs.append(LinearLeg(start, end, goal, notes.sides[k], base, notes.seg[k], mine, events))
+        legs.append(LinearLeg(start, end, goal, notes.sides[k], base, notes.segment[k], mine, events))
     return legs, _jumps(notes, p)
 
 
@@ -195,7 +194,7 @@ def _empty_notes(m: int) -> Notes:
         np.empty((LEGS, 4), np.int64),
         np.empty((LEGS, m), np.int8),
         np.empty((LEGS, m), np.int8),
-        Used.zeros(),
+        Used.of(),
     )
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from livesvm.solvers.homotopy.piecewise import Changes, Segments, position
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.robust.ramp_losses import Sides, conditional
+from livesvm.solvers.runtime.types import Floats
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.integer[Any]]
 
 AT_ONCE = 256  # solutions
@@ -24,7 +24,7 @@ class Solution(NamedTuple):
     """Coefficients at one value, by position in the window."""
 
     beta: Floats  #: (n,)
-    seg: Places  #: (n,) places on the staircase, see ``livesvm.solvers.problem.state``
+    segment: Places  #: (n,) places on the staircase, see ``livesvm.solvers.problem.state``
     b: float
 
 
@@ -96,28 +96,28 @@ class LinearLeg:
     changes: Changes
 
     def at(self, value: float) -> Solution:
-        rho = float(np.clip((value - self.goal) / (self.start - self.goal), 0.0, 1.0))
-        return self._solution(rho, value)
+        tau = float(np.clip((value - self.goal) / (self.start - self.goal), 0.0, 1.0))
+        return self._solution(tau, value)
 
     def nodes(self, last: bool) -> Iterator[Nodes]:
         """Yield the solutions at the breakpoints, as many at a time as are cheap to hold."""
-        rho = self.segments.start_rho
-        rho = np.append(rho, self.segments.end_rho[-1:]) if last else rho
-        values = self.goal + (self.start - self.goal) * rho
-        for start in range(0, rho.size, AT_ONCE):
+        tau = self.segments.start_tau
+        tau = np.append(tau, self.segments.end_tau[-1:]) if last else tau
+        values = self.goal + (self.start - self.goal) * tau
+        for start in range(0, tau.size, AT_ONCE):
             part = slice(start, start + AT_ONCE)
-            found = [self._solution(r, value) for r, value in zip(rho[part], values[part], strict=True)]
+            found = [self._solution(r, value) for r, value in zip(tau[part], values[part], strict=True)]
             yield Nodes(values[part], np.array([x.beta for x in found]), np.array([x.b for x in found]))
 
     def told(self) -> list[tuple[float, int, str]]:
         """Return who joins, leaves or crosses the margin, and at which value."""
         c = self.changes
-        values = self.goal + (self.start - self.goal) * c.rho
+        values = self.goal + (self.start - self.goal) * c.tau
         free_before, free_after = c.before & 1, c.after & 1
         events = np.where(free_after > free_before, JOINS, np.where(free_after < free_before, LEAVES, CROSSES))
         return list(zip(values.tolist(), c.slot.tolist(), events.tolist(), strict=True))
 
-    def _solution(self, rho: float, theta: float) -> Solution:
+    def _solution(self, tau: float, theta: float) -> Solution:
         levels = conditional(self.base, self.sides, theta).levels
-        seg, beta, b = position(self.before.astype(np.int64), self.segments, self.changes, rho, levels)
-        return Solution(beta, seg, b)
+        segment, beta, b = position(self.before.astype(np.int64), self.segments, self.changes, tau, levels)
+        return Solution(beta, segment, b)

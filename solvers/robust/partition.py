@@ -16,16 +16,23 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set import workspace
-from livesvm.solvers.active_set.degeneracy import perturb
 from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.recorder import Walls as Stops
 from livesvm.solvers.errors import NotOptimal
-from livesvm.solvers.homotopy.optimality import audited, scales
+from livesvm.solvers.homotopy.optimality import EPS, audited, scales
 from livesvm.solvers.homotopy.recompute import combine, mean_diagonal, need_rows, refresh
-from livesvm.solvers.homotopy.recorder import Walls as Stops
-from livesvm.solvers.homotopy.run import DEFAULT, EPS, PREFETCH, Trace, fetch_rows, raise_for, walk_of
+from livesvm.solvers.homotopy.run import (
+    PREFETCH,
+    SETTINGS,
+    Trace,
+    fetch_rows,
+    grant,
+    raise_for,
+    spread_ties,
+    walk_of,
+)
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.linalg.cholesky import Factor, solve_forward
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
@@ -33,15 +40,12 @@ from livesvm.solvers.problem.snapshot import LITTLE
 from livesvm.solvers.problem.state import PathState, empty_motion
 from livesvm.solvers.robust import c_step
 from livesvm.solvers.robust import sides as split
+from livesvm.solvers.robust.local_optimality import AT_WALL, ROUNDINGS
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls, outermost, size_of
 from livesvm.solvers.robust.sides import ROWS_OF_TABLES, Now, Split, Stage, fill_tables
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped
+from livesvm.solvers.runtime.types import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-AT_WALL = 1e-9  #: f this close to a wall, of the largest finite kink or wall, is at it
-ROUNDINGS = 16.0  #: or within so many roundings of the sum that f is
 MOST_SPREADS = 8  #: times that ties are spread in one walk
 MOST_OF_THE_WAY = 1e-9  #: of which so little is left that ties are not spread any more
 REFRESH_EVENTS = 1000  #: f is computed afresh from beta at least this often
@@ -119,7 +123,7 @@ class Rounds:
             np.empty(2 * n + 64, np.int8),
             Stops(np.full(n, -np.inf), np.full(n, np.inf), partition.tolerance),
             partition.tolerance,
-            Now.zeros(),
+            Now.of(),
         )
         fill_tables(self.p.base.kinks, self.p.base.levels, self.p.tables)
         units = scales(self.state, self._motion.v)
@@ -178,7 +182,7 @@ class Rounds:
         f rest.
         """
         p, state = self.p, self.state
-        who = np.flatnonzero(p.at_wall & (state.examples.seg[: state.n_slots] & 1 == 0))
+        who = np.flatnonzero(p.at_wall & (state.examples.segment[: state.n_slots] & 1 == 0))
         if who.size == 0:
             return
         shift = state.kappa if state.intercept else 0.0
@@ -200,7 +204,7 @@ class Rounds:
         if always or due:
             refresh(self.state)
             self.p.now[0].since_refresh = 0
-            if not audited(self.state).good(DEFAULT.goal):
+            if not audited(self.state).good(SETTINGS.goal):
                 self._correct()
             else:
                 self._renew()
@@ -215,26 +219,20 @@ class Rounds:
         if not self._may_spread():
             raise NotOptimal(f"a walk stalled {MOST_SPREADS} times")
         self.stalls += 1
-        size = DEFAULT.perturbation * 3.0 ** self.p.now[0].spreads
+        size = SETTINGS.perturbation * 3.0 ** self.p.now[0].spreads
         self.p.now[0].spreads += 1
-        units = scales(self.state, self._motion.v)
-        random = np.random.default_rng(self.stalls).random((self.w.n, 2))
-        perturb(self.w, random, size * units.kink, size * units.level)
+        spread_ties(self.w, scales(self.state, self._motion.v), size, self.stalls)
 
     def _may_spread(self) -> bool:
         return bool(self.p.now[0].spreads < MOST_SPREADS)
 
     def _answer(self, exit_: int) -> None:
-        state, p = self.state, self.p
-        if exit_ == Exit.NEED_ROW:
-            self._fetch()
-            self.w = self.w._replace(rows=state.rows.values, parent_rows=state.rows.values)
-        elif exit_ == Exit.NEED_ROOM:
-            state.make_room_for_free()
-            self.w = self.w._replace(factor=state.factor)
+        p, granted = self.p, grant(self.state, self.w, exit_, fetch_for_many)
+        if granted is not None:
+            self.w = granted
         elif exit_ == Exit.NEED_ROWS:
-            self._drive()
-        elif exit_ == Exit.STALLED and self.w.at[0].rho > MOST_OF_THE_WAY and self._may_spread():
+            self._set_bound_rate()
+        elif exit_ == Exit.STALLED and self.w.at[0].tau > MOST_OF_THE_WAY and self._may_spread():
             self.spread_ties()
         elif exit_ == Exit.UNBALANCED and self._is_balanced():
             self.w.at[0].sum_rate = self.w.at[0].sum_v
@@ -250,22 +248,13 @@ class Rounds:
             self._correct()
             p.now[0].stage += 1
 
-    def _fetch(self) -> None:
-        """Cache the row that is asked for and others to come: all there are, where that is little work."""
-        state, n = self.state, self.state.n_slots
-        missing = np.flatnonzero(state.rows.row_of[:n] < 0)
-        if missing.size * n <= LITTLE and n <= state.rows.max_rows:
-            need_rows(state, np.arange(n))
-        else:
-            fetch_rows(state, self.w)
-
     def _is_balanced(self) -> bool:
         """Say whether what the betas will be off their sum by at the end of the walk is rounding."""
         at, level = self.w.at[0], scales(self.state, self._motion.v).level
-        off = abs(at.sum_rate - at.sum_v) * at.rho
+        off = abs(at.sum_rate - at.sum_v) * at.tau
         return bool(off <= 1e-13 * level * self.state.n)
 
-    def _drive(self) -> None:
+    def _set_bound_rate(self) -> None:
         """Cache the kernel rows of the moving betas, with those of who stands near a wall.
 
         Where they do not fit, compute what the betas do to f.
@@ -274,7 +263,7 @@ class Rounds:
         moving = np.flatnonzero(self._motion.v[:n])
         must = np.union1d(moving, state.free_slots())
         if must.size > state.rows.max_rows:
-            self._motion.drive[:n] = combine(state, moving, self._motion.v[moving])
+            self._motion.bound_rate[:n] = combine(state, moving, self._motion.v[moving])
             p.now[0].stage += 1
         else:
             f = state.examples.f[slots]
@@ -297,6 +286,16 @@ class Rounds:
         need_rows(state, state.free_slots())
         state.make_room_for_free()
         self.w = walk_of(state, self._motion, scales(state, self._motion.v))
+
+
+def fetch_for_many(state: PathState, w: workspace.Walk) -> None:
+    """Cache the row that is asked for and others to come: all there are, where that is little work."""
+    n = state.n_slots
+    missing = np.flatnonzero(state.rows.row_of[:n] < 0)
+    if missing.size * n <= LITTLE and n <= state.rows.max_rows:
+        need_rows(state, np.arange(n))
+    else:
+        fetch_rows(state, w)
 
 
 def forward_solved(fac: Factor, block: Floats) -> Floats:

@@ -12,8 +12,8 @@ import numpy as np
 from livesvm.solvers.active_set.direction import resolve
 from livesvm.solvers.active_set.ratio_test import largest
 from livesvm.solvers.active_set.reactivation import EVENTS_EACH, EVENTS_EACH_OF_LARGE, LARGE, LEAST_PACE, is_moving
+from livesvm.solvers.active_set.recorder import HEEDED
 from livesvm.solvers.active_set.workspace import Walk, set_limits
-from livesvm.solvers.homotopy.recorder import HEEDED
 from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND
 from livesvm.solvers.robust.sides import FIRST_LIMIT, SECOND_LIMIT, Split
 from livesvm.solvers.runtime.compile import compiled
@@ -68,17 +68,22 @@ def place_stops_of_round(w: Walk, p: Split) -> None:
 def set_out_among_walls(w: Walk, p: Split) -> None:
     """Set everyone's limits at the start of a walk on which no bound example's kinks move; walls limit the bound."""
     motion, slack, stop_low, stop_high = w.motion, p.stops.slack, p.stops.low, p.stops.high
-    seg, f, first_kink, second_kink = w.examples.seg, w.examples.f, p.tables[FIRST_LIMIT], p.tables[SECOND_LIMIT]
+    segment, f, first_kink, second_kink = (
+        w.examples.segment,
+        w.examples.f,
+        p.tables[FIRST_LIMIT],
+        p.tables[SECOND_LIMIT],
+    )
     low, high, dlow, dhigh = motion.low, motion.high, motion.dlow, motion.dhigh
     for j in range(w.n):
-        place, f_j, first, second = seg[j], f[j], first_kink[j], second_kink[j]
+        place, f_j, first, second = segment[j], f[j], first_kink[j], second_kink[j]
         kink = first if place < 4 else second
         kink = kink if place >= 2 else -np.inf
         wall = stop_low[j] - slack
         near = kink if kink > wall else wall
         low[j] = near if near < f_j else f_j
     for j in range(w.n):
-        place, f_j, first, second = seg[j], f[j], first_kink[j], second_kink[j]
+        place, f_j, first, second = segment[j], f[j], first_kink[j], second_kink[j]
         kink = first if place < 2 else second
         kink = kink if place < 4 else np.inf
         wall = stop_high[j] + slack
@@ -95,7 +100,7 @@ def set_out_among_walls(w: Walk, p: Split) -> None:
 
 @compiled
 def set_out(w: Walk, p: Split) -> None:
-    """Start the walk of a round as ``laps.start`` does; only those who have just switched move."""
+    """Start the walk of a round as ``reactivation.start`` does; only those who have just switched move."""
     set_out_among_walls(w, p)
     moving = 0
     for i in range(p.now[0].switched_before, p.now[0].switched):
@@ -109,10 +114,10 @@ def set_out(w: Walk, p: Split) -> None:
 @compiled
 def has_arrived(w: Walk, p: Split) -> bool:
     """Say whether, at the end of a walk, everyone is where he should be, so that no other lap is needed."""
-    seg, f, beta, beyond = w.examples.seg, w.examples.f, w.examples.beta, w.motion.work
+    segment, f, beta, beyond = w.examples.segment, w.examples.f, w.examples.beta, w.motion.work
     first_kink, second_kink = p.tables[FIRST_LIMIT], p.tables[SECOND_LIMIT]
     for j in range(w.n):
-        place, f_j, first, second = seg[j], f[j], first_kink[j], second_kink[j]
+        place, f_j, first, second = segment[j], f[j], first_kink[j], second_kink[j]
         next_one, last_one = first if place < 2 else second, first if place < 4 else second
         above = f_j - next_one if place < 4 else -np.inf
         below = last_one - f_j if place >= 2 else -np.inf
@@ -134,8 +139,8 @@ def put_on_levels(w: Walk, snap: float) -> None:
     """Put bound betas that have moved, and are within ``snap`` of their level, on it."""
     e, v = w.examples, w.motion.v
     for j in range(w.n):
-        if v[j] != 0.0 and e.seg[j] & 1 == 0:
-            level = e.levels[j, e.seg[j] // 2]
+        if v[j] != 0.0 and e.segment[j] & 1 == 0:
+            level = e.levels[j, e.segment[j] // 2]
             if abs(e.beta[j] - level) <= snap:
                 e.beta[j] = level
 
@@ -147,7 +152,7 @@ def is_at_an_end(w: Walk, dust: float) -> bool:
     for k in range(w.factor.size[0]):
         j = w.factor.slot[k]
         if j >= 0:
-            q = e.seg[j] // 2
+            q = e.segment[j] // 2
             if not e.levels[j, q + 1] + dust < e.beta[j] < e.levels[j, q] - dust:
                 return True
     return False

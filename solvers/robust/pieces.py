@@ -8,23 +8,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.direction import resolve
 from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.loop import track_path
 from livesvm.solvers.active_set.ratio_test import largest
+from livesvm.solvers.active_set.recorder import Log, note_places
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.recorder import Log, note_places, track_path
-from livesvm.solvers.robust.c_step import SINCE_EXACT, SNAP, add_row, exact, note_events, set_out_for, take_sides
+from livesvm.solvers.homotopy.finish import SNAP
+from livesvm.solvers.robust.c_step import SINCE_EXACT, add_row, exact, note_events, set_out_for, take_sides
 from livesvm.solvers.robust.passes import place_stops, put_on_levels, rest, set_out_among_walls
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls
 from livesvm.solvers.robust.sides import Split, Stage, look, outermost_level, place_levels, place_walls
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 PORTION = 64  #: D-steps between two looks at whether to go on
 PORTION_EVENTS = 2000  #: or events of one C-step
@@ -53,7 +52,7 @@ class Notes(NamedTuple):
     values: Floats  #: (k, 3) of the parameter where the leg starts, and where it ends; the drop of the objective
     counts: Ints  #: (k, 4) named above
     sides: Sides  #: (k, n) at the start
-    seg: Sides  #: (k, n) places on the staircase at the start
+    segment: Sides  #: (k, n) places on the staircase at the start
     used: One[Used]
 
 
@@ -83,7 +82,7 @@ def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
     notes.values[k, START] = start
     for j in range(w.n):
         notes.sides[k, j] = p.sides[j]
-        notes.seg[k, j] = w.examples.seg[j]
+        notes.segment[k, j] = w.examples.segment[j]
 
 
 @compiled
@@ -196,7 +195,7 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
             leave_for(w, p, pull, end)
             now.stage = Stage.LEAVING
         if now.stage == Stage.LEAVING:
-            if not drive_outliers(w, p, pull, end):
+            if not set_rate_of_outliers(w, p, pull, end):
                 return Exit.NEED_ROWS
             now.stage = Stage.LEFT
         if now.stage == Stage.LEFT:
@@ -252,12 +251,12 @@ def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
         rate = (end - p.now[0].theta) * outermost_level(p, j)
         for q in range(e.dlevels.shape[1]):
             e.dlevels[j, q] = rate
-        if e.seg[j] & 1 == 0:
+        if e.segment[j] & 1 == 0:
             w.motion.v[j] = rate
 
 
 @compiled
-def drive_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
+def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
     """Take up who has become a bound outlier, or is one no more; False: somebody's kernel row is missing.
 
     Without the row of one who is no more, all are summed up anew.
@@ -267,7 +266,7 @@ def drive_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
         bound[j] = 0.0
     for i in range(pull.size[0]):
         j = pull.who[i]
-        bound[j] = outermost_level(p, j) if w.examples.seg[j] & 1 == 0 else 0.0
+        bound[j] = outermost_level(p, j) if w.examples.segment[j] & 1 == 0 else 0.0
     many = differing(bound, pull)
     for i in range(many):
         if bound[pull.changed[i]] == 0.0 and w.row_of[pull.changed[i]] < 0:
@@ -284,7 +283,7 @@ def drive_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
         pull.by[j] = bound[j]
     way = end - p.now[0].theta
     for j in range(w.n):
-        w.motion.drive[j] = way * pull.sum[j]
+        w.motion.bound_rate[j] = way * pull.sum[j]
     return True
 
 
@@ -303,9 +302,9 @@ def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: boo
     """Give everyone the losses of where the way has stopped, and end the leg."""
     k = notes.used[0].legs
     note_events(w, p)
-    rho = w.at[0].rho if stopped else 0.0
+    tau = w.at[0].tau if stopped else 0.0
     start = notes.values[k, START]
-    theta = end + (start - end) * rho
+    theta = end + (start - end) * tau
     p.now[0].theta = theta
     notes.values[k, END] = theta
     notes.used[0].legs = k + 1
@@ -328,6 +327,6 @@ def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
         p.wrong[j] = p.proper[j] != p.sides[j]
     for j in range(w.n if p.now[0].at_walls > 0 else 0):
         if p.at_wall[j]:
-            p.wrong[j] = j == notes.used[0].first or (not still and w.examples.seg[j] & 1 == 0)
+            p.wrong[j] = j == notes.used[0].first or (not still and w.examples.segment[j] & 1 == 0)
     for j in range(w.n if still else 0):
         p.resting[j] = p.at_wall[j]

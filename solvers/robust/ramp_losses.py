@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.types import Floats
 
-Floats = NDArray[np.float64]
 Sides = NDArray[np.int8]
 
 Parameter = Literal["theta", "s"]

@@ -6,15 +6,11 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, Walls
+from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.validation import Key, known_keys, mapping, number_or_none
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from livesvm.solvers.active_set.recorder import Walls as Stops
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.recorder import Walls as Stops
 from livesvm.solvers.linalg.cholesky import schur
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, WITHIN, Sides, Walls
@@ -20,10 +19,7 @@ from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import is_stopped
 from livesvm.solvers.runtime.scalars import One, Scalars
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 HELD = 1e-9  #: a squared distance to the span of examples at kinks, of the diagonal, that counts as none
 
@@ -197,7 +193,7 @@ def choose_loose(w: Walk, p: Split) -> bool:
     e, fac = w.examples, w.factor
     kappa = w.kappa if w.intercept else 0.0
     for j in range(w.n if p.now[0].at_walls > 0 else 0):
-        if not p.at_wall[j] or p.tried[j] or e.seg[j] & 1:
+        if not p.at_wall[j] or p.tried[j] or e.segment[j] & 1:
             continue
         if is_stopped(w.stop, 0):
             return False

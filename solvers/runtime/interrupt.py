@@ -14,17 +14,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-import numpy as np
 from llvmlite import binding
 from numba.core import types
 from numba.core.extending import intrinsic
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import TimeLimit
 from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.types import Ints
 from livesvm.solvers.validation import positive
 
-Ints = NDArray[np.int64]
 AT_ONCE = 30_000_000  #: products that are computed between two looks, in some hundredths of a second
 COPY = 16  #: products that are computed while one number comes from far away in memory
 WHOLE = (slice(None),)

@@ -184,9 +184,9 @@ def _parts_of(value: Any) -> Iterator[str]:
     elif isinstance(value, FunctionType):
         yield from _parts_of_function(value)
     elif isinstance(value, type) and issubclass(value, enum.Enum):
-        yield repr([(member.name, member.value) for member in value])
+        yield repr((_place_of(value), [(member.name, member.value) for member in value]))
     elif isinstance(value, type):
-        yield repr((value.__qualname__, getattr(value, "_fields", ())))
+        yield repr((_place_of(value), getattr(value, "_fields", ())))
     elif isinstance(value, np.ndarray):
         yield repr((value.dtype.descr, value.shape, value.tolist()))
     elif isinstance(value, tuple):
@@ -236,10 +236,15 @@ def _parts_of_code(code: CodeType, doc: str | None, names: list[str]) -> Iterato
             yield repr(constant)
 
 
+def _place_of(kind: type) -> str:
+    """Where a class is found, as what is kept says: code that was made before it moved cannot be loaded."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def _fields_of(argument: Any) -> Iterator[str]:
     """The names of the fields of the records among types of arguments, and of the records in those."""
     if isinstance(argument, types.NamedTuple | types.NamedUniTuple):
-        yield f"{argument.instance_class.__qualname__}{argument.fields}"
+        yield f"{_place_of(argument.instance_class)}{argument.fields}"
     if isinstance(argument, Reference):
         yield from _fields_of(argument.record)
     for item in getattr(argument, "types", ()):

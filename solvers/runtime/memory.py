@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 LINE = 8  #: numbers; 64 bytes
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast, get_type_hints
+from collections import namedtuple
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, get_type_hints
 
 import numpy as np
 
@@ -29,23 +31,38 @@ class Scalars(_Void):
     class Status(Scalars):
         events: int
 
-    at = Status.zeros()[0]
-    at.events += 1
+    status = Status.of(3)
+    status[0].events += 1
+    told = Status.told(status)
+
+    Python is slow at a single number of a record: where it needs several, it writes and reads them all at once.
     """
 
     kind: np.dtype[Any]
+    _layout: Struct
+    _zeros: tuple[int, ...]
+    _told: Any
 
     def __init_subclass__(cls) -> None:
         hints = {name: hint for name, hint in get_type_hints(cls).items() if hint in (int, float)}
         kinds = [(name, np.int64 if hint is int else np.float64) for name, hint in hints.items()]
         cls.kind = np.dtype((cls, kinds), align=True)
+        cls._layout = Struct("".join("q" if hint is int else "d" for hint in hints.values()))
+        cls._zeros = len(hints) * (0,)
+        cls._told = namedtuple(cls.__name__, hints)  # type: ignore[misc]
         for place, name in enumerate(hints):
             setattr(cls, name, _number(place))
 
     @classmethod
-    def zeros(cls) -> One[Self]:
-        """Return a new record of zeros, in an array."""
-        return cast("One[Self]", np.zeros(1, cls.kind))
+    def of(cls, *numbers: float) -> One[Self]:
+        """Return a new record, in an array: the first numbers in the order of their names, and zeros."""
+        packed = bytearray(cls._layout.pack(*numbers, *cls._zeros[len(numbers) :]))
+        return np.ndarray(1, cls.kind, packed)
+
+    @classmethod
+    def told(cls, record: One[Self]) -> Self:
+        """Return what a record says now, to be read only."""
+        return cls._told._make(cls._layout.unpack(record.tobytes()))  # type: ignore[attr-defined, no-any-return]
 
 
 def _number(place: int) -> property:

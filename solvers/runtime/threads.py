@@ -9,13 +9,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.runtime.interrupt import check
+from livesvm.solvers.runtime.types import Ints
 
 T = TypeVar("T")
-Ints = NDArray[np.int64]
 
 PART = 64  #: examples whose kernel rows one thread computes at once
 LOOK_EVERY = 0.02  #: seconds between two looks at whether to stop, of who waits for the others

@@ -14,7 +14,7 @@ from livesvm.service.store.base import DocumentName, Store, StoreDamaged
 from livesvm.service.store.redis import SCHEMA, RedisStore
 from livesvm.service.store.sqlite import SqliteStore
 from tests.contract.redis_server import RedisServer
-from tests.contract.test_sealed_requests import flips
+from tests.support.flips import flips
 
 AT, DATA = DocumentName("dataset", "rivers"), b"what is said of them"
 

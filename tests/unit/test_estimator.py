@@ -182,7 +182,7 @@ def test_no_intercept_is_zero() -> None:
         ({"kernel": "poly", "degree": 0}, "degree"),
         ({"kernel": "poly", "coef0": float("nan")}, "coef0"),
         ({"classes": (1,)}, "classes"),
-        ({"classes": (0, 1, 2)}, "classes"),
+        ({"classes": (0, 1, 1)}, "classes"),
     ],
 )
 def test_parameters_out_of_range_are_named(parameters: dict[str, Any], field: str) -> None:

@@ -26,7 +26,7 @@ def crowded(copies: int) -> PathState:
 
 def close_to_a_kink(state: PathState) -> np.ndarray:
     e, n = state.examples, state.n_slots
-    return np.flatnonzero((np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1) <= BAND) & (e.seg[:n] % 2 == 0))
+    return np.flatnonzero((np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1) <= BAND) & (e.segment[:n] % 2 == 0))
 
 
 def true_f(state: PathState) -> np.ndarray:

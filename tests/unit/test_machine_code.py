@@ -133,3 +133,13 @@ def test_what_machine_code_should_not_depend_on_is_refused(package: Path) -> Non
     with pytest.raises(subprocess.CalledProcessError) as refused:
         run(package)
     assert "should not depend on {1: 2}" in refused.value.stderr
+
+
+def test_a_record_that_has_moved_is_another_one(package: Path) -> None:
+    run(package)
+    pair = "class Pair(NamedTuple):\n    first: float\n    second: float\n"
+    edit(package, "records.py", pair, "")
+    (package / "pairs.py").write_text("from typing import NamedTuple\n\n" + pair)
+    edit(package, "high.py", "import Exit, Pair", "import Exit")
+    edit(package, "main.py", "solvers.records import Pair", "solvers.pairs import Pair")
+    assert run(package) == "(24.0, 101.0) {'total': 1, 'apart': 0}"

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from livesvm.solvers import IncrementalSVC
-from livesvm.solvers.runtime.memory import LINE, Floats, aligned, padded
+from livesvm.solvers.runtime.memory import LINE, aligned, padded
+from livesvm.solvers.runtime.types import Floats
 
 
 @pytest.mark.parametrize("make", [np.empty, np.zeros])

@@ -94,7 +94,7 @@ def test_the_objective_falls_at_every_d_step(parameter: Any, C: float) -> None:
 def _place(solution: Any, sides: Any, theta: float, s: float) -> dict[str, Any]:
     return {
         "beta": solution.beta,
-        "segments": solution.seg,
+        "segments": solution.segment,
         "intercept": solution.b,
         "sides": sides,
         "robust": np.array([theta, s]),

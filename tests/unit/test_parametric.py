@@ -21,16 +21,16 @@ from tests.problems import FAMILIES, Problem, problem
 LOOKS = (1.0, 0.83, 0.5, 0.31, 0.02, 0.0)
 
 
-def between(start: Losses, end: Losses, rho: float) -> Vector:
-    """Return the levels at ``rho`` of the straight way between two."""
-    return np.asarray(rho * start.levels + (1 - rho) * end.levels)
+def between(start: Losses, end: Losses, tau: float) -> Vector:
+    """Return the levels at ``tau`` of the straight way between two."""
+    return np.asarray(tau * start.levels + (1 - tau) * end.levels)
 
 
 def worst_gap(given: Problem, way: Track, start: Losses, end: Losses, asked: Callable[[float], oracle.Losses]) -> float:
     """Return the largest relative gap at several places of a way; ``asked`` says what the losses are there."""
     K = given.kernel(given.X, given.X)
-    found = [way.at(rho, between(start, end, rho)) for rho in LOOKS]
-    return max(oracle.gap(K, asked(rho), at.beta, at.b).relative for rho, at in zip(LOOKS, found, strict=True))
+    found = [way.at(tau, between(start, end, tau)) for tau in LOOKS]
+    return max(oracle.gap(K, asked(tau), at.beta, at.b).relative for tau, at in zip(LOOKS, found, strict=True))
 
 
 def classifier(given: Problem, C: float) -> IncrementalSVC:
@@ -56,8 +56,8 @@ def test_the_weight_of_all_losses_moves(family: str, seed: int) -> None:
             way,
             hinge(given, C),
             hinge(given, C * factor),
-            lambda rho, C=C, to=C * factor: oracle.hinge(  # type: ignore[misc]
-                given.y, rho * C + (1 - rho) * to, given.weight, fit_intercept=given.fit_intercept
+            lambda tau, C=C, to=C * factor: oracle.hinge(  # type: ignore[misc]
+                given.y, tau * C + (1 - tau) * to, given.weight, fit_intercept=given.fit_intercept
             ),
         )
         assert gap <= (1e-7 if family == "skewed" else 1e-8)  # there f hardly tells the examples apart
@@ -82,8 +82,8 @@ def test_the_width_of_a_tube_moves(family: str) -> None:
             way,
             start,
             end,
-            lambda rho, a=before, b=after: oracle.epsilon_insensitive(  # type: ignore[misc]
-                y, 2.0, rho * a + (1 - rho) * b
+            lambda tau, a=before, b=after: oracle.epsilon_insensitive(  # type: ignore[misc]
+                y, 2.0, tau * a + (1 - tau) * b
             ),
         )
         assert gap <= 1e-8
@@ -103,7 +103,7 @@ def test_the_sum_of_the_coefficients_moves(family: str) -> None:
             way,
             piecewise_linear.one_class(ones),
             piecewise_linear.one_class(ones),
-            lambda rho, a=before, b=after: oracle.one_class(ones, rho * a + (1 - rho) * b),  # type: ignore[misc]
+            lambda tau, a=before, b=after: oracle.one_class(ones, tau * a + (1 - tau) * b),  # type: ignore[misc]
         )
         assert gap <= 1e-8
 
@@ -113,8 +113,8 @@ def test_there_and_back_again_is_the_same_way() -> None:
     state, slots = classifier(given, 1.0)._window.state, np.arange(given.y.size)
     there = track(state, slots, hinge(given, 10.0), 0.0)
     back = track(state, slots, hinge(given, 1.0), 0.0)
-    assert there.changes.rho.size > 5
-    np.testing.assert_allclose(1 - back.changes.rho[::-1], there.changes.rho, atol=1e-9)
+    assert there.changes.tau.size > 5
+    np.testing.assert_allclose(1 - back.changes.tau[::-1], there.changes.tau, atol=1e-9)
     assert back.changes.slot[::-1].tolist() == there.changes.slot.tolist()
     assert back.changes.after[::-1].tolist() == there.changes.before.tolist()
 
@@ -132,7 +132,7 @@ def test_nobody_is_free_and_b_is_one_that_the_way_goes_on_with() -> None:
         way,
         hinge(given, 0.1),
         hinge(given, 0.2),
-        lambda rho: oracle.hinge(y, 0.1 * rho + 0.2 * (1 - rho)),
+        lambda tau: oracle.hinge(y, 0.1 * tau + 0.2 * (1 - tau)),
     )
     assert gap <= 1e-12
     np.testing.assert_allclose(np.abs(way.at(0.5, hinge(given, 0.15).levels).beta), 0.15)

@@ -233,10 +233,10 @@ def test_pinball_models_are_judged_by_their_loss() -> None:
 
 
 def test_segments_without_length_are_not_cut() -> None:
-    rho = np.array([1.0, 0.5, 0.5, 0.0])
+    tau = np.array([1.0, 0.5, 0.5, 0.0])
     segments = Segments(
-        rho[:3],
-        rho[1:],
+        tau[:3],
+        tau[1:],
         np.zeros(3),
         np.zeros(3),
         np.arange(4),
@@ -253,4 +253,4 @@ def test_segments_without_length_are_not_cut() -> None:
         found = cut(segments, 0, 2, np.array(places))
         np.testing.assert_array_equal(found.start_beta, starts)
         np.testing.assert_array_equal(found.end_beta, ends)
-        np.testing.assert_array_equal(found.start_rho[1:], found.end_rho[:-1])
+        np.testing.assert_array_equal(found.start_tau[1:], found.end_tau[:-1])

@@ -9,11 +9,11 @@ model is not touched: all of it happens on a copy.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.by_path import decisions_without, leave_each_out
@@ -23,10 +23,8 @@ from livesvm.solvers.homotopy.recompute import refresh
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.view import View
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,8 @@ class Assessment:
     Attributes
     ----------
     keys : the window's keys, oldest first
-    decisions : (n,) f(x_i) of the model trained without example i, or without its fold
+    decisions : (n,) f(x_i) of the model trained without example i, or without its fold; of several classes
+        (n, n_pairs), positive for the first of the two
     error : share of wrong labels (classification) or of outliers, or mean absolute error in units of y (regression); of
         models with the pinball loss its mean
     events : breakpoints of all paths together
@@ -64,6 +63,8 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
         copy = view.copy()
         if copy.shares_costs:
             decisions, events = decisions_by_updates(copy.model, np.arange(model.n_window_)[:, None], tell)
+        elif copy.pairs:
+            decisions, events = _pair_by_pair(copy, leave_one_out, tell)
         else:
             decisions, events = _leave_one_out(copy, tell)
     return _assessment(copy, decisions, events, started)
@@ -77,13 +78,26 @@ def _leave_one_out(copy: View, tell: Teller) -> tuple[Floats, int]:
     refresh(state)
     decisions = state.examples.f[slots].copy()
     e = state.examples
-    may_be_missed = (e.beta[slots] != 0.0) | (e.seg[slots] & 1 == 1)
+    may_be_missed = (e.beta[slots] != 0.0) | (e.segment[slots] & 1 == 1)
     if per_weight or (state.intercept and state.n_free == 0):  # where nobody is free, b hangs on the others too
         may_be_missed[:] = True
     missed = np.flatnonzero(may_be_missed)
     totals = state.total - per_weight * weights[missed]
     decisions[missed], events = leave_each_out(state, slots[missed], totals, tell)
     return decisions, events
+
+
+def _pair_by_pair(copy: View, assess: Callable[[LiveEstimator], Assessment], tell: Teller) -> tuple[Floats, int]:
+    """Return the decisions (n, n_pairs) of several classes, and the events of all paths.
+
+    An example of another class leaves a pair as it is, and has its decision by that.
+    """
+    found = []
+    for done, two in enumerate(copy.pairs):
+        tell(done, len(copy.pairs))
+        found.append(assess(copy.of_pair(two)))
+    tell(len(copy.pairs), len(copy.pairs))
+    return -np.stack([one.decisions for one in found], axis=1), sum(one.events for one in found)
 
 
 def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progress | None = None) -> Assessment:
@@ -109,6 +123,9 @@ def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progre
         if copy.shares_costs:
             groups = [np.flatnonzero(fold == name) for name in names]
             decisions, events = decisions_by_updates(copy.model, groups, tell)
+            return _assessment(copy, decisions, events, started)
+        if copy.pairs:
+            decisions, events = _pair_by_pair(copy, partial(k_fold, folds=fold.tolist()), tell)
             return _assessment(copy, decisions, events, started)
         state, slots, weights = copy.state, copy.window.slots, copy.window.weights
         for done, name in enumerate(names):

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.active_set.degeneracy import center, leave_ends
 from livesvm.solvers.active_set.exits import Exit
@@ -20,7 +19,7 @@ from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
 from livesvm.solvers.homotopy.batch_update import UndoneOnError, depart
 from livesvm.solvers.homotopy.optimality import EPS, gap_of, scales
 from livesvm.solvers.homotopy.recompute import BLOCK, need_rows
-from livesvm.solvers.homotopy.run import DEFAULT, walk_of
+from livesvm.solvers.homotopy.run import SETTINGS, walk_of
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.cholesky import delete
@@ -28,13 +27,11 @@ from livesvm.solvers.problem.state import Examples, PathState, empty_motion
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled_allocating
 from livesvm.solvers.runtime.interrupt import raise_what_stopped
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 FEW = 8  # events that most leave with; for so few nobody is left out of a walk
 SMALL = 2000  # if the window is not larger than this
-DUST = DEFAULT.dust
+DUST = SETTINGS.dust
 PORTION = 32  # examples that leave between two reports of progress
 
 
@@ -105,7 +102,7 @@ def leave_each_out(
         report(who.size - blocked.size + first, who.size)
         part = blocked[first : first + PORTION]
         w = walk_of(state, motion, units)
-        decisions[part], count = _leave_portion(w, kept, who[part], totals[part], DEFAULT.goal, units.level)
+        decisions[part], count = _leave_portion(w, kept, who[part], totals[part], SETTINGS.goal, units.level)
         raise_what_stopped()
         events += count
     for i in np.flatnonzero(np.isnan(decisions)):
@@ -141,15 +138,15 @@ def _leave_portion(w: Walk, kept: Kept, who: Ints, totals: Floats, goal: float, 
         row = w.rows[w.row_of[slot]]
         for j in range(w.n):
             motion.v[j] = 0.0
-            motion.drive[j] = v * row[j]
+            motion.bound_rate[j] = v * row[j]
         motion.v[slot] = v
-        at.b, at.rho, at.sum_v, at.sum_rate = kept.b, 1.0, v, totals[i] - kept.total
+        at.b, at.tau, at.sum_v, at.sum_rate = kept.b, 1.0, v, totals[i] - kept.total
         at.sum_end = totals[i]
         count_anew(w)
         if w.factor.position[slot] >= 0:
             delete(w.factor, slot)
         e.n_kinks[slot] = 0
-        e.seg[slot] = 0
+        e.segment[slot] = 0
         e.levels[slot, :] = 0.0
         at.started = at.laps = 0
         at.whole = FEW if w.n <= SMALL else 0
@@ -172,7 +169,7 @@ def _put_back(w: Walk, kept: Kept) -> None:
     """Undo what a walk has done to the examples and to the factor."""
     e, fac, n, slots = w.examples, w.factor, w.n, kept.slots
     e.n_kinks[:n] = kept.examples.n_kinks
-    e.seg[:n] = kept.examples.seg
+    e.segment[:n] = kept.examples.segment
     e.levels[:n] = kept.examples.levels
     e.f[:n] = kept.examples.f
     e.beta[:n] = kept.examples.beta

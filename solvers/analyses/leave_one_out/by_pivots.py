@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.analyses.leave_one_out.pivots import MOST_CHANGED, Leaving, add_changed, judge_all, walk_all
 from livesvm.solvers.analyses.leave_one_out.tableau import CANCEL, Columns, Tableau
@@ -24,9 +23,7 @@ from livesvm.solvers.homotopy.optimality import Scales
 from livesvm.solvers.linalg.blocked_cholesky import factor_block
 from livesvm.solvers.problem.state import Examples, PathState
 from livesvm.solvers.runtime.interrupt import COPY, check, parts, raise_what_stopped, watch
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 FIRST = 16  # examples that are tried at first; if few of them can leave so, the others are not
 LEAST_SHARE = 0.3

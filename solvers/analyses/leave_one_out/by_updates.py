@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.runtime.progress import Teller
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class _Undo(Exception):
@@ -22,12 +19,14 @@ class _Undo(Exception):
 def decisions_by_updates(copy: LiveEstimator, parts: Iterable[Ints], tell: Teller) -> tuple[Floats, int]:
     """Return the decisions (n,) of a private copy's window, each part's by the model without it, and all events.
 
+    Of several classes (n, n_pairs).
+
     Raises
     ------
     InvalidInput : nothing can be learnt from those who stay
     """
     keys, X = copy.keys_, copy.window_X
-    decisions, events = np.empty(len(keys)), 0
+    decisions, events = np.empty((len(keys), *copy.predictor().decision_function(X[:0]).shape[1:])), 0
     for done, out in enumerate(parts):
         tell(done, len(keys))
         events += _without(copy, [keys[i] for i in out], X, out, decisions)

@@ -9,16 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.analyses.leave_one_out.tableau import CANCEL, Columns, Tableau, add_row, make_column
 from livesvm.solvers.problem.state import Examples
 from livesvm.solvers.runtime.by_reference import by_reference, keep, refer
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 MOST_CHANGED = 24  # sides changed in one leaving; beyond it the ordinary path is no slower ...
 FEW_FREE = 64  # ... nor is it, for anybody who cannot leave straight, with fewer free
@@ -35,7 +32,7 @@ class Leaving(NamedTuple):
     db: Floats  #: (m,)
     changed: Ints  #: (m, MOST_CHANGED) who changed sides, then -1
     beta: Floats  #: (m, MOST_CHANGED) their betas at the end
-    seg: Ints  #: (m, MOST_CHANGED) and where they stand then
+    segment: Ints  #: (m, MOST_CHANGED) and where they stand then
     events: Ints  #: (m,), -1: given up
 
 
@@ -45,7 +42,7 @@ class Work(NamedTuple):
 
     beta: Floats
     f: Floats
-    seg: Ints
+    segment: Ints
     low: Floats  #: limits, of beta of those who are free now, of f of the others
     high: Floats
     dbeta: Floats
@@ -64,7 +61,7 @@ def walk_all(
     n = e.f.size
     low, high = np.empty(n), np.empty(n)
     for j in range(n):
-        low[j], high[j] = side_limits(e, j, e.seg[j])
+        low[j], high[j] = side_limits(e, j, e.segment[j])
     work = Work(
         np.empty(n),
         np.empty(n),
@@ -92,16 +89,16 @@ def walk_all(
         if clear or not solved or tableau.free.size < FEW_FREE:
             leaving.events[i] = 0 if clear and solved else -1
             continue
-        w.beta[:], w.f[:], w.seg[:], w.low[:], w.high[:] = e.beta, e.f, e.seg, low, high
+        w.beta[:], w.f[:], w.segment[:], w.low[:], w.high[:] = e.beta, e.f, e.segment, low, high
         leaving.events[i] = walk(e, tableau, columns, w, who[i], i, leaving, tol_f, tol_beta)
     keep(work)
 
 
 @compiled
-def side_limits(e: Examples, slot: int, seg: int) -> tuple[float, float]:
+def side_limits(e: Examples, slot: int, segment: int) -> tuple[float, float]:
     """Return the limits of a side: of beta if it is a kink, of f if it is a piece."""
-    q = seg // 2
-    if seg & 1:
+    q = segment // 2
+    if segment & 1:
         return e.levels[slot, q + 1], e.levels[slot, q]
     return e.kinks[slot, q - 1] if q > 0 else -np.inf, e.kinks[slot, q] if q < e.n_kinks[slot] else np.inf
 
@@ -157,13 +154,13 @@ def walk(
 @compiled
 def change_side(e: Examples, tableau: Tableau, columns: Columns, w: Work, who: int, side: int, count: int) -> int:
     """Let ``who`` go on to his next side; return how many are to be solved for now, or -1."""
-    if w.seg[who] & 1:
+    if w.segment[who] & 1:
         w.beta[who] = w.high[who] if side > 0 else w.low[who]
-        w.seg[who] -= side
+        w.segment[who] -= side
     else:
         w.f[who] = w.high[who] if side > 0 else w.low[who]
-        w.seg[who] += side
-    w.low[who], w.high[who] = side_limits(e, who, w.seg[who])
+        w.segment[who] += side
+    w.low[who], w.high[who] = side_limits(e, who, w.segment[who])
     for a in range(count):
         if w.members[a] == who:
             w.members[a] = w.members[count - 1]
@@ -247,7 +244,7 @@ def next_event(w: Work, leaver: int, left: float, tol_f: float, tol_beta: float)
     """
     bound = left
     for j in range(w.beta.size):
-        x, dx, tol = (w.beta[j], w.dbeta[j], tol_beta) if w.seg[j] & 1 else (w.f[j], w.df[j], tol_f)
+        x, dx, tol = (w.beta[j], w.dbeta[j], tol_beta) if w.segment[j] & 1 else (w.f[j], w.df[j], tol_f)
         if j != leaver and dx != 0.0:
             gap = w.high[j] - x if dx > 0.0 else x - w.low[j]
             bound = min(bound, (max(gap, 0.0) + tol) / abs(dx))
@@ -255,7 +252,7 @@ def next_event(w: Work, leaver: int, left: float, tol_f: float, tol_beta: float)
         return left, -1, 0
     step, who, side, best = left, -1, 0, 0.0
     for j in range(w.beta.size):
-        x, dx, tol = (w.beta[j], w.dbeta[j], tol_beta) if w.seg[j] & 1 else (w.f[j], w.df[j], tol_f)
+        x, dx, tol = (w.beta[j], w.dbeta[j], tol_beta) if w.segment[j] & 1 else (w.f[j], w.df[j], tol_f)
         if j != leaver and abs(dx) > best * tol:
             gap = w.high[j] - x if dx > 0.0 else x - w.low[j]
             if max(gap, 0.0) <= bound * abs(dx):
@@ -271,11 +268,11 @@ def note(e: Examples, tableau: Tableau, w: Work, leaver: int, i: int, leaving: L
         place = tableau.place[j]
         if place >= 0:
             leaving.change[i, place] = w.beta[j] - e.beta[j]
-        if j == leaver or (w.seg[j] == e.seg[j] and (place >= 0 or w.beta[j] == e.beta[j])):
+        if j == leaver or (w.segment[j] == e.segment[j] and (place >= 0 or w.beta[j] == e.beta[j])):
             continue
         if count == MOST_CHANGED:
             return False
-        leaving.changed[i, count], leaving.beta[i, count], leaving.seg[i, count] = j, w.beta[j], w.seg[j]
+        leaving.changed[i, count], leaving.beta[i, count], leaving.segment[i, count] = j, w.beta[j], w.segment[j]
         count += 1
     return True
 
@@ -294,7 +291,7 @@ def add_changed(beta: Floats, tableau: Tableau, leaving: Leaving) -> None:
 
 @compiled
 def judge_all(
-    e: Examples, tableau: Tableau, who: Ints, leaving: Leaving, tol_f: float, tol_beta: float, good: NDArray[np.bool_]
+    e: Examples, tableau: Tableau, who: Ints, leaving: Leaving, tol_f: float, tol_beta: float, good: Bools
 ) -> None:
     """Say of each whether everyone else is in the end where his side asks for, and whether b is the only one there is.
 
@@ -308,19 +305,19 @@ def judge_all(
         for j in range(n):
             if j == who[i]:
                 continue
-            seg, place = e.seg[j], tableau.place[j]
+            segment, place = e.segment[j], tableau.place[j]
             beta = e.beta[j] + (leaving.change[i, place] if place >= 0 else 0.0)
             for k in range(MOST_CHANGED):
                 if leaving.changed[i, k] < 0:
                     break
                 if leaving.changed[i, k] == j:
-                    beta, seg = leaving.beta[i, k], leaving.seg[i, k]
+                    beta, segment = leaving.beta[i, k], leaving.segment[i, k]
             total += beta - e.beta[j]
-            low, high = side_limits(e, j, seg)
-            if seg & 1:
+            low, high = side_limits(e, j, segment)
+            if segment & 1:
                 well = well and low - tol_beta <= beta <= high + tol_beta
                 held = held or low + tol_beta < beta < high - tol_beta
-                well = well and abs(leaving.f[i, j] - e.kinks[j, seg // 2]) <= tol_f
+                well = well and abs(leaving.f[i, j] - e.kinks[j, segment // 2]) <= tol_f
             else:
                 well = well and low - tol_f <= leaving.f[i, j] <= high + tol_f
         good[i] = well and held and (not tableau.intercept or abs(total) <= n * tol_beta)

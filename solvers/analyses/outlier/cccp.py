@@ -92,7 +92,7 @@ def _candidate(found: Found, parameter: Parameter, fixed: float, k: int, value: 
         float(found.objective[k]),
         int(found.counts[k, ROUNDS]),
         int(found.counts[k, EVENTS]),
-        Solution(found.beta[k], found.seg[k], float(found.b[k])),
+        Solution(found.beta[k], found.segment[k], float(found.b[k])),
         found.sides[k],
     )
 

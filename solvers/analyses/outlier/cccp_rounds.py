@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.robust.c_step import take_sides
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides, Walls
 from livesvm.solvers.robust.sides import Split, Stage, look, place_walls
 from livesvm.solvers.runtime.compile import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 REFRESH_EVENTS = 1000  #: between two candidates, f may be computed afresh when there have been so many
 
@@ -28,7 +23,7 @@ class Found(NamedTuple):
     """The solutions of k candidates, n slots."""
 
     beta: Floats  #: (k, n)
-    seg: Sides  #: (k, n) places on the staircase
+    segment: Sides  #: (k, n) places on the staircase
     sides: Sides  #: (k, n)
     b: Floats  #: (k,)
     objective: Floats  #: (k,)
@@ -79,7 +74,7 @@ def turn_to(w: Walk, p: Split, value: float, zero: Walls, inwards: float) -> Non
 def keep(w: Walk, p: Split, found: Found, k: int) -> None:
     """Write down what was found."""
     for j in range(w.n):
-        found.beta[k, j], found.seg[k, j], found.sides[k, j] = w.examples.beta[j], w.examples.seg[j], p.sides[j]
+        found.beta[k, j], found.segment[k, j], found.sides[k, j] = w.examples.beta[j], w.examples.segment[j], p.sides[j]
     found.b[k], found.objective[k] = w.at[0].b, p.now[0].objective
     found.counts[k, ROUNDS] = p.now[0].rounds
     found.counts[k, EVENTS] += p.now[0].all_events

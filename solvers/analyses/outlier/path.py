@@ -15,7 +15,6 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.errors import InvalidInput
@@ -28,9 +27,8 @@ from livesvm.solvers.robust.partition import Partition
 from livesvm.solvers.robust.ramp_losses import Parameter, Walling, true_sides
 from livesvm.solvers.robust.settings import Robustness, checked, share
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
+from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
 
 PERMILLE = 1000  # progress is told in these
 NOBODY = "nobody is beyond the walls: there is nothing to be robust against, and the path is a single model"

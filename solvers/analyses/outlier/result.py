@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
@@ -19,9 +19,8 @@ from livesvm.solvers.robust.legs import Leg, Nodes, Solution
 from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.interrupt import parts
+from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
 
 
 class Breakpoint(NamedTuple):
@@ -44,7 +43,7 @@ class Best(NamedTuple):
 
 def arrays_at(arrays: Mapping[str, Any], found: Solution, sides: Sides, robust: Robustness) -> dict[str, Any]:
     """Return the arrays of a model (see ``to_arrays``) with another solution of the same window."""
-    place = {"beta": found.beta, "segments": found.seg, "intercept": found.b, "sides": sides}
+    place = {"beta": found.beta, "segments": found.segment, "intercept": found.b, "sides": sides}
     return {**arrays, **place, "robust": np.array([robust.theta, robust.s])}
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.analyses.regularization.intercept_interval import Tables, centered
 from livesvm.solvers.errors import NotOptimal
@@ -16,12 +15,11 @@ from livesvm.solvers.homotopy.recompute import restore, stand
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.progress import Teller
+from livesvm.solvers.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
     from livesvm.solvers.models.view import View
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LEG = 10.0  # a leg goes from a value to at most this multiple of it
 STEPS = 1000  # of a path, in reports of progress
@@ -46,11 +44,11 @@ class Leg(NamedTuple):
     def high(self) -> float:
         return max(self.start, self.end)
 
-    def value(self, rho: Floats) -> Floats:
-        """Return the parameter at ``rho``."""
-        return self.end - rho * (self.end - self.start)
+    def value(self, tau: Floats) -> Floats:
+        """Return the parameter at ``tau``."""
+        return self.end - tau * (self.end - self.start)
 
-    def rho(self, value: float) -> float:
+    def tau(self, value: float) -> float:
         """Return where on the leg a value of the parameter is."""
         return (self.end - value) / (self.end - self.start)
 
@@ -132,13 +130,13 @@ class Walker:
     def is_at_rest(self) -> bool:
         """Say whether nothing will change any more on the way to larger C: nobody is at a bound that moves."""
         e = self.state.examples
-        bound = e.seg[self.slots] & 1 == 0
+        bound = e.segment[self.slots] & 1 == 0
         return self.parameter == "C" and not np.any(e.beta[self.slots][bound]) and self.is_inside()
 
     def is_inside(self) -> bool:
         """Say whether every free beta is inside its box."""
         e, free = self.state.examples, self.state.free_slots()
-        q = e.seg[free] // 2
+        q = e.segment[free] // 2
         return bool(np.all((e.beta[free] < e.levels[free, q]) & (e.beta[free] > e.levels[free, q + 1])))
 
     def leg(self, start: float, end: float, halvings: int) -> list[Leg]:

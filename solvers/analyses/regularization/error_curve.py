@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 ROUNDING = 1e-10  # errors that differ by less than this share of the largest are the same
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -71,44 +69,44 @@ class Best:
     high: float
 
 
-def from_counts(wrong: int, rho: Floats, delta: Ints, values: Floats, m: int) -> ErrorCurve:
+def from_counts(wrong: int, tau: Floats, delta: Ints, values: Floats, m: int) -> ErrorCurve:
     """Return the share of wrong decisions along one leg.
 
     Parameters
     ----------
     wrong : how many of the ``m`` decisions are wrong at the start of the leg
-    rho, delta : where that number changes, and by how much; in any order
+    tau, delta : where that number changes, and by how much; in any order
     values : (2,) the parameter at the start and at the end of the leg
     """
-    where, which = np.unique(rho, return_inverse=True)
+    where, which = np.unique(tau, return_inverse=True)
     steps = np.bincount(which, weights=delta, minlength=where.size)[::-1]
     edges = np.concatenate([[1.0], where[::-1], [0.0]])
     counts = wrong + np.concatenate([[0.0], np.cumsum(steps)])
     return _in_order(edges, counts / m, counts / m, values)
 
 
-def from_residuals(sums: Floats, bends: Floats, rhos: Floats, values: Floats, m: int) -> ErrorCurve:
+def from_residuals(sums: Floats, bends: Floats, taus: Floats, values: Floats, m: int) -> ErrorCurve:
     """Return the mean size of the residuals along one leg.
 
     Parameters
     ----------
     sums : (s, 3) of each segment the sum of those sizes at its start and at its end, and its slope at the start
-    bends : (c, 3) segment, distance in rho from its start, and change of slope, of each residual that turns its sign
-    rhos : (s, 2) where the segments start and end
+    bends : (c, 3) segment, distance in tau from its start, and change of slope, of each residual that turns its sign
+    taus : (s, 2) where the segments start and end
     """
-    segments = np.arange(sums.shape[0])
-    owner = np.concatenate([segments, bends[:, 0].astype(np.int64)])
-    distance = np.concatenate([np.zeros(segments.size), bends[:, 1]])
-    turn = np.concatenate([np.zeros(segments.size), bends[:, 2]])
+    at_start, at_end, slope = sums.T
+    bend, distance, turn = bends.T
+    owner = np.concatenate([np.arange(at_start.size), bend.astype(np.int64)])
+    distance, turn = (np.concatenate([np.zeros(at_start.size), a]) for a in (distance, turn))
     order = np.lexsort((distance, owner))
     owner, distance, turn = owner[order], distance[order], turn[order]
     first = np.searchsorted(owner, owner)
     slopes, offsets = (np.cumsum(a) - a for a in (turn, turn * distance))
-    left = sums[owner, 0] + (sums[owner, 2] + slopes - slopes[first]) * distance - (offsets - offsets[first])
+    left = at_start[owner] + (slope[owner] + slopes - slopes[first]) * distance - (offsets - offsets[first])
     right = np.append(left[1:], 0.0)
     last = np.append(owner[1:] != owner[:-1], True)
-    right[last] = sums[:, 1]
-    edges = np.append(rhos[owner, 0] - distance, rhos[-1, 1])
+    right[last] = at_end
+    edges = np.append(taus[owner, 0] - distance, taus[-1, 1])
     return _in_order(edges, left / m, right / m, values)
 
 
@@ -123,9 +121,22 @@ def joined(curves: list[ErrorCurve]) -> ErrorCurve:
     return ErrorCurve(np.append(edges[keep], edges[-1]), left[keep], right[last])
 
 
-def _in_order(rhos: Floats, left: Floats, right: Floats, values: Floats) -> ErrorCurve:
-    """Turn a curve over rho, from 1 down to 0, into one over ascending values of the parameter."""
-    edges = values[1] - rhos * (values[1] - values[0])
+def mean_of(curves: list[ErrorCurve], shares: Floats) -> ErrorCurve:
+    """Return the sum of curves over the same range, each times its share."""
+    edges = np.unique(np.concatenate([curve.edges for curve in curves]))
+    left, right = np.zeros((2, edges.size - 1))
+    for curve, share in zip(curves, shares, strict=True):
+        i = np.clip(np.searchsorted(curve.edges, edges[:-1], "right") - 1, 0, curve.left.size - 1)
+        width = curve.edges[i + 1] - curve.edges[i]
+        slope = (curve.right[i] - curve.left[i]) / width
+        left += share * (curve.left[i] + slope * (edges[:-1] - curve.edges[i]))
+        right += share * (curve.left[i] + slope * (edges[1:] - curve.edges[i]))
+    return ErrorCurve(edges, left, right)
+
+
+def _in_order(taus: Floats, left: Floats, right: Floats, values: Floats) -> ErrorCurve:
+    """Turn a curve over tau, from 1 down to 0, into one over ascending values of the parameter."""
+    edges = values[1] - taus * (values[1] - values[0])
     if values[1] < values[0]:
         edges, left, right = edges[::-1], right[::-1], left[::-1]
     wide = np.diff(edges) > 0

@@ -11,16 +11,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.homotopy.piecewise import Changes, Segments, places
 from livesvm.solvers.homotopy.recompute import combine
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.interrupt import check
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 
 @by_reference
@@ -33,13 +30,13 @@ class Tables(NamedTuple):
     end_levels: Floats
     n_kinks: Ints
 
-    def kinks(self, rho: float) -> Floats:
-        """Return the kinks at ``rho``; unused ones stay infinite."""
-        return _between(self.start_kinks, self.end_kinks, rho)
+    def kinks(self, tau: float) -> Floats:
+        """Return the kinks at ``tau``; unused ones stay infinite."""
+        return _between(self.start_kinks, self.end_kinks, tau)
 
-    def levels(self, rho: float) -> Floats:
-        """Return the levels at ``rho``."""
-        return _between(self.start_levels, self.end_levels, rho)
+    def levels(self, tau: float) -> Floats:
+        """Return the levels at ``tau``."""
+        return _between(self.start_levels, self.end_levels, tau)
 
 
 def centered(state: PathState, start: Ints, segments: Segments, changes: Changes, tables: Tables) -> Segments:
@@ -48,26 +45,26 @@ def centered(state: PathState, start: Ints, segments: Segments, changes: Changes
     ``state`` is only asked for kernel rows.
     """
     for first, last, piece in reversed(_runs(start, segments, changes, tables)):
-        rhos = segments.start_rho[first], segments.end_rho[last]
-        w = [_without_b(state, np.take_along_axis(tables.levels(r), piece[:, None], 1)[:, 0]) for r in rhos]
-        low, high = _limits(tables, piece, rhos, w)
+        taus = segments.start_tau[first], segments.end_tau[last]
+        w = [_without_b(state, np.take_along_axis(tables.levels(r), piece[:, None], 1)[:, 0]) for r in taus]
+        low, high = _limits(tables, piece, taus, w)
         cuts, b = _middle(low, high)
         if b.size:
-            segments = _with_b(segments, first, last, rhos[0] - cuts * (rhos[0] - rhos[1]), b)
+            segments = _with_b(segments, first, last, taus[0] - cuts * (taus[0] - taus[1]), b)
     return segments
 
 
-def _between(start: Floats, end: Floats, rho: float) -> Floats:
+def _between(start: Floats, end: Floats, tau: float) -> Floats:
     used = np.isfinite(end)
-    return np.where(used, rho * np.where(used, start, 0.0) + (1.0 - rho) * np.where(used, end, 0.0), end)
+    return np.where(used, tau * np.where(used, start, 0.0) + (1.0 - tau) * np.where(used, end, 0.0), end)
 
 
 def _runs(start: Ints, segments: Segments, changes: Changes, tables: Tables) -> list[tuple[int, int, Ints]]:
     """Return first and last of each run of idle segments on which everyone stays on his piece, and those pieces."""
     runs: list[tuple[int, int, Ints]] = []
     for i in np.flatnonzero(segments.idle).tolist():
-        seg = places(start, changes, int(segments.changes_before[i]))
-        piece = _pieces(seg, segments, i, tables)
+        segment = places(start, changes, int(segments.changes_before[i]))
+        piece = _pieces(segment, segments, i, tables)
         if runs and runs[-1][1] == i - 1 and np.array_equal(runs[-1][2], piece):
             runs[-1] = runs[-1][0], i, piece
         else:
@@ -75,12 +72,12 @@ def _runs(start: Ints, segments: Segments, changes: Changes, tables: Tables) -> 
     return runs
 
 
-def _pieces(seg: Ints, segments: Segments, i: int, tables: Tables) -> Ints:
+def _pieces(segment: Ints, segments: Segments, i: int, tables: Tables) -> Ints:
     """Return the piece that everyone is on; who is free at an end of his box is on the piece there."""
-    piece = seg // 2
+    piece = segment // 2
     pool = segments.pool(i)
     slots, beta = segments.slot[pool], 0.5 * (segments.start_beta[pool] + segments.end_beta[pool])
-    levels = tables.levels(0.5 * float(segments.start_rho[i] + segments.end_rho[i]))
+    levels = tables.levels(0.5 * float(segments.start_tau[i] + segments.end_tau[i]))
     q = piece[slots]
     piece[slots] = q + (np.abs(beta - levels[slots, q]) > np.abs(beta - levels[slots, q + 1]))
     return piece
@@ -91,9 +88,9 @@ def _without_b(state: PathState, beta: Floats) -> Floats:
     return combine(state, support, beta[support])[: beta.size]
 
 
-def _limits(tables: Tables, piece: Ints, rhos: tuple[float, float], w: list[Floats]) -> tuple[Floats, Floats]:
+def _limits(tables: Tables, piece: Ints, taus: tuple[float, float], w: list[Floats]) -> tuple[Floats, Floats]:
     """Return the lines (m, 2), at the start and the end of a run, that b must be above, and those it must be below."""
-    kinks = [tables.kinks(rho) for rho in rhos]
+    kinks = [tables.kinks(tau) for tau in taus]
     above = np.flatnonzero(piece > 0)
     below = np.flatnonzero(piece < tables.n_kinks)
     low = np.stack([k[above, piece[above] - 1] - g[above] for k, g in zip(kinks, w, strict=True)], axis=1)
@@ -141,34 +138,34 @@ def envelope(lines: Floats) -> tuple[Floats, Floats] | None:
 def _with_b(old: Segments, first: int, last: int, bends: Floats, b: Floats) -> Segments:
     """Cut the segments ``first`` to ``last`` at the bends, and give them the b that is linear between those."""
     parts = cut(old, first, last, bends[1:-1])
-    many = slice(first, parts.start_rho.size - (old.start_rho.size - last - 1))
-    parts.start_b[many] = np.interp(-parts.start_rho[many], -bends, b)
-    parts.end_b[many] = np.interp(-parts.end_rho[many], -bends, b)
+    many = slice(first, parts.start_tau.size - (old.start_tau.size - last - 1))
+    parts.start_b[many] = np.interp(-parts.start_tau[many], -bends, b)
+    parts.end_b[many] = np.interp(-parts.end_tau[many], -bends, b)
     return parts
 
 
-def cut(old: Segments, first: int, last: int, rhos: Floats) -> Segments:
-    """Cut the segments ``first`` to ``last`` at each of ``rhos``, descending."""
-    owner = np.array([first + int(np.argmax(old.end_rho[first : last + 1] < r)) for r in rhos], np.int64)
-    inside = (old.end_rho[owner] < rhos) & (rhos < old.start_rho[owner])
-    owner, rhos = owner[inside], rhos[inside]
+def cut(old: Segments, first: int, last: int, taus: Floats) -> Segments:
+    """Cut the segments ``first`` to ``last`` at each of ``taus``, descending."""
+    owner = np.array([first + int(np.argmax(old.end_tau[first : last + 1] < r)) for r in taus], np.int64)
+    inside = (old.end_tau[owner] < taus) & (taus < old.start_tau[owner])
+    owner, taus = owner[inside], taus[inside]
     if owner.size == 0:
         return old._replace(start_b=old.start_b.copy(), end_b=old.end_b.copy())
-    order = np.sort(np.concatenate([np.arange(old.start_rho.size), owner]), kind="stable")
-    new_start, new_end = old.start_rho[order], old.end_rho[order]
+    order = np.sort(np.concatenate([np.arange(old.start_tau.size), owner]), kind="stable")
+    new_start, new_end = old.start_tau[order], old.end_tau[order]
     for i in sorted(set(owner.tolist())):
-        own = rhos[owner == i]
+        own = taus[owner == i]
         mine = np.flatnonzero(order == i)
         new_start[mine[1:]] = own
         new_end[mine[:-1]] = own
     sizes = np.diff(old.first)[order]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     pool = np.repeat(old.first[order] - starts[:-1], sizes) + np.arange(starts[-1])
-    span = old.start_rho[order] - old.end_rho[order]
+    span = old.start_tau[order] - old.end_tau[order]
     shares = []
     for new, of_nothing in ((new_start, 0.0), (new_end, 1.0)):  # a segment of no length keeps both its ends
         share = np.full(span.size, of_nothing)
-        np.divide(old.start_rho[order] - new, span, out=share, where=span > 0.0)
+        np.divide(old.start_tau[order] - new, span, out=share, where=span > 0.0)
         shares.append(np.repeat(share, sizes))
     beta = [old.start_beta[pool] + share * (old.end_beta[pool] - old.start_beta[pool]) for share in shares]
     return Segments(

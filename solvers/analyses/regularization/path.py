@@ -13,7 +13,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization import error_curve
@@ -25,13 +25,11 @@ from livesvm.solvers.homotopy.piecewise import Position, position
 from livesvm.solvers.models.window import ON_BOUNDARY
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.runtime.types import Floats, Ints
 
 if TYPE_CHECKING:
     from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.view import View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 BLOCK = 512  # rows whose kernel values are held at once
 
@@ -39,8 +37,8 @@ BLOCK = 512  # rows whose kernel values are held at once
 class Breakpoints(NamedTuple):
     """Every change of sides along a path, by ascending value of the parameter; m of them.
 
-    ``before`` and ``after`` are places on the example's staircase (``seg`` of ``problem.state``), as met on the way up.
-    Even is bound, odd is free, at the margin.
+    ``before`` and ``after`` are places on the example's staircase (``segment`` of ``problem.state``), as met on the way
+    up. Even is bound, odd is free, at the margin.
     """
 
     value: Floats  #: (m,)
@@ -97,7 +95,7 @@ class RegularizationPath:
         InvalidInput : the value is not on the path
         """
         found = self._position(value)
-        known = {"beta": found.beta, "segments": found.seg, "intercept": found.b}
+        known = {"beta": found.beta, "segments": found.segment, "intercept": found.b}
         parameters = {**self._model.get_params(deep=False), self.parameter: float(value)}
         return type(self._model).from_arrays(parameters, {**self._arrays, **known})
 
@@ -112,7 +110,7 @@ class RegularizationPath:
     def sizes(self, value: float) -> Sizes:
         """Return how many examples are free at a value of the parameter, and how many are support vectors."""
         found = self._position(value)
-        free = found.seg & 1 == 1
+        free = found.segment & 1 == 1
         return Sizes(int(np.count_nonzero(free)), int(np.count_nonzero(free | (found.beta != 0.0))))
 
     def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
@@ -153,7 +151,7 @@ class RegularizationPath:
             )
         leg = self._legs[bisect_left(self._highs, value)]
         levels = self._view.losses_at(self.parameter, value).levels
-        return position(leg.places, leg.segments, leg.changes, leg.rho(value), levels)
+        return position(leg.places, leg.segments, leg.changes, leg.tau(value), levels)
 
     def _examples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
         window = self._view.window
@@ -164,7 +162,7 @@ class RegularizationPath:
             targets = np.ones(rows.shape[0]) if y is None else validation.vector(y, rows.shape[0], field="y")
         else:
             targets = self._view.targets(y, rows.shape[0])
-        return rows, targets
+        return self._view.scaled(rows), targets
 
     def _kernel_columns(self, rows: Floats) -> Floats:
         state = self._view.state
@@ -174,12 +172,12 @@ class RegularizationPath:
 
     def _pieces(self, leg: Leg) -> Pieces:
         start, end = (self._view.losses_at(self.parameter, value).levels for value in (leg.start, leg.end))
-        seg, rates = leg.places, end - start
-        at_start = position(seg, leg.segments, leg.changes, 1.0, start).beta
-        bound = np.take_along_axis(rates, (seg // 2)[:, None], 1)[:, 0] * (seg & 1 == 0)
+        segment, rates = leg.places, end - start
+        at_start = position(segment, leg.segments, leg.changes, 1.0, start).beta
+        bound = np.take_along_axis(rates, (segment // 2)[:, None], 1)[:, 0] * (segment & 1 == 0)
         s, c = leg.segments, leg.changes
         return Pieces(
-            s.start_rho, s.end_rho, s.start_b, s.end_b, s.first, s.changes_before, s.slot, s.start_beta, s.end_beta,
+            s.start_tau, s.end_tau, s.start_b, s.end_b, s.first, s.changes_before, s.slot, s.start_beta, s.end_beta,
             c.slot, c.before, c.after, rates, at_start, bound, np.zeros(1, np.int64),
         )  # fmt: skip
 
@@ -188,10 +186,10 @@ class RegularizationPath:
         value, example, before, after = (np.concatenate([p[i] for p in parts]) for i in range(4))
         levels = self._view.losses_at(self.parameter, 0.5 * (self.minimum + self.maximum)).levels
         counted = (levels != 0.0) | (levels[:, :1] == levels[:, 2:])
-        first = self._position(self.minimum).seg
+        first = self._position(self.minimum).segment
 
-        def weighs(who: Ints, seg: Ints) -> Ints:
-            return np.asarray((seg & 1 == 1) | counted[who, seg // 2], np.int64)
+        def weighs(who: Ints, segment: Ints) -> Ints:
+            return np.asarray((segment & 1 == 1) | counted[who, segment // 2], np.int64)
 
         free = np.count_nonzero(first & 1) + np.cumsum((after & 1) - (before & 1))
         everyone = np.arange(first.size)
@@ -201,7 +199,7 @@ class RegularizationPath:
 
 def _ascending(leg: Leg) -> tuple[Floats, Ints, Ints, Ints]:
     c = leg.changes
-    value = leg.value(c.rho)
+    value = leg.value(c.tau)
     if leg.start < leg.end:
         return value, c.slot, c.before, c.after
     return value[::-1], c.slot[::-1], c.after[::-1], c.before[::-1]
@@ -209,15 +207,15 @@ def _ascending(leg: Leg) -> tuple[Floats, Ints, Ints, Ints]:
 
 def _count_curve(leg: Leg, parts: list[tuple[int, Floats, Ints]], m: int) -> ErrorCurve:
     wrong = sum(part[0] for part in parts)
-    rho, delta = np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
-    return error_curve.from_counts(wrong, rho, delta, np.array([leg.start, leg.end]), m)
+    tau, delta = np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
+    return error_curve.from_counts(wrong, tau, delta, np.array([leg.start, leg.end]), m)
 
 
 def _residual_curve(leg: Leg, parts: list[tuple[Floats, Floats]], m: int) -> ErrorCurve:
     sums = np.sum([part[0] for part in parts], axis=0)
     bends = np.concatenate([part[1] for part in parts])
-    rhos = np.stack([leg.segments.start_rho, leg.segments.end_rho], axis=1)
-    return error_curve.from_residuals(sums, bends, rhos, np.array([leg.start, leg.end]), m)
+    taus = np.stack([leg.segments.start_tau, leg.segments.end_tau], axis=1)
+    return error_curve.from_residuals(sums, bends, taus, np.array([leg.start, leg.end]), m)
 
 
 def regularization_path(

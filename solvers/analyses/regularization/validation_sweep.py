@@ -10,18 +10,19 @@ from numpy.typing import NDArray
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+# Columns of the sums and of the bends that ``error_curve.from_residuals`` takes
+AT_START, AT_END, SLOPE = range(3)
+SEGMENT, DISTANCE, TURN = range(3)
 
 
 @by_reference
 class Pieces(NamedTuple):
     """One leg as arrays that compiled code walks over; see ``livesvm.solvers.homotopy.piecewise``."""
 
-    start_rho: Floats
-    end_rho: Floats
+    start_tau: Floats
+    end_tau: Floats
     start_b: Floats
     end_b: Floats
     first: Ints
@@ -49,18 +50,18 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
     boundary : f counts as positive if it is above minus this share of b
     """
     m = K.shape[1]
-    g, drive, g_end = np.zeros(m), np.zeros(m), np.zeros(m)
-    set_out(p, K, g, drive)
+    g, dg, g_end = np.zeros(m), np.zeros(m), np.zeros(m)
+    set_out(p, K, g, dg)
     wrong = np.zeros(m, np.bool_)
-    rho, delta = np.empty(256), np.empty(256, np.int64)
+    tau, delta = np.empty(256), np.empty(256, np.int64)
     count, first_wrong = 0, 0
-    for s in range(p.start_rho.size):
+    for s in range(p.start_tau.size):
         if is_stopped(p.stop, 0):
             break
-        advance_rows(p, K, s, g, drive, g_end)
-        if count + 2 * m > rho.size:
+        advance_rows(p, K, s, g, dg, g_end)
+        if count + 2 * m > tau.size:
             more = 2 * (count + 2 * m)
-            rho = np.concatenate((rho[:count], np.empty(more)))
+            tau = np.concatenate((tau[:count], np.empty(more)))
             delta = np.concatenate((delta[:count], np.empty(more, np.int64)))
         b0, b1 = p.start_b[s] + boundary * abs(p.start_b[s]), p.end_b[s] + boundary * abs(p.end_b[s])
         for i in range(m):
@@ -70,16 +71,16 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
                 wrong[i] = now
                 first_wrong += now
             if now != wrong[i]:
-                rho[count], delta[count] = p.start_rho[s], 1 if now else -1
+                tau[count], delta[count] = p.start_tau[s], 1 if now else -1
                 count += 1
             if then != now:
                 share = f0 / (f0 - f1)
-                rho[count] = p.start_rho[s] - share * (p.start_rho[s] - p.end_rho[s])
+                tau[count] = p.start_tau[s] - share * (p.start_tau[s] - p.end_tau[s])
                 delta[count] = 1 if then else -1
                 count += 1
             wrong[i] = then
             g[i] = g_end[i]
-    return first_wrong, rho[:count].copy(), delta[:count].copy()
+    return first_wrong, tau[:count].copy(), delta[:count].copy()
 
 
 @compiled_allocating
@@ -89,44 +90,47 @@ def residual_sums(p: Pieces, K: Floats, y: Floats, above: float, below: float) -
     See ``error_curve.from_residuals`` for both. ``above`` is what a unit of size counts where y is above f.
     """
     m = K.shape[1]
-    g, drive, g_end = np.zeros(m), np.zeros(m), np.zeros(m)
-    set_out(p, K, g, drive)
-    sums = np.zeros((p.start_rho.size, 3))
+    g, dg, g_end = np.zeros(m), np.zeros(m), np.zeros(m)
+    set_out(p, K, g, dg)
+    sums = np.zeros((p.start_tau.size, 3))
     bends = np.empty((256, 3))
     count = 0
-    for s in range(p.start_rho.size):
+    for s in range(p.start_tau.size):
         if is_stopped(p.stop, 0):
             break
-        advance_rows(p, K, s, g, drive, g_end)
+        advance_rows(p, K, s, g, dg, g_end)
         if count + m > bends.shape[0]:
             bends = np.concatenate((bends[:count], np.empty((2 * (count + m), 3))))
-        length = p.start_rho[s] - p.end_rho[s]
+        length = p.start_tau[s] - p.end_tau[s]
         for i in range(m):
             r0, r1 = y[i] - g[i] - p.start_b[s], y[i] - g_end[i] - p.end_b[s]
             rate = (r1 - r0) / length
-            sums[s, 0] += max(above * r0, -below * r0)
-            sums[s, 1] += max(above * r1, -below * r1)
-            sums[s, 2] += above * rate if r0 > 0.0 else -below * rate if r0 < 0.0 else max(above * rate, -below * rate)
+            sums[s, AT_START] += max(above * r0, -below * r0)
+            sums[s, AT_END] += max(above * r1, -below * r1)
+            sums[s, SLOPE] += (
+                above * rate if r0 > 0.0 else -below * rate if r0 < 0.0 else max(above * rate, -below * rate)
+            )
             if (r0 > 0.0 and r1 < 0.0) or (r0 < 0.0 and r1 > 0.0):
-                bends[count, 0], bends[count, 1], bends[count, 2] = s, abs(r0 / rate), (above + below) * abs(rate)
+                bends[count, SEGMENT], bends[count, DISTANCE] = s, abs(r0 / rate)
+                bends[count, TURN] = (above + below) * abs(rate)
                 count += 1
             g[i] = g_end[i]
     return sums, bends[:count].copy()
 
 
 @compiled
-def set_out(p: Pieces, K: Floats, g: Floats, drive: Floats) -> None:
+def set_out(p: Pieces, K: Floats, g: Floats, dg: Floats) -> None:
     """Set f without b, and its rate by the bound examples, at the start of a leg."""
     for j in range(p.start.size):
         if p.start[j] != 0.0:
             add(K[j], p.start[j], g)
         if p.rate[j] != 0.0:
-            add(K[j], p.rate[j], drive)
+            add(K[j], p.rate[j], dg)
 
 
 @compiled
-def advance_rows(p: Pieces, K: Floats, s: int, g: Floats, drive: Floats, g_end: Floats) -> None:
-    """Bring the drive up to segment ``s``, and f without b from its start to its end."""
+def advance_rows(p: Pieces, K: Floats, s: int, g: Floats, dg: Floats, g_end: Floats) -> None:
+    """Bring the rate of f up to segment ``s``, and f without b from its start to its end."""
     for c in range(p.changes_before[s - 1] if s > 0 else 0, p.changes_before[s]):
         j, before, after = p.change_slot[c], p.change_from[c], p.change_to[c]
         change = 0.0
@@ -135,10 +139,10 @@ def advance_rows(p: Pieces, K: Floats, s: int, g: Floats, drive: Floats, g_end: 
         if after & 1 == 0:
             change += p.level_rates[j, after // 2]
         if change != 0.0:
-            add(K[j], change, drive)
-    length = p.start_rho[s] - p.end_rho[s]
+            add(K[j], change, dg)
+    length = p.start_tau[s] - p.end_tau[s]
     for i in range(g.size):
-        g_end[i] = g[i] + length * drive[i]
+        g_end[i] = g[i] + length * dg[i]
     for k in range(p.first[s], p.first[s + 1]):
         add(K[p.slot[k]], p.end_beta[k] - p.start_beta[k], g_end)
 

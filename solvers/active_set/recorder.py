@@ -1,8 +1,8 @@
-"""The compiled loop of a path whose every step counts: nobody is let through, and each linear piece is written down.
+"""What a path writes down whose every step counts, and the walls at which it stops.
 
-The loop is that of ``active_set.loop`` on the whole window. What it writes down are *segments*, between two events, on
-each of which b and the betas of the free examples are linear in rho, and *changes*, who went from which place on the
-staircase to which other at which rho. The betas of bound examples follow from their place.
+What is written down are *segments*, between two events, on
+each of which b and the betas of the free examples are linear in tau, and *changes*, who went from which place on the
+staircase to which other at which tau. The betas of bound examples follow from their place.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.loop import next_event, take_turn
-from livesvm.solvers.active_set.ratio_test import advance, jump
-from livesvm.solvers.active_set.reactivation import start
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.active_set.workspace import balanced as in_balance
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+# Columns of what is written down of segments, of the betas in them, and of changes
+START_TAU, START_B, END_TAU, END_B = range(4)
+POOL_BEFORE, CHANGES_BEFORE = range(2)
+START, END = range(2)
+SLOT, BEFORE, AFTER = range(3)
 
 HEEDED = 2  #: what STARTED may be set to by who has set limits that heed the walls
 
@@ -40,13 +39,13 @@ class Used(Scalars):
 class Log(NamedTuple):
     """What is written down; room for some, and how much of it is used."""
 
-    ends: Floats  #: (segments, 4) rho and b where it starts, rho and b where it ends
-    before: Ints  #: (segments, 2) how much of the pool, and how many changes, came before
-    idle: NDArray[np.bool_]  #: (segments,) nobody is free but at an end of his box: b is one of many
+    ends: Floats  #: (segments, 4) where it starts and ends; columns named above
+    before: Ints  #: (segments, 2) how much of the pool, and how many changes, came before; named above
+    idle: Bools  #: (segments,) nobody is free but at an end of his box: b is one of many
     slot: NDArray[np.int32]  #: (pool,) who is free
     beta: Floats  #: (pool, 2) where the segment starts, and where it ends
-    change_rho: Floats  #: (changes,)
-    change: Ints  #: (changes, 3) slot, place on the staircase before and after, see ``livesvm.solvers.problem.state``
+    change_tau: Floats  #: (changes,)
+    change: Ints  #: (changes, 3) slot, place on the staircase before and after (``segment`` of ``problem.state``)
     used: One[Used]
     seen: Ints  #: (slots,) everyone's place as it was last noted
 
@@ -60,9 +59,9 @@ def empty_log(slots: int, segments: int, pool: int) -> Log:
         idle=np.empty(segments, np.bool_),
         slot=np.empty(pool, np.int32),
         beta=np.empty((pool, 2)),
-        change_rho=np.empty(changes),
+        change_tau=np.empty(changes),
         change=np.empty((changes, 3), np.int64),
-        used=Used.zeros(),
+        used=Used.of(),
         seen=np.empty(slots, np.int64),
     )
 
@@ -77,72 +76,25 @@ class Walls(NamedTuple):
 
 
 @compiled
-def track_path(w: Walk, log: Log, walls: Walls) -> int:
-    """Follow the path to its end, or until something is needed; returns why it stopped.
-
-    STOPPED: example ``at.who`` has come to a wall. LOG_FULL: call again with an empty log. STRIDE: so many
-    events are done as the caller asked for.
-    """
-    at = w.at[0]
-    if at.started == 0:
-        at.started = 1
-        note_places(w, log)
-        start(w)
-    if at.started == HEEDED:
-        at.started = 1
-    else:
-        heed_all(w, walls)
-    while True:
-        if log.used[0].changes + w.n > log.change_rho.size or no_room(w, log):
-            return Exit.LOG_FULL
-        outcome = noted_turn(w, log, walls)
-        if outcome != Exit.DONE:
-            return outcome
-        if at.events >= at.stride_end:
-            return Exit.STRIDE
-        if w.factor.size[1] == 0 and not in_balance(w):
-            if not jump(w):
-                return Exit.UNBALANCED
-            if jump_stops(w, walls):
-                return Exit.STOPPED
-            continue
-        step, who, side = next_event(w)
-        stopped = is_at_wall(w, walls, who, side)
-        if stopped:
-            step = min(step, way_to_wall(w, walls, who, side) / abs(w.motion.df[who]))
-        noted = step > w.tol[0].zero_step
-        if noted:
-            note_start(w, log, step)
-        advance(w, step)
-        if noted:
-            note_end(w, log)
-        if who < 0:
-            return Exit.DONE
-        at.who, at.side = who, side
-        if stopped:
-            return Exit.STOPPED
-        at.zero_steps = at.zero_steps + 1 if step <= w.tol[0].zero_step else 0
-
-
-@compiled
 def note_places(w: Walk, log: Log) -> None:
     """Note everyone's place at the start of a walk."""
     for j in range(w.n):
-        log.seen[j] = w.examples.seg[j]
+        log.seen[j] = w.examples.segment[j]
 
 
 @compiled
-def no_room(w: Walk, log: Log) -> bool:
-    """Say whether one more segment may not fit."""
-    full: bool = log.used[0].segments >= log.idle.size or log.used[0].pool + w.factor.size[1] + 1 > log.slot.size
-    return full
+def is_full(w: Walk, log: Log) -> bool:
+    """Say whether one more segment, and a change of everyone's side, may not fit."""
+    used = log.used[0]
+    full: bool = used.changes + w.n > log.change_tau.size or used.segments >= log.idle.size
+    return full or used.pool + w.factor.size[1] + 1 > log.slot.size
 
 
 @compiled
 def heed(w: Walk, walls: Walls, j: int) -> None:
     """Let a bound example's limits be no further away than its walls."""
     motion, f = w.motion, w.examples.f[j]
-    if w.examples.seg[j] & 1:
+    if w.examples.segment[j] & 1:
         return
     high, low = walls.high[j] + walls.slack, walls.low[j] - walls.slack
     if high < motion.high[j]:
@@ -161,7 +113,7 @@ def heed_all(w: Walk, walls: Walls) -> None:
 @compiled
 def is_at_wall(w: Walk, walls: Walls, who: int, side: int) -> bool:
     """Say whether the limit that an example comes to on a side is a wall."""
-    if who < 0 or w.examples.seg[who] & 1:
+    if who < 0 or w.examples.segment[who] & 1:
         return False
     wall: bool = walls.high[who] < w.motion.high[who] if side > 0 else walls.low[who] > w.motion.low[who]
     return wall
@@ -188,29 +140,32 @@ def jump_stops(w: Walk, walls: Walls) -> bool:
 
 
 @compiled
-def noted_turn(w: Walk, log: Log, walls: Walls) -> int:
-    """Let the example whose turn it is change sides, and note who has changed: an exchange moves others too."""
-    who, exchanges = w.at[0].who, w.at[0].exchanges
-    outcome = take_turn(w)
-    if who >= 0 and w.at[0].who < 0:
-        if w.at[0].exchanges > exchanges:
-            for j in range(w.n):
-                if j != who:
-                    note_change(w, log, j)
-            heed_all(w, walls)
-        note_change(w, log, who)
+def heed_turn(w: Walk, walls: Walls, who: int, exchanges: int) -> None:
+    """Let nobody overlook a wall, where ``who`` had its turn after so many ``exchanges``, which move others too."""
+    if w.at[0].exchanges > exchanges:
+        heed_all(w, walls)
+    elif who >= 0 and w.at[0].who < 0:
         heed(w, walls, who)
-    return outcome
+
+
+@compiled
+def note_turn(w: Walk, log: Log, who: int, exchanges: int) -> None:
+    """Note who has changed sides with the turn of ``who``."""
+    if who >= 0 and w.at[0].who < 0:
+        for j in range(w.n if w.at[0].exchanges > exchanges else 0):
+            if j != who:
+                note_change(w, log, j)
+        note_change(w, log, who)
 
 
 @compiled
 def note_change(w: Walk, log: Log, slot: int) -> None:
     """Note a change if there is one."""
-    before, after = log.seen[slot], w.examples.seg[slot]
+    before, after = log.seen[slot], w.examples.segment[slot]
     if before != after:
         i = log.used[0].changes
-        log.change_rho[i] = w.at[0].rho
-        log.change[i, 0], log.change[i, 1], log.change[i, 2] = slot, before, after
+        log.change_tau[i] = w.at[0].tau
+        log.change[i, SLOT], log.change[i, BEFORE], log.change[i, AFTER] = slot, before, after
         log.seen[slot] = after
         log.used[0].changes = i + 1
 
@@ -219,14 +174,14 @@ def note_change(w: Walk, log: Log, slot: int) -> None:
 def note_start(w: Walk, log: Log, step: float) -> None:
     """Write down where a segment starts, and which way the free betas go with a ``step``."""
     s, end = log.used[0].segments, log.used[0].pool
-    log.ends[s, 0], log.ends[s, 1] = w.at[0].rho, w.at[0].b
-    log.before[s, 0], log.before[s, 1] = end, log.used[0].changes
+    log.ends[s, START_TAU], log.ends[s, START_B] = w.at[0].tau, w.at[0].b
+    log.before[s, POOL_BEFORE], log.before[s, CHANGES_BEFORE] = end, log.used[0].changes
     log.idle[s] = is_idle(w, step)
     for k in range(w.factor.size[0]):
         slot = w.factor.slot[k]
         if slot >= 0:
             beta = w.examples.beta[slot]
-            log.slot[end], log.beta[end, 0], log.beta[end, 1] = slot, beta, beta + step * w.motion.dbeta[slot]
+            log.slot[end], log.beta[end, START], log.beta[end, END] = slot, beta, beta + step * w.motion.dbeta[slot]
             end += 1
     log.used[0].pool = end
 
@@ -235,7 +190,7 @@ def note_start(w: Walk, log: Log, step: float) -> None:
 def note_end(w: Walk, log: Log) -> None:
     """Write down where a segment ends."""
     s = log.used[0].segments
-    log.ends[s, 2], log.ends[s, 3] = w.at[0].rho, w.at[0].b
+    log.ends[s, END_TAU], log.ends[s, END_B] = w.at[0].tau, w.at[0].b
     log.used[0].segments = s + 1
 
 

@@ -1,0 +1,53 @@
+"""Which examples judge, and which are learnt for that."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.solvers import validation
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.types import Ints
+
+Split = tuple[Ints, Ints]
+Judge = Literal["k_fold", "rolling_origin", "leave_one_out"]
+
+
+def splits(y: NDArray[Any], judge: Judge, folds: int, *, classes: bool) -> list[Split]:
+    """Return (learnt, judging) places of the window, oldest first.
+
+    Parameters
+    ----------
+    y : (n,) targets, oldest first
+    judge : "k_fold": every class is dealt out to the folds in turn, as it came; "rolling_origin": of ``folds + 1``
+        stretches of time each but the first judges a model of all before it
+    classes : whether targets are labels
+
+    Raises
+    ------
+    InvalidInput : there is no such judge, or there are too few examples for so many folds
+    """
+    if judge not in get_args(Judge):
+        raise InvalidInput(f"must be one of {', '.join(get_args(Judge))}, not {judge!r}", field="judge")
+    number = validation.number_or_none(folds)
+    n = y.size
+    if number is None or number != int(number) or not 2 <= number <= max(n // 2, 1):
+        raise InvalidInput(f"must be a whole number from 2 to half of the {n} examples, not {folds!r}", field="folds")
+    k, everyone = int(number), np.arange(n)
+    if judge == "rolling_origin":
+        edges = np.arange(1, k + 2) * n // (k + 1)
+        out = [(everyone[:start], everyone[start:end]) for start, end in pairwise(edges.tolist())]
+    else:
+        fold = everyone % k
+        if classes:
+            for label in np.unique(y):
+                who = np.flatnonzero(y == label)
+                fold[who] = np.arange(who.size) % k
+        out = [(everyone[fold != one], everyone[fold == one]) for one in range(k)]
+    for learnt, judging in out:
+        if judging.size == 0 or (classes and np.unique(y[learnt]).size < 2):
+            raise InvalidInput("a fold leaves one class only, or judges nobody; choose fewer folds", field="folds")
+    return out

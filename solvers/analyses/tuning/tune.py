@@ -1,0 +1,271 @@
+"""Choose gamma on a grid, C and epsilon on exact paths, by how well models of a part of the window do on the rest."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from livesvm.solvers import validation
+from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
+from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, mean_of
+from livesvm.solvers.analyses.tuning.splits import Judge, Split, splits
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models import scaling
+from livesvm.solvers.models.view import View
+from livesvm.solvers.runtime.progress import Progress, Teller, steadily
+from livesvm.solvers.runtime.types import Floats
+
+STEP = 4.0
+GAMMAS = STEP ** np.arange(-4.0, 3.0)  #: of the gamma called "scale"
+POINTS = 15  #: values of C of the picture of a curve
+STEPS = 9  #: values of C where there is no curve over all of them
+BEYOND = 3  #: so many more values of gamma are tried beyond an end that is the best
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was tried, and what is best.
+
+    Attributes
+    ----------
+    parameters : the best, to be handed to ``change``: gamma, C, and epsilon where that was asked for
+    error : of those: share of wrong labels, or mean absolute error in units of y
+    gammas : (g,) what was tried, ascending; empty for a kernel without
+    C : (p,) values of C for a picture
+    errors : (g, p) the error there; NaN where it was plain before the end that a gamma is not the best
+    seconds : wall time
+    """
+
+    parameters: dict[str, float]
+    error: float
+    gammas: Floats
+    C: Floats
+    errors: Floats
+    seconds: float
+
+    def apply(self, model: Any) -> Any:
+        """Give a live model the best parameters, and return the report of that."""
+        return model.change(**self.parameters)
+
+
+def tune(
+    model: Any,
+    *,
+    gammas: Sequence[float] | None = None,
+    C: tuple[float, float] = (2.0**-5, 2.0**15),
+    epsilon: tuple[float, float] | None = None,
+    judge: Judge = "k_fold",
+    folds: int = 5,
+    progress: Progress | None = None,
+) -> Tuning:
+    """Return the best parameters of a fitted classifier or regressor for its window. The model stays as it is.
+
+    Parts are learnt with the model's other parameters; its ``scale`` is fitted to each.
+
+    Parameters
+    ----------
+    gammas : values to try; by default 7 around the one called "scale", without those whose neighbours are far from
+        the best, and some beyond where the best is at an end
+    C : the range of C; every value is tried, of several classes and with leave-one-out so many on a grid
+    epsilon : a range of widths of the tube; the best is searched at the best gamma and C, then C once more
+    judge : "k_fold", "leave_one_out", or "rolling_origin", in which the past judges nobody
+    folds : for the first and the last of those
+
+    Raises
+    ------
+    InvalidInput : something cannot be used, or the kernel is precomputed
+    Cancelled : ``progress`` said so
+    NotOptimal : a path could not be followed
+    """
+    started = time.perf_counter()
+    view = View(model)
+    if model.kernel == "precomputed":
+        raise InvalidInput("a precomputed kernel has no parameters to choose", field="kernel")
+    if not hasattr(model, "change") or not hasattr(model, "C"):
+        raise InvalidInput("only classifiers and regressors are tuned", field="model")
+    low, high = (validation.positive(value, "C", validation.LARGEST) for value in C)
+    if not low < high:
+        raise InvalidInput(f"must be an ascending range, not {C!r}", field="C")
+    points = STEPS if view.pairs or judge == "leave_one_out" else POINTS
+    search = _Search(view, np.geomspace(low, high, points), judge, folds)
+    tried = _gammas(model, gammas)
+    with steadily(progress, 1000) as tell:
+        search.tell = tell
+        _over(search, tried, thin=gammas is None)
+        best = search.best()
+        if epsilon is not None:
+            best = search.with_epsilon(best, epsilon)
+    found = dict(sorted(search.lines.items()))
+    named = model.kernel in ("rbf", "poly", "sigmoid")
+    grid = search.C
+    errors = np.array([line.on(grid) for line in found.values()])
+    parameters = {"C": best.C} | ({"gamma": best.gamma} if named else {})
+    if epsilon is not None:
+        parameters["epsilon"] = best.epsilon
+    kept = np.array(list(found)) if named else np.empty(0)
+    return Tuning(parameters, best.error, kept, grid, errors, time.perf_counter() - started)
+
+
+def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
+    """Return the values of gamma to try, ascending."""
+    if model.kernel not in ("rbf", "poly", "sigmoid"):
+        return [model.gamma_]
+    if given is not None:
+        out = sorted({validation.positive(value, "gammas") for value in given})
+        if not out:
+            raise InvalidInput("must hold a value at least", field="gammas")
+        return out
+    fresh = type(model)(**{**model.get_params(deep=False), "gamma": "scale"})
+    rows, weights = model.window_X, model.window_sample_weight
+    scale = fresh._fitted_scale(rows, weights)
+    middle = scaling.gamma(rows if scale is None else scale.apply(rows), weights)
+    return [float(value) for value in middle * GAMMAS]
+
+
+def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
+    """Try gammas from the middle outwards; if ``thin``, every second and then the neighbours of the best."""
+    middle = len(gammas) // 2
+    order = sorted(range(len(gammas)), key=lambda i: (abs(i - middle), i))
+    first = [i for i in order if not thin or (i - middle) % 2 == 0]
+    for i in first:
+        search.try_gamma(gammas[i])
+    if thin:
+        at = gammas.index(search.best().gamma)
+        for i in (at - 1, at + 1):
+            if 0 <= i < len(gammas):
+                search.try_gamma(gammas[i])
+        for end, factor in ((min, 1.0 / STEP), (max, STEP)):
+            for _ in range(BEYOND if search.best().gamma == end(search.lines) else 0):
+                search.try_gamma(factor * end(search.lines))
+                if search.best().gamma != end(search.lines):
+                    break
+
+
+@dataclass(frozen=True)
+class _Choice:
+    gamma: float
+    C: float
+    error: float
+    epsilon: float = math.nan
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The error for every C at one gamma: a curve, or its values on a grid; or a bound that says enough."""
+
+    C: float
+    error: float
+    curve: ErrorCurve | None
+    values: Floats | None = None
+
+    def on(self, grid: Floats) -> Floats:
+        """Return the errors at values of C."""
+        if self.curve is not None:
+            return np.array([self.curve(value) for value in grid])
+        return np.full(grid.size, np.nan) if self.values is None else self.values
+
+
+@dataclass
+class _Search:
+    """What has been tried so far."""
+
+    view: View
+    C: Floats
+    judge: Judge
+    folds: int
+    lines: dict[float, _Line] = field(default_factory=dict)
+    tell: Teller = field(default_factory=lambda: Teller(None, 1))
+
+    def __post_init__(self) -> None:
+        model: Any = self.view.model
+        self.X, self.y, self.weights = model.window_X, model.window_y, model.window_sample_weight
+        self.classes = hasattr(model, "classes_")
+        self.parts: list[Split] = []
+        if self.judge != "leave_one_out":
+            self.parts = splits(self.y, self.judge, self.folds, classes=self.classes)
+        elif self.y.size < 3:
+            raise InvalidInput("at least three examples are needed", field="window")
+
+    def best(self) -> _Choice:
+        """Return the best so far; of equals the one nearest to what was tried first."""
+        gamma = min(self.lines, key=lambda one: self.lines[one].error)
+        return _Choice(gamma, self.lines[gamma].C, self.lines[gamma].error)
+
+    def try_gamma(self, gamma: float) -> None:
+        """Try every C with this gamma."""
+        self.tell(len(self.lines), len(GAMMAS))
+        several = self.classes and np.unique(self.y).size > 2
+        if self.judge == "leave_one_out":
+            self.lines[gamma] = self._left_out(gamma)
+        elif several:
+            self.lines[gamma] = self._on_grid(gamma)
+        else:
+            limits = (float(self.C[0]), float(self.C[-1]))
+            line = self._along(lambda part: part.regularization_path(*limits), {"gamma": gamma, "C": limits[0]})
+            self.lines[gamma] = line
+
+    def with_epsilon(self, best: _Choice, limits: tuple[float, float]) -> _Choice:
+        """Return the best epsilon at the best gamma and C, and C once more."""
+        if not self.parts or not hasattr(self.view.model, "epsilon_path"):
+            raise InvalidInput("is chosen for regression, by folds", field="epsilon")
+        start = {"gamma": best.gamma, "C": best.C, "epsilon": limits[0]}
+        line = self._along(lambda part: part.epsilon_path(*limits), start, bounded=False)
+        ends = (float(self.C[0]), float(self.C[-1]))
+        start = {"gamma": best.gamma, "C": ends[0], "epsilon": line.C}
+        again = self._along(lambda part: part.regularization_path(*ends), start, bounded=False)
+        return _Choice(best.gamma, again.C, again.error, line.C)
+
+    def _model(self, learnt: Any, parameters: dict[str, float]) -> Any:
+        model: Any = self.view.model
+        asked = {**model.get_params(deep=False), **parameters}
+        weights = self.weights[learnt]
+        return type(model)(**asked).fit(self.X[learnt], self.y[learnt], sample_weight=weights)
+
+    def _along(self, walk: Callable[[Any], Any], parameters: dict[str, float], *, bounded: bool = True) -> _Line:
+        """Follow one path a fold; given up once the folds so far are worse than the best with all of them."""
+        limit = min((line.error for line in self.lines.values()), default=math.inf) if bounded else math.inf
+        curves, sizes, total = [], [], sum(judging.size for _, judging in self.parts)
+        for learnt, judging in self.parts:
+            path = walk(self._model(learnt, parameters))
+            curves.append(path.validation_error(self.X[judging], self.y[judging]))
+            sizes.append(judging.size)
+            whole = mean_of(curves, np.array(sizes) / total)
+            best = whole.best()
+            if best.error > limit:
+                return _Line(best.value, best.error, None)
+        return _Line(best.value, best.error, whole)
+
+    def _on_grid(self, gamma: float) -> _Line:
+        """Follow C from value to value, fold by fold, and count wrong labels."""
+        limit = min((line.error for line in self.lines.values()), default=math.inf)
+        total, wrong = sum(judging.size for _, judging in self.parts), np.zeros(self.C.size)
+        for learnt, judging in self.parts:
+            model = self._model(learnt, {"gamma": gamma, "C": float(self.C[0])})
+            for i, value in enumerate(self.C):
+                if i:
+                    model.update(C=float(value))
+                wrong[i] += np.count_nonzero(model.predict(self.X[judging]) != self.y[judging])
+            if wrong.min() / total > limit:
+                return _Line(float(self.C[wrong.argmin()]), float(wrong.min()) / total, None)
+        return self._of_values(wrong / total)
+
+    def _left_out(self, gamma: float) -> _Line:
+        """Follow C from value to value on the whole window, and assess exactly at each."""
+        everyone, errors = slice(None), np.empty(self.C.size)
+        model = self._model(everyone, {"gamma": gamma, "C": float(self.C[0])})
+        for i, value in enumerate(self.C):
+            if i:
+                model.update(C=float(value))
+            errors[i] = leave_one_out(model).error
+        return self._of_values(errors)
+
+    def _of_values(self, errors: Floats) -> _Line:
+        """Return the line of errors on the grid; of equals the middle is the best."""
+        least = np.flatnonzero(errors == errors.min())
+        at = int(least[least.size // 2])
+        return _Line(float(self.C[at]), float(errors[at]), None, errors)

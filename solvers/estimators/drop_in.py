@@ -1,0 +1,69 @@
+"""What code written for scikit-learn's ``SVC``, ``SVR`` and ``OneClassSVM`` asks of an estimator beyond what is live.
+
+Parameters that steer libsvm's search are taken and ignored: the optimum is reached exactly, whatever they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.solvers.estimators.to_sklearn import to_onnx, to_sklearn
+from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.runtime.types import Floats
+
+#: Taken and ignored, each with the reason.
+IGNORED = {
+    "tol": "the optimum is certified to a relative gap of 1e-8 or less, see certificate()",
+    "max_iter": "a path ends at the optimum; runtime is limited by livesvm.solvers.time_limit",
+    "cache_size": "the memory for kernel rows is cache_mb",
+    "shrinking": "who is left out for a while is decided by the path itself",
+    "random_state": "nothing is random",
+    "verbose": "what an update did is in its report",
+}
+
+
+class DropIn:
+    """Attributes of scikit-learn's support vector machines; goes before the live estimator among the bases."""
+
+    kernel: Any
+    n_iter_: Any  #: breakpoints of the path of the last update, 1 at least
+
+    def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
+        report: UpdateReport = super()._learn(*args, **kwargs)  # type: ignore[misc]
+        model: Any = self
+        model._window.updates += 1
+        self.n_iter_ = self._iterations(max(1, report.events))
+        return report
+
+    def _iterations(self, events: int) -> Any:
+        return events
+
+    @property
+    def coef_(self) -> Floats:
+        """Weights of the features, (1, d), of several classes (n_pairs, d); of a linear kernel, on its scale."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        out = self._weights()
+        out.flags.writeable = False
+        return out
+
+    def _weights(self) -> Floats:
+        model: Any = self
+        return np.asarray(model.dual_coef_ @ model.support_vectors_)
+
+    def to_sklearn(self) -> Any:
+        """Return scikit-learn's estimator that predicts the same, see ``estimators.to_sklearn``."""
+        return to_sklearn(self)
+
+    def to_onnx(self) -> bytes:
+        """Return the model in the ONNX format; needs the extra ``livesvm[onnx]``."""
+        return to_onnx(self)
+
+    @property
+    def n_support_(self) -> NDArray[np.int32]:
+        """How many support vectors there are, (1,); of a classifier those of each class."""
+        model: Any = self
+        return np.array([model.support_.size], np.int32)

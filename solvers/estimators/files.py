@@ -1,0 +1,126 @@
+"""Live models to and from files: an npz archive of arrays and JSON, with a version; nothing in it is executed."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators import scikit
+from livesvm.solvers.models.base import LiveEstimator
+
+FORMAT = "livesvm model"
+VERSION = 1
+KINDS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        scikit.IncrementalSVC,
+        scikit.IncrementalSVR,
+        scikit.IncrementalOneClassSVM,
+        scikit.IncrementalPUClassifier,
+    )
+}
+PLAIN = (str, int, float, bool, type(None))
+
+
+def save_model(model: LiveEstimator, path: str | os.PathLike[str]) -> None:
+    """Write a fitted live model to a file, whole or not at all; ``load_model`` reads it.
+
+    Raises
+    ------
+    InvalidInput : a parameter or a label is nothing that JSON has, as a function for a kernel
+    """
+    kind = type(model).__name__
+    if KINDS.get(kind) is not type(model):
+        raise InvalidInput(f"a {kind} is not kept in files", field="model")
+    arrays = model.to_arrays()
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "parameters": {name: _plain(value, name) for name, value in model.get_params(deep=False).items()},
+        "keys": arrays.pop("keys"),
+        "next_key": int(arrays.pop("next_key")),
+    }
+    if "classes" in arrays:
+        head["classes"] = _plain(np.asarray(arrays.pop("classes")), "classes")
+    if hasattr(model, "feature_names_in_"):
+        head["feature_names"] = _plain(model.feature_names_in_, "feature_names")
+    where = Path(path)
+    handle, name = tempfile.mkstemp(dir=where.parent, prefix=f".{where.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, allow_pickle=False, head=np.array(json.dumps(head)), **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, where)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Return the live model that a file holds, at its optimum.
+
+    Raises
+    ------
+    InvalidInput : it holds none, or one of a newer version
+    NotOptimal : its coefficients are damaged
+    OSError : it cannot be read
+    """
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays: dict[str, Any] = {name: archive[name] for name in archive.files}
+        head = json.loads(str(arrays.pop("head")))
+        known = head["format"] == FORMAT
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise InvalidInput(f"{path} holds no model ({error})", field="path") from None
+    if not known:
+        raise InvalidInput(f"{path} holds no model", field="path")
+    if head["version"] != VERSION:
+        raise InvalidInput(f"{path} is of version {head['version']}; this package reads {VERSION}", field="path")
+    try:
+        kind, parameters = KINDS[head["kind"]], {name: _back(value) for name, value in head["parameters"].items()}
+        arrays |= {"keys": head["keys"], "next_key": head["next_key"]}
+        if "classes" in head:
+            arrays["classes"] = _back(head["classes"])
+        model = kind.from_arrays(parameters, arrays)
+    except (KeyError, TypeError, IndexError) as error:
+        raise InvalidInput(f"{path} holds no whole model ({error!r})", field="path") from None
+    if "feature_names" in head:
+        model.feature_names_in_ = _back(head["feature_names"])
+    return model
+
+
+def _plain(value: Any, name: str) -> Any:
+    """Return a value as JSON has it: arrays and mappings as objects that say so."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        items = [_plain(item, name) for item in value.tolist()]
+        return {"array": items, "dtype": "object" if value.dtype == object else value.dtype.str}
+    if isinstance(value, Mapping):
+        return {"mapping": [[_plain(key, name), _plain(item, name)] for key, item in value.items()]}
+    if isinstance(value, list | tuple):
+        return {"list": [_plain(item, name) for item in value]}
+    if not isinstance(value, PLAIN):
+        raise InvalidInput(f"a {type(value).__name__} is not kept in files", field=name)
+    return value
+
+
+def _back(value: Any) -> Any:
+    """Return what ``_plain`` was given."""
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return np.array(value["array"], dtype=value["dtype"])
+    if "mapping" in value:
+        return {key: _back(item) for key, item in value["mapping"]}
+    return [_back(item) for item in value["list"]]

@@ -1,0 +1,123 @@
+"""Probabilities of classes, calibrated from exact leave-one-out decisions, and kept up with the window."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.metaestimators import available_if
+
+from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.pairs_predictor import scores
+from livesvm.solvers.runtime.types import Floats
+
+METHODS = {True: "sigmoid", "platt": "sigmoid", "sigmoid": "sigmoid", "isotonic": "isotonic"}
+
+PROBABILITY = """    probability : whether there is ``predict_proba``: "platt", which is True, or
+        "isotonic" says how decisions become probabilities. That is fitted to the exact leave-one-out decisions of the
+        window, when it is asked for the first time after an update
+"""
+
+
+class _Decisions(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose features are the decisions themselves, so that scikit-learn can calibrate those."""
+
+    def __init__(self, classes: Any = None) -> None:
+        self.classes = classes
+        self.classes_ = classes
+
+    def fit(self, X: Floats, y: Any = None) -> _Decisions:
+        """Learn nothing."""
+        return self
+
+    def decision_function(self, X: Floats) -> Floats:
+        """Return what it is given, (m, n_classes), or (m,) of two classes."""
+        return X[:, 0] if X.shape[1] == 1 else X
+
+    def predict(self, X: Floats) -> NDArray[Any]:
+        """Return the class with the largest decision."""
+        places = (X[:, 0] > 0).astype(np.int64) if X.shape[1] == 1 else X.argmax(axis=1)
+        return np.asarray(self.classes_[places])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def _is_asked_for(model: Any) -> bool:
+    return bool(model.probability)
+
+
+class Kept(NamedTuple):
+    """A calibration, and what it is of."""
+
+    window: Any
+    updates: int
+    method: str
+    calibration: Any
+
+
+class Probabilities:
+    """``predict_proba`` of a live classifier; goes before it among the bases."""
+
+    probability: bool | str
+    _calibration: Kept | None = None
+
+    @available_if(_is_asked_for)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Return the probability of each class for ``X`` (m, d), as (m, n_classes), in the order of ``classes_``.
+
+        Raises
+        ------
+        InvalidInput : the window has fewer than two classes, or one of them a single example
+        """
+        model: Any = self
+        model._check_fitted()
+        return np.asarray(self._calibrated().predict_proba(self._columns(model._decision(X))))
+
+    @available_if(_is_asked_for)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: ArrayLike) -> Floats:
+        """Return the logarithms of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def _columns(self, decisions: Floats) -> Floats:
+        """Return decisions as they are calibrated: a column a class, or one of two."""
+        return decisions[:, None] if decisions.ndim == 1 else scores(decisions, self.classes_.size)  # type: ignore[attr-defined]
+
+    def _calibrated(self) -> Any:
+        """Return the calibration of the window as it is now."""
+        model: Any = self
+        method = METHODS.get(self.probability)
+        if method is None:
+            raise InvalidInput(
+                f"must be a boolean, 'platt' or 'isotonic', not {self.probability!r}", field="probability"
+            )
+        kept = self._calibration
+        if (
+            kept is None
+            or kept.window is not model._window
+            or (kept.updates, kept.method) != (model._window.updates, method)
+        ):
+            kept = self._calibration = Kept(model._window, model._window.updates, method, self._fitted(method))
+        return kept.calibration
+
+    def _fitted(self, method: str) -> Any:
+        model: Any = self
+        y, classes = model.window_y, model.classes_
+        counts = np.array([np.count_nonzero(y == label) for label in classes])
+        if classes.size < 2 or (counts < 2).any():
+            raise InvalidInput("probabilities need two examples of each class", field="window")
+        decisions = self._columns(leave_one_out(model).decisions)
+        everyone = np.arange(y.size)
+        frozen = FrozenEstimator(_Decisions(classes))
+        calibration = CalibratedClassifierCV(frozen, method=method, cv=[(everyone, everyone)], ensemble=False)
+        return calibration.fit(decisions, y, sample_weight=_unless_equal(model.window_sample_weight))
+
+
+def _unless_equal(weights: Floats) -> Floats | None:
+    return None if (weights == weights[0]).all() else weights

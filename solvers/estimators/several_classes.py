@@ -1,0 +1,433 @@
+"""The live classifier for any labels and any number of classes: pair by pair, over one window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from livesvm.solvers import validation
+from livesvm.solvers.analyses.outlier.result import OutlierPath
+from livesvm.solvers.analyses.regularization.path import RegularizationPath
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.classification import (
+    LiveSVC,
+    _check_classes,
+    _check_finite,
+    _first_unknown,
+    _two_labels,
+)
+from livesvm.solvers.models.class_window import ClassWindow
+from livesvm.solvers.models.edits import Edits
+from livesvm.solvers.models.pairs_predictor import scores, winners
+from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.window import Window
+from livesvm.solvers.problem.piecewise_linear import Losses, hinge
+from livesvm.solvers.robust.ramp_losses import Parameter, Walling
+from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.types import Floats, Ints
+
+
+class LiveMultiClassSVC(LiveSVC):
+    """A support vector classifier of two or more classes that stays exactly optimal while examples come and go.
+
+    Two classes are one problem, that of ``LiveSVC``. Of more, every pair is one [Hsu & Lin, one-against-one]: all share
+    one window, in which features are held once; an update moves the pairs that it touches, all or none of them. Labels
+    may be of any one type, and new ones may come in any update.
+
+    Parameters
+    ----------
+    C, kernel, gamma, degree, coef0, class_weight, fit_intercept, scale, cache_mb : as in ``LiveSVC``; the
+        memory is for the kernel rows of all pairs together
+    classes : the labels that there may be; learned from the data by default, and then others may still come
+    decision_function_shape : "ovr": one score for each class, (m, n_classes), or "ovo": one decision for each pair
+    break_ties : whether classes with as many votes are told apart by their decisions, and not by their order
+    n_jobs : threads that may update pairs at once, -1: one for each core; None: as many as the process allows now
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        kernel: str = "rbf",
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        class_weight: Mapping[Any, float] | str | None = None,
+        fit_intercept: bool = True,
+        classes: Iterable[Any] | None = None,
+        cache_mb: float = 512,
+        scale: str = "none",
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            C,
+            kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            class_weight=class_weight,
+            fit_intercept=fit_intercept,
+            cache_mb=cache_mb,
+            scale=scale,
+        )
+        self.classes = cast(Any, classes)
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.n_jobs = n_jobs
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    @property
+    def pairs_(self) -> list[tuple[Any, Any]]:
+        """The labels of every pair of classes, in the order of its decisions."""
+        self._learnt  # noqa: B018 - it raises
+        labels = self.classes_.tolist()
+        return [(labels[a], labels[b]) for a in range(len(labels)) for b in range(a + 1, len(labels))]
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return decisions for ``X`` (m, d).
+
+        Of two classes f(x), (m,), positive for ``classes_[1]``. Of more by ``decision_function_shape``: the votes of
+        each class, and by less than a third of a vote their margins; or a decision for each pair, positive for the
+        first of the two.
+        """
+        decisions = self._decision(X)
+        if not self._has_several():
+            return decisions
+        if self.decision_function_shape not in ("ovr", "ovo"):
+            reason = f"must be 'ovr' or 'ovo', not {self.decision_function_shape!r}"
+            raise InvalidInput(reason, field="decision_function_shape")
+        return decisions if self.decision_function_shape == "ovo" else scores(decisions, self.classes_.size)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label of each row of ``X`` (m, d): who wins most pairs, and of several the first."""
+        if self.break_ties and self.decision_function_shape == "ovo" and self._has_several():
+            raise InvalidInput("must be False when decision_function_shape is 'ovo'", field="break_ties")
+        decisions = self._decision(X)
+        return self._chosen(decisions)
+
+    def _chosen(self, decisions: Floats) -> NDArray[Any]:
+        """Return the labels that decisions come to."""
+        if not self._has_several():
+            return self._labels(decisions)
+        n = self.classes_.size
+        places = scores(decisions, n).argmax(axis=1) if self.break_ties else winners(decisions, n)
+        return self.classes_[places]
+
+    def predictor(self) -> Any:
+        """Return the model as it is now, frozen: a ``Predictor``, of more than two classes a ``PairsPredictor``."""
+        return super().predictor()
+
+    def certificate_of(self, first: Any, second: Any) -> Any:
+        """Return the certificate of the pair of two labels.
+
+        Raises
+        ------
+        InvalidInput : they are not two of the classes
+        """
+        self._learnt  # noqa: B018 - it raises
+        places = [np.flatnonzero(self.classes_ == label) for label in (first, second)]
+        if any(place.size == 0 for place in places) or first == second:
+            raise InvalidInput(f"{first!r} and {second!r} are not two of the classes", field="classes")
+        if not self._has_several():
+            return self.certificate()
+        a, b = sorted(int(place[0]) for place in places)
+        return self._of_classes.certificate_of((a, b))
+
+    @property
+    def _of_classes(self) -> ClassWindow:
+        """The window, where there are more than two classes."""
+        return cast(ClassWindow, self._window)
+
+    def _has_several(self) -> bool:
+        return isinstance(vars(self).get("_window"), ClassWindow)
+
+    @property
+    def support_(self) -> NDArray[np.int32]:
+        """Places in the window of those with a coefficient, (n_support,): by class, oldest first."""
+        if not self._has_several():
+            binary = super().support_
+            return binary[np.argsort(self._learnt.y[binary], kind="stable")]
+        places = np.flatnonzero((self._learnt.beta != 0.0).any(axis=0))
+        return places[np.argsort(self._learnt.y[places], kind="stable")].astype(np.int32)
+
+    @property
+    def dual_coef_(self) -> Floats:
+        """Their signed coefficients, (1, n_support); of several classes (n_classes - 1, n_support).
+
+        Then row r is of the pair with the r-th other class, positive for the first of the two, as in scikit-learn.
+        """
+        if not self._has_several():
+            return super().dual_coef_
+        window, support = self._of_classes, self.support_
+        beta, y = window.beta[:, support], window.y[support].astype(np.int64)
+        out = np.zeros((self.classes_.size - 1, support.size))
+        for (a, b), row in zip(window.pairs, beta, strict=True):
+            out[b - 1, y == a] = -row[y == a]
+            out[a, y == b] = -row[y == b]
+        return out
+
+    @property
+    def intercept_(self) -> Floats:
+        """The intercept, (1,); of several classes one for each pair, of the sign that its decisions have."""
+        return -self._of_classes.intercepts if self._has_several() else super().intercept_
+
+    @property
+    def n_support_(self) -> NDArray[np.int32]:
+        """How many support vectors each class has, (n_classes,)."""
+        y = self._learnt.y[self.support_]
+        places = y if self._has_several() else (y > 0) * (self.classes_.size - 1)
+        return np.bincount(places.astype(np.int64), minlength=self.classes_.size).astype(np.int32)
+
+    def regularization_path(
+        self, C_min: float, C_max: float, *, progress: Progress | None = None
+    ) -> RegularizationPath:
+        """Return the optimum of the window for every C, of two classes; see ``LiveSVC.regularization_path``."""
+        self._check_fitted()
+        self._refuse_several("a regularization path")
+        return super().regularization_path(C_min, C_max, progress=progress)
+
+    def outlier_path(
+        self,
+        parameter: Parameter = "theta",
+        *,
+        theta: float = 0.0,
+        s: float | None = None,
+        progress: Progress | None = None,
+    ) -> OutlierPath:
+        """Return the way to a robust model of two classes; see ``LiveSVC.outlier_path``."""
+        self._check_fitted()
+        self._refuse_several("an outlier path")
+        return super().outlier_path(parameter, theta=theta, s=s, progress=progress)
+
+    def _refuse_several(self, what: str, field: str = "classes") -> None:
+        """Raise InvalidInput where there are more than two classes."""
+        if self._has_several():
+            raise InvalidInput(f"{what} is of two classes, not of {self.classes_.size}", field=field)
+
+    def _walling(self, s: float | None = None) -> Walling:
+        self._refuse_several("a robust model", "robust")
+        return super()._walling(s)
+
+    def _of_pair(self, two: tuple[int, int]) -> LiveSVC:
+        """Return the model of one pair of places in ``classes_``, positive for the second.
+
+        It has the whole window: who is of another class has no weight.
+        """
+        window = self._of_classes
+        arrays, y = window.to_arrays(), window.y.astype(np.int64)
+        who = np.isin(y, two)
+        beta, segments = np.zeros(y.size), np.zeros(y.size, np.int64)
+        beta[who], segments[who] = window.standing_of(two, who)
+        weights = arrays["sample_weight"] * who
+        if self.class_weight is not None:
+            weights = weights * self._class_weights(window.y)
+        names = ("C", "kernel", "degree", "coef0", "fit_intercept", "cache_mb")
+        parameters = {name: getattr(self, name) for name in names}
+        own = {
+            "y": np.where(y == two[1], 1.0, -1.0),
+            "sample_weight": weights,
+            "beta": beta,
+            "segments": segments,
+            "intercept": window.pairs[two].intercept,
+            "classes": np.array([0, 1]),
+        }
+        return LiveSVC.from_arrays({**parameters, "gamma": window.kernel.gamma}, {**arrays, **own})
+
+    # -- labels --------------------------------------------------------------------------------------------------------
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Any:
+        """Add examples ``X`` (m, d), ``y`` (m,) to the window, like ``update(add=(X, y))``.
+
+        ``classes`` fixes the labels on the first call; others may still come later.
+        """
+        if classes is not None and not hasattr(self, "classes_"):
+            self._set_classes(_labels_of(classes))
+        self._learn((X, y), sample_weight, None, ())
+        return self
+
+    @property
+    def window_y(self) -> NDArray[Any]:
+        """Labels of the window, (n,), oldest first."""
+        if self._has_several():
+            labels: NDArray[Any] = self.classes_[self._window.y.astype(np.int64)]
+            return labels
+        return super().window_y
+
+    def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
+        before, classes = vars(self).get("_window"), vars(self).get("classes_")
+        try:
+            return super()._learn(*args, **kwargs)
+        except BaseException:
+            if before is not None:
+                self._take_back(before, classes)
+            raise
+
+    def _take_back(self, before: Window | ClassWindow, classes: Any) -> None:
+        """Let the window and the classes be those of before an update that failed."""
+        after = self.classes_
+        if isinstance(before, ClassWindow) and before.n_classes != classes.size:
+            before.forget_classes(np.searchsorted(after, classes))
+        self._window, self.classes_ = cast(Window, before), classes
+
+    def _change(self, add: Any, sample_weight: Any, keys: Any, remove: Any, edits: Edits) -> Any:
+        if hasattr(self, "_window"):  # of a first update the classes are known before there is a window
+            given = [add[1]] if isinstance(add, tuple | list) and len(add) == 2 else []
+            if edits.relabel:
+                given.append(list(edits.relabel.values()))
+            for labels in given:
+                self._meet(labels)
+        return super()._change(add, sample_weight, keys, remove, edits)
+
+    def _meet(self, labels: Any) -> None:
+        """Make room for classes that come with an update, if it brings a third one; what is no label is left alone."""
+        try:
+            found = np.asarray(labels)
+            if found.shape[1:] not in ((), (1,)):
+                return
+            known = self._known_classes(found.reshape(-1), "y")
+        except (InvalidInput, ValueError, TypeError):
+            return  # to be refused by name where labels are read
+        if known.size > max(2, self.classes_.size):
+            self._set_classes(known)
+
+    def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
+        labels = validation.column(y, field)
+        if labels.shape != (m,):
+            raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field=field)
+        known = self._known_classes(labels, field)
+        if hasattr(self, "_window") and known.size > max(2, self.classes_.size):
+            known = self.classes_  # nobody is learnt: a label that is not known is wrong
+        values = (-1.0, 1.0)[-known.size :] if known.size < 3 else range(known.size)
+        place = dict(zip(known.tolist(), values, strict=True))
+        try:
+            targets = np.fromiter(map(place.__getitem__, labels.tolist()), np.float64, m)
+        except (KeyError, TypeError):
+            _check_finite(labels, field)
+            row = _first_unknown(labels.tolist(), place)
+            reason = f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}"
+            raise InvalidInput(reason, field=field, row=row) from None
+        if known.size < 3 or not hasattr(self, "_window"):
+            self._set_classes(known)
+        return targets
+
+    def _known_classes(self, labels: NDArray[Any], field: str) -> NDArray[Any]:
+        if self.classes is not None:
+            return _labels_of(self.classes)
+        known: NDArray[Any] = vars(self).get("classes_", labels[:0])
+        if known.size:
+            there = set(known.tolist())
+            try:
+                if there.issuperset(labels.tolist()):
+                    return known
+            except TypeError:  # a label that is a list
+                raise InvalidInput("labels must be one value for each row", field=field) from None
+        _check_finite(labels, field)
+        try:
+            _check_classes(labels)
+            _check_kind(known, labels)
+            return np.union1d(known, labels)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(str(error), field=field) from None
+
+    def _set_classes(self, known: NDArray[Any]) -> None:
+        window = vars(self).get("_window")
+        if window is None or known.size < 3:
+            super()._set_classes(known)
+            return
+        places = np.searchsorted(known, self.classes_)
+        if isinstance(window, ClassWindow):
+            if window.n_classes != known.size:
+                window.rename(places, known.size)
+        else:
+            self._window = cast(Any, self._widened(window, places, known.size))
+        self.classes_ = known
+
+    def _widened(self, window: Window, places: Ints, n_classes: int) -> ClassWindow:
+        """Return the window of several classes that a window of no more than two becomes."""
+        if self._robust is not None:
+            raise InvalidInput("a robust model is of two classes; make it convex first, by theta = 1", field="robust")
+        arrays, own = window.to_arrays(), self.classes_.size - 1
+        y = np.where(arrays["y"] > 0, own, 0)
+        arrays |= {"y": y.astype(np.float64), "intercept": np.array([arrays["intercept"]])}
+        out = self._class_window(window.state.kernel.gamma, 2)
+        if own == 0:  # one class, which stands as the second of two where its targets are 1
+            arrays["y"] = np.ones(y.size)
+        weights = self._class_weights(window.y) if self.class_weight is not None else 1.0
+        out.restore(arrays, hinge(np.ones(y.size), self.C * arrays["sample_weight"] * weights), 0.0)
+        if own == 0:
+            out.forget_classes(np.array([1]))
+        out.rename(places, n_classes)
+        return out
+
+    # -- what the engine is given --------------------------------------------------------------------------------------
+
+    def _class_window(self, gamma: float, n_classes: int) -> ClassWindow:
+        return ClassWindow(
+            self._kernel(gamma),
+            n_classes,
+            intercept=bool(self.fit_intercept),
+            cache_bytes=self._cache_bytes(),
+            threads=self._threads(),
+        )
+
+    def _window_with(self, gamma: float) -> Any:
+        if vars(self).get("classes_", np.empty(0)).size < 3:
+            return super()._window_with(gamma)
+        return self._class_window(gamma, self.classes_.size)
+
+    def _threads(self) -> int | None:
+        if self.n_jobs is None:
+            return None
+        import os
+
+        jobs = validation.number_or_none(self.n_jobs)
+        if jobs is None or jobs != int(jobs) or jobs < -1 or jobs == 0:
+            raise InvalidInput(f"must be -1, None or a whole number from 1, not {self.n_jobs!r}", field="n_jobs")
+        return int(jobs) if jobs > 0 else os.cpu_count() or 1
+
+    def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
+        if vars(self).get("classes_", targets[:0]).size < 3:
+            return super()._losses(targets, weights, C)
+        costs = validation.positive(self.C if C is None else C, "C", validation.LARGEST) * weights
+        weighed = costs if self.class_weight is None else costs * self._class_weights(targets)
+        return hinge(np.ones(targets.size), weighed)  # a pair in which they are of the first class mirrors them
+
+    def _class_weights(self, targets: Floats) -> Floats:
+        if self.classes_.size < 3 or self._is_balanced:
+            return super()._class_weights(targets)
+        return self._weights_by_class()[targets.astype(np.int64)]
+
+    def _error(self, decisions: Floats, targets: Floats) -> float:
+        if not self._has_several():
+            return super()._error(decisions, targets)
+        return float(np.mean(winners(decisions, self.classes_.size) != targets))
+
+
+def _labels_of(classes: Any) -> NDArray[Any]:
+    """Return two labels (negative, positive), or more in ascending order; raises InvalidInput for anything else."""
+    try:
+        labels = np.array(list(classes))
+    except (TypeError, ValueError):
+        labels = np.empty(0)
+    if labels.ndim != 1 or labels.size < 3 or isinstance(classes, str):
+        return _two_labels(classes)
+    found = np.unique(labels)
+    if found.size != labels.size:
+        raise InvalidInput(f"must be two different labels or more, not {classes!r}", field="classes")
+    return found
+
+
+def _check_kind(known: NDArray[Any], labels: NDArray[Any]) -> None:
+    """Raise ValueError for words among numbers, which would all be words from then on."""
+    if known.size and labels.size and (known.dtype.kind in "US") != (labels.dtype.kind in "US"):
+        if "O" in (known.dtype.kind, labels.dtype.kind):
+            return
+        raise ValueError(f"labels are {labels.dtype}, but those before were {known.dtype}")

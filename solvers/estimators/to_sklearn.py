@@ -1,0 +1,110 @@
+"""A live model as scikit-learn's estimator that predicts the same, and as ONNX: to be taken along, not to learn on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR, OneClassSVM
+
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.feature_scale import FeatureScale
+
+
+def to_sklearn(model: Any) -> Any:
+    """Return a fitted ``SVC``, ``SVR`` or ``OneClassSVM`` with the decisions of a live model as it is now.
+
+    A model with a ``scale`` comes as a pipeline that begins with it. Losses that scikit-learn has not, or robust ones,
+    make no difference to what is predicted. Probabilities are not taken along.
+
+    Raises
+    ------
+    InvalidInput : the kernel is a function, or there is one class only
+    """
+    model._check_fitted()
+    if callable(model.kernel):
+        raise InvalidInput("a function is not taken along", field="kernel")
+    if hasattr(model, "classes_") and model.classes_.size < 2:
+        raise InvalidInput("a model of one class is nothing that scikit-learn has", field="classes")
+    machine = _filled(_empty(model), model)
+    scale = model._feature_scale
+    return machine if scale is None else Pipeline([("scale", _scaler(scale)), ("svm", machine)])
+
+
+def _empty(model: Any) -> Any:
+    """Return scikit-learn's estimator with the parameters of a model."""
+    names = ("kernel", "degree", "coef0")
+    parameters = {name: getattr(model, name) for name in names} | {"gamma": model.gamma_}
+    if hasattr(model, "nu"):
+        return OneClassSVM(nu=model.nu, **parameters)
+    if hasattr(model, "epsilon"):
+        return SVR(C=model.C, epsilon=model.epsilon, **parameters)
+    shape, ties = model.decision_function_shape, model.break_ties
+    weight = model.class_weight
+    return SVC(C=model.C, class_weight=weight, decision_function_shape=shape, break_ties=ties, **parameters)
+
+
+def _filled(machine: Any, model: Any) -> Any:
+    """Give an estimator what fitting would have given it."""
+    given = model.kernel == "precomputed"
+    support, dual = model.support_, model.dual_coef_
+    counts = model.n_support_
+    if support.size == 0:  # a constant: libsvm wants somebody
+        support, dual = np.zeros(1, np.int32), np.zeros((dual.shape[0], 1))
+        counts = np.eye(1, max(counts.size, 1), dtype=np.int32)[0]
+    n = model.n_window_
+    X = model._learnt.X
+    machine.n_features_in_ = n if given else X.shape[1]
+    machine.shape_fit_ = (n, machine.n_features_in_)
+    machine.support_ = support
+    machine.support_vectors_ = np.empty((0, 0)) if given else np.ascontiguousarray(X[support])
+    machine._n_support = counts if isinstance(machine, SVC) else np.array([support.size, 0], np.int32)
+    machine.dual_coef_, machine.intercept_ = np.ascontiguousarray(dual), np.asarray(model.intercept_, np.float64)
+    machine._dual_coef_, machine._intercept_ = machine.dual_coef_, machine.intercept_
+    if isinstance(machine, SVC):
+        machine.classes_, machine.class_weight_ = model.classes_, np.asarray(model.class_weight_)
+        if model.classes_.size == 2:  # libsvm's own are positive for the first class
+            machine._dual_coef_, machine._intercept_ = -machine.dual_coef_, -machine.intercept_
+    else:
+        machine.class_weight_ = np.empty(0)
+    if isinstance(machine, OneClassSVM):
+        machine.offset_ = -machine.intercept_
+    machine._sparse, machine._gamma, machine.fit_status_ = False, model.gamma_, 0
+    machine._probA = machine._probB = np.empty(0)
+    machine._num_iter = machine.n_iter_ = getattr(model, "n_iter_", 1)
+    if hasattr(model, "feature_names_in_") and model._feature_scale is None:
+        machine.feature_names_in_ = model.feature_names_in_
+    return machine
+
+
+def _scaler(scale: FeatureScale) -> StandardScaler:
+    """Return scikit-learn's scaler that does what a scale does, whatever it was fitted to."""
+    out = StandardScaler()
+    out.mean_, out.scale_, out.var_ = scale.offset, scale.factor, scale.factor**2
+    out.n_features_in_, out.n_samples_seen_ = scale.offset.size, 1
+    return out
+
+
+def to_onnx(model: Any) -> bytes:
+    """Return a live model in the ONNX format, whose one input ``X`` is (m, d) in single precision.
+
+    Raises
+    ------
+    InvalidInput : as ``to_sklearn``, or the kernel is precomputed
+    ImportError : skl2onnx is not installed; the extra ``livesvm[onnx]`` has it
+    """
+    machine = to_sklearn(model)
+    if model.kernel == "precomputed":
+        raise InvalidInput("a precomputed kernel is not taken along as ONNX", field="kernel")
+    try:
+        from skl2onnx import convert_sklearn
+        from skl2onnx.common.data_types import FloatTensorType
+    except ImportError as error:
+        raise ImportError("ONNX needs skl2onnx: pip install 'livesvm[onnx]'") from error
+    inputs = [("X", FloatTensorType([None, model.n_features_in_]))]
+    options = {"zipmap": False} if hasattr(model, "classes_") else None
+    last = machine[-1] if isinstance(machine, Pipeline) else machine
+    asked = None if options is None else {id(last): options}
+    return bytes(convert_sklearn(machine, initial_types=inputs, options=asked).SerializeToString())

@@ -1,0 +1,147 @@
+"""Features that several problems share: held once, by number; each problem knows its examples by those numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.types import Floats, Ints
+
+AT_HAND = 2**26  #: bytes of kernel rows of new examples that are computed once for all problems
+
+
+class Shared:
+    """Features by number, and their kernel values.
+
+    Parameters
+    ----------
+    kernel : of all the problems; one that is precomputed has its matrix here
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.XT = np.zeros((0, 1))  #: (d, capacity) features
+        self.diagonals = np.zeros(1)  #: (capacity,) k(x, x)
+        self.n_numbers = 0  #: numbers 0 .. n_numbers-1 are or were in use
+        self.vacant: list[int] = []
+        self._row_of: Ints | None = None  # by number, the row below that is at hand
+        self._rows = np.empty((0, 0))
+
+    @property
+    def capacity(self) -> int:
+        """How many numbers there are."""
+        return self.diagonals.size
+
+    def insert(self, X: Floats, known: Ints) -> Ints:
+        """Give numbers to new examples ``X`` (m, d), and return them.
+
+        Of a precomputed kernel ``X`` (m, n + m) holds values with the examples ``known`` (n,), and with each other.
+        """
+        gram = self.kernel.gram
+        if gram is not None:
+            X = gram.admit(X, self._gram_numbers(known))[:, None].astype(np.float64)
+        numbers = self._new_numbers(X.shape[0])
+        if self.XT.shape != (X.shape[1], self.capacity):
+            self._resize(X.shape[1])
+        self.XT[:, numbers] = X.T
+        self.diagonals[numbers] = self.kernel.diagonal(X)
+        return numbers
+
+    def release(self, numbers: Ints) -> None:
+        """Take the numbers of examples back."""
+        if self.kernel.gram is not None and numbers.size:
+            self.kernel.gram.release(self._gram_numbers(numbers))
+        self.vacant.extend(numbers[::-1].tolist())
+
+    def _gram_numbers(self, numbers: Ints) -> Ints:
+        return self.XT[0, numbers].astype(np.int64) if numbers.size else numbers
+
+    def _new_numbers(self, m: int) -> Ints:
+        reused = [self.vacant.pop() for _ in range(min(m, len(self.vacant)))]
+        fresh = m - len(reused)
+        self.n_numbers += fresh
+        if self.n_numbers > self.diagonals.size:
+            more = np.zeros(64 + self.n_numbers * 5 // 4)
+            more[: self.diagonals.size] = self.diagonals
+            self.diagonals = more
+        return np.array([*reused, *range(self.n_numbers - fresh, self.n_numbers)], np.int64)
+
+    def _resize(self, d: int) -> None:
+        XT = np.zeros((d, self.capacity))
+        if self.XT.shape[0] == d:
+            XT[:, : self.XT.shape[1]] = self.XT
+        self.XT = XT
+
+    def features(self, numbers: Ints) -> Floats:
+        """Return the features of examples, (m, d)."""
+        return np.ascontiguousarray(self.columns(numbers).T)
+
+    def columns(self, numbers: Ints) -> Floats:
+        """Return the features of examples, transposed, (d, m)."""
+        return np.ascontiguousarray(np.take(self.XT, numbers, axis=1, mode="clip"))
+
+    def values(self, X: Floats, numbers: Ints) -> Floats:
+        """Return the kernel values of ``X`` (m, d) with examples, (m, k)."""
+        return self.kernel.matrix(X, self.columns(numbers))
+
+    @contextmanager
+    def at_hand(self, numbers: Ints) -> Iterator[None]:
+        """Have the kernel rows of some examples computed once for all problems inside, if they are not too many."""
+        if not 0 < 8 * numbers.size * self.n_numbers <= AT_HAND:
+            yield
+            return
+        row_of = np.full(self.capacity, -1, np.int64)
+        row_of[numbers] = np.arange(numbers.size)
+        self._rows = self.kernel.matrix(self.features(numbers), self.XT, self.n_numbers)
+        self._row_of = row_of
+        try:
+            yield
+        finally:
+            self._row_of, self._rows = None, np.empty((0, 0))
+
+    def write(self, numbers: Ints, columns: Ints, out: Floats, rows: Ints) -> None:
+        """Write the kernel values of ``numbers`` (m,) with ``columns`` (n,) to the first n of ``out[rows]``."""
+        if self._row_of is not None:
+            at = self._row_of[numbers]
+            if at.size and at.min() >= 0:
+                _copy(self._rows, at, columns, out, rows)
+                return
+        self.kernel.write(self.features(numbers), self.columns(columns), columns.size, out, rows)
+
+
+@compiled
+def _copy(values: Floats, at: Ints, columns: Ints, out: Floats, rows: Ints) -> None:
+    """Put ``values[at[i], columns]`` into the first of ``out[rows[i]]``."""
+    for i in range(at.size):
+        source, target = values[at[i]], out[rows[i]]
+        for j in range(columns.size):
+            target[j] = source[columns[j]]
+
+
+@dataclass(frozen=True)
+class ByNumber(Kernel):
+    """A kernel of examples whose only feature is their number in ``shared``."""
+
+    shared: Shared = field(default_factory=lambda: Shared(Kernel()), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Its parameters have been checked by the kernel that it stands for."""
+
+    def write(self, A: Floats, XT: Floats, n: int, out: Floats, rows: Ints) -> None:
+        """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns; ``rows`` (m,) ascend."""
+        self.shared.write(A[:, 0].astype(np.int64), XT[0, :n].astype(np.int64), out, rows)
+
+    def diagonal(self, X: Floats) -> Floats:
+        """Return ``k(X[i], X[i])`` for ``X`` (m, 1)."""
+        return self.shared.diagonals[X[:, 0].astype(np.int64)]
+
+
+def by_number(shared: Shared) -> ByNumber:
+    """Return the kernel of ``shared`` as one of numbers."""
+    kernel = shared.kernel
+    return ByNumber(kernel.name, kernel.gamma, kernel.degree, kernel.coef0, None, shared)

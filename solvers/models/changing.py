@@ -1,0 +1,107 @@
+"""Models whose parameters change while they live, and which say where their scale makes them useless."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from numpy.typing import NDArray
+
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import KERNEL_PARAMETERS, LiveEstimator
+from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.warnings import ModelWarning, warnings_of
+from livesvm.solvers.validation import Key
+
+LEARNT = ("_window", "_made_of", "feature_scale_", "gamma_", "classes_", "balance_", "n_features_in_")
+
+
+class ChangingEstimator(LiveEstimator):
+    """A live estimator whose parameters can all be changed, and which warns."""
+
+    def change(self, **parameters: Any) -> UpdateReport:
+        """Give the model other parameters and bring the window to the optimum of those; all or nothing.
+
+        Those of the losses, as C and epsilon, lead there along one path. Those of the kernel and ``scale`` mean another
+        problem, which is solved from nothing; ``gamma="scale"`` and the scale of features are then of the window as it
+        is now.
+
+        Raises
+        ------
+        InvalidInput : there is no such parameter, or it cannot be used
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit : the model is as it was
+        """
+        self._check_fitted()
+        known = self.get_params(deep=False)
+        for name in parameters:
+            if name not in known:
+                raise InvalidInput(f"there is no such parameter; one of {', '.join(sorted(known))}", field=name)
+        if self.kernel == "precomputed" and any(name in KERNEL_PARAMETERS for name in parameters):
+            raise InvalidInput("a precomputed kernel cannot be changed; call fit", field="kernel")
+        before = {name: getattr(self, name) for name in parameters}
+        vars(self).update(parameters)
+        try:
+            if any(name in KERNEL_PARAMETERS for name in parameters):
+                return self._resolved()
+            return self.update() if self._set_anew() else self._nothing()
+        except BaseException:
+            vars(self).update(before)
+            raise
+
+    def rescale(self) -> UpdateReport:
+        """Fit the scale of the features, and gamma where it follows from them, to the window as it is now.
+
+        Everyone's kernel values change: the window is solved from nothing.
+
+        Raises
+        ------
+        InvalidInput : the model has no scale, or its window is empty
+        """
+        self._check_fitted()
+        if self.scale == "none":
+            raise InvalidInput("the model scales nothing; change(scale='standard') would", field="scale")
+        if not self.n_window_:
+            raise InvalidInput("the window is empty: there is nothing to fit a scale to", field="window")
+        return self._resolved()
+
+    def _resolved(self) -> UpdateReport:
+        """Solve the window from nothing with the present parameters, and take over what comes of it."""
+        started = time.perf_counter()
+        fresh = type(self)(**self.get_params(deep=False))
+        keys: list[Key] = self.keys_
+        if not keys:
+            raise InvalidInput("the window is empty; call fit with other parameters", field="window")
+        if hasattr(self, "classes_"):
+            fresh._know(self.classes_)
+        report = fresh._learn((self.window_X, self.window_y), self.window_sample_weight, keys, ())
+        robust = self.robustness()
+        if robust is not None:
+            report = fresh.update(robust=robust)
+        fresh._window.next_key = max(fresh._window.next_key, self._window.next_key)
+        for name in LEARNT:
+            vars(self).pop(name, None)
+            if name in vars(fresh):
+                setattr(self, name, vars(fresh)[name])
+        seconds = time.perf_counter() - started
+        return report._replace(added=(), changed=len(keys), seconds=seconds, retrained=True)
+
+    classes_: NDArray[Any]  #: of a classifier
+
+    def _know(self, classes: Any) -> None:
+        """Take note of classes before any example has come."""
+        self.classes_ = classes
+
+    def _nothing(self) -> UpdateReport:
+        """Return the report of an update that changes nothing."""
+        certificate, state = self.certificate(), self._window.state
+        return UpdateReport(
+            added=(), removed=(), changed=0, events=0, seconds=0.0, n=self.n_window_, n_free=state.n_free,
+            n_bound=state.n_bound_supports(), max_violation=certificate.max_violation,
+            relative_gap=certificate.relative_gap, rounds=0, exchanges=0, stalls=0, refreshes=0, refactorizations=0,
+            retrained=False,
+        )  # fmt: skip
+
+    @property
+    def warnings_(self) -> list[ModelWarning]:
+        """What makes the model useless, with what to do about it; computed from the window when asked for."""
+        return warnings_of(self._learnt, self.scale)

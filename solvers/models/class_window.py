@@ -1,0 +1,429 @@
+"""The window of several classes: examples by key, features once, and a problem for every pair of classes.
+
+It answers what ``models.window.Window`` answers. Targets are places of labels in ``classes_``, whatever their type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.solvers.certificate import Certificate
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.homotopy.run import Trace
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.shared import Shared
+from livesvm.solvers.models.pair import NOBODY, Pair, PairChange
+from livesvm.solvers.models.pair_shares import PairShares
+from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, summary
+from livesvm.solvers.models.scaling import NOTHING
+from livesvm.solvers.models.side_by_side import side_by_side
+from livesvm.solvers.models.window import Change
+from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
+from livesvm.solvers.robust.ramp_losses import Sides
+from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.validation import Key, plain
+
+Two = tuple[int, int]
+
+WORST = ("max_violation", "relative_gap", "retrained")  # of what a walk did, not to be summed up
+
+
+class ClassWindow:
+    """Examples of several classes whose pairs are problems. Every change is all or nothing.
+
+    Parameters
+    ----------
+    n_classes : so far; see ``rename``
+    threads : how many may update pairs at once; None: as many as ``runtime.threads`` allows
+    """
+
+    def __init__(
+        self, kernel: Kernel, n_classes: int, *, intercept: bool, cache_bytes: int, threads: int | None = None
+    ) -> None:
+        self.kernel = kernel
+        self.shared = Shared(kernel)
+        self.intercept = intercept
+        self.threads = threads
+        self.keys: dict[Key, int] = {}  #: key -> number, oldest first
+        self.next_key = 0
+        self.updates = 0  #: how many there have been
+        self._y = np.empty(0, np.int64)  # class, by number
+        self._weight = np.empty(0)
+        self._cost = np.empty(0)  # C times the weights of example and class
+        self.room = NOTHING
+        self.n_classes = n_classes
+        self.pairs = {two: self._new_pair(cache_bytes) for two in combinations(range(n_classes), 2)}
+        self._shares = PairShares(cache_bytes)
+        self.last_events: list[int] = []  #: breakpoints of the last update, pair by pair
+
+    def _new_pair(self, cache_bytes: int) -> Pair:
+        return Pair(self.shared, intercept=self.intercept, cache_bytes=cache_bytes)
+
+    # -- what a model asks of its window and of its state --------------------------------------------------------------
+
+    @property
+    def state(self) -> ClassWindow:
+        """What is asked of a state is answered here."""
+        return self
+
+    @property
+    def n(self) -> int:
+        """Number of examples in the window."""
+        return len(self.keys)
+
+    @property
+    def n_features(self) -> int:
+        """How many numbers an example is held by."""
+        return int(self.shared.XT.shape[0])
+
+    @property
+    def n_free(self) -> int:
+        """Free examples of all pairs together; who is in several counts as often."""
+        return sum(pair.state.n_free for pair in self.pairs.values())
+
+    def n_bound_supports(self) -> int:
+        """Return how many examples of pairs have a coefficient at a bound, all pairs together."""
+        return sum(pair.state.n_bound_supports() for pair in self.pairs.values())
+
+    def allow(self, cache_bytes: int) -> None:
+        """Let the kernel rows of all pairs take so much memory from the next update on."""
+        self._shares.limit = cache_bytes
+
+    def prepare(self) -> None:
+        """Build now what was put off: factors and kernel rows."""
+        for pair in self.pairs.values():
+            pair.state.prepare()
+
+    @property
+    def examples(self) -> Any:
+        """The examples of the largest pair, which stand for those of all where advice is given."""
+        return max(self.pairs.values(), key=lambda pair: pair.state.n).state.examples
+
+    @property
+    def width(self) -> int | None:
+        """Number of features of an example to predict; None before any were seen."""
+        if self.kernel.gram is not None:
+            return len(self.keys) or None
+        return self.shared.XT.shape[0] or None
+
+    @property
+    def numbers(self) -> Ints:
+        """Numbers of the window, oldest first."""
+        return np.fromiter(self.keys.values(), np.int64, len(self.keys))
+
+    def _numbers_of(self, keys: list[Key]) -> Ints:
+        return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NOBODY
+
+    @property
+    def X(self) -> Floats:
+        """Features (n, d), oldest first; of the kernel "precomputed" the kernel matrix (n, n)."""
+        features = self.shared.features(self.numbers)
+        gram = self.kernel.gram
+        if gram is None:
+            return features
+        places = features[:, 0].astype(np.int64) if features.size else NOBODY
+        return gram.values[np.ix_(places, places)]
+
+    @property
+    def y(self) -> Floats:
+        """Classes (n,), oldest first."""
+        return self._y[self.numbers].astype(np.float64)
+
+    @property
+    def weights(self) -> Floats:
+        """Weights (n,), oldest first."""
+        return self._weight[self.numbers]
+
+    @property
+    def beta(self) -> Floats:
+        """Signed coefficients (n_pairs, n), oldest first; 0 for who is in neither class."""
+        numbers, out = self.numbers, np.zeros((len(self.pairs), len(self.keys)))
+        for row, pair in zip(out, self.pairs.values(), strict=True):
+            here = pair.holds(numbers)
+            row[here] = pair.coefficients(numbers[here])
+        return out
+
+    def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
+        """Return classes, weights and sides of examples, by key."""
+        numbers = self._numbers_of(keys)
+        return self._y[numbers].astype(np.float64), self._weight[numbers], np.zeros(numbers.size, np.int8)
+
+    def everyone_but(self, keys: list[Key]) -> tuple[Floats, Floats]:
+        """Return classes and weights of the window without some examples."""
+        stay = np.setdiff1d(self.numbers, self._numbers_of(keys), assume_unique=True)
+        return self._y[stay].astype(np.float64), self._weight[stay]
+
+    def sizes(self) -> tuple[float, float]:
+        """Return the largest k(x, x) and the largest weight."""
+        numbers = self.numbers
+        return float(self.shared.diagonals[numbers].max(initial=0.0)), float(self._weight[numbers].max(initial=0.0))
+
+    def unused_keys(self, m: int) -> list[Key]:
+        """Return ``m`` whole numbers that are nobody's key."""
+        out: list[Key] = []
+        key = self.next_key
+        while len(out) < m:
+            if key not in self.keys:
+                out.append(key)
+            key += 1
+        return out
+
+    def rename(self, places: Ints, n_classes: int) -> None:
+        """Let class ``i`` be class ``places[i]`` of ``n_classes``, in the same order; the others are new."""
+        was = {(int(places[a]), int(places[b])): pair for (a, b), pair in self.pairs.items()}
+        numbers = self.numbers
+        y = places[self._y[numbers]]
+        pairs = {two: was.get(two) or self._one_sided(two, numbers, y) for two in combinations(range(n_classes), 2)}
+        self._y[numbers] = y
+        self.n_classes, self.pairs = n_classes, pairs
+
+    def _one_sided(self, two: Two, numbers: Ints, y: Ints) -> Pair:
+        """Return the problem of two classes of which one at least has no examples yet."""
+        pair = self._new_pair(self._shares.limit)
+        who = np.flatnonzero(np.isin(y, two))
+        losses = hinge(np.where(y[who] == two[1], 1.0, -1.0), self._cost[numbers[who]])
+        if who.size:
+            pair.update(PairChange(NOBODY, numbers[who], losses, NOBODY, NO_LOSSES), self._shares.limit)
+            pair.settle()
+        return pair
+
+    def forget_classes(self, places: Ints) -> None:
+        """Keep only the classes ``places``, ascending, as 0, 1, ...: nobody is of another."""
+        back = np.zeros(self.n_classes, np.int64)
+        back[places] = np.arange(places.size)
+        self._y = back[self._y]
+        kept = set(places.tolist())
+        pairs = {two: pair for two, pair in self.pairs.items() if kept.issuperset(two)}
+        self.pairs = {(int(back[a]), int(back[b])): pair for (a, b), pair in pairs.items()}
+        self.n_classes = places.size
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def update(self, change: Change, total_per_weight: float, terms: object = None) -> Trace:
+        """Make a change that has been checked: every pair that it touches, several at once.
+
+        Raises
+        ------
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit, Cancelled, TimeLimit : all pairs are as they were
+        """
+        leave, changed = self._numbers_of(change.leaving), self._numbers_of(change.changing)
+        come = self.shared.insert(change.X, self.numbers) if change.y.size else NOBODY
+        self._make_room()
+        parts = _Parts(self._y, leave, come, change, changed)
+        todo = [(two, parts.of(two)) for two in self.pairs if parts.touches(two)]
+        try:
+            limits = self._shares.of(self.pairs, parts.counts(self._y[self.numbers], self.n_classes))
+            with self.shared.at_hand(come):
+                works = [partial(self.pairs[two].update, part, limits[two]) for two, part in todo]
+                traces = side_by_side(works, self.threads)
+        except BaseException:
+            for two, _ in todo:
+                self.pairs[two].undo()
+            self.shared.release(come)
+            raise
+        for two, _ in todo:
+            self.pairs[two].settle()
+        events = {two: trace.events for (two, _), trace in zip(todo, traces, strict=True)}
+        self.last_events = [events.get(two, 0) for two in self.pairs]
+        self._commit(change, leave, changed, come)
+        return _together(traces)
+
+    def _make_room(self) -> None:
+        extra = self.shared.capacity - self._y.size
+        if extra > 0:
+            self._y = np.concatenate([self._y, np.zeros(extra, np.int64)])
+            self._weight = np.concatenate([self._weight, np.zeros(extra)])
+            self._cost = np.concatenate([self._cost, np.zeros(extra)])
+
+    def _commit(self, change: Change, leave: Ints, changed: Ints, come: Ints) -> None:
+        for key in change.leaving:
+            del self.keys[key]
+        if changed.size:
+            self._y[changed], self._weight[changed] = change.new_y, change.new_weights
+            self._cost[changed] = change.new_losses.levels[:, 0]
+        self._admit(come, change.y, change.weights, change.losses.levels[:, 0], change.adding)
+        self.shared.release(leave)
+
+    def _admit(self, numbers: Ints, y: Floats, weights: Floats, costs: Floats, keys: list[Key]) -> None:
+        self._y[numbers], self._weight[numbers], self._cost[numbers] = y, weights, costs
+        self.keys.update(zip(keys, numbers.tolist(), strict=True))
+        self.next_key = max([self.next_key, *(key + 1 for key in keys if type(key) is int)])
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def predictor(self) -> PairsPredictor:
+        """Return the decision functions as they are now, frozen."""
+        beta = self.beta
+        places = np.flatnonzero((beta != 0.0).any(axis=0))
+        given = self.kernel.gram is not None
+        support = places[None, :].astype(np.float64) if given else self.shared.columns(self.numbers[places])
+        who = tuple(np.flatnonzero(row[places]) for row in beta)
+        return PairsPredictor(
+            self.kernel,
+            support,
+            who,
+            tuple(row[places[these]] for row, these in zip(beta, who, strict=True)),
+            self.intercepts,
+            self.width,
+            self.n_classes,
+        )
+
+    @property
+    def intercepts(self) -> Floats:
+        """The intercepts of all pairs, (n_pairs,)."""
+        return np.array([pair.intercept for pair in self.pairs.values()])
+
+    def certificate(self) -> PairsCertificate:
+        """Certify every pair, from features and coefficients."""
+        return summary({two: pair.certificate() for two, pair in self.pairs.items()}, self.n)
+
+    def certificate_of(self, two: Two) -> Certificate:
+        """Certify one pair."""
+        return self.pairs[two].certificate()
+
+    def standing_of(self, two: Two, who: NDArray[np.bool_]) -> tuple[Floats, Ints]:
+        """Return coefficients and segments of the window's examples ``who`` (n,), those of a pair, oldest first."""
+        pair = self.pairs[two]
+        slots, e = pair.slot[self.numbers[who]], pair.state.examples
+        return e.beta[slots], e.segment[slots]
+
+    @contextmanager
+    def _undone_on_error(self) -> Iterator[None]:
+        """Bring everything back to what it was when anything goes wrong inside; nobody may be added there."""
+        books = dict(vars(self), keys=dict(self.keys))
+        copies = {name: books[name].copy() for name in ("_y", "_weight", "_cost")}
+        numbers, vacant = self.shared.n_numbers, list(self.shared.vacant)
+        try:
+            with ExitStack() as undone:
+                for pair in self.pairs.values():
+                    undone.enter_context(pair.undone_on_error())
+                yield
+        except BaseException:
+            vars(self).update(books | copies)
+            self.shared.n_numbers, self.shared.vacant = numbers, vacant
+            raise
+
+    # -- keeping -------------------------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return examples, coefficients and standing: pair by pair, oldest first."""
+        numbers = self.numbers
+        members = [numbers[np.isin(self._y[numbers], two)] for two in self.pairs]
+        states = [(pair.state, pair.slot[who]) for pair, who in zip(self.pairs.values(), members, strict=True)]
+        return {
+            "X": self.X,
+            "y": self.y,
+            "sample_weight": self.weights,
+            "sides": np.zeros(self.n, np.int8),
+            "keys": list(self.keys),
+            "beta": np.concatenate([state.examples.beta[slots] for state, slots in states]),
+            "segments": np.concatenate([state.examples.segment[slots] for state, slots in states]),
+            "intercept": self.intercepts,
+            "gamma": self.kernel.gamma,
+            "next_key": self.next_key,
+        }
+
+    def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float) -> None:
+        """Fill an empty window from ``to_arrays``; f and factors are computed afresh, and corrected.
+
+        Raises
+        ------
+        InvalidInput, NotOptimal : the arrays do not belong together, or describe no optimum
+        """
+        X, y = plain(arrays["X"], np.float64), plain(arrays["y"], np.float64)
+        keys, weights = list(arrays["keys"]), plain(arrays["sample_weight"], np.float64)
+        beta, segments = plain(arrays["beta"], np.float64), plain(arrays["segments"], np.int64)
+        b = plain(arrays["intercept"], np.float64)
+        whole = X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size == weights.size
+        expected = (self.n_classes - 1) * y.size
+        if not (whole and beta.size == segments.size == expected and b.size == len(self.pairs)):
+            raise InvalidInput("the arrays of this checkpoint do not belong together")
+        self.next_key = int(arrays["next_key"])
+        numbers = self.shared.insert(X, NOBODY) if y.size else NOBODY
+        if not y.size and X.shape[1] and self.kernel.gram is None:
+            self.shared.XT = np.zeros((X.shape[1], self.shared.capacity))
+        self._make_room()
+        start, costs = 0, losses.levels[:, 0]
+        self._admit(numbers, y, weights, costs, keys)
+        for (two, pair), intercept in zip(self.pairs.items(), b, strict=True):
+            who = np.flatnonzero(np.isin(y, two))
+            part = slice(start, start + who.size)
+            signs = np.where(y[who] == two[1], 1.0, -1.0)
+            pair.restore(numbers[who], hinge(signs, costs[who]), beta[part], segments[part], float(intercept))
+            start += who.size
+
+
+class _Parts:
+    """What an update does, class by class, to be put together for each pair."""
+
+    def __init__(self, y: Ints, leave: Ints, come: Ints, change: Change, changed: Ints) -> None:
+        new_y, old_y = change.new_y.astype(np.int64), y[changed]
+        self.come_y = change.y.astype(np.int64)
+        self.leave_y = y[leave]
+        self.moved_from, self.moved_to = old_y, new_y
+        self.leave = _by_class(self.leave_y, leave)
+        self.come = _by_class(self.come_y, come, change.losses)
+        moves = np.flatnonzero(old_y != new_y)
+        stay = np.flatnonzero(old_y == new_y)
+        losses = change.new_losses
+        self.stay = _by_class(old_y[stay], changed[stay], losses.of(stay) if changed.size else NO_LOSSES)
+        self.moves = [(int(old_y[i]), int(new_y[i]), changed[i : i + 1], losses.levels[i : i + 1, 0]) for i in moves]
+        self.classes = {*self.leave, *self.come, *self.stay}
+        for old, new, _, _ in self.moves:
+            self.classes |= {old, new}
+
+    def touches(self, two: Two) -> bool:
+        return two[0] in self.classes or two[1] in self.classes
+
+    def counts(self, y: Ints, n_classes: int) -> Ints:
+        """Return how many examples each class has while the update goes on, none of whom has left."""
+        return np.bincount(np.concatenate([y, self.come_y, self.moved_to]), minlength=n_classes)
+
+    def of(self, two: Two) -> PairChange:
+        """Return what happens to a pair."""
+        leave = [self.leave[c][0] for c in two if c in self.leave]
+        come = [(*self.come[c], sign) for c, sign in zip(two, (-1.0, 1.0), strict=True) if c in self.come]
+        stay = [(*self.stay[c], sign) for c, sign in zip(two, (-1.0, 1.0), strict=True) if c in self.stay]
+        for old, new, number, cost in self.moves:
+            sign = 1.0 if new == two[1] else -1.0
+            if old in two and new in two:
+                stay.append((number, cost, sign))
+            elif old in two:
+                leave.append(number)
+            elif new in two:
+                come.append((number, cost, sign))
+        return PairChange(np.concatenate(leave) if leave else NOBODY, *_joined(come), *_joined(stay))
+
+
+def _by_class(y: Ints, numbers: Ints, losses: Losses | None = None) -> dict[int, tuple[Ints, Floats]]:
+    """Return numbers and costs by class."""
+    out = {}
+    for c in np.unique(y).tolist():
+        who = np.flatnonzero(y == c)
+        out[c] = numbers[who], (np.empty(0) if losses is None else losses.levels[who, 0])
+    return out
+
+
+def _joined(groups: list[tuple[Ints, Floats, float]]) -> tuple[Ints, Losses]:
+    """Return numbers and hinge losses of groups, each of one sign."""
+    if not groups:
+        return NOBODY, NO_LOSSES
+    numbers, costs, signs = zip(*groups, strict=True)
+    sizes = [part.size for part in numbers]
+    return np.concatenate(numbers), hinge(np.repeat(signs, sizes), np.concatenate(costs))
+
+
+def _together(traces: list[Trace]) -> Trace:
+    """Return what all pairs did: counts summed up, violations and gaps at their worst."""
+    whole = Trace()
+    for name in vars(whole):
+        values = [getattr(trace, name) for trace in traces]
+        setattr(whole, name, max(values, default=0) if name in WORST else sum(values))
+    return whole

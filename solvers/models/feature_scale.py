@@ -1,0 +1,79 @@
+"""The scale of features as part of a model: fitted once, kept, and applied to whatever comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.types import Floats
+
+KINDS = ("none", "standard", "minmax", "robust")
+
+
+@dataclass(frozen=True)
+class FeatureScale:
+    """What is taken off every feature, and what it is divided by then.
+
+    Attributes
+    ----------
+    kind : "standard": mean and standard deviation, rows weighted; "minmax": least value and range; "robust": median and
+        the distance of the quartiles
+    offset, factor : (d,) in units of the features; a factor is never 0
+    """
+
+    kind: str
+    offset: Floats
+    factor: Floats
+
+    def apply(self, X: Floats) -> Floats:
+        """Return features (m, d) on this scale."""
+        return np.ascontiguousarray((X - self.offset) / self.factor)
+
+    def invert(self, Z: Floats) -> Floats:
+        """Return features (m, d) that are on this scale in their own units, but for rounding."""
+        return np.ascontiguousarray(Z * self.factor + self.offset)
+
+    def to_arrays(self) -> dict[str, Floats]:
+        """Return what a checkpoint keeps."""
+        return {"scale_offset": self.offset, "scale_factor": self.factor}
+
+
+def fitted(kind: Any, X: Floats, weights: Floats) -> FeatureScale | None:
+    """Return the scale of features ``X`` (n, d) with ``weights`` (n,); None for "none".
+
+    Raises
+    ------
+    InvalidInput : there is no such kind, or the features are too large to be scaled
+    """
+    if kind not in KINDS:
+        raise InvalidInput(f"must be one of {', '.join(KINDS)}, not {kind!r}", field="scale")
+    if kind == "none":
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        if kind == "standard":
+            shares = weights if weights.any() else np.ones(len(X))
+            offset = np.average(X, axis=0, weights=shares)
+            factor = np.sqrt(np.average((X - offset) ** 2, axis=0, weights=shares))
+            tiny = 10 * np.finfo(np.float64).eps * np.abs(offset)  # what is left of a constant
+        elif kind == "minmax":
+            offset = X.min(axis=0)
+            factor, tiny = X.max(axis=0) - offset, np.zeros(X.shape[1])
+        else:
+            low, offset, high = np.percentile(X, (25, 50, 75), axis=0)
+            factor, tiny = high - low, np.zeros(X.shape[1])
+    if not (np.isfinite(offset).all() and np.isfinite(factor).all()):
+        at = int(np.argmin(np.isfinite(offset) & np.isfinite(factor)))
+        raise InvalidInput("is too large to be scaled in double precision", field="X", column=at)
+    return FeatureScale(kind, np.asarray(offset), np.where(factor > tiny, factor, 1.0))
+
+
+def restored(kind: str, arrays: Mapping[str, Any]) -> FeatureScale | None:
+    """Return the scale that a checkpoint keeps; None: there is none."""
+    if kind == "none" or "scale_offset" not in arrays:
+        return None
+    offset, factor = (np.asarray(arrays[name], np.float64) for name in ("scale_offset", "scale_factor"))
+    return FeatureScale(kind, offset, factor)

@@ -1,0 +1,193 @@
+"""Two classes among several: one problem whose examples have their features elsewhere, in ``kernels.shared``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.solvers.certificate import Certificate, certify
+from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy import batch_update
+from livesvm.solvers.homotopy.batch_update import UndoneOnError
+from livesvm.solvers.homotopy.refill import refill
+from livesvm.solvers.homotopy.run import Trace
+from livesvm.solvers.homotopy.warm_start import resume
+from livesvm.solvers.kernels.definiteness import check_positive
+from livesvm.solvers.kernels.kernel import times
+from livesvm.solvers.kernels.shared import Shared, by_number
+from livesvm.solvers.problem.piecewise_linear import Losses, leaving
+from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.runtime.types import Floats, Ints
+
+NOBODY = np.empty(0, np.int64)
+
+
+class PairChange(NamedTuple):
+    """What an update does to a pair, by number."""
+
+    leave: Ints
+    come: Ints
+    losses: Losses  #: of those who come
+    changed: Ints
+    new_losses: Losses  #: of those who stay with others than before
+
+
+class Pair:
+    """A path state of the examples of two classes. A change is all or nothing, and can be taken back afterwards."""
+
+    def __init__(self, shared: Shared, *, intercept: bool, cache_bytes: int) -> None:
+        self.shared = shared
+        self.state = PathState(by_number(shared), refill, intercept=intercept, cache_bytes=cache_bytes)
+        self.slot = np.full(shared.capacity, -1, np.int64)  #: by number; -1: not here
+        self._undo: Callable[[], None] | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_undo": None}
+
+    @property
+    def numbers(self) -> Ints:
+        """Numbers of the examples here, ascending."""
+        return np.flatnonzero(self.slot >= 0)
+
+    def holds(self, numbers: Ints) -> NDArray[np.bool_]:
+        """Say which of these examples are here."""
+        known = numbers < self.slot.size
+        return known & (self.slot[np.where(known, numbers, 0)] >= 0)
+
+    def update(self, change: PairChange, cache_bytes: int) -> Trace:
+        """Follow one path to the examples and losses that the change leads to; from nothing where that is less work.
+
+        Raises
+        ------
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit : the pair is as it was
+        """
+        self._undo = None
+        state = self.state
+        if self.slot.size < self.shared.capacity:
+            more = np.full(self.shared.capacity - self.slot.size, -1, np.int64)
+            self.slot = np.concatenate([self.slot, more])
+        state.allow(cache_bytes)
+        leave, changed = self.slot[change.leave], self.slot[change.changed]
+        self._check_positive(change)
+        edit = batch_update.Edit(leave, changed, change.new_losses)
+        if self._is_new(change, leave, changed):
+            return self._solve_from_nothing(change)
+        before = UndoneOnError(state, np.concatenate([leave, changed]))
+        try:
+            slots, trace = batch_update.update(state, change.come[:, None].astype(np.float64), change.losses, edit)
+        except NotOptimal:
+            return self._solve_from_nothing(change)
+        self._move(change, leave, slots, before.undo)
+        return trace
+
+    def undo(self) -> None:
+        """Take the last change back, which was made just now."""
+        if self._undo is not None:
+            self._undo()
+            self._undo = None
+
+    def settle(self) -> None:
+        """Let the last change be final."""
+        self._undo = None
+
+    @contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        """Bring the pair back to what it was when anything goes wrong inside."""
+        state, slot = self.state, self.slot.copy()
+        try:
+            with UndoneOnError(state):
+                yield
+        except BaseException:
+            self.state, self.slot, self._undo = state, slot, None
+            raise
+
+    def _move(self, change: PairChange, leave: Ints, slots: Ints, undo_state: Callable[[], None]) -> None:
+        def undo() -> None:
+            undo_state()
+            self.slot[change.come] = -1
+            self.slot[change.leave] = leave
+
+        self.slot[change.leave] = -1
+        self.slot[change.come] = slots
+        self._undo = undo
+
+    def _is_new(self, change: PairChange, leave: Ints, changed: Ints) -> bool:
+        """Say whether more comes, goes and changes than is there in the end."""
+        remaining = self.state.n - leave.size + change.come.size
+        if leave.size + changed.size + change.come.size <= remaining:
+            return False
+        e = self.state.examples
+        others = changed[(e.kinks[changed] != change.new_losses.kinks).any(axis=1)]
+        moving = int(np.count_nonzero(e.beta[leave])) + int(np.count_nonzero(e.beta[others]))
+        return moving > 0 and moving + change.come.size > remaining > 0
+
+    def _solve_from_nothing(self, change: PairChange) -> Trace:
+        """Solve without regard to what there was."""
+        old, slot = self.state, self.slot
+        stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
+        losses = old.losses(slot[stay])
+        place = np.searchsorted(stay, change.changed)
+        for mine, new in zip(losses, change.new_losses, strict=True):
+            mine[place] = new
+        everyone = np.concatenate([stay, change.come])
+        state = PathState(old.kernel, refill, intercept=old.intercept, cache_bytes=old.rows.limit)
+        slots, trace = batch_update.update(
+            state,
+            everyone[:, None].astype(np.float64),
+            Losses(*(np.concatenate(both) for both in zip(losses, change.losses, strict=True))),
+            batch_update.Edit(NOBODY, NOBODY, leaving(0)),
+        )
+        trace.retrained = 1
+        self.state, self.slot = state, np.full(slot.size, -1, np.int64)
+        self.slot[everyone] = slots
+
+        def undo() -> None:
+            self.state, self.slot = old, slot
+
+        self._undo = undo
+        return trace
+
+    def _check_positive(self, change: PairChange) -> None:
+        kernel = self.shared.kernel
+        if kernel.always_positive or change.come.size == 0:
+            return
+        stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
+        everyone = self.shared.features(np.concatenate([stay, change.come]))
+        check_positive(kernel, everyone, self.state.rows.limit)
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def coefficients(self, numbers: Ints) -> Floats:
+        """Return the signed coefficients of examples that are here, by number."""
+        return self.state.examples.beta[self.slot[numbers]]
+
+    @property
+    def intercept(self) -> float:
+        """The intercept b."""
+        return self.state.b
+
+    def certificate(self) -> Certificate:
+        """Recompute f from features and coefficients, and certify."""
+        state, numbers = self.state, self.numbers
+        slots = self.slot[numbers]
+        beta = state.examples.beta[slots]
+        there = numbers[beta != 0.0]
+        values = self.shared.values(self.shared.features(numbers), there)
+        f = times(values, beta[beta != 0.0]) + state.b
+        return certify(state.losses(slots), beta, f, state.b, state.examples.diagonal[slots], intercept=state.intercept)
+
+    def restore(self, numbers: Ints, losses: Losses, beta: Floats, segments: Ints, b: float) -> None:
+        """Fill an empty pair with examples whose coefficients and segments are known; what is off is corrected.
+
+        Raises
+        ------
+        NotOptimal : the coefficients are damaged
+        """
+        self.slot = np.full(self.shared.capacity, -1, np.int64)
+        if numbers.size:
+            features = numbers[:, None].astype(np.float64)
+            self.slot[numbers] = resume(self.state, features, losses, beta, segments, b)

@@ -1,0 +1,142 @@
+"""A model of several classes frozen for reading: decisions of every pair, votes of those, and the worst of their gaps.
+
+Decisions of pairs are positive for the first of the two classes, as those of libsvm, which are what ``SVC`` shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from livesvm.solvers import validation
+from livesvm.solvers.certificate import Certificate
+from livesvm.solvers.kernels.kernel import Kernel, times
+from livesvm.solvers.models.feature_scale import FeatureScale
+from livesvm.solvers.runtime.interrupt import check
+from livesvm.solvers.runtime.types import Floats, Ints
+
+Two = tuple[int, int]
+
+_BLOCK = 1024  # rows of X whose kernel values are held at once
+
+
+@dataclass(frozen=True)
+class PairsCertificate(Certificate):
+    """The certificates of all pairs: objectives and gaps summed up, violations and relative gaps at their worst.
+
+    Attributes
+    ----------
+    pairs : certificate by pair of places in ``classes_``
+    """
+
+    pairs: Mapping[Two, Certificate]
+
+    @property
+    def worst(self) -> Two | None:
+        """The pair with the largest relative gap; None without any."""
+        return max(self.pairs, key=lambda two: self.pairs[two].relative_gap, default=None)
+
+
+def summary(pairs: Mapping[Two, Certificate], n: int) -> PairsCertificate:
+    """Return the certificate of ``n`` examples in these pairs."""
+    each = list(pairs.values())
+    return PairsCertificate(
+        max_violation=max((one.max_violation for one in each), default=0.0),
+        duality_gap=sum(one.duality_gap for one in each),
+        relative_gap=max((one.relative_gap for one in each), default=0.0),
+        primal=sum(one.primal for one in each),
+        dual=sum(one.dual for one in each),
+        n_examples=n,
+        pairs=pairs,
+    )
+
+
+@dataclass(frozen=True)
+class PairsPredictor:
+    """Decision functions of all pairs at one moment; immutable, safe to share between threads.
+
+    Attributes
+    ----------
+    support : (d, n_support) features of those who are a support vector of some pair, transposed; of the kernel
+        "precomputed", (1, n_support) their places in the window
+    who : for each pair, which of them are its support vectors
+    coefficients : for each pair, their coefficients, positive for its second class
+    intercepts : (n_pairs,)
+    scale : what features go through first
+    """
+
+    kernel: Kernel
+    support: Floats
+    who: tuple[Ints, ...]
+    coefficients: tuple[Floats, ...]
+    intercepts: Floats
+    n_features: int | None
+    n_classes: int
+    scale: FeatureScale | None = None
+
+    @property
+    def n_support(self) -> int:
+        """Number of examples that are a support vector of some pair."""
+        return int(self.support.shape[1])
+
+    def validate(self, X: ArrayLike) -> Floats:
+        """Return ``X`` as a finite float64 array (m, d) or raise InvalidInput naming the row and column."""
+        return validation.matrix(X, width=self.n_features)
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Return the decisions of all pairs for ``X`` (m, d), as (m, n_pairs); positive for the first class."""
+        rows = self.validate(X) if self.scale is None else self.scale.apply(self.validate(X))
+        out = np.empty((rows.shape[0], len(self.who)))
+        for start in range(0, rows.shape[0], _BLOCK):
+            check()
+            part = rows[start : start + _BLOCK]
+            values = self._values(part)
+            for q, (who, coefficients) in enumerate(zip(self.who, self.coefficients, strict=True)):
+                mine = np.ascontiguousarray(np.take(values, who, axis=1))
+                out[start : start + _BLOCK, q] = -(times(mine, coefficients) + self.intercepts[q])
+        return out
+
+    def _values(self, X: Floats) -> Floats:
+        if self.kernel.gram is not None:
+            return np.ascontiguousarray(X[:, self.support[0].astype(np.int64)])
+        return self.kernel.matrix(X, self.support)
+
+    def predict(self, X: ArrayLike) -> Ints:
+        """Return the place in ``classes_`` of each row's class, (m,), by votes."""
+        return winners(self.decision_function(X), self.n_classes)
+
+
+def winners(decisions: Floats, n_classes: int) -> Ints:
+    """Return which class wins most of its pairs, (m,), from ``decisions`` (m, n_pairs); of several the first.
+
+    That is the rule of libsvm, and of scikit-learn's ``SVC`` with it.
+    """
+    return np.asarray(_won(decisions, n_classes).argmax(axis=1), np.int64)
+
+
+def scores(decisions: Floats, n_classes: int) -> Floats:
+    """Return a score of each class, (m, n_classes), from ``decisions`` (m, n_pairs) of its pairs.
+
+    One for each pair that is won, and less than a third, by which ties are decided, for the sum of its decisions: the
+    "ovr" of scikit-learn.
+    """
+    sums = np.zeros((decisions.shape[0], n_classes))
+    for q, (first, second) in enumerate(combinations(range(n_classes), 2)):
+        sums[:, first] += decisions[:, q]
+        sums[:, second] -= decisions[:, q]
+    won = _won(decisions, n_classes, tie_to_first=True)
+    return np.asarray(won + sums / (3.0 * (np.abs(sums) + 1.0)))
+
+
+def _won(decisions: Floats, n_classes: int, *, tie_to_first: bool = False) -> Floats:
+    """Return how many of its pairs each class wins, (m, n_classes)."""
+    won = np.zeros((decisions.shape[0], n_classes))
+    for q, (first, second) in enumerate(combinations(range(n_classes), 2)):
+        is_first = decisions[:, q] >= 0 if tie_to_first else decisions[:, q] > 0
+        won[:, first] += is_first
+        won[:, second] += ~is_first
+    return won

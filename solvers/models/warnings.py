@@ -1,0 +1,75 @@
+"""What the scale of the data makes of a kernel: a model that can learn nothing, said in words."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from livesvm.solvers.runtime.types import Floats
+
+SAMPLE = 200  #: examples that are looked at
+FLAT = 1e-3  #: kernel values of different examples that differ by no more are all the same
+ALONE = 1e-3  #: of its diagonal: a kernel value that says that two examples have nothing to do with each other
+MOST = 0.99  #: share of pairs of examples that this has to be so of
+ALL = 0.99  #: share of the features' variance that makes one of them the only one that counts
+
+
+class ModelWarning(NamedTuple):
+    """One thing that is wrong.
+
+    Attributes
+    ----------
+    name : "kernel_is_constant", "kernel_is_identity" or "one_feature_decides"
+    message : what was found, and what to do about it
+    """
+
+    name: str
+    message: str
+
+
+def warnings_of(window: Any, scale: str) -> list[ModelWarning]:
+    """Return what is wrong with the scale of a window's features; takes the kernel values of some hundred examples."""
+    kernel, keys = window.state.kernel, list(window.keys)
+    if kernel.name in ("precomputed", "linear") or len(keys) < 3:
+        return []
+    X = window.X
+    X = X[np.unique(np.linspace(0, len(keys) - 1, SAMPLE).astype(np.int64))]
+    cure = "set scale='standard'" if scale == "none" else "choose another gamma"
+    found = _of_kernel(kernel, np.unique(X, axis=0), cure)
+    if not found and scale == "none" and kernel.name in ("rbf", "poly", "sigmoid"):
+        found = _of_features(X)
+    return found
+
+
+def _of_kernel(kernel: Any, X: Floats, cure: str) -> list[ModelWarning]:
+    """Return what is wrong with the kernel values of different examples."""
+    if len(X) < 3:
+        return []
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        values = kernel.matrix(X, np.ascontiguousarray(X.T))
+        own = np.sqrt(np.abs(values.diagonal()))
+        near = (values / np.outer(own, own))[~np.eye(len(X), dtype=np.bool_)]
+    if not np.isfinite(near).all():
+        return []
+    if np.quantile(near, 1 - MOST) > 1 - FLAT:
+        reason = "nearly all examples look alike to the kernel: its values differ by less than a thousandth"
+        advice = f"{cure}, or a larger gamma" if kernel.name == "rbf" else cure
+        return [ModelWarning("kernel_is_constant", f"{reason}; {advice}")]
+    if np.quantile(np.abs(near), MOST) < ALONE:
+        reason = "nearly all examples are strangers to each other: the model knows by heart what it has seen, no more"
+        advice = f"{cure}, or a smaller gamma" if kernel.name == "rbf" else cure
+        return [ModelWarning("kernel_is_identity", f"{reason}; {advice}")]
+    return []
+
+
+def _of_features(X: Floats) -> list[ModelWarning]:
+    """Return what is wrong with the variances of features."""
+    variances = X.var(axis=0)
+    total = float(variances.sum())
+    varying = np.count_nonzero(variances)
+    if varying < 2 or variances.max() <= ALL * total:
+        return []
+    column = int(variances.argmax())
+    reason = f"feature {column} has {variances[column] / total:.3f} of the variance of all, so that it alone decides"
+    return [ModelWarning("one_feature_decides", f"{reason}; set scale='standard'")]

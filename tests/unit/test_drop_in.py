@@ -1,0 +1,304 @@
+"""What code written for scikit-learn's ``SVC``, ``SVR`` and ``OneClassSVM`` may rely on, side by side with those."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_blobs
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import f1_score, log_loss
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import LeaveOneOut, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.svm import SVC, SVR, OneClassSVM
+
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.drop_in import IGNORED
+
+CORNERS = np.array([[-2.0, -1.0], [-1.0, -1.0], [-1.0, -2.0], [1.0, 1.0], [1.0, 2.0], [2.0, 1.0]])
+SIDES = np.array([1, 1, 1, 2, 2, 2])
+PROBES = np.array([[-1.0, -1.0], [2.0, 2.0], [3.0, 2.0]])
+IRIS = load_iris(return_X_y=True)
+ESTIMATORS = [(IncrementalSVC, SVC), (IncrementalSVR, SVR), (IncrementalOneClassSVM, OneClassSVM)]
+
+
+def inner(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    return np.asarray(A @ B.T)
+
+
+def test_every_parameter_of_theirs_is_taken() -> None:
+    for ours, theirs in ESTIMATORS:
+        unknown = set(theirs().get_params()) - set(ours().get_params())
+        assert unknown == set()
+        ours(**{**theirs().get_params(), "kernel": "linear"}).fit(CORNERS, SIDES)
+
+
+def test_what_is_ignored_changes_nothing_and_says_why() -> None:
+    plain = IncrementalSVC(gamma=0.5).fit(*IRIS).decision_function(IRIS[0])
+    strange: dict[str, Any] = {
+        "tol": 10.0,
+        "max_iter": 1,
+        "cache_size": 1e-3,
+        "shrinking": False,
+        "random_state": 7,
+        "verbose": True,
+    }
+    assert strange.keys() == IGNORED.keys()
+    assert np.array_equal(IncrementalSVC(gamma=0.5, **strange).fit(*IRIS).decision_function(IRIS[0]), plain)
+    for ours, _ in ESTIMATORS:
+        for name in set(ours().get_params()) & IGNORED.keys():
+            assert f"{name} : taken and ignored: {IGNORED[name]}" in (ours.__doc__ or "")
+
+
+@pytest.mark.parametrize("kernel", ["precomputed", inner])
+def test_the_toy_has_two_support_vectors(kernel: Any) -> None:
+    given = kernel == "precomputed"
+    model = IncrementalSVC(kernel=kernel).fit(inner(CORNERS, CORNERS) if given else CORNERS, SIDES)
+    np.testing.assert_allclose(model.dual_coef_, [[-0.25, 0.25]])
+    assert model.support_.tolist() == [1, 3]
+    np.testing.assert_allclose(model.intercept_, [0.0], atol=1e-15)
+    assert model.predict(inner(PROBES, CORNERS) if given else PROBES).tolist() == [1, 2, 2]
+    with pytest.raises(ValueError, match="features"):
+        model.predict(CORNERS if given else CORNERS.T)
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 50.0])
+@pytest.mark.parametrize("kernel", ["linear", inner])
+def test_iris_has_their_attributes(C: float, kernel: Any) -> None:
+    X, y = IRIS
+    ours = IncrementalSVC(C=C, kernel=kernel, decision_function_shape="ovo").fit(X, y)
+    theirs = SVC(C=C, kernel=kernel, decision_function_shape="ovo", tol=1e-9).fit(X, y)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), rtol=1e-3, atol=5e-3)
+    assert (ours.predict(X) == theirs.predict(X)).all()
+    assert ours.n_support_.sum() == ours.support_.size == len(ours.support_vectors_)
+    assert ours.dual_coef_.shape == (2, ours.support_.size)
+    assert hasattr(ours, "coef_") == (kernel == "linear")
+    if kernel == "linear":
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
+        np.testing.assert_allclose(X @ ours.coef_.T + ours.intercept_, ours.decision_function(X), atol=1e-9)
+
+
+def test_weights_of_features_are_read_only() -> None:
+    t = IRIS[0][:, 0]
+    for ours, theirs in ESTIMATORS:
+        y = t if ours is IncrementalSVR else IRIS[1]
+        model, rival = ours(kernel="linear").fit(IRIS[0], y), theirs(kernel="linear", tol=1e-9).fit(IRIS[0], y)
+        np.testing.assert_allclose(model.coef_, rival.coef_, atol=1e-3)
+        with pytest.raises(AttributeError):
+            model.coef_ = np.zeros(3)
+        with pytest.raises(ValueError, match="read-only"):
+            model.coef_[0, 0] = 0.0
+        with pytest.raises(AttributeError, match="only available when using a linear kernel"):
+            ours(kernel="rbf").fit(IRIS[0], y).coef_  # noqa: B018 - it raises
+
+
+def test_decisions_are_what_the_coefficients_say() -> None:
+    X = CORNERS
+    for gamma in (1.0, 0.2):
+        model = IncrementalSVC(gamma=gamma).fit(X, SIDES)
+        said = rbf_kernel(X, model.support_vectors_, gamma=gamma) @ model.dual_coef_.T + model.intercept_
+        np.testing.assert_allclose(said.ravel(), model.decision_function(X), atol=1e-12)
+        regressor = IncrementalSVR(gamma=gamma).fit(*IRIS)
+        said = rbf_kernel(IRIS[0], regressor.support_vectors_, gamma=gamma) @ regressor.dual_coef_.T
+        np.testing.assert_allclose(said.ravel() + regressor.intercept_, regressor.predict(IRIS[0]), atol=1e-9)
+
+
+def test_support_vectors_stand_class_by_class() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(150)
+    for classes in (2, 3):
+        X, y = IRIS[0][rows], IRIS[1][rows]
+        X, y = X[y < classes], y[y < classes]
+        ours, theirs = IncrementalSVC(gamma=0.3).fit(X, y), SVC(gamma=0.3, tol=1e-9).fit(X, y)
+        assert ours.support_.tolist() == theirs.support_.tolist()
+        assert ours.n_support_.tolist() == theirs.n_support_.tolist()
+        np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-5)
+        np.testing.assert_allclose(ours.class_weight_, theirs.class_weight_)
+
+
+def test_svr_and_one_class_count_their_support_vectors() -> None:
+    for ours, theirs in ESTIMATORS[1:]:
+        model, rival = ours(gamma=0.3).fit(*IRIS), theirs(gamma=0.3, tol=1e-9).fit(*IRIS)
+        assert model.n_support_.tolist() == [model.support_.size]
+        assert abs(model.support_.size - rival.n_support_[0]) <= 3  # alike rows can share a coefficient
+
+
+def test_one_class_of_the_toy() -> None:
+    model = IncrementalOneClassSVM().fit(CORNERS)
+    assert model.predict(PROBES).tolist() == OneClassSVM().fit(CORNERS).predict(PROBES).tolist()
+    np.testing.assert_allclose(model.intercept_, [-1.218], atol=1e-3)
+    np.testing.assert_allclose(model.score_samples(PROBES), model.decision_function(PROBES) + model.offset_)
+    far = IncrementalOneClassSVM(nu=0.1, gamma=0.1).fit(np.random.default_rng(2).normal(size=(200, 2)) * 0.3 + 2)
+    assert (far.predict(np.random.default_rng(3).uniform(-4, 0, (20, 2))) == -1).all()
+
+
+@pytest.mark.parametrize("gamma", ["scale", "auto"])
+def test_gamma_by_name(gamma: str) -> None:
+    X, y = IRIS
+    ours, theirs = IncrementalSVC(gamma=gamma).fit(X, y), SVC(gamma=gamma, tol=1e-9).fit(X, y)
+    assert ours.gamma_ == pytest.approx(theirs._gamma)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-5)
+    assert IncrementalSVC().fit([[0.0], [1.0]], [0, 1]).gamma_ == pytest.approx(4)
+
+
+@pytest.mark.parametrize(
+    "kernel", [lambda A, B: A, lambda A, B: np.ones((1, 1)), lambda A, B: [["a"] * len(B)] * len(A)]
+)
+def test_a_function_that_is_no_kernel_is_named(kernel: Any) -> None:
+    for estimator in (IncrementalSVC, IncrementalSVR):
+        with pytest.raises(InvalidInput, match="the function returns") as caught:
+            estimator(kernel=kernel).fit(CORNERS, SIDES)
+        assert caught.value.field == "kernel"
+
+
+def test_a_function_is_cloned_and_learns_online() -> None:
+    X, y = IRIS
+    model = clone(IncrementalSVC(kernel=lambda A, B: (A @ B.T + 1.0) ** 2)).fit(X[:100], y[:100])
+    model.update(add=(X[100:], y[100:]), remove=range(20))
+    poly = IncrementalSVC(kernel="poly", degree=2, gamma=1.0, coef0=1.0).fit(X[20:], y[20:])
+    np.testing.assert_allclose(model.decision_function(X), poly.decision_function(X), atol=1e-5)
+    assert model.certificate().relative_gap < 1e-8
+
+
+def test_shapes_of_decisions() -> None:
+    X, y = make_blobs(n_samples=80, centers=5, random_state=0)
+    model = IncrementalSVC(kernel="linear", break_ties=True).fit(X, y)
+    assert model.decision_function(X).shape == (80, 5)
+    assert (model.predict(X) == model.decision_function(X).argmax(axis=1)).all()
+    assert IncrementalSVC(decision_function_shape="ovo").fit(X, y).decision_function(X).shape == (80, 10)
+    with pytest.raises(InvalidInput, match="decision_function_shape"):
+        IncrementalSVC(decision_function_shape="all").fit(X, y).decision_function(X)
+    for classes in (2, 3):
+        Z, z = make_blobs(centers=classes, random_state=0)
+        assert OneVsRestClassifier(IncrementalSVC()).fit(Z, z).predict(Z).shape == z.shape
+
+
+def test_quadrants_are_further_the_further_out() -> None:
+    quadrants = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
+    model = IncrementalSVC(kernel="linear").fit(quadrants, range(4))
+    near, far = model.decision_function(5 * quadrants), model.decision_function(10 * quadrants)
+    assert (near.argmax(axis=1) == range(4)).all()
+    assert (far.diagonal() > near.diagonal()).all()
+    assert (near.diagonal() > 0).all()
+
+
+def test_ties_are_only_broken_when_asked() -> None:
+    X, y = make_blobs(random_state=1, n_samples=20, n_features=2)
+    grid = np.stack(np.meshgrid(*[np.linspace(X[:, j].min(), X[:, j].max(), 60) for j in range(2)]), axis=-1)
+    probes = grid.reshape(-1, 2)
+    for break_ties in (False, True):
+        model = IncrementalSVC(gamma=1e6, break_ties=break_ties).fit(X, y)
+        same = model.predict(probes) == model.decision_function(probes).argmax(axis=1)
+        assert same.all() == break_ties
+    with pytest.raises(ValueError, match="break_ties: must be False"):
+        IncrementalSVC(break_ties=True, decision_function_shape="ovo").fit(X, y).predict(probes)
+
+
+def test_weights_move_the_boundary() -> None:
+    X = np.array([[-2, 0], [-1, -1], [0, -2], [0, 2], [1, 1], [2, 0]])
+    for weight, sign in (([1] * 6, 0), ([10.0, 0.1, 0.1, 0.1, 0.1, 10], -1), ([1.0, 0.1, 10.0, 10.0, 0.1, 0.1], 1)):
+        model = IncrementalSVC(C=0.01, kernel="linear").fit(X, SIDES, sample_weight=weight)
+        assert np.sign(np.round(model.decision_function([[-1.0, 1.0]]), 12)) == sign
+        regressor = IncrementalSVR(C=0.01, kernel="linear").fit(X, SIDES, sample_weight=weight)
+        assert np.sign(np.round(regressor.predict([[-1.0, 1.0]]) - 1.5, 12)) == sign
+    heavy = IncrementalSVC(C=100.0).fit(CORNERS, SIDES, sample_weight=[0.01] * 6)
+    np.testing.assert_allclose(heavy.dual_coef_, IncrementalSVC().fit(CORNERS, SIDES).dual_coef_)
+    assert (IncrementalSVC(class_weight={1: 0.1}).fit(CORNERS, SIDES).predict(CORNERS) == 2).all()
+
+
+def test_balanced_classes_are_found_better() -> None:
+    X, y = IRIS[0][:, :2], IRIS[1] + 1
+    rows = np.delete(np.arange(y.size), np.where(y > 2)[0][::2])
+    scores = [
+        f1_score(y, IncrementalSVC(kernel="linear", class_weight=w).fit(X[rows], y[rows]).predict(X), average="macro")
+        for w in (None, "balanced")
+    ]
+    assert scores[0] <= scores[1]
+
+
+@pytest.mark.parametrize("weights", [[0.0] * 6, [-0.3] * 6])
+def test_weights_that_leave_nobody_are_refused(weights: list[float]) -> None:
+    for ours, _ in ESTIMATORS:
+        with pytest.raises(ValueError, match="sample_weight"):
+            ours(kernel="linear").fit(CORNERS, SIDES, sample_weight=weights)
+
+
+def test_arrays_need_not_be_contiguous() -> None:
+    y = np.tile(SIDES, (2, 1)).T[:, -1]
+    assert IncrementalSVC().fit(np.asfortranarray(CORNERS), y).predict(PROBES).tolist() == [1, 2, 2]
+    with pytest.raises(ValueError, match="labels for"):
+        IncrementalSVC().fit(CORNERS, SIDES[:-1])
+
+
+def test_who_has_not_been_fitted_says_so_as_they_do() -> None:
+    for ours, theirs in ESTIMATORS:
+        for estimator in (ours, theirs):
+            words = (
+                rf"This {estimator.__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before"
+            )
+            with pytest.raises(NotFittedError, match=words):
+                estimator().predict("anything")
+
+
+def test_iterations_are_counted() -> None:
+    for classes, pairs in ((2, 1), (3, 3)):
+        X, y = IRIS[0][IRIS[1] < classes], IRIS[1][IRIS[1] < classes]
+        found = IncrementalSVC().fit(X, y).n_iter_
+        assert found.shape == (pairs,)
+        assert found.dtype == np.int32
+        assert (found >= 1).all()
+    for estimator in (IncrementalSVR, IncrementalOneClassSVM):
+        assert type(estimator().fit(*IRIS).n_iter_) is int
+
+
+def test_regression_scores_as_theirs() -> None:
+    X, t = load_diabetes(return_X_y=True)
+    ours, theirs = IncrementalSVR(kernel="linear", C=10.0), SVR(kernel="linear", C=10.0)
+    np.testing.assert_allclose(cross_val_score(ours, X, t), cross_val_score(theirs, X, t), atol=1e-3)
+    assert IncrementalSVR().fit(X, np.ones(len(X))).predict(X).tolist() == [1.0] * len(X)
+
+
+def test_there_are_probabilities_only_where_they_are_asked_for() -> None:
+    for probability in (True, "platt", "isotonic"):
+        model = IncrementalSVC(probability=probability, gamma=0.3)
+        assert hasattr(model, "predict_proba")
+        model.fit(*IRIS)
+        found = model.predict_proba(IRIS[0])
+        np.testing.assert_allclose(found.sum(axis=1), 1.0)
+        assert np.mean(found.argmax(axis=1) == model.predict(IRIS[0])) > 0.9
+        with np.errstate(divide="ignore"):
+            np.testing.assert_allclose(model.predict_log_proba(IRIS[0]), np.log(found))
+    assert not hasattr(IncrementalSVC().fit(*IRIS), "predict_proba")
+    with pytest.raises(InvalidInput, match="probability"):
+        IncrementalSVC(probability="softmax").fit(*IRIS).predict_proba(IRIS[0])
+    with pytest.raises(InvalidInput, match="two examples of each class"):
+        IncrementalSVC(probability=True).fit(IRIS[0][:51], IRIS[1][:51]).predict_proba(IRIS[0])
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_probabilities_are_those_of_leave_one_out(method: str, classes: int) -> None:
+    rng = np.random.default_rng(0)
+    X, y = IRIS if classes == 3 else load_breast_cancer(return_X_y=True)
+    rows = rng.permutation(len(X))[:150]
+    X, y = X[rows] / X.std(axis=0), y[rows]
+    here, there = slice(0, 90), slice(90, 150)
+    ours = IncrementalSVC(gamma=0.1, probability=method).fit(X[:60], y[:60])
+    ours.predict_proba(X[:1])
+    ours.update(add=(X[60:100], y[60:100]), remove=range(10))  # they are kept up with the window
+    here = slice(10, 100)
+    each_out = list(LeaveOneOut().split(X[here]))
+    theirs = CalibratedClassifierCV(SVC(gamma=0.1, tol=1e-9), method=method, cv=each_out, ensemble=False)
+    theirs.fit(X[here], y[here])
+    found, expected = ours.predict_proba(X[there]), theirs.predict_proba(X[there])
+    assert log_loss(y[there], found) == pytest.approx(log_loss(y[there], expected), rel=0.02, abs=1e-3)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    ours.change(gamma=0.3)
+    theirs.set_params(estimator__gamma=0.3).fit(X[here], y[here])
+    np.testing.assert_allclose(ours.predict_proba(X[there]), theirs.predict_proba(X[there]), atol=1e-3)

@@ -1,0 +1,196 @@
+"""A model whose window slides without a solve: what it knows, keeps, and starts from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from livesvm.solvers import FrankWolfeSVC
+from livesvm.solvers.errors import DuplicateKey, InvalidInput, NotOptimal, UnknownKey
+from livesvm.solvers.estimators.large_window import LiveL2SVC, made_problem
+from livesvm.solvers.frank_wolfe.problem import Known, gap_of
+from livesvm.solvers.frank_wolfe.warm_start import balanced
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(120, 3))
+Y = np.where(X[:, 0] + 0.3 * RNG.normal(size=120) > 0, 1.0, -1.0)
+Z = RNG.normal(size=(20, 3))
+TOL = 1e-3
+
+
+def model(n: int = 80, **params: Any) -> LiveL2SVC:
+    """One that has learnt so many examples, trained."""
+    made = LiveL2SVC(**{"C": 10.0, "gamma": 0.5} | params)
+    made.update(add=(X[:n], Y[:n]), keys=range(n))
+    made.retrain(tol=TOL)
+    return made
+
+
+def decisions(made: LiveL2SVC) -> Any:
+    return made.predictor().decision_function(Z)
+
+
+def of_peer(X: Any, y: Any, weights: Any = None, **params: Any) -> Any:
+    """Decisions of the estimator in batch, in units of the SVM's f."""
+    peer = FrankWolfeSVC(**{"C": 10.0, "gamma": 0.5, "tol": TOL} | params).fit(X, y, weights)
+    return peer.decision_function(Z) / peer.margin_[0]
+
+
+def test_decisions_are_those_of_the_last_training_whatever_the_window_is() -> None:
+    made = model()
+    before = decisions(made)
+    assert np.abs(before - of_peer(X[:80], Y[:80])).max() < 0.05
+    made.update(add=(X[80:], Y[80:]), remove=range(40), reweight={50: 3.0}, relabel={60: -Y[60]}, decay=0.9)
+    assert np.array_equal(decisions(made), before)
+    made.retrain(tol=TOL)
+    weights = np.where(np.arange(40, 120) < 80, 0.9, 1.0)
+    weights[10] = 3.0
+    y = Y[40:].copy()
+    y[20] *= -1
+    assert np.abs(decisions(made) - of_peer(X[40:], y, weights)).max() < 0.05
+    assert made.certificate().relative_gap <= TOL
+
+
+@st.composite
+def slides(draw: st.DrawFn) -> list[tuple[list[int], int]]:
+    """Who leaves, as places, and how many come, some times."""
+    return draw(st.lists(st.tuples(st.lists(st.integers(0, 30), max_size=6), st.integers(0, 5)), max_size=5))
+
+
+@given(slides(), st.integers(0, 4))
+@settings(max_examples=30, deadline=None)
+def test_g_at_the_start_is_what_the_coefficients_make_of_it(slides: list[Any], trainings: int) -> None:
+    made, next_row = model(40), 40
+    for number, (places, come) in enumerate(slides):
+        keys = made.keys_
+        leave = {keys[place] for place in places if place < len(keys) - 20}
+        rows = np.arange(next_row, next_row + come) % 120
+        made.update(add=(X[rows], Y[rows]) if come else None, remove=leave, keys=range(next_row, next_row + come))
+        next_row += come
+        if number < trainings and len({*made.window_y}) == 2:
+            made.retrain(tol=TOL)
+    if len({*made.window_y}) < 2:
+        return
+    for copy in (made, LiveL2SVC.from_arrays(made.get_params(), made.to_arrays())):
+        kernel = copy._kernel_of(copy.window_X, copy.window_sample_weight)
+        problem = made_problem(kernel, copy.window_X, copy.window_y, 10.0 * copy.window_sample_weight, 1)
+        start = copy._start(problem, copy._who())
+        if start is None:
+            assert not copy._by_slot.b[copy._who()].any()
+            continue
+        fresh = Known(start.b, problem.parts(problem.examples, start.b))
+        assert np.abs(start.parts - fresh.parts).max() < 1e-8 * max(1.0, float(np.abs(fresh.parts).max()))
+
+
+def test_a_start_is_balanced_between_the_classes() -> None:
+    made = model()
+    made.update(remove=[key for key, y in zip(made.keys_, made.window_y, strict=True) if y > 0][:10])
+    kernel = made._kernel_of(made.window_X, made.window_sample_weight)
+    problem = made_problem(kernel, made.window_X, made.window_y, 10.0 * made.window_sample_weight, 1)
+    start = made._start(problem, made._who())
+    assert start is not None
+    now = balanced(problem, start)
+    for c in (0, 1):  # the derivative of the twin's objective in the scale of a class
+        own = np.where(problem.of_class == c, now.b, 0.0)
+        assert own @ now.parts.sum(axis=0) == pytest.approx(own.sum(), rel=1e-9)
+    assert np.allclose(now.parts, problem.parts(problem.examples, now.b))
+    assert gap_of(problem, now.b, now.parts).dual > gap_of(problem, start.b, start.parts).dual
+
+
+def test_a_warm_start_takes_fewer_steps_and_ends_where_a_cold_one_does() -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(3030, 5))
+    y = np.where(rows[:, 0] * rows[:, 1] + 0.2 * rng.normal(size=3030) > 0, 1.0, -1.0)
+    warm = LiveL2SVC(C=10.0, gamma=0.3)
+    warm.update(add=(rows[:3000], y[:3000]))
+    warm.retrain(tol=0.01)
+    warm.update(add=(rows[3000:], y[3000:]), remove=range(30))
+    cold = LiveL2SVC(C=10.0, gamma=0.3)
+    cold.update(add=(rows[30:], y[30:]))
+    found, other = warm.retrain(tol=0.01), cold.retrain(tol=0.01)
+    assert found.kernel_values < other.kernel_values
+    assert found.gap.primal == pytest.approx(other.gap.primal, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["linear", "rbf", "poly", "sparse"])
+def test_what_is_kept_is_what_was(name: str) -> None:
+    made = model(kernel="rbf" if name == "sparse" else name, coef0=1.0)
+    if name == "sparse":
+        A = sparse.random_array((60, 3), density=0.2, format="csr", rng=2)
+        made.retrain_on(A, np.where(np.arange(60) % 2, 1.0, -1.0), tol=TOL)
+    made.update(add=(X[80:], Y[80:]), remove=range(40), reweight={50: 3.0})
+    back = LiveL2SVC.from_arrays(made.get_params(), made.to_arrays())
+    assert np.array_equal(decisions(back), decisions(made))
+    assert back.keys_ == made.keys_
+    for property in ("window_X", "window_y", "window_sample_weight"):
+        assert np.array_equal(getattr(back, property), getattr(made, property))
+    again, other = made.retrain(tol=TOL), back.retrain(tol=TOL)
+    assert again.gap.primal == pytest.approx(other.gap.primal, rel=TOL)
+    arrays = made.to_arrays()
+    with pytest.raises(NotOptimal):
+        LiveL2SVC.from_arrays(made.get_params(), arrays | {"y": arrays["y"][:-1]})
+
+
+def test_sparse_training_data_give_the_same_decisions_as_dense_ones() -> None:
+    A = sparse.random_array((80, 3), density=0.3, format="csr", rng=2)
+    made, dense = model(), model()
+    made.retrain_on(A, Y[:80], tol=1e-5)
+    dense.retrain_on(A.toarray(), Y[:80], tol=1e-5)
+    assert np.abs(decisions(made) - decisions(dense)).max() < 1e-3
+    rows = sparse.csr_array(Z)
+    assert np.allclose(made.predictor().decision_function(Z), decisions(made))
+    assert rows.shape == Z.shape
+
+
+def test_a_solution_is_taken_over_by_key_by_a_window_that_has_slid() -> None:
+    live, other = model(), model()
+    other.C, other.gamma = 3.0, 1.0
+    other.retrain(tol=TOL)
+    live.update(add=(X[80:90], Y[80:90]), remove=range(10))
+    live.update(add=(X[100:101], Y[100:101]), remove=[20], keys=[20])  # the key comes back with something else
+    live.take_over(other)
+    assert np.array_equal(decisions(live), decisions(other))
+    assert (live.C, live.gamma_) == (3.0, 1.0)
+    held = dict(zip(live.keys_, live._by_slot.b[live._who()], strict=True))
+    its = dict(zip(other.keys_, other._by_slot.b[other._who()], strict=True))
+    assert all(held[key] == (its[key] if key < 80 and key != 20 else 0.0) for key in live.keys_)  # type: ignore[operator]
+    assert live.retrain(tol=TOL).gap.relative <= TOL
+
+
+def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
+    made = model()
+    before = made.to_arrays()
+    for call, error in (
+        (lambda: made.update(add=(X[:1], [0.5]), keys=["a"]), InvalidInput),
+        (lambda: made.update(add=(X[:1, :2], [1.0]), keys=["a"]), InvalidInput),
+        (lambda: made.update(add=(X[:1], None), keys=["a"]), InvalidInput),
+        (lambda: made.update(add=(X[:1], [1.0]), keys=[5]), DuplicateKey),
+        (lambda: made.update(remove=["nobody"]), UnknownKey),
+        (lambda: made.update(relabel={"nobody": 1.0}), UnknownKey),
+        (lambda: made.update(reweight={5: -1.0}), InvalidInput),
+        (lambda: made.update(remove=[5], C=0.0), InvalidInput),
+        (lambda: made.retrain("slow"), InvalidInput),
+        (lambda: made.retrain(tol=0.0), InvalidInput),
+    ):
+        with pytest.raises(error):
+            call()
+    assert str(made.to_arrays()) == str(before)
+    made.update(remove=[key for key, y in zip(made.keys_, made.window_y, strict=True) if y > 0])
+    seen = decisions(made)
+    with pytest.raises(InvalidInput, match="one class"):
+        made.retrain()
+    assert np.array_equal(decisions(made), seen)
+    with pytest.raises(InvalidInput, match="not been trained"):
+        LiveL2SVC().predictor()
+
+
+def test_a_model_without_a_window_is_kept_with_what_it_was_taught() -> None:
+    made = LiveL2SVC(C=10.0, gamma=0.5)
+    made.retrain_on(X, Y, tol=TOL)
+    back = LiveL2SVC.from_arrays({"C": 10.0, "gamma": 0.5}, made.to_arrays())
+    assert np.array_equal(decisions(back), decisions(made))

@@ -1,0 +1,314 @@
+"""Several classes: labels of any kind, one window, one version, and what scikit-learn's one-versus-one says."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.svm import SVC
+
+from livesvm.solvers import IncrementalSVC, k_fold, leave_one_out, time_limit
+from livesvm.solvers.errors import InvalidInput, MemoryLimit, TimeLimit
+from livesvm.solvers.homotopy import batch_update
+from livesvm.solvers.models.pairs_predictor import PairsCertificate
+from livesvm.solvers.robust.settings import Robustness
+from livesvm.solvers.runtime.interrupt import interruptible
+from tests.interrupts import Looks, Stop
+from tests.several import gaps
+
+DIGITS = load_digits(return_X_y=True)
+IRIS = load_iris(return_X_y=True)
+GAMMA = 0.0005
+
+
+def digits(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first ``n`` digits."""
+    X, y = DIGITS
+    return X[:n], y[:n]
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Say whether two checkpoints are equal to the bit."""
+    return all(np.array_equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("load", [load_digits, load_iris, load_wine])
+@pytest.mark.parametrize("C", [0.3, 10.0])
+def test_it_predicts_as_one_versus_one_does(load: Any, C: float) -> None:
+    X, y = load(return_X_y=True)
+    X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+    order = np.random.default_rng(0).permutation(len(X))[:700]
+    half = len(order) // 2
+    here, there = order[:half], order[half:]
+    ours = IncrementalSVC(C=C, gamma=0.03).fit(X[here], y[here])
+    theirs = SVC(C=C, gamma=0.03, tol=1e-8).fit(X[here], y[here])
+    assert np.mean(ours.predict(X[there]) != theirs.predict(X[there])) <= 1e-3
+    for shape in ("ovr", "ovo"):
+        ours.decision_function_shape = theirs.decision_function_shape = shape
+        found, expected = ours.decision_function(X[there]), theirs.decision_function(X[there])
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_array_equal(ours.n_support_, theirs.n_support_)
+    np.testing.assert_array_equal(ours.support_, theirs.support_)
+    np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-4 * C)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-4)
+
+
+@pytest.mark.parametrize("labels", [["red", "green", "blue"], [7, -3, 1000], [3.0, 1.0, 2.0]])
+def test_labels_may_be_of_any_kind(labels: list[Any]) -> None:
+    X, y = IRIS
+    names = np.array(labels)[y]
+    model = IncrementalSVC(gamma=0.2).fit(X, names)
+    assert model.classes_.tolist() == sorted(labels)
+    assert np.mean(model.predict(X) == names) > 0.95
+    assert model.window_y.tolist() == names.tolist()
+    assert set(model.pairs_) == set(gaps(model))
+
+
+def test_classes_come_one_after_the_other() -> None:
+    X, y = digits(300)
+    model = IncrementalSVC(C=5.0, gamma=GAMMA)
+    for label in [4, 9, 0, 7, 2]:
+        model.update(add=(X[y == label], y[y == label]), keys=np.flatnonzero(y == label).tolist())
+    whole = IncrementalSVC(C=5.0, gamma=GAMMA).fit(model.window_X, model.window_y)
+    assert model.classes_.tolist() == [0, 2, 4, 7, 9]
+    np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), atol=1e-6)
+    assert max(one.relative for one in gaps(model).values()) < 1e-8
+
+
+def test_a_class_may_come_by_a_correction_and_leave_again() -> None:
+    X, y = IRIS
+    model = IncrementalSVC(gamma=0.2).fit(X[:100], y[:100])
+    model.update(relabel=dict.fromkeys(range(40, 60), 5))
+    assert model.classes_.tolist() == [0, 1, 5]
+    assert max(one.relative for one in gaps(model).values()) < 1e-8
+    model.update(relabel={key: int(y[key]) for key in range(40, 60)})
+    assert model.classes_.tolist() == [0, 1, 5]  # a label that was known stays known
+    assert set(model.predict(X[:100]).tolist()) == {0, 1}
+
+
+def test_words_and_numbers_do_not_mix() -> None:
+    model = IncrementalSVC(gamma=0.2).fit([[0.0], [1.0], [2.0]], [1, 2, 3])
+    with pytest.raises(InvalidInput, match="but those before were"):
+        model.update(add=([[3.0]], ["four"]))
+    assert model.n_window_ == 3
+
+
+def test_labels_that_were_fixed_are_all_there_are() -> None:
+    model = IncrementalSVC(gamma=0.2, classes=["a", "b", "c"]).fit([[0.0], [1.0]], ["a", "b"])
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    with pytest.raises(InvalidInput, match="d is not one of the labels"):
+        model.update(add=([[3.0]], ["d"]))
+    model.update(add=([[9.0]], ["c"]))
+    assert model.predict([[9.0]]).tolist() == ["c"]
+
+
+def test_a_certificate_says_how_far_each_pair_is() -> None:
+    model = IncrementalSVC(gamma=0.2).fit(*IRIS)
+    whole = model.certificate()
+    assert isinstance(whole, PairsCertificate)
+    assert whole.pairs.keys() == {(0, 1), (0, 2), (1, 2)}
+    assert whole.relative_gap == max(one.relative_gap for one in whole.pairs.values()) < 1e-9
+    assert whole.primal == pytest.approx(sum(one.primal for one in gaps(model).values()), rel=1e-9)
+    assert model.certificate_of(2, 0) == whole.pairs[0, 2]
+    with pytest.raises(InvalidInput, match="not two of the classes"):
+        model.certificate_of(1, 1)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("brings", ["known classes", "a new class"])
+def test_a_pair_that_fails_takes_the_others_back(monkeypatch: pytest.MonkeyPatch, n_jobs: int, brings: str) -> None:
+    X, y = digits(400)
+    first = y[:300] if brings == "known classes" else np.where(y[:300] == 9, 8, y[:300])
+    model = IncrementalSVC(C=5.0, gamma=GAMMA, n_jobs=n_jobs).fit(X[:300], first)
+    before, decisions = model.to_arrays(), model.decision_function(X)
+    real, calls = batch_update.update, 0
+
+    def update(state: Any, *args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 20:
+            raise MemoryLimit(2, 1)
+        return real(state, *args)
+
+    monkeypatch.setattr(batch_update, "update", update)
+    with pytest.raises(MemoryLimit):
+        model.update(add=(X[300:400], y[300:400]), remove=model.keys_[:50])
+    monkeypatch.undo()
+    assert same(before, model.to_arrays())
+    assert np.array_equal(decisions, model.decision_function(X))
+    model.update(add=(X[300:400], y[300:400]), remove=model.keys_[:50])
+    assert model.certificate().relative_gap < 1e-9
+    assert max(one.relative for one in gaps(model).values()) < 1e-8
+
+
+def test_an_update_that_is_stopped_anywhere_changes_nothing() -> None:
+    X, y = digits(260)
+    model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:200], y[:200])
+    before = model.to_arrays()
+    counting, other = Looks(), copy.deepcopy(model)
+    other.prepare()
+    with interruptible(counting) as interrupt:
+        counting.start(interrupt)
+        other.update(add=(X[200:], y[200:]), remove=model.keys_[:30])
+    assert counting.count > 45
+    for end_at in np.linspace(1, 0.8 * counting.count, 8).astype(int).tolist():
+        looks = Looks(end_at)
+        with interruptible(looks) as interrupt:
+            looks.start(interrupt)
+            with pytest.raises(Stop):
+                model.update(add=(X[200:], y[200:]), remove=model.keys_[:30])
+        assert same(before, model.to_arrays())
+    model.update(add=(X[200:], y[200:]), remove=model.keys_[:30])
+    assert model.certificate().relative_gap < 1e-9
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_time_that_is_over_ends_all_pairs(n_jobs: int) -> None:
+    X, y = digits(1500)
+    model = IncrementalSVC(C=5.0, gamma=GAMMA, n_jobs=n_jobs).fit(X[:100], y[:100])
+    before = model.to_arrays()
+    with pytest.raises(TimeLimit), time_limit(0.02):
+        model.update(add=(X[100:], y[100:]))
+    assert same(before, model.to_arrays())
+
+
+def test_threads_make_no_difference() -> None:
+    X, y = digits(500)
+    models = [IncrementalSVC(C=5.0, gamma=GAMMA, n_jobs=n_jobs) for n_jobs in (None, 1, 2, -1)]
+    for model in models:
+        model.fit(X[:400], y[:400])
+        model.update(add=(X[400:], y[400:]), remove=model.keys_[:100])
+    for model in models[1:]:
+        assert same(models[0].to_arrays(), model.to_arrays())
+
+
+@pytest.mark.parametrize("way", ["arrays", "pickle", "deepcopy"])
+def test_a_copy_lives_on_its_own(way: str) -> None:
+    X, y = digits(400)
+    model = IncrementalSVC(C=5.0, gamma=GAMMA, class_weight={3: 2.0}).fit(X[:300], y[:300])
+    model.update(remove=model.keys_[10:60])
+    made: dict[str, Callable[[], IncrementalSVC]] = {
+        "arrays": lambda: IncrementalSVC.from_arrays(model.get_params(), model.to_arrays()),
+        "pickle": lambda: pickle.loads(pickle.dumps(model)),
+        "deepcopy": lambda: copy.deepcopy(model),
+    }
+    other = made[way]()
+    assert same(model.to_arrays(), other.to_arrays())
+    np.testing.assert_allclose(model.decision_function(X), other.decision_function(X), atol=1e-12)
+    for each in (model, other):
+        each.update(add=(X[300:], y[300:]), remove=each.keys_[:40])
+    np.testing.assert_allclose(model.decision_function(X), other.decision_function(X), atol=1e-6)
+    assert other.certificate().relative_gap < 1e-9
+
+
+def test_memory_for_kernel_rows_is_shared_by_all_pairs() -> None:
+    X, y = digits(600)
+    model = IncrementalSVC(C=5.0, gamma=GAMMA, cache_mb=8).fit(X[:500], y[:500])
+    model.update(add=(X[500:], y[500:]), remove=model.keys_[:100])
+    window: Any = model._window
+    held = sum(each.state.rows.values.nbytes for each in window.pairs.values())
+    assert held <= 1.01 * 8 * 2**20
+    assert model.certificate().relative_gap < 1e-9
+
+
+def test_kernel_values_may_be_given() -> None:
+    X, y = IRIS
+    K = X @ X.T
+    given = IncrementalSVC(C=2.0, kernel="precomputed").fit(K[:120, :120], y[:120])
+    linear = IncrementalSVC(C=2.0, kernel="linear").fit(X[:120], y[:120])
+    assert (given.predict(K[:, :120]) == linear.predict(X)).all()
+    window = [*range(20, 120), *range(120, 150)]
+    given.update(remove=given.keys_[:20])
+    given.update(add=(K[np.ix_(range(120, 150), window)], y[120:]))
+    linear.update(add=(X[120:], y[120:]), remove=linear.keys_[:20])
+    np.testing.assert_allclose(given.decision_function(K[:, window]), linear.decision_function(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("class_weight", [{0: 0.2, 2: 5.0}, "balanced"])
+def test_classes_may_weigh_differently(class_weight: Any) -> None:
+    X, y = IRIS
+    rows = np.r_[0:50, 50:80, 100:110]
+    ours = IncrementalSVC(C=2.0, gamma=0.2, class_weight=class_weight).fit(X[rows], y[rows])
+    theirs = SVC(C=2.0, gamma=0.2, tol=1e-8, class_weight=class_weight).fit(X[rows], y[rows])
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-5)
+    ours.update(add=(X[110:150], y[110:150]), remove=ours.keys_[:20])
+    theirs.fit(ours.window_X, ours.window_y)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-5)
+
+
+def test_two_balanced_classes_stay_balanced() -> None:
+    X, y = IRIS[0][50:], IRIS[1][50:]
+    ours = IncrementalSVC(C=2.0, gamma=0.2, class_weight="balanced").fit(X[10:70], y[10:70])
+    ours.update(remove=ours.keys_[:15])
+    ours.update(relabel={ours.keys_[0]: 2})
+    theirs = SVC(C=2.0, gamma=0.2, tol=1e-8, class_weight="balanced").fit(ours.window_X, ours.window_y)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-5)
+    kept = dict(ours.balance_)
+    with pytest.raises(InvalidInput):
+        ours.update(add=(X[:5], y[:5]), keys=[1, 1, 2, 3, 4])
+    with pytest.raises(InvalidInput):
+        ours.update(add=(X[:5], y[:5]), sample_weight=1e100, C=1e100)
+    assert ours.balance_ == kept
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {2: 3.0}])
+@pytest.mark.parametrize("kind", ["leave one out", "folds"])
+def test_assessments_are_those_of_models_trained_without(class_weight: Any, kind: str) -> None:
+    rng = np.random.default_rng(3)
+    X, y = IRIS
+    rows = rng.permutation(150)[:60]
+    X, y = X[rows], y[rows]
+    model = IncrementalSVC(C=3.0, gamma=0.3, class_weight=class_weight).fit(X, y)
+    fold = np.arange(60) if kind == "leave one out" else rng.integers(0, 5, 60)
+    found = leave_one_out(model) if kind == "leave one out" else k_fold(model, fold.tolist())
+    wrong = 0
+    for part in np.unique(fold):
+        out = fold == part
+        without = SVC(C=3.0, gamma=0.3, tol=1e-9, class_weight=class_weight, decision_function_shape="ovo")
+        without.fit(X[~out], y[~out])
+        np.testing.assert_allclose(found.decisions[out], without.decision_function(X[out]), atol=2e-5)
+        wrong += int((without.predict(X[out]) != y[out]).sum())
+    assert found.error == pytest.approx(wrong / 60)
+    assert model.certificate().relative_gap < 1e-9
+
+
+def test_what_is_of_two_classes_is_refused_by_name() -> None:
+    model = IncrementalSVC(gamma=0.2).fit(*IRIS)
+    refused: dict[str, list[Callable[[], object]]] = {
+        "classes": [lambda: model.regularization_path(0.1, 1.0), lambda: model.outlier_path()],
+        "robust": [lambda: model.update(robust=Robustness(0.5, -1.0))],
+    }
+    for field, calls in refused.items():
+        for call in calls:
+            with pytest.raises(InvalidInput, match="of two classes, not of 3") as caught:
+                call()
+            assert caught.value.field == field
+
+
+def test_a_robust_model_takes_no_third_class() -> None:
+    X, y = IRIS
+    model = IncrementalSVC(gamma=0.2).fit(X[50:], y[50:])
+    model.update(robust=Robustness(0.5, -1.0))
+    with pytest.raises(InvalidInput, match="make it convex first"):
+        model.update(add=(X[:2], y[:2]))
+    assert model.classes_.tolist() == [1, 2]
+    model.update(robust=Robustness(1.0, -1.0))
+    model.update(add=(X[:2], y[:2]))
+    assert model.classes_.tolist() == [0, 1, 2]
+
+
+def test_ties_are_broken_as_asked() -> None:
+    X, y = digits(600)
+    ours = IncrementalSVC(C=0.01, gamma=0.001, break_ties=True).fit(X[:200], y[:200])
+    theirs = SVC(C=0.01, gamma=0.001, tol=1e-9, break_ties=True).fit(X[:200], y[:200])
+    assert np.mean(ours.predict(X) != theirs.predict(X)) <= 1e-3
+    plain = IncrementalSVC(C=0.01, gamma=0.001).fit(X[:200], y[:200])
+    assert (plain.predict(X) != ours.predict(X)).any()
+    ours.decision_function_shape = "ovo"
+    with pytest.raises(InvalidInput, match="break_ties"):
+        ours.predict(X)

@@ -1,0 +1,124 @@
+"""Parameters chosen on exact paths are as good as those of a grid that is searched by fitting again and again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.metrics import mean_absolute_error
+
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out, tune
+from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, mean_of
+from livesvm.solvers.analyses.tuning.splits import splits
+from livesvm.solvers.errors import Cancelled, InvalidInput
+
+TUMOURS = load_breast_cancer(return_X_y=True)
+IRIS = load_iris(return_X_y=True)
+
+
+def table(n: int = 160) -> tuple[np.ndarray, np.ndarray]:
+    """Return some rows of tumours, few enough features to be hard."""
+    X, y = TUMOURS
+    return X[:n, :4], y[:n]
+
+
+def judged(model: Any, X: np.ndarray, y: np.ndarray, parameters: dict[str, float], judge: Any, folds: int) -> float:
+    """Return the error of parameters by fitting anew for each fold."""
+    total = wrong = 0.0
+    for learnt, judging in splits(y, judge, folds, classes=not isinstance(model, IncrementalSVR)):
+        found = clone(model).set_params(**parameters).fit(X[learnt], y[learnt]).predict(X[judging])
+        bad = np.abs(found - y[judging]) if isinstance(model, IncrementalSVR) else found != y[judging]
+        wrong, total = wrong + float(bad.sum()), total + judging.size
+    return wrong / total
+
+
+@pytest.mark.parametrize("judge", ["k_fold", "rolling_origin"])
+@pytest.mark.parametrize("kind", ["two classes", "three classes", "regression"])
+def test_the_error_is_that_of_models_fitted_for_it(judge: Any, kind: str) -> None:
+    rng = np.random.default_rng(0)
+    X, y = {"two classes": table(), "three classes": IRIS, "regression": load_diabetes(return_X_y=True)}[kind]
+    rows = rng.permutation(len(X))[:120]
+    X, y = X[rows], y[rows]
+    model = (IncrementalSVR(epsilon=5.0) if kind == "regression" else IncrementalSVC()).set_params(scale="standard")
+    model.fit(X, y)
+    before = model.to_arrays()
+    found = tune(model, judge=judge, folds=4, C=(0.05, 500.0))
+    assert all(np.array_equal(before[name], after) for name, after in model.to_arrays().items())
+    assert found.error == pytest.approx(judged(model, X, y, found.parameters, judge, 4), abs=1e-6)
+    others = [{"C": C, "gamma": gamma} for C in (0.1, 1.0, 100.0) for gamma in found.gammas]
+    assert found.error <= min(judged(model, X, y, one, judge, 4) for one in others) + (
+        0.02 if "three" in kind else 1e-9
+    )
+    assert found.errors.shape == (found.gammas.size, found.C.size)
+    assert np.nanmin(found.errors) >= found.error - 1e-9
+    found.apply(model)
+    assert {name: model.get_params()[name] for name in found.parameters} == found.parameters
+    assert model.certificate().relative_gap < 1e-8
+
+
+def test_leave_one_out_judges_exactly() -> None:
+    X, y = table(60)
+    model = IncrementalSVC(scale="standard").fit(X, y)
+    found = tune(model, judge="leave_one_out", gammas=[0.1, 1.0], C=(0.1, 100.0))
+    found.apply(model)
+    assert leave_one_out(model).error == found.error
+    assert found.error == found.errors.min()
+
+
+def test_epsilon_is_chosen_along_its_path() -> None:
+    X, t = load_diabetes(return_X_y=True)
+    X, t = X[:150], t[:150]
+    model = IncrementalSVR(epsilon=1.0, scale="standard").fit(X, t)
+    plain = tune(model, gammas=[0.02, 0.1], C=(1.0, 100.0))
+    found = tune(model, gammas=[0.02, 0.1], C=(1.0, 100.0), epsilon=(0.5, 60.0))
+    assert 0.5 <= found.parameters["epsilon"] <= 60.0
+    assert found.error <= plain.error + 1e-9
+    assert found.error == pytest.approx(judged(model, X, t, found.parameters, "k_fold", 5), abs=1e-5)
+    assert mean_absolute_error(t, found.apply(model) and model.predict(X)) < np.abs(t - np.median(t)).mean()
+
+
+def test_a_linear_kernel_has_no_gamma() -> None:
+    found = tune(IncrementalSVC(kernel="linear", scale="standard").fit(*table()))
+    assert found.parameters.keys() == {"C"}
+    assert found.gammas.size == 0
+
+
+def test_what_cannot_be_tuned_is_named() -> None:
+    X, y = table()
+    model = IncrementalSVC(scale="standard").fit(X, y)
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        (IncrementalSVC(kernel="precomputed").fit(X @ X.T, y), {}, "kernel"),
+        (IncrementalOneClassSVM().fit(X), {}, "model"),
+        (model, {"C": (1.0, 1.0)}, "C"),
+        (model, {"gammas": []}, "gammas"),
+        (model, {"judge": "guess"}, "judge"),
+        (model, {"folds": 1}, "folds"),
+        (model, {"epsilon": (0.1, 1.0)}, "epsilon"),
+        (IncrementalSVC().fit(X[:20], np.arange(20) > 18), {"judge": "rolling_origin"}, "folds"),
+    ]
+    for live, asked, field in cases:
+        with pytest.raises(InvalidInput) as caught:
+            tune(live, **asked)
+        assert caught.value.field == field
+    with pytest.raises(Cancelled):
+        tune(model, progress=lambda done, total: False)
+
+
+def test_classes_are_dealt_out_to_all_folds() -> None:
+    y = np.array([0] * 40 + [1] * 5)
+    for learnt, judging in splits(y, "k_fold", 5, classes=True):
+        assert np.bincount(y[judging]).tolist() == [8, 1]
+        assert np.union1d(learnt, judging).size == 45
+    for learnt, judging in splits(y, "rolling_origin", 2, classes=False):
+        assert learnt.max() < judging.min()
+
+
+def test_a_mean_of_curves_is_exact() -> None:
+    one = ErrorCurve(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0]), np.array([0.5, 3.0]))
+    other = ErrorCurve(np.array([1.0, 3.0, 4.0]), np.array([2.0, 0.0]), np.array([2.0, 0.0]))
+    both = mean_of([one, other], np.array([0.25, 0.75]))
+    for value in np.linspace(1.01, 3.99, 50):
+        assert both(value) == pytest.approx(0.25 * one(value) + 0.75 * other(value))
