@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from tests.service.process import ServiceProcess, blobs
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-SCREENSHOTS = "LIVESVM_SCREENSHOTS"
+SCREENSHOTS = "PAGE_SCREENSHOTS"
 """Environment variable: the directory that pictures of the screens are kept in."""
 Open = Callable[..., Page]
 Serve = Callable[..., ServiceProcess]

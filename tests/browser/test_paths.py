@@ -16,7 +16,6 @@ from tests.service.process import ServiceProcess, blobs
 
 pytestmark = pytest.mark.browser
 FLIPPED = 15
-RELABELLED = 12
 
 
 def written(path: Path, X: list[list[float]], y: Sequence[float]) -> Path:
@@ -96,12 +95,14 @@ def test_suspected_labels_are_decided_in_one_update(
     for row in rows.all():
         key, label = row.get_by_role("rowheader").inner_text(), row.get_by_role("cell").nth(1).inner_text()
         assert int(label.replace("\u2212", "-")) == labels[key]
-    first = [row.get_by_role("rowheader").inner_text() for row in rows.all()[:RELABELLED]]
-    assert len(set(first) & set(keys[:FLIPPED])) > 2 * RELABELLED // 3  # those whose labels were turned come first
-    for row in rows.all()[:RELABELLED]:
+    suspects = [row.get_by_role("rowheader").inner_text() for row in rows.all()]
+    assert len(suspects) > 4
+    assert len(set(suspects) & set(keys[:FLIPPED])) > 0.6 * len(suspects)  # most have labels that were turned
+    *relabelled, removed = rows.all()
+    for row in relabelled:
         row.get_by_role("radio", name="relabel").check()
-    rows.nth(RELABELLED).get_by_role("radio", name="remove").check()
-    expect(page.get_by_text(f"{RELABELLED} to relabel, 1 to remove")).to_be_visible()
+    removed.get_by_role("radio", name="remove").check()
+    expect(page.get_by_text(f"{len(relabelled)} to relabel, 1 to remove")).to_be_visible()
     picture(page, "labels")
 
     before = error(http, held)

@@ -12,19 +12,19 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
  *
  * `series`: `{ label, values, colour, scale, steps }`; a second scale has its axis on the right.
  */
-export function chart(words, x, series, { logarithmic = false, whole = false, time = false, bands, xLabel = "", hooks = {} } = {}) {
+export function chart(words, x, series, { logarithmic = false, whole = false, time = false, bands, xLabel = "", yLabel, hooks = {} } = {}) {
   const place = h("div", { class: "chart", role: "img", "aria-label": words });
   const axis = { stroke: colour("--text"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
   const scales = [...new Set(series.map((one) => one.scale ?? "y"))];
   const options = {
     width: 300, height: HEIGHT, hooks, legend: { live: false },
     scales: { x: logarithmic ? { time: false, distr: 3, log: 10 } : { time } },
-    bands,
-    axes: [{ ...axis, label: xLabel, ...(whole && { incrs: WHOLE }) }, ...scales.map((scale, i) => ({
-      ...axis, scale, side: i ? 1 : 3, size: 60, grid: i ? { show: false } : axis.grid,
-      label: series.filter((one) => (one.scale ?? "y") === scale).map((one) => one.label).join(", ") }))],
+    bands: bands?.map((one) => ({ ...one, fill: colour(one.fill) })),
+    axes: [{ ...axis, label: xLabel || undefined, size: 34, labelSize: 20, ...(whole && { incrs: WHOLE }) }, ...scales.map((scale, i) => ({
+      ...axis, scale, side: i ? 1 : 3, size: 54, labelSize: 20, grid: i ? { show: false } : axis.grid,
+      label: yLabel ?? series.filter((one) => (one.scale ?? "y") === scale).map((one) => one.label).join(", ") }))],
     series: [{ label: xLabel }, ...series.map((one) => ({
-      label: one.label, scale: one.scale ?? "y", stroke: colour(one.colour), width: 2, points: { show: false },
+      label: one.label, scale: one.scale ?? "y", stroke: colour(one.colour), width: one.width ?? 2, points: { show: false },
       paths: one.steps ? uPlot.paths.stepped({ align: 1 }) : undefined }))],
   };
   const drawn = new uPlot(options, [x, ...series.map((one) => one.values)], place);

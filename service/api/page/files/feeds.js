@@ -41,7 +41,7 @@ export function feed(main, id) {
     section("Readings and forecasts", h("div", { class: "row" }, field("Step", step), field("Shown", length)), places.chart),
     section("What is to come", places.next), section("Record", places.record), may("learn") ? readings(id) : "",
     section("What was chosen", places.chosen), section("Events", log));
-  let rows = [], drawn = null, due = null;
+  let rows = [], drawn = null, due = null, target = "";
   leaving.push(() => drawn?.end(), () => clearTimeout(due));
 
   async function refresh() {
@@ -56,6 +56,7 @@ export function feed(main, id) {
       places.next.replaceChildren(forecast.forecasts.length ? table("Forecasts", ["Step", "Time", "Value", "Low", "High"], forecast.forecasts.map((one) => [String(one.step), String(one.time ?? "–"), short(one.value), short(one.low), short(one.high)]))
         : h("p", { class: "quiet" }, "No forecast before the feed knows enough readings."));
       rows = history.rows;
+      target = now.settings.target;
       const steps = [...new Set(rows.flatMap((row) => row.forecasts.map((one) => one.step)))].sort((a, b) => a - b);
       if (steps.join() !== [...step.options].map((option) => option.value).join()) step.replaceChildren(...steps.map((one) => h("option", { value: one }, String(one))));
       draw();
@@ -71,8 +72,9 @@ export function feed(main, id) {
     const data = [x, rows.map((row) => (row.held ? null : row.value)), of("value"), of("low"), of("high")];
     if (drawn) return drawn.set(data);
     if (rows.length < 2) return;
-    const series = [["reading", "--text"], ["forecast", "--free"], ["low", "--bound"], ["high", "--bound"]];
-    drawn = chart(`Readings of ${id}, what was forecast of them, and the band`, x, series.map(([label, colour], i) => ({ label, colour, values: data[i + 1] })), { time: isTime });
+    const series = [["reading", "--text"], ["forecast", "--free"], ["low", "--bound", 1], ["high", "--bound", 1]];
+    drawn = chart(`Readings of ${id}, what was forecast of them, and the band`, x, series.map(([label, colour, width], i) => ({ label, colour, width, values: data[i + 1] })),
+      { time: isTime, yLabel: target, bands: [{ series: [4, 3], fill: "--band" }] });
     places.chart.replaceChildren(drawn.place, h("p", { class: "quiet" }, "Drag across the chart to look closer; a double click shows all again."));
   }
 

@@ -54,13 +54,15 @@ function forget() {
 function askForKey(wrong) {
   leave();
   leave = () => {};
+  service.connection = "over";
+  banner.show();
   const given = h("input", { type: "password", autocomplete: "off", required: true, "aria-invalid": wrong && "true" });
   const enter = async () => {
     key.set(given.value.trim());
     if (!(await start())) throw new Error("That is no key of this service.");
   };
   const form = h("form", { onsubmit: (event) => { event.preventDefault(); form.querySelector("button").click(); } },
-    field("API key", given, "Kept for this tab alone, and forgotten with it. `livesvm key` makes one."), button("Enter", enter));
+    field("API key", given, "Kept for this tab alone, and forgotten with it. The command “livesvm key” makes one."), button("Enter", enter));
   main.replaceChildren(h("h1", {}, "This service asks for a key"), form);
   given.focus();
 }
