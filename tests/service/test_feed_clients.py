@@ -29,7 +29,7 @@ def client(service: ServiceProcess) -> Iterator[Client]:
 
 def test_a_feed_from_python(client: Client) -> None:
     rows = rows_of(series(120))
-    columns = {name: [row[name] for row in rows[:72]] for name in ("time", "y")}
+    columns: dict[str, Any] = {name: [row[name] for row in rows[:72]] for name in ("time", "y")}
     columns["time"] = [datetime.fromisoformat(time) for time in columns["time"]]
     columns["y"] = np.array(columns["y"])
     answer = client.observe("mine", columns)
