@@ -20,7 +20,7 @@ from livesvm.service.api.edge.reception import Reception
 from livesvm.service.api.methods import Heads
 from livesvm.service.api.observe import Observation
 from livesvm.service.api.openapi import describe
-from livesvm.service.api.routes import datasets, jobs, learn, models, operations, predict, versions
+from livesvm.service.api.routes import datasets, erasures, examples, jobs, learn, models, operations, predict, versions
 from livesvm.service.api.streams import Streams
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.logs.traces import Tracing
@@ -82,7 +82,7 @@ def create_app(
     app.state.reception = Reception(settings)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
     app.include_router(learn.updates)
-    for resource in (models, learn, predict, versions, jobs, datasets, operations):
+    for resource in (models, learn, predict, versions, examples, erasures, jobs, datasets, operations):
         app.include_router(resource.router)
     app.include_router(jobs.submissions())
     problems.install(app)
