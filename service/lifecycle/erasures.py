@@ -60,7 +60,7 @@ class Erasures:
             self._jobs.erase(model)
             try:
                 erased = live.erase(keys, asked_by).result()
-                earlier = [other for other in live.finish_erasing().result() if other.intent != erased.intent]
+                earlier = live.finish_erasing(but=erased.intent.id).result()
                 return self._ended(model, [*earlier, erased])[-1]
             except StoreError:
                 self.is_owed = True

@@ -110,8 +110,8 @@ class ModelHandle(Protocol):
         What is left to do then, of files and of the store as a whole, is for whoever asked.
         """
 
-    def finish_erasing(self) -> Future[list[Erased]]:
-        """The same of every erasure that was begun and has not been ended."""
+    def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
+        """The same of every erasure that was begun and has not been ended, but for one by its id."""
 
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of the version that is newest when its turn comes."""

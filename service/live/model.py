@@ -198,9 +198,9 @@ class LiveModel:
         """Forget examples, in the window or not, and all that was stored of the model before; see ``live.erasing``."""
         return self._writer.submit(lambda: self._erase(keys, asked_by, self._begun(solve)))
 
-    def finish_erasing(self) -> Future[list[Erased]]:
-        """The same of every erasure that was begun and has not been ended."""
-        return self._writer.submit(self._finish_erasing, always=True)
+    def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
+        """The same of every erasure that was begun and has not been ended, but for one by its id."""
+        return self._writer.submit(lambda: self._finish_erasing(but), always=True)
 
     def versions(self) -> dict[str, Any]:
         """Which versions can be had; asks the store, so it belongs in a thread."""
@@ -401,9 +401,10 @@ class LiveModel:
             self._journal.delete_document(intent.at_store)
             raise
 
-    def _finish_erasing(self) -> list[Erased]:
+    def _finish_erasing(self, but: str) -> list[Erased]:
         self._check_open()
-        return [self._forget(intent, self._begun(Solve())) for intent in self._journal.begun()]
+        begun = [intent for intent in self._journal.begun() if intent.id != but]
+        return [self._forget(intent, self._begun(Solve())) for intent in begun]
 
     def _forget(self, intent: Intent, solve: Solve) -> Erased:
         """Solve without, then have that stand for all that was stored; until then readers see what was before."""

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
@@ -17,68 +16,18 @@ from livesvm.service.access.keys import new_key
 from livesvm.service.cli.main import main
 from livesvm.service.client import Client
 from livesvm.service.receipts.receipt import BadReceipt, names, verified
-from livesvm.solvers import IncrementalSVC
-from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess, blobs
-from tests.support.erasing import bytes_of_directory, bytes_of_redis, places
+from tests.support.erasing import SPEC, WHO, Kept, data, keeping, lived, places, without
 from tests.support.jobs_over_rest import awaited
-
-GAMMA = 0.4
-SPEC: dict[str, Any] = {"id": "m", "C": 2.0, "kernel": {"name": "rbf", "gamma": GAMMA}}
-WHO = [f"person-{number:04d}@example.org" for number in range(40)]
-
-
-def data(n: int = 40, seed: int = 3) -> tuple[list[list[float]], list[int]]:
-    return blobs(np.random.default_rng(seed), n)
-
-
-def lived(http: httpx.Client, updates: int = 4) -> tuple[list[list[float]], list[int]]:
-    """A model with a history: updates with names, a checkpoint, a restore, jobs, examples that left again."""
-    X, y = data()
-    http.post("/models", json=SPEC).raise_for_status()
-    size = len(X) // updates
-    for number in range(updates):
-        part = slice(number * size, (number + 1) * size)
-        add = {"X": X[part], "y": y[part], "keys": WHO[part]}
-        name = {"idempotency-key": f"of {WHO[part][0]}"}
-        http.post("/models/m/update", json={"add": add}, headers=name).raise_for_status()
-        if number == 1:
-            http.post("/models/m/checkpoint").raise_for_status()
-    job = http.post("/models/m/assessment", json={"method": "k-fold", "folds": 3}).json()["id"]
-    awaited(http, job)
-    http.post("/models/m/update", json={"remove": {"keys": WHO[:2]}}).raise_for_status()
-    http.post("/models/m/checkpoint").raise_for_status()
-    http.post("/models/m/update", json={"reweight": {"keys": WHO[3:5], "weights": [2.0, 0.5]}}).raise_for_status()
-    http.post("/models/m/restore", json={"version": updates}).raise_for_status()
-    http.post("/models/m/update", json={"remove": {"keys": WHO[:1]}}).raise_for_status()
-    return X, y
 
 
 @pytest.fixture(params=["sqlite", "redis"])
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[ServiceProcess, Any]]:
-    """A service, not started, and what gives every byte that it keeps."""
-    directory = tmp_path / "data"
-    if request.param == "sqlite":
-        yield ServiceProcess(directory), lambda: bytes_of_directory(directory)
-        return
-    with RedisServer(tmp_path / "redis") as server, server.client() as client:
-        files = tmp_path / "redis"
-        yield (
-            ServiceProcess(directory, redis_url=server.url, lease_seconds=1),
-            lambda: (
-                bytes_of_directory(directory)
-                | bytes_of_redis(client)
-                | {f"redis/{name}": found for name, found in bytes_of_directory(files).items() if "log" not in name}
-            ),
-        )
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    with keeping(request.param, tmp_path) as found:
+        yield found
 
 
-def without(X: Any, y: Any, keys: list[str], gone: list[str]) -> IncrementalSVC:
-    stay = [place for place, key in enumerate(keys) if key not in gone]
-    return IncrementalSVC(C=2.0, gamma=GAMMA).fit(np.array(X)[stay], np.array(y)[stay])
-
-
-def test_nothing_remains(kept: tuple[ServiceProcess, Any]) -> None:
+def test_nothing_remains(kept: Kept) -> None:
     process, everything = kept
     gone = [WHO[0], WHO[1], WHO[7], WHO[33]]  # the first left before
     with process as service, service.http() as http:
@@ -122,7 +71,7 @@ def test_nothing_remains(kept: tuple[ServiceProcess, Any]) -> None:
         assert not any(found.values()), found
 
 
-def test_a_deleted_model_leaves_nothing_behind(kept: tuple[ServiceProcess, Any]) -> None:
+def test_a_deleted_model_leaves_nothing_behind(kept: Kept) -> None:
     process, everything = kept
     with process as service, service.http() as http:
         http.post("/models", json={"id": "stays"}).raise_for_status()
