@@ -78,7 +78,7 @@ class Example(BaseModel):
     x: list[float] = Field(description="Its features, as they came.")
     y: float = Field(description="Its target; 1 where the task has none.")
     weight: float
-    arrived_at: datetime | None
+    arrived_at: datetime
     side: Literal["free", "bound", "none"] = Field(description="On the margin, at the bound, without a coefficient.")
     coefficient: float = Field(description="Signed; f(x) = sum of coefficient k(x_i, x), and an intercept.")
     outlier: bool = Field(description="Whether a robust model counts it as one.")

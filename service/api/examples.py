@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Literal
 
 import numpy as np
 from pydantic_core import to_json
 
-from livesvm.service.api.routes.access import moment
 from livesvm.service.errors import NotAcceptable
 from livesvm.service.live.handle import Description
 from livesvm.service.models.examples import SIDES, Page
@@ -73,7 +73,7 @@ def _json(page: Page) -> bytes:
             "x": x,
             "y": y,
             "weight": weight,
-            "arrived_at": moment(arrived),
+            "arrived_at": datetime.fromtimestamp(arrived, UTC),
             "side": SIDES[side],
             "coefficient": coefficient,
             "outlier": outlier,
@@ -110,8 +110,8 @@ def _csv(page: Page) -> bytes:
     writer.writerow(["key", *features, "y", "weight", "arrived_at", "side", "coefficient", "outlier"])
     for at, key in enumerate(page.keys):
         rest: list[object] = [repr(float(column[at])) for column in (page.y, page.weights)]
-        arrived = moment(float(page.arrived[at]))
+        arrived = datetime.fromtimestamp(float(page.arrived[at]), UTC)
         named = [SIDES[page.side[at]], repr(float(page.coefficient[at])), int(page.outlier[at])]
-        rest += ["" if arrived is None else arrived.isoformat(), *named]
+        rest += [arrived.isoformat(), *named]
         writer.writerow([key, *map(repr, page.X[at].tolist()), *rest])
     return out.getvalue().encode()

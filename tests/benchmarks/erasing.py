@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def run(n: int, erased: int, width: int) -> None:
     y = rng.choice([-1, 1], n)
     X = rng.normal(size=(n, width)) + 0.25 * y[:, None]
     keys = [f"person-{number:06d}" for number in range(n)]
-    settings = {"max_body_bytes": 2**28, "solve_seconds": 600, "cache_mb": 1024}
+    settings: dict[str, Any] = {"max_body_bytes": 2**28, "solve_seconds": 600, "cache_mb": 1024}
     with (
         tempfile.TemporaryDirectory() as directory,
         ServiceProcess(Path(directory), **settings) as service,
@@ -38,7 +39,8 @@ def run(n: int, erased: int, width: int) -> None:
         told = client.model("m")
         free, bound = told["n_free"], told["n_bound"]
         print(f"{n} learnt in {time.perf_counter() - began:.1f} s, {free} free, {bound} at the bound")
-        done, waits = threading.Event(), []
+        waits: list[float] = []
+        done = threading.Event()
         watcher = threading.Thread(target=_predict, args=(service.url, X[:5], done, waits))
         watcher.start()
         gone = [keys[place] for place in rng.choice(n, erased, replace=False)]
@@ -54,7 +56,7 @@ def run(n: int, erased: int, width: int) -> None:
         print(f"{len(waits)} predictions meanwhile, the slowest took {1e3 * max(waits):.0f} ms")
 
 
-def _predict(url: str, X: np.ndarray, done: threading.Event, waits: list[float]) -> None:
+def _predict(url: str, X: Any, done: threading.Event, waits: list[float]) -> None:
     with Client(url) as client:
         while not done.is_set():
             began = time.perf_counter()

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -103,7 +104,7 @@ def test_a_receipt_verifies_and_a_changed_byte_does_not(tmp_path: Path, capsys: 
     path = tmp_path / "data" / "receipts.key"
     assert path.stat().st_mode & 0o777 == 0o600
     for form in ({}, {"indent": 2}, {"separators": (",", ":")}):
-        text = json.dumps(receipt, **form).encode()  # type: ignore[arg-type]
+        text = json.dumps(receipt, **form).encode()
         assert verified(text + b"\n") == receipt
         assert verified(text, receipt["public_key"]) == receipt
         for place in range(len(text)):
@@ -127,7 +128,8 @@ def test_a_receipt_verifies_and_a_changed_byte_does_not(tmp_path: Path, capsys: 
 def test_what_cannot_be_erased(http: httpx.Client) -> None:
     assert http.post("/models/nobody/erase", json={"keys": ["a"]}).status_code == 404
     http.post("/models", json={"id": "erase-refusals"}).raise_for_status()
-    for body in ({}, {"keys": []}, {"keys": [1.5]}, {"keys": ["a", "a"]}, {"keys": ["a"], "more": 1}):
+    bodies: list[dict[str, Any]] = [{}, {"keys": []}, {"keys": [1.5]}, {"keys": ["a", "a"]}, {"keys": ["a"], "more": 1}]
+    for body in bodies:
         assert http.post("/models/erase-refusals/erase", json=body).status_code == 422, body
     empty = http.post("/models/erase-refusals/erase", json={"keys": ["a", 7]})
     assert empty.json()["receipt"]["certificate"] is None

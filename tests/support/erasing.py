@@ -65,20 +65,21 @@ def bytes_of_directory(directory: Path) -> dict[str, bytes]:
 def bytes_of_redis(client: redis.Redis) -> dict[str, bytes]:
     """Every key with its value, whatever its type, unpacked."""
     found = {}
-    for key in client.keys("*"):
-        name = key.decode(errors="backslashreplace")
-        kind = client.type(key)
-        read = {
-            b"string": lambda key: [client.get(key)],
-            b"hash": lambda key: [part for pair in client.hgetall(key).items() for part in pair],
-            b"set": lambda key: list(client.smembers(key)),
-            b"zset": lambda key: client.zrange(key, 0, -1),
-            b"stream": lambda key: [
-                part for _, fields in client.xrange(key) for pair in fields.items() for part in pair
-            ],
-        }[kind]
-        found[name] = key + b"\n" + b"\n".join(read(key))
+    keys: Any = client.keys("*")
+    for key in keys:
+        found[key.decode(errors="backslashreplace")] = b"\n".join([key, *_parts(client, key)])
     return found
+
+
+def _parts(client: Any, key: bytes) -> list[bytes]:
+    kind = client.type(key)
+    if kind == b"string":
+        return [client.get(key)]
+    if kind == b"hash":
+        return [part for pair in client.hgetall(key).items() for part in pair]
+    if kind == b"stream":
+        return [part for _, fields in client.xrange(key) for part in (*fields, *fields.values())]
+    return [*(client.smembers(key) if kind == b"set" else client.zrange(key, 0, -1))]
 
 
 def places(haystacks: dict[str, bytes], key: str, x: Sequence[float]) -> set[str]:
