@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from livesvm.service.jobs import assessment, feed_work, outlier_path, regularization_path, retraining
+from collections import ChainMap
+from collections.abc import Mapping
+
+from livesvm.service.jobs import assessment, outlier_path, regularization_path, retraining
 from livesvm.service.jobs.kind import JobKind
 
 KINDS: dict[str, JobKind] = {
@@ -12,5 +15,5 @@ KINDS: dict[str, JobKind] = {
     "retrain": retraining.KIND,
 }
 
-ALL_KINDS = KINDS | feed_work.FEED_KINDS
+ALL_KINDS: Mapping[str, JobKind] = ChainMap(KINDS, feed_work.FEED_KINDS)
 """Those of feeds too."""

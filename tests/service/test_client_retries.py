@@ -123,7 +123,16 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         document = json.dumps(
-            {"models": [], "datasets": [], "feeds": [], "rows": [], "status": status, "title": "so", "detail": "why"}
+            {
+                "models": [],
+                "datasets": [],
+                "feeds": [],
+                "rows": [],
+                "receipts": [],
+                "status": status,
+                "title": "so",
+                "detail": "why",
+            }
         ).encode()
         self.send_response(status)
         for name, value in {
