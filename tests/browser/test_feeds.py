@@ -53,6 +53,17 @@ def is_watched(page: Page, http: httpx.Client, tmp_path: Path, picture: Picture)
     rows = page.get_by_role("region", name="Forecasts").locator("tbody tr")
     expect(rows).to_have_count(len(forecasts))
     assert float(rows.first.get_by_role("cell").nth(1).inner_text()) == pytest.approx(forecasts[0]["value"], rel=1e-3)
+    page.get_by_label("Representation of A").select_option("change")
+    page.get_by_label("Representation of B").select_option("level")
+    page.get_by_role("button", name="Compare them").dblclick()
+    errors = page.get_by_role("region", name="Mean errors").locator("tbody tr")
+    expect(errors).to_have_count(1, timeout=120_000)
+    jobs = [job for job in http.get("/jobs").json()["jobs"] if job["kind"] == "backtest"]
+    assert [job["asked"]["settings"] for job in jobs] == [{"represent": "change"}, {"represent": "level"}]
+    for cell, job in zip(errors.first.get_by_role("cell").all(), jobs, strict=False):
+        score = http.get(f"/jobs/{job['id']}").json()["result"]["scores"][0]
+        assert float(cell.inner_text()) == pytest.approx(score["mae"], rel=1e-3)
+    expect(page.get_by_role("img", name="Mean error so far")).to_be_visible()
     picture(page, "feed")
     page.get_by_role("link", name="Feeds").click()
     expect(page.get_by_role("region", name="Feeds").get_by_role("row", name="load")).to_contain_text("424")

@@ -1,4 +1,4 @@
-"""The whole service watched: one stream that tells which models and feeds have changed, and whether the service is well."""
+"""The whole service watched: one stream that tells which models and feeds have changed, and whether all is well."""
 
 from __future__ import annotations
 

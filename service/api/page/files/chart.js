@@ -10,7 +10,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 /**
  * A chart of series over x, with words for who does not see it; dragging across it zooms, a double click goes back.
  *
- * `series`: `{ label, values, colour, scale, steps }`; a second scale has its axis on the right.
+ * `series`: `{ label, values, colour, width, scale, steps, spans }`; a second scale has its axis on the right.
  */
 export function chart(words, x, series, { logarithmic = false, whole = false, time = false, bands, xLabel = "", yLabel, hooks = {} } = {}) {
   const place = h("div", { class: "chart", role: "img", "aria-label": words });
@@ -24,7 +24,7 @@ export function chart(words, x, series, { logarithmic = false, whole = false, ti
       ...axis, scale, side: i ? 1 : 3, size: 54, labelSize: 20, grid: i ? { show: false } : axis.grid,
       label: yLabel ?? series.filter((one) => (one.scale ?? "y") === scale).map((one) => one.label).join(", ") }))],
     series: [{ label: xLabel }, ...series.map((one) => ({
-      label: one.label, scale: one.scale ?? "y", stroke: colour(one.colour), width: one.width ?? 2, points: { show: false },
+      label: one.label, scale: one.scale ?? "y", stroke: colour(one.colour), width: one.width ?? 2, spanGaps: one.spans ?? false, points: { show: false },
       paths: one.steps ? uPlot.paths.stepped({ align: 1 }) : undefined }))],
   };
   const drawn = new uPlot(options, [x, ...series.map((one) => one.values)], place);
