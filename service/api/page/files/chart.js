@@ -20,7 +20,7 @@ export function chart(words, x, series, { logarithmic = false, whole = false, ti
     width: 300, height: HEIGHT, hooks, legend: { live: false },
     scales: { x: logarithmic ? { time: false, distr: 3, log: 10 } : { time } },
     bands: bands?.map((one) => ({ ...one, fill: colour(one.fill) })),
-    axes: [{ ...axis, label: xLabel || undefined, size: 34, labelSize: 20, ...(whole && { incrs: WHOLE }) }, ...scales.map((scale, i) => ({
+    axes: [{ ...axis, label: xLabel || undefined, size: time ? 50 : 34, labelSize: 20, ...(whole && { incrs: WHOLE }) }, ...scales.map((scale, i) => ({
       ...axis, scale, side: i ? 1 : 3, size: 54, labelSize: 20, grid: i ? { show: false } : axis.grid,
       label: yLabel ?? series.filter((one) => (one.scale ?? "y") === scale).map((one) => one.label).join(", ") }))],
     series: [{ label: xLabel }, ...series.map((one) => ({
@@ -30,5 +30,11 @@ export function chart(words, x, series, { logarithmic = false, whole = false, ti
   const drawn = new uPlot(options, [x, ...series.map((one) => one.values)], place);
   const room = new ResizeObserver(() => { if (place.clientWidth) drawn.setSize({ width: place.clientWidth, height: HEIGHT }); });
   room.observe(place);
-  return { place, drawn, set: (data) => drawn.setData(data), end: () => { room.disconnect(); drawn.destroy(); } };
+  const set = (data) => {
+    const { min, max } = drawn.scales.x, before = drawn.data[0];
+    const isZoomed = min > before[0] || max < before.at(-1);
+    drawn.setData(data, !isZoomed);
+    if (isZoomed) drawn.redraw();
+  };
+  return { place, drawn, set, end: () => { room.disconnect(); drawn.destroy(); } };
 }
