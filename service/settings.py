@@ -206,6 +206,9 @@ class Settings(BaseSettings):
         description="Largest dataset, in bytes, as it is uploaded and as numbers; it is kept on the disk of "
         "LIVESVM_DATA_DIR.",
     )
+    receipt_days: float = Field(
+        default=365.0, ge=0, le=36_500, description="Time for which receipts of erasures are kept, beside the models."
+    )
     streams: int = Field(default=64, ge=1, description="Event streams that may be open; more are answered 429.")
     heartbeat_seconds: float = Field(
         default=15.0, gt=0, description="After so long without news an event stream says that it is still there."

@@ -22,7 +22,19 @@ from livesvm.service.api.methods import Heads
 from livesvm.service.api.observe import Observation
 from livesvm.service.api.openapi import describe
 from livesvm.service.api.page import files as page
-from livesvm.service.api.routes import datasets, feeds, jobs, learn, models, operations, predict, versions, watch
+from livesvm.service.api.routes import (
+    datasets,
+    erasures,
+    examples,
+    feeds,
+    jobs,
+    learn,
+    models,
+    operations,
+    predict,
+    versions,
+    watch,
+)
 from livesvm.service.api.streams import Streams
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.logs.traces import Tracing
@@ -83,7 +95,7 @@ def create_app(
     app.state.service = parts
     app.state.reception = Reception(settings)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
-    resources = (models, learn, predict, versions, jobs, datasets, feeds, watch, operations)
+    resources = (models, learn, predict, versions, examples, erasures, jobs, datasets, feeds, watch, operations)
     routers = [learn.updates, *(resource.router for resource in resources), jobs.submissions()]
     for router in routers:
         app.include_router(router)

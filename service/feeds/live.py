@@ -122,7 +122,7 @@ class LiveFeed:
         """What the metrics show."""
         seen, wanted = self.view, self.spec.coverage
         steps = tuple(_sampled(scores) for scores in seen.recent if scores["n"])
-        return FeedSample(self.id, seen.position, self.queue_depth, seen.updated_at, wanted, steps)
+        return FeedSample(self.id, seen.position, self.queue_depth, seen.updated_at, seen.every, wanted, steps)
 
     def serving(self) -> LiveFeed:
         """The feed itself; one that is not served raises."""

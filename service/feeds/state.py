@@ -115,7 +115,7 @@ class View:
     rows: int
     state: str
     time: str | float | None
-    newest: float | None  #: the same, in seconds
+    every: float | None  #: seconds between readings
     updated_at: float | None
     numbered: int
     forecasts: list[Document]
@@ -135,7 +135,7 @@ class View:
             state.rows,
             feed.state,
             told.time_of(timeline, timeline.time),
-            None if feed.spec.time is None else timeline.time,
+            None if feed.spec.time is None or timeline.every is None else timeline.every.approximate_seconds(),
             state.updated_at,
             state.numbered,
             told.forecasts(timeline, feed.latest),

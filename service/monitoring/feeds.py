@@ -28,12 +28,13 @@ class StepSample:
 
 @dataclass(frozen=True)
 class FeedSample:
-    """What one feed shows of itself; ``coverage`` is the share of readings that its band is to hold."""
+    """What one feed shows of itself; ``every`` is in seconds, ``coverage`` the share that its band is to hold."""
 
     id: str
     position: int = 0
     queue_depth: int = 0
     updated_at: float | None = None
+    every: float | None = None
     coverage: float | None = None
     steps: tuple[StepSample, ...] = ()
 
@@ -42,6 +43,7 @@ _PER_FEED: tuple[tuple[str, str, Callable[[FeedSample], float | None]], ...] = (
     ("position", "Readings that were accepted", lambda f: f.position),
     ("queue_depth", "Calls waiting for the writer", lambda f: f.queue_depth),
     ("last_reading_timestamp_seconds", "Unix time at which the newest readings came", lambda f: f.updated_at),
+    ("every_seconds", "How far apart its readings are", lambda f: f.every),
     ("wanted_coverage", "Share of readings that the band is to hold", lambda f: f.coverage),
 )
 _PER_STEP: tuple[tuple[str, str, Callable[[StepSample], float | None]], ...] = (

@@ -245,6 +245,28 @@ class LiveL2SVC(LiveEstimator):
         """Weights of the window's examples, (n,), oldest first."""
         return self._by_slot.weights[self._who()]
 
+    @property
+    def window_coefficients(self) -> Floats:
+        """Signed coefficients of the window's examples in the last training, (n,), oldest first."""
+        who, out = self._who(), np.zeros(len(self._slots))
+        there = self._by_slot.place[who] != NOWHERE
+        if self._trained is not None and there.any():
+            out[there] = self._trained.coefficients[self._by_slot.place[who[there]]] / self._trained.R
+        return out
+
+    @property
+    def window_is_free(self) -> NDArray[np.bool_]:
+        """Which of the window's examples have a coefficient, (n,), oldest first: squared losses have no bound."""
+        return np.asarray(self.window_coefficients != 0.0)
+
+    def forget_training(self) -> None:
+        """Know the window alone from now on, and nothing of the examples that have left."""
+        self._trained, self._parts_hold = None, False
+        if hasattr(self, "gamma_"):
+            self.gamma_ = np.nan
+        own = self._by_slot
+        own.b[:], own.parts[:], own.place[:] = 0.0, 0.0, NOWHERE
+
     def _error(self, decisions: Floats, targets: Floats) -> float:
         return float(np.mean((decisions > 0) != (targets > 0)))
 

@@ -43,6 +43,7 @@ NEEDED = {
     "GET /jobs/{job}": "read",
     "GET /jobs/{job}/events": "read",
     "GET /jobs/{job}/plot.{extension}": "read",
+    "GET /models/{id}/examples": "learn",
     "POST /models/{id}/update": "learn",
     "POST /models/{id}/checkpoint": "learn",
     "POST /models/{id}/restore": "learn",
@@ -55,6 +56,8 @@ NEEDED = {
     "POST /models": "admin",
     "DELETE /models/{id}": "admin",
     "POST /models/{id}/writeback": "admin",
+    "POST /models/{id}/erase": "admin",
+    "GET /receipts": "admin",
 }
 """The scope that each call needs; None is open to all."""
 

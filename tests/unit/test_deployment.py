@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from livesvm.service.cli.main import main
+from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.monitoring.metrics import Metrics, ModelSample
 from livesvm.service.resources.environment import CLIENTS
 from livesvm.service.resources.memory import Budget
@@ -31,6 +32,8 @@ def metric_names() -> set[str]:
     """Every name that a query can ask the service's metrics for."""
     metrics = Metrics()
     metrics.watch(lambda: [ModelSample("river", updated_at=0.0)], 1)
+    steps = (StepSample(1, 1.0, 2.0, 0.9),)
+    metrics.watch_feeds(lambda: ["live"], lambda: [FeedSample("load", 1, 0, 0.0, 3600.0, 0.9, steps)], 1)
     metrics.watch_jobs(lambda: {"done": 1})
     metrics.watch_solves(lambda: {"running": 1})
     metrics.watch_memory(Budget())
@@ -42,10 +45,11 @@ def metric_names() -> set[str]:
 
 
 def dashboard_queries() -> list[str]:
-    dashboard = json.loads(read("deploy/grafana/dashboards/livesvm.json"))
-    queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
-    variables = [variable["definition"] for variable in dashboard["templating"]["list"] if "definition" in variable]
-    return queries + variables
+    dashboards = [json.loads(read(f"deploy/grafana/dashboards/{name}.json")) for name in ("livesvm", "feeds")]
+    panels = [panel for dashboard in dashboards for panel in dashboard["panels"]]
+    queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    variables = [variable for dashboard in dashboards for variable in dashboard["templating"]["list"]]
+    return queries + [variable["definition"] for variable in variables if "definition" in variable]
 
 
 def alert_queries() -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from livesvm.service.api.answers import ModelDescription, ModelList, RecentUpdates, Recovery
+from livesvm.service.api.answers import ModelDescription, ModelList, RecentUpdates, Recovery, RobustLosses
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.routes.access import ModelId, Parts, answers, in_control, moment, scope, stream_answers, told
 from livesvm.service.api.streams import Event, event_stream
@@ -78,7 +78,7 @@ async def delete(id: ModelId, service: Parts) -> Response:
     await asyncio.wrap_future(deleted)
     with service.control.place():
         await service.control.run(registry.forget, id)
-        await service.control.run(service.jobs.forget, id)
+        await service.control.run(service.erasures.model_deleted, id)
     return Response(status_code=204)
 
 
@@ -136,6 +136,7 @@ def description(model: AnyModel, service: Parts) -> ModelDescription:
         nu=spec.nu,
         prior=spec.prior,
         lam=spec.lam,
+        robust=None if now.robust is None else RobustLosses(**now.robust),
         fit_intercept=spec.fit_intercept,
         window=spec.window.model_dump(),
         version=now.version,
