@@ -20,6 +20,8 @@ SCREENS = {
     "path": ("#/models/seen/path", "The path"),
     "labels": ("#/models/seen/labels", "gave way"),
     "data": ("#/data", "Data in"),
+    "feeds": ("#/feeds", "Feeds"),
+    "feed": ("#/feeds/fed", "Record"),
 }
 
 
@@ -29,6 +31,9 @@ def seen(service: ServiceProcess) -> str:
     with service.http() as http:
         learnt(http, "seen", 80)
         http.post("/models/seen/update", json={"remove": {"oldest": 1}}).raise_for_status()
+        http.post("/feeds", json={"id": "fed", "target": "load", "window": 60}).raise_for_status()
+        rows = [{"time": f"2024-01-{1 + i // 24:02}T{i % 24:02}:00", "load": float(i % 24 + i % 7)} for i in range(120)]
+        http.post("/feeds/fed/observations", json={"rows": rows}).raise_for_status()
         jobs = [
             http.post("/models/seen/regularization-path", json={}).json(),
             http.post("/models/seen/outlier-path", json={"hold_out": 0.2}).json(),

@@ -1,4 +1,4 @@
-"""Feeds on the page: offered where the service has them, and nowhere else."""
+"""Feeds on the page, from a file to live forecasts."""
 
 from __future__ import annotations
 
@@ -35,9 +35,6 @@ def test_a_file_becomes_a_feed_that_forecasts(
     page.get_by_label("Drop a CSV file here").set_input_files(readings(tmp_path / "load.csv", 0, 400))
     expect(page.get_by_role("button", name="Make the model")).to_be_visible()
     make = page.get_by_role("button", name="Make a feed that forecasts it")
-    if "/feeds" not in http.get("/access").json()["paths"]:
-        assert make.count() == page.get_by_role("link", name="Feeds").count() == 0
-        return
     page.get_by_label("Window").fill("300")
     make.dblclick()
     expect(page.get_by_role("heading", name="load", exact=True)).to_be_visible(timeout=120_000)
@@ -56,7 +53,21 @@ def is_watched(page: Page, http: httpx.Client, tmp_path: Path, picture: Picture)
     rows = page.get_by_role("region", name="Forecasts").locator("tbody tr")
     expect(rows).to_have_count(len(forecasts))
     assert float(rows.first.get_by_role("cell").nth(1).inner_text()) == pytest.approx(forecasts[0]["value"], rel=1e-3)
+    page.get_by_label("Representation of A").select_option("change")
+    page.get_by_label("Representation of B").select_option("level")
+    page.get_by_role("button", name="Compare them").dblclick()
+    errors = page.get_by_role("region", name="Mean errors").locator("tbody tr")
+    expect(errors).to_have_count(1, timeout=120_000)
+    jobs = [job for job in http.get("/jobs").json()["jobs"] if job["kind"] == "backtest"]
+    assert [job["asked"]["settings"] for job in jobs] == [{"represent": "change"}, {"represent": "level"}]
+    for cell, job in zip(errors.first.get_by_role("cell").all(), jobs, strict=False):
+        score = http.get(f"/jobs/{job['id']}").json()["result"]["scores"][0]
+        assert float(cell.inner_text()) == pytest.approx(score["mae"], rel=1e-3)
+    expect(page.get_by_role("img", name="Mean error so far")).to_be_visible()
     picture(page, "feed")
     page.get_by_role("link", name="Feeds").click()
     expect(page.get_by_role("region", name="Feeds").get_by_role("row", name="load")).to_contain_text("424")
     picture(page, "feeds")
+    more = readings(tmp_path / "again.csv", 424, 6).read_bytes()
+    http.post("/feeds/load/observations", content=more, headers={"content-type": "text/csv"}).raise_for_status()
+    expect(page.get_by_role("region", name="Feeds").get_by_role("row", name="load")).to_contain_text("430")

@@ -54,6 +54,16 @@ def test_a_stream_begins_with_all_and_goes_on_with_what_changes(tmp_path: Path) 
             assert next_of("b")["predicted"] == 7
             http.delete("/models/a").raise_for_status()
             assert next(event for event in events if event["gone"])["gone"] == ["a"]
+            http.post("/feeds", json={"id": "f", "target": "load"}).raise_for_status()
+            created = next(event for event in events if event["feeds"])["feeds"]
+            assert [(feed["id"], feed["state"], feed["position"]) for feed in created] == [("f", "filling", 0)]
+            rows = [{"time": f"2024-01-01T0{hour}:00", "load": float(hour)} for hour in range(3)]
+            http.post("/feeds/f/observations", json={"rows": rows}).raise_for_status()
+            (feed,) = next(event for event in events if event["feeds"])["feeds"]
+            told_of_it = http.get("/feeds/f").json()
+            assert (feed["position"], feed["time"]) == (3, told_of_it["time"])
+            http.delete("/feeds/f").raise_for_status()
+            assert next(event for event in events if event["gone_feeds"])["gone_feeds"] == ["f"]
         with other.stream("GET", "/events") as again:
             assert [model["id"] for model in next(told(again))["models"]] == ["b"]
 

@@ -1,7 +1,8 @@
-"""The whole service watched: one stream that tells which models have changed, and whether the service is well."""
+"""The whole service watched: one stream that tells which models and feeds have changed, and whether all is well."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
@@ -13,12 +14,14 @@ from livesvm.service.access.keys import SCOPES, key_of
 from livesvm.service.api.answers import Access
 from livesvm.service.api.routes.access import Parts, answers, bearer, moment, scope, stream_answers, told
 from livesvm.service.api.streams import Event, event_stream
+from livesvm.service.feeds.registry import AbsentFeed, AnyFeed
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.live.handle import AnyModel, Description
 
 LOOK_SECONDS = 0.5
 """Between two looks at all models."""
 _SHOWN = ("state", "version", "n_support", "C", "predicted", "queue_depth", "error")
+_SCORED = ("step", "mae", "last_value_mae", "seasonal_mae")
 
 router = APIRouter(tags=["operations"])
 
@@ -31,10 +34,10 @@ router = APIRouter(tags=["operations"])
     responses=stream_answers("Events, until the service stops."),
 )
 async def watch(request: Request, service: Parts) -> Response:
-    """Server-sent events: first all models and the service's health, then what of them has changed since.
+    """Server-sent events: first all models and feeds and the service's health, then what of them has changed since.
 
-    Each event holds `ready`, `reasons` and `degraded` as /health/ready tells them, `models` that are new or have
-    changed, and the ids of those that are `gone`. A stream that is asked for again begins with all models again.
+    Each event holds `ready`, `reasons` and `degraded` as /health/ready tells them, `models` and `feeds` that are new
+    or have changed, and the ids of those that are `gone`, `gone_feeds`. Asked for again, it begins with all again.
     """
     return event_stream(request, Changes(service).look, LOOK_SECONDS)
 
@@ -56,7 +59,7 @@ class Changes:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._told: dict[str, Description] = {}
+        self._models, self._feeds = _Kept(), _Kept()
         self._health: tuple[list[str], list[str]] | None = None
         self._last: Event | None = None
 
@@ -64,18 +67,51 @@ class Changes:
         """What has changed since the look before; the same event again where nothing has."""
         service = self._service
         health = service.health.reasons(), service.health.degraded()
-        models = service.registry.all()
-        now = {model.id: model.describe() for model in models}
-        new = [_row(model, now[model.id]) for model in models if now[model.id] != self._told.get(model.id)]
-        gone = sorted(self._told.keys() - now.keys())
-        if new or gone or health != self._health:
-            data = {"ready": not health[0], "reasons": health[0], "degraded": health[1], "models": new, "gone": gone}
+        models = {model.id: (model, model.describe()) for model in service.registry.all()}
+        feeds = {feed.id: (feed, feed.state, getattr(feed, "view", None)) for feed in service.feeds_by_id.all()}
+        new, gone = self._models.compare(models)
+        new_feeds, gone_feeds = self._feeds.compare(feeds)
+        if new or gone or new_feeds or gone_feeds or health != self._health:
+            data = {"ready": not health[0], "reasons": health[0], "degraded": health[1]}
+            data |= {"models": [_row(*models[id_]) for id_ in new], "gone": gone}
+            data |= {"feeds": [_feed_row(feeds[id_][0]) for id_ in new_feeds], "gone_feeds": gone_feeds}
             self._last = Event("service", data)
-        self._told, self._health = now, health
+        self._health = health
         return self._last
+
+
+class _Kept:
+    """What was seen of things by id."""
+
+    def __init__(self) -> None:
+        self._seen: Mapping[str, object] = {}
+
+    def compare(self, now: Mapping[str, object]) -> tuple[list[str], list[str]]:
+        """The ids of those that are new or have changed since the last call, and of those that are gone."""
+        new = [id_ for id_, seen in now.items() if seen != self._seen.get(id_)]
+        gone = sorted(self._seen.keys() - now.keys())
+        self._seen = now
+        return new, gone
 
 
 def _row(model: AnyModel, now: Description) -> dict[str, object]:
     """What an overview shows of a model."""
     shown = {name: getattr(now, name) for name in _SHOWN}
     return {"id": model.id, "task": model.spec.task, "updated_at": moment(now.updated_at)} | shown | asdict(now.sizes)
+
+
+def _feed_row(feed: AnyFeed) -> dict[str, object]:
+    """What an overview shows of a feed."""
+    if isinstance(feed, AbsentFeed):
+        return {"id": feed.id, "state": feed.state, "error": feed.reason}
+    seen = feed.view
+    return {
+        "id": feed.id,
+        "state": seen.state if feed.state == "live" else feed.state,
+        "error": None,
+        "target": feed.spec.target,
+        "position": seen.position,
+        "time": seen.time,
+        "updated_at": moment(seen.updated_at),
+        "recent": [{name: score.get(name) for name in _SCORED} for score in seen.recent],
+    }

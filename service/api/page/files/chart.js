@@ -10,7 +10,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 /**
  * A chart of series over x, with words for who does not see it; dragging across it zooms, a double click goes back.
  *
- * `series`: `{ label, values, colour, scale, steps }`; a second scale has its axis on the right.
+ * `series`: `{ label, values, colour, width, scale, steps, spans }`; a second scale has its axis on the right.
  */
 export function chart(words, x, series, { logarithmic = false, whole = false, time = false, bands, xLabel = "", yLabel, hooks = {} } = {}) {
   const place = h("div", { class: "chart", role: "img", "aria-label": words });
@@ -20,15 +20,21 @@ export function chart(words, x, series, { logarithmic = false, whole = false, ti
     width: 300, height: HEIGHT, hooks, legend: { live: false },
     scales: { x: logarithmic ? { time: false, distr: 3, log: 10 } : { time } },
     bands: bands?.map((one) => ({ ...one, fill: colour(one.fill) })),
-    axes: [{ ...axis, label: xLabel || undefined, size: 34, labelSize: 20, ...(whole && { incrs: WHOLE }) }, ...scales.map((scale, i) => ({
+    axes: [{ ...axis, label: xLabel || undefined, size: time ? 50 : 34, labelSize: 20, ...(whole && { incrs: WHOLE }) }, ...scales.map((scale, i) => ({
       ...axis, scale, side: i ? 1 : 3, size: 54, labelSize: 20, grid: i ? { show: false } : axis.grid,
       label: yLabel ?? series.filter((one) => (one.scale ?? "y") === scale).map((one) => one.label).join(", ") }))],
     series: [{ label: xLabel }, ...series.map((one) => ({
-      label: one.label, scale: one.scale ?? "y", stroke: colour(one.colour), width: one.width ?? 2, points: { show: false },
+      label: one.label, scale: one.scale ?? "y", stroke: colour(one.colour), width: one.width ?? 2, spanGaps: one.spans ?? false, points: { show: false },
       paths: one.steps ? uPlot.paths.stepped({ align: 1 }) : undefined }))],
   };
   const drawn = new uPlot(options, [x, ...series.map((one) => one.values)], place);
   const room = new ResizeObserver(() => { if (place.clientWidth) drawn.setSize({ width: place.clientWidth, height: HEIGHT }); });
   room.observe(place);
-  return { place, drawn, set: (data) => drawn.setData(data), end: () => { room.disconnect(); drawn.destroy(); } };
+  const set = (data) => {
+    const { min, max } = drawn.scales.x, before = drawn.data[0];
+    const isZoomed = min > before[0] || max < before.at(-1);
+    drawn.setData(data, !isZoomed);
+    if (isZoomed) drawn.redraw();
+  };
+  return { place, drawn, set, end: () => { room.disconnect(); drawn.destroy(); } };
 }

@@ -3,7 +3,8 @@
 import { button, change, get } from "./api.js";
 import { chart } from "./chart.js";
 import { ago, clock, count, facts, field, h, section, short, table } from "./dom.js";
-import { may } from "./service.js";
+import { compare } from "./backtest.js";
+import { has, may, onChange, service } from "./service.js";
 import { watch } from "./stream.js";
 
 const LENGTHS = [100, 300, 1000, 3000]; // readings that are shown: no more than a chart has points
@@ -14,20 +15,21 @@ const PIECE = 500_000; // characters of one call
 /** How far a feed is ahead of the better naive forecast: below 1 it is. */
 const ahead = (score) => score.mae / Math.min(...[score.last_value_mae, score.seasonal_mae].filter((one) => one != null));
 
-/** All feeds, as they are when one looks. */
+/** All feeds, as the service's events tell of them. */
 export function feeds(main) {
   const place = h("div");
-  main.replaceChildren(h("h1", {}, "Feeds"), place, button("Look again", show));
+  main.replaceChildren(h("h1", {}, "Feeds"), place);
 
-  async function show() {
-    const { feeds: all } = await get("/feeds");
+  function show() {
+    const all = [...service.feeds.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
     place.replaceChildren(all.length ? table("Feeds", ["Feed", "State", "Target", "Readings", "Newest", "Steps", "Error against naive", "Last call"],
-      all.map((feed) => [h("a", { href: `#/feeds/${feed.id}` }, feed.id), feed.state, feed.settings?.target ?? "–", count(feed.position), String(feed.time ?? "–"),
-        feed.scores.map((score) => score.step).join(", "), feed.recent.map((score) => short(ahead(score))).join(", ") || "–", ago(feed.updated_at)]))
+      all.map((feed) => [h("a", { href: `#/feeds/${feed.id}` }, feed.id), feed.state, feed.target ?? "–", count(feed.position), String(feed.time ?? "–"),
+        feed.recent?.map((score) => score.step).join(", ") || "–", feed.recent?.map((score) => short(ahead(score))).join(", ") || "–", ago(feed.updated_at)]))
       : h("p", {}, "There is no feed yet. ", h("a", { href: "#/data" }, "Drop a CSV file"), " to make one."));
   }
 
-  show().catch((problem) => place.replaceChildren(h("p", { class: "wrong", role: "alert" }, problem.message)));
+  show();
+  return onChange(show);
 }
 
 /** One feed. */
@@ -40,7 +42,7 @@ export function feed(main, id) {
   main.replaceChildren(h("h1", {}, id), places.facts,
     section("Readings and forecasts", h("div", { class: "row" }, field("Step", step), field("Shown", length)), places.chart),
     section("What is to come", places.next), section("Record", places.record), may("learn") ? readings(id) : "",
-    section("What was chosen", places.chosen), section("Events", log));
+    section("What was chosen", places.chosen), may("learn") && has("/feeds/{id}/backtest") ? compare(id, leaving) : "", section("Events", log));
   let rows = [], drawn = null, due = null, target = "";
   leaving.push(() => drawn?.end(), () => clearTimeout(due));
 

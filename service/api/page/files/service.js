@@ -8,6 +8,7 @@ const SCOPES = ["read", "learn", "admin"];
 
 export const service = {
   models: new Map(),
+  feeds: new Map(),
   health: null,
   connection: "asking",
   reason: "",
@@ -35,6 +36,9 @@ let whole = true; // the next event holds all models
 function take(name, data) {
   if (name !== "service") return;
   const gone = [...data.gone];
+  if (whole) service.feeds.clear();
+  for (const id of data.gone_feeds) service.feeds.delete(id);
+  for (const feed of data.feeds) service.feeds.set(feed.id, feed);
   if (whole) {
     const there = new Set(data.models.map((model) => model.id));
     gone.push(...[...service.models.keys()].filter((id) => !there.has(id)));
