@@ -111,7 +111,9 @@ class Handler(BaseHTTPRequestHandler):
         if status == DROP:
             self.close_connection = True
             return
-        document = json.dumps({"models": [], "datasets": [], "status": status, "title": "so", "detail": "why"}).encode()
+        document = json.dumps(
+            {"models": [], "datasets": [], "receipts": [], "status": status, "title": "so", "detail": "why"}
+        ).encode()
         self.send_response(status)
         for name, value in {
             "content-type": "application/json",
