@@ -69,6 +69,18 @@ class QueueFull(ServiceError):
     """Too many calls wait already."""
 
 
+class UnknownFeed(ServiceError):
+    """No feed has that id."""
+
+
+class FeedExists(ServiceError):
+    """A feed of that id exists."""
+
+
+class TooManyFeeds(ServiceError):
+    """The quota of feeds is used up."""
+
+
 class UnknownJob(ServiceError):
     """No job has that id."""
 

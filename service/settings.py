@@ -79,6 +79,7 @@ class Settings(BaseSettings):
         default=False,
         description="Whether /docs, /redoc and /openapi.json ask for an API key too, where there are any.",
     )
+    page: bool = Field(default=True, description="Whether the service shows a page for people at /.")
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="Lowest level that is logged."
     )
@@ -153,6 +154,7 @@ class Settings(BaseSettings):
         "client: behind it, as many as LIVESVM_MAX_CONNECTIONS.",
     )
     max_models: int = Field(default=256, ge=1, description="Models that may exist at once.")
+    max_feeds: int = Field(default=64, ge=1, description="Feeds that may exist at once.")
     max_examples: int = Field(default=50_000, ge=1, description="Examples that one window may hold.")
     max_features: int = Field(default=10_000, ge=1, description="Features that one example may have.")
     max_predict_rows: int = Field(default=100_000, ge=1, description="Rows that one predict call may ask for.")

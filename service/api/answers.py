@@ -231,6 +231,40 @@ class ModelList(BaseModel):
     models: list[ModelDescription]
 
 
+class RecentUpdate(BaseModel):
+    """What one update did, in numbers; those that its kind does not have are absent."""
+
+    version: int
+    at: datetime
+    seconds: float = Field(description="Time the path took.")
+    n_examples: int
+    n_free: int
+    n_bound: int
+    relative_gap: float | None = None
+    action: str
+    added: int | None = None
+    removed: int | None = None
+    changed: int | None = None
+    events: int | None = Field(default=None, description="Events on the solution path.")
+    C: float | None = Field(default=None, description="The new one, where the update moved it.")
+    restored: int | None = Field(default=None, description="The version that it went back to.")
+
+
+class RecentUpdates(BaseModel):
+    """The newest updates since the model came back, newest first."""
+
+    updates: list[RecentUpdate]
+
+
+class Access(BaseModel):
+    """Who the caller is to the service, and what that allows."""
+
+    keys: bool = Field(description="Whether the service asks for API keys.")
+    label: str | None = Field(default=None, description="Of the key that was sent.")
+    scope: Literal["read", "learn", "admin"] | None = Field(description="Null: nothing that needs a key.")
+    paths: list[str] | None = Field(default=None, description="Those that this service has, for who may call any.")
+
+
 class Job(BaseModel):
     """Long work on a copy of a model; fields that do not apply are absent."""
 
@@ -279,6 +313,107 @@ class DatasetList(BaseModel):
     """Every dataset, by name."""
 
     datasets: list[Dataset]
+
+
+class ForecastTold(BaseModel):
+    """What is said of a reading to come; times are as the feed's readings have them."""
+
+    step: int
+    time: str | float | None
+    value: float = Field(description="Of a feed of directions the decision value, positive for up.")
+    low: float | None = None
+    high: float | None = None
+    direction: Literal["up", "down"] | None = None
+
+
+class ObservationAnswer(BaseModel):
+    """What a call of readings did, and the forecasts from the newest of them."""
+
+    accepted: int
+    ignored: int = Field(description="Rows that the feed knew already, or leaves out.")
+    corrected: int
+    position: int = Field(description="Readings that were ever accepted.")
+    time: str | float | None = Field(description="Of the newest reading.")
+    state: Literal["filling", "live"] = Field(description="`filling` until the window is first full.")
+    forecasts: list[ForecastTold]
+    scored: int = Field(description="Forecasts that these readings were compared with.")
+    events: list[dict[str, Any]] = Field(description="What the feed announced: live, rescaled, drift, chosen.")
+    durability: Literal["fsynced", "logged", "memory"]
+
+
+class ForecastAnswer(BaseModel):
+    """The newest forecasts, made from all readings so far."""
+
+    position: int
+    time: str | float | None
+    state: Literal["filling", "live"]
+    forecasts: list[ForecastTold]
+    stale: bool = Field(description="True when readings are refused now, so that newer ones may be unknown.")
+
+
+class FeedDescription(BaseModel):
+    """A feed as it is now."""
+
+    id: str
+    state: Literal["filling", "live", "restoring", "failed", "held", "fenced", "behind"] = Field(
+        description="`filling` until the window is first full; else as of models."
+    )
+    version: int = Field(default=0, description="Calls that had an effect.")
+    position: int = Field(default=0, description="Readings that were ever accepted.")
+    rows: int = Field(default=0, description="Rows that were taken note of, those that were ignored among them.")
+    time: str | float | None = Field(default=None, description="Of the newest reading.")
+    every: str | None = None
+    season: int | None = Field(default=None, description="In readings; 0: there is none.")
+    settings: dict[str, Any] | None = Field(
+        default=None, description="All of them, with what was `chosen` and `tried`."
+    )
+    scores: list[dict[str, Any]] = Field(default_factory=list, description="Of each step, over everything.")
+    recent: list[dict[str, Any]] = Field(default_factory=list, description="The same over the newest window.")
+    events: list[dict[str, Any]] = Field(default_factory=list, description="The newest that were announced.")
+    durability: Literal["fsynced", "logged", "memory"] | None = None
+    queue_depth: int = 0
+    updated_at: datetime | None = None
+    recovery: Recovery | None = None
+    error: str | None = None
+
+
+class FeedList(BaseModel):
+    """Every feed, by id."""
+
+    feeds: list[FeedDescription]
+
+
+class HistoryRow(BaseModel):
+    """A reading with the forecasts that were made for it."""
+
+    time: str | float | None
+    value: float | None
+    held: bool = Field(description="True where there was no reading.")
+    forecasts: list[dict[str, Any]]
+
+
+class FeedHistory(BaseModel):
+    """Readings of the window, oldest first."""
+
+    rows: list[HistoryRow]
+
+
+class StepCertificate(BaseModel):
+    """Proof that a step's model is optimal, recomputed from the data of the window."""
+
+    step: int
+    model: str
+    relative_gap: float
+    max_violation: float
+    n_examples: int
+
+
+class FeedCertificate(BaseModel):
+    """The proof of every step's models; `relative_gap` is the largest, null before there are any."""
+
+    position: int
+    relative_gap: float | None
+    steps: list[StepCertificate]
 
 
 class Health(BaseModel):

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from livesvm.service.api.answers import Problem
-from livesvm.service.api.requests import ApplyRequest, PredictRequest, RestoreRequest, UpdateRequest
+from livesvm.service.api.requests import ApplyRequest, FeedRequest, PredictRequest, RestoreRequest, UpdateRequest
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.settings import Settings
@@ -20,6 +20,7 @@ _NAMED = (
     RestoreRequest,
     PredictRequest,
     ApplyRequest,
+    FeedRequest,
     Problem,
 )
 

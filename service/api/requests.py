@@ -6,9 +6,22 @@ from typing import Self
 
 from pydantic import AwareDatetime, ConfigDict, Field, model_validator
 
+from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.models import commands
 from livesvm.service.models.commands import NOTHING
-from livesvm.service.models.fields import SHORT, Cost, Decay, Keys, Matrix, Name, Number, Request, Targets, Weights
+from livesvm.service.models.fields import (
+    MODEL_ID,
+    SHORT,
+    Cost,
+    Decay,
+    Keys,
+    Matrix,
+    Name,
+    Number,
+    Request,
+    Targets,
+    Weights,
+)
 
 MOST_OLDEST = 10**9
 """Examples that a removal may ask for."""
@@ -152,3 +165,15 @@ class RestoreRequest(Request):
 
     most_bytes = SHORT
     version: int = Field(ge=0, le=2**53)
+
+
+class FeedRequest(Request, FeedSpec):
+    """A feed to create; one is made up and returned where it has no id."""
+
+    most_bytes = SHORT
+
+    id: str | None = Field(default=None, pattern=MODEL_ID)
+
+    def spec(self) -> FeedSpec:
+        """Its settings."""
+        return FeedSpec.model_validate(self.model_dump(exclude={"id"}))

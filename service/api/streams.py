@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -29,9 +29,12 @@ class Event:
     data: dict[str, object]
     is_last: bool = False
 
+    number: int | None = None  #: by which who comes back says what has been seen
+
     def encode(self) -> bytes:
         """The event as it is sent."""
-        return b"event: " + self.name.encode() + b"\ndata: " + to_json(self.data) + b"\n\n"
+        named = b"" if self.number is None else b"id: %d\n" % self.number
+        return named + b"event: " + self.name.encode() + b"\ndata: " + to_json(self.data) + b"\n\n"
 
 
 class Streams:
@@ -66,11 +69,26 @@ class Streams:
         finally:
             self._open -= 1
 
-    def of(self, look: Callable[[], Event | None]) -> StreamingResponse:
+    def of(self, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS) -> StreamingResponse:
         """The stream of what ``look`` returns, each time it differs from before; None ends it."""
-        return _EventStream(self._events(look), self)
+        return _EventStream(self._events(look, look_seconds), self)
 
-    async def _events(self, look: Callable[[], Event | None]) -> AsyncIterator[bytes]:
+    def all_of(self, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:
+        """The stream of every event that ``look`` returns, each time there are some; None ends it."""
+        return _EventStream(self._every(look), self)
+
+    async def _every(self, look: Callable[[], Sequence[Event] | None]) -> AsyncIterator[bytes]:
+        said_at = monotonic()
+        while not self._closed and (events := look()) is not None:
+            if events:
+                said_at = monotonic()
+                yield b"".join(event.encode() for event in events)
+            elif monotonic() - said_at >= self.heartbeat_seconds:
+                said_at = monotonic()
+                yield HEARTBEAT
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _events(self, look: Callable[[], Event | None], look_seconds: float) -> AsyncIterator[bytes]:
         shown: Event | None = None
         said_at = monotonic()
         while not self._closed and (event := look()) is not None:
@@ -82,7 +100,7 @@ class Streams:
             elif monotonic() - said_at >= self.heartbeat_seconds:
                 said_at = monotonic()
                 yield HEARTBEAT
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(look_seconds)
 
 
 class _EventStream(StreamingResponse):
@@ -109,7 +127,15 @@ class _EventStream(StreamingResponse):
         await super().stream_response(in_time)
 
 
-def event_stream(request: Request, look: Callable[[], Event | None]) -> StreamingResponse:
+def event_stream(
+    request: Request, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS
+) -> StreamingResponse:
     """The stream of what ``look`` returns, among those of the service that was asked."""
     streams: Streams = request.app.state.streams
-    return streams.of(look)
+    return streams.of(look, look_seconds)
+
+
+def every_event(request: Request, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:
+    """The stream of every event that ``look`` returns, among those of the service that was asked."""
+    streams: Streams = request.app.state.streams
+    return streams.all_of(look)

@@ -18,6 +18,7 @@ from typing import Any, Self
 import httpx
 from tenacity import Retrying
 
+from livesvm.service.client import feeds as feed_requests
 from livesvm.service.client import requests
 from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, is_over, told_by
 from livesvm.service.client.problems import checked, ended
@@ -69,6 +70,17 @@ class Client:
     dataset = method(requests.dataset)
     delete_dataset = method(requests.delete_dataset)
     retrain = method(requests.retrain)
+    create_feed = method(feed_requests.create_feed)
+    feeds = method(feed_requests.feeds)
+    feed = method(feed_requests.feed)
+    delete_feed = method(feed_requests.delete_feed)
+    observe = method(feed_requests.observe)
+    forecast = method(feed_requests.forecast)
+    history = method(feed_requests.history)
+    feed_certificate = method(feed_requests.feed_certificate)
+    feed_plot = method(feed_requests.feed_plot)
+    backtest = method(feed_requests.backtest)
+    tune = method(feed_requests.tune)
 
     def progress(self, job: str) -> Iterator[dict[str, Any]]:
         """The job, without its result, each time it has changed, until it has ended."""

@@ -25,8 +25,8 @@ from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import Scored, StepScores
 from livesvm.service.feeds.season import find_season
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.feeds.step_model import StepModel
-from livesvm.service.feeds.timeline import Correction, Reading, Row, Timeline
+from livesvm.service.feeds.step_model import Recipe, StepModel
+from livesvm.service.feeds.timeline import Correction, Plan, Reading, Row, Timeline
 
 Floats = NDArray[np.float64]
 
@@ -128,7 +128,14 @@ class Forecaster:
         InvalidInput : names row and column; nothing was changed
         SolverError : models could not learn; see above
         """
-        plan = self.timeline.read(rows)
+        return self.take(self.check(rows))
+
+    def check(self, rows: Sequence[Row]) -> Plan:
+        """Return what one call's rows bring; nothing is changed. Raises InvalidInput, naming row and column."""
+        return self.timeline.read(rows)
+
+    def take(self, plan: Plan) -> Outcome:
+        """Take what the next call brings, and forecast from the newest; raises SolverError, see above."""
         self.timeline = plan.timeline
         self._events, self._scored = [], []
         for slot, values in plan.ahead:
@@ -274,7 +281,10 @@ class Forecaster:
     def _choose(self, kind: str) -> None:
         """Choose what is ``auto``, and learn the window with it."""
         assert self.rows is not None
-        self.choice = choose.choose(self.spec, self.rows)
+        self._adopt(choose.choose(self.spec, self.rows), kind)
+
+    def _adopt(self, choice: choose.Choice, kind: str) -> None:
+        self.choice = choice
         refits = [model.refits for model in self.models] or [0] * len(self.steps)
         self.models = [StepModel(self.spec, recipe) for recipe in self.choice.recipes]
         for i, model in enumerate(self.models):
@@ -287,8 +297,8 @@ class Forecaster:
         self._announce(kind, {"season": self.season, "every": str(self.timeline.every), "chosen": self.chosen()})
 
     def chosen(self) -> list[dict[str, Any]]:
-        """Return each step's recipe."""
-        steps = zip(self.steps, self.models, strict=True)
+        """Return each step's recipe; nothing while the window fills."""
+        steps = zip(self.steps, self.models, strict=False)
         return [{"step": step, **model.recipe._asdict(), "refits": model.refits} for step, model in steps]
 
     def choose_again(self) -> Outcome:
@@ -296,6 +306,13 @@ class Forecaster:
         self._events, self._scored = [], []
         if self.models:
             self._choose("chosen")
+        return Outcome(0, 0, 0, [], list(self.latest), self._events)
+
+    def adopt(self, recipes: Sequence[Recipe]) -> Outcome:
+        """Learn the window anew with these recipes, one a step; forecasts made stay as they are."""
+        self._events, self._scored = [], []
+        if self.choice is not None:
+            self._adopt(choose.Choice(list(recipes), self.choice.trials), "chosen")
         return Outcome(0, 0, 0, [], list(self.latest), self._events)
 
     def gap(self) -> float:

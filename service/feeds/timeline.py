@@ -31,6 +31,7 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.solvers.errors import InvalidInput
 
 ENOUGH = 8  #: readings from which their distance is found
+MOST_HELD = 10**5  #: readings of one call, those that gaps hold among them
 OFF = 0.25  #: by how much of their distance readings may be early or late
 
 Row = Mapping[str, Any]
@@ -256,6 +257,8 @@ class Timeline:
             raise InvalidInput(reason, field=self.spec.time, row=row)
         if self.spec.missing == "hold" and self.last is not None and self.every is not None:
             nothing: Given = (None,) * len(given)
+            if len(plan.readings) + min(gap, self.longest) > MOST_HELD:
+                raise InvalidInput("with its gap the call is too large; send fewer rows", field=self.spec.time, row=row)
             for back in range(min(gap, self.longest), 0, -1):
                 self._append(plan, self.every.after(time, -back), nothing)
         self._append(plan, time, given)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
+from typing import Protocol
 
 from livesvm.service import crash
 from livesvm.service.history.journal import Journal
-from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.solutions import solution_of
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.state import ModelState
@@ -25,6 +25,35 @@ CERTAIN_SECONDS = 1.0
 nobody was told of it, and may set it aside."""
 
 log = logging.getLogger(__name__)
+
+
+class Kept(Protocol):
+    """What snapshots are taken of, at a record and a version."""
+
+    @property
+    def sequence(self) -> int: ...
+
+    @property
+    def version(self) -> int: ...
+
+    def encode(self) -> bytes:
+        """All of it."""
+
+
+class Returned(Protocol):
+    """How something came back: from a snapshot of which version and size, by how much of a log."""
+
+    @property
+    def snapshot_version(self) -> int: ...
+
+    @property
+    def snapshot_bytes(self) -> int: ...
+
+    @property
+    def log_bytes(self) -> int: ...
+
+    @property
+    def replay_seconds(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -63,7 +92,7 @@ class Checkpoints:
     recovered : what there is
     """
 
-    def __init__(self, journal: Journal, due: Due, recovered: Recovered) -> None:
+    def __init__(self, journal: Journal, due: Due, recovered: Returned) -> None:
         self._journal = journal
         self._due = due
         self._version = recovered.snapshot_version
@@ -125,7 +154,7 @@ class Checkpoints:
                 raise
         crash.point("after-solution")
 
-    def save(self, state: ModelState) -> None:
+    def save(self, state: Kept) -> None:
         """Write a snapshot; raises StoreError."""
         crash.point("before-snapshot")
         data = state.encode()
@@ -133,12 +162,12 @@ class Checkpoints:
         crash.point("after-snapshot")
         self.saved(state, len(data))
 
-    def saved(self, state: ModelState, size: int) -> None:
+    def saved(self, state: Kept, size: int) -> None:
         """Know that the store has a snapshot of so many bytes."""
         self._snapshot_bytes = size
         self._start_anew(state, None)
 
-    def save_quietly(self, state: ModelState) -> None:
+    def save_quietly(self, state: Kept) -> None:
         """Write a snapshot; a failure loses nothing, as the log has it all, and is tried again later."""
         try:
             self._journal.settle()
@@ -147,7 +176,7 @@ class Checkpoints:
             log.warning("model %s: no snapshot was written: %s", self._journal.lease.model, error)
             self._start_anew(state, None if self._journal.fenced else time.monotonic())
 
-    def _start_anew(self, state: ModelState, changed_since: float | None) -> None:
+    def _start_anew(self, state: Kept, changed_since: float | None) -> None:
         self._version = state.version
         self._changed_since = changed_since
         self._replay = self._unsolved = 0.0

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from livesvm.service.errors import IdempotencyConflict, ModelUnavailable, RequestErased
 from livesvm.service.history.erasure import Intent, Left, begun
@@ -40,6 +40,17 @@ class Source:
     store: Store
     health: Health
     metrics: Metrics
+
+
+class Numbered(Protocol):
+    """What stands behind a record of the log."""
+
+    @property
+    def sequence(self) -> int:
+        """The newest record that it holds."""
+
+    def skip(self) -> None:
+        """Pass over a record that has no effect."""
 
 
 @dataclass
@@ -85,6 +96,21 @@ class Journal:
             raise
         self.known = sequence
         return level
+
+    def append_next(self, state: Numbered, data: bytes, idempotency: Idempotency | None) -> Durability:
+        """Log the command that follows ``state``; one that seems to fail is taken back before the next."""
+        try:
+            return self.append(state.sequence + 1, data, idempotency)
+        except StoreError:
+            self.owe(lambda: self._take_back_unknown(state))  # it may have been written all the same
+            raise
+
+    def _take_back_unknown(self, state: Numbered) -> None:
+        """Take back what was written by an append that seemed to fail."""
+        written = self.last_sequence()
+        while state.sequence < written:
+            self.abort(state.sequence + 1)
+            state.skip()
 
     def abort(self, sequence: int) -> None:
         """Take a record back."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.live.handle import Description
-from livesvm.service.models.commands import Update
 from livesvm.service.models.fields import Request
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
@@ -31,6 +31,20 @@ class Order:
 
     asked: Document
     given: dict[str, Examples] = field(default_factory=dict)
+
+
+class Subject(Protocol):
+    """What a job works on a copy of."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+
+    def describe(self) -> Description:
+        """How it is now."""
+
+    def copy(self) -> Future[Any]:
+        """A copy, with its ``version``, as it is when its turn comes."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +71,7 @@ def _as_asked(request: Request, spec: ModelSpec, now: Description) -> Order:
 
 @dataclass(frozen=True)
 class JobKind:
-    """One kind of job.
+    """One kind of job, of models or of feeds.
 
     Parameters
     ----------
@@ -78,10 +92,10 @@ class JobKind:
     summary, description : what it does, in a few words and in full, as the API says it
     """
 
-    run: Callable[[Document, ModelCopy, Progress], Document] | None = None
+    run: Callable[[Document, Any, Progress], Document] | None = None
     request: type[Request] = Request
     check: Callable[[Any, ModelSpec, Description], Order] = _as_asked
-    apply: Callable[[Document, Document], Update] | None = None
+    apply: Callable[[Document, Document], Any] | None = None
     plot: Callable[[Document, Extension], bytes] | None = None
     beside: Callable[[Document, ModelCopy, Progress, Workplace], Document] | None = None
     swaps: bool = False

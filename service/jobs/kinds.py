@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from livesvm.service.jobs import assessment, outlier_path, regularization_path, retraining
+from livesvm.service.jobs import assessment, feed_work, outlier_path, regularization_path, retraining
 from livesvm.service.jobs.kind import JobKind
 
 KINDS: dict[str, JobKind] = {
@@ -11,3 +11,6 @@ KINDS: dict[str, JobKind] = {
     "outlier-path": outlier_path.KIND,
     "retrain": retraining.KIND,
 }
+
+ALL_KINDS = KINDS | feed_work.FEED_KINDS
+"""Those of feeds too."""

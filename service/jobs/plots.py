@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,15 @@ _lock = threading.Lock()
 """Figures share fonts that are loaded on first use; one is drawn at a time."""
 
 
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw one picture inside, the same for the same data."""
+    from matplotlib import rc_context  # only who looks at a plot needs it, and it takes a second to import
+
+    with _lock, rc_context({"svg.hashsalt": "livesvm", "svg.fonttype": "none"}):
+        yield
+
+
 @dataclass(frozen=True)
 class Curve:
     """Points that are joined by lines; a jump is two points at one ``x``."""
@@ -22,6 +32,25 @@ class Curve:
     label: str
     x: Sequence[float]
     y: Sequence[float]
+
+
+def draw_lines(
+    extension: Extension, title: str, x_label: str, x: Sequence[float], lines: Mapping[str, Sequence[float]]
+) -> bytes:
+    """Draw lines by their labels, (n,) each, over one ``x`` (n,) and one axis."""
+    from matplotlib.figure import Figure
+
+    with drawing():
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_title(title)
+        axes.set_xlabel(x_label)
+        for label, y in lines.items():
+            axes.plot(x, y, linewidth=1.2, label=label)
+        axes.legend(loc="best")
+        out = io.BytesIO()
+        figure.savefig(out, format=extension, dpi=120, metadata={"Date": None} if extension == "svg" else None)
+    return out.getvalue()
 
 
 def draw(
@@ -38,10 +67,9 @@ def draw(
 
     ``best`` is an interval of x that is shaded.
     """
-    from matplotlib import rc_context  # only who looks at a plot needs it, and it takes a second to import
     from matplotlib.figure import Figure
 
-    with _lock, rc_context({"svg.hashsalt": "livesvm", "svg.fonttype": "none"}):
+    with drawing():
         figure = Figure(figsize=(8, 4.5), layout="constrained")
         left = figure.add_subplot()
         left.set_title(title)

@@ -22,18 +22,16 @@ from livesvm.service.errors import JobInterrupted, JobNotDone, NoPlot, NotApplic
 from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.failures import is_foreseen, recorded
 from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, State
-from livesvm.service.jobs.kind import FOUND, JobKind, Workplace
-from livesvm.service.jobs.kinds import KINDS
+from livesvm.service.jobs.kind import FOUND, JobKind, Subject, Workplace
+from livesvm.service.jobs.kinds import ALL_KINDS
 from livesvm.service.jobs.log import log_end
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.live.handle import Description, ModelHandle
 from livesvm.service.live.memory import check_grown, model_bytes
 from livesvm.service.logs.calls import current, note
-from livesvm.service.models.commands import Update
 from livesvm.service.models.fields import Request
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.retrained import Retrained
-from livesvm.service.models.state import ModelCopy
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling
 from livesvm.service.resources.memory import Budget
@@ -94,7 +92,7 @@ class Jobs:
         files: JobFiles,
         limits: JobLimits,
         metrics: Metrics,
-        kinds: Mapping[str, JobKind] = KINDS,
+        kinds: Mapping[str, JobKind] = ALL_KINDS,
         budget: Budget | None = None,
         compiling: Compiling | None = None,
         datasets: Datasets | None = None,
@@ -148,9 +146,7 @@ class Jobs:
             order.asked["dataset"] = _named(self._datasets.get(order.asked["dataset"]))
         return self.submit(kind, live, order.asked, order.given)
 
-    def submit(
-        self, kind: str, live: ModelHandle, asked: Document, given: dict[str, Examples] | None = None
-    ) -> JobRecord:
+    def submit(self, kind: str, live: Subject, asked: Document, given: dict[str, Any] | None = None) -> JobRecord:
         """Queue a job; raises QueueFull, OutOfMemory or StoreUnavailable.
 
         ``given`` is data that it works with beside what was asked; it is kept in memory, and as long as it is needed.
@@ -186,7 +182,7 @@ class Jobs:
             self._forget_oldest()
         return record
 
-    def _needed(self, kind: str, live: ModelHandle, asked: Document, given: dict[str, Examples]) -> int:
+    def _needed(self, kind: str, live: Subject, asked: Document, given: dict[str, Any]) -> int:
         """Memory of a job while it runs: of its copies of the model, or of models of the data that it was given."""
         data = given.get("data")
         now = live.describe()
@@ -215,7 +211,7 @@ class Jobs:
                 self._finish(id, "cancelled")
             return self.get(id)
 
-    def update_of(self, id: str, choice: Document) -> tuple[str, Update | Retrained]:
+    def update_of(self, id: str, choice: Document) -> tuple[str, Any]:
         """The model of a job, and what brings its result in; raises NotApplicable or JobNotDone."""
         record = self.get(id)
         if self._kinds[record.kind].swaps:
@@ -264,7 +260,7 @@ class Jobs:
 
     # In a job's thread.
 
-    def _run(self, id: str, live: ModelHandle, given: dict[str, Examples]) -> None:
+    def _run(self, id: str, live: Subject, given: dict[str, Any]) -> None:
         with self._lock:
             if self._records.get(id) is None or self._records[id].is_finished:
                 return
@@ -283,7 +279,7 @@ class Jobs:
                 log.exception("job %s failed in an unforeseen way", id)
             self._finish(id, "failed", error)
 
-    def _work(self, id: str, live: ModelHandle, given: dict[str, Examples], wanted: Wanted) -> None:
+    def _work(self, id: str, live: Subject, given: dict[str, Any], wanted: Wanted) -> None:
         def progress(done: int, total: int) -> bool:
             """Note how far the work is; whether it is to go on. Raises OutOfMemory if it has grown too large."""
             self._change(id, done=done, total=total)
@@ -355,7 +351,7 @@ class Jobs:
         self._files.delete(id)
 
 
-def _copied(live: ModelHandle, wanted: Wanted) -> ModelCopy:
+def _copied(live: Subject, wanted: Wanted) -> Any:
     """A copy of the model once its writer gets to it; raises Cancelled if it is not wanted before."""
     copy = live.copy()
     while not wait([copy], LOOK_SECONDS).done:

@@ -19,6 +19,7 @@ import numpy as np
 from livesvm.service.access.keys import parse_keys
 from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.errors import NotReady
+from livesvm.service.feeds.registry import Feeds
 from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import tell_of
 from livesvm.service.jobs.files import JobFiles
@@ -120,7 +121,9 @@ class Service:
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         self.metrics.watch_memory(self.budget)
         self.registry = Registry(Surroundings(settings, source, self.turns, self.budget))
-        self.health.watch_models(self.registry.states)
+        self.feeds_by_id = Feeds(Surroundings(settings, source, self.turns, self.budget))
+        self.metrics.watch_feeds(self.feeds_by_id.states, self.feeds_by_id.samples, settings.metrics_models)
+        self.health.watch_models(lambda: [*self.registry.states(), *self.feeds_by_id.states()])
         self.metrics.watch(self.registry.samples, settings.metrics_models)
         self.datasets = Datasets(settings, self.store, self.health, self.budget)
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
@@ -148,6 +151,12 @@ class Service:
             raise NotReady(self.health.reasons())
         return self.registry
 
+    def feeds(self) -> Feeds:
+        """The feeds, once they may be asked for; raises NotReady before."""
+        if not self.health.is_restored:
+            raise NotReady(self.health.reasons())
+        return self.feeds_by_id
+
     def begin(self) -> tuple[Future[None], Future[None]]:
         """Begin to bring the models back and to load compiled code, in threads; :meth:`restore` waits for both."""
         _call_compiled_code()
@@ -159,6 +168,7 @@ class Service:
 
     def _bring_back(self) -> None:
         self.registry.restore()
+        self.feeds_by_id.restore()
         self.erasures.finish()
         self.datasets.tidy()
         self.health.came_back()
@@ -204,6 +214,7 @@ class Service:
             self.health.ask_store(self.store)
             if self.health.store_up and self.health.is_restored:
                 self.registry.watch()
+                self.feeds_by_id.watch()
 
     async def take_models_over(self) -> None:
         """Keep restoring what other services let go of."""
@@ -215,6 +226,7 @@ class Service:
     def _take_over(self) -> None:
         try:
             self.registry.take_over()
+            self.feeds_by_id.take_over()
             if self.erasures.is_owed or self.store.shared:
                 self.erasures.finish()
         except Exception:
@@ -240,7 +252,9 @@ class Service:
         self.jobs.stop()
         with _asking():
             self.registry.watch()  # what the store has lost is kept elsewhere
+            self.feeds_by_id.watch()
         self.registry.stop()
+        self.feeds_by_id.stop()
         self.store.close()
         self._lock.release()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from livesvm.service.history.erasure import Intent
+from livesvm.service.live.recent import Recent
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted
@@ -52,7 +53,10 @@ class Return:
 
 @dataclass(frozen=True)
 class Description:
-    """A model as it is now; ``memory`` is what it holds of the budget, in bytes; ``error`` is why it is not served."""
+    """A model as it is now; ``memory`` is what it holds of the budget, in bytes; ``error`` is why it is not served.
+
+    ``predicted`` counts the rows that it has predicted since it came back.
+    """
 
     state: ServingState
     version: int = 0
@@ -66,6 +70,7 @@ class Description:
     queue_depth: int = 0
     memory: int = 0
     cache_mb: int = 0
+    predicted: int = 0
     returned: Return | None = None
     error: str | None = None
 
@@ -84,6 +89,10 @@ class ModelHandle(Protocol):
     @property
     def published(self) -> Published:
         """The newest version, for readers."""
+
+    @property
+    def recent(self) -> Recent:
+        """What its newest updates did, and how many rows it has predicted."""
 
     @property
     def stale(self) -> bool:

@@ -42,6 +42,7 @@ from livesvm.service.history.writeback import Snapshot, encoded, write_back
 from livesvm.service.live import erasing
 from livesvm.service.live.handle import Description, Erased, Reply, Return
 from livesvm.service.live.memory import ModelMemory
+from livesvm.service.live.recent import Recent
 from livesvm.service.live.writer import Writer
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
@@ -60,7 +61,7 @@ from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.resources.memory import Budget
 from livesvm.service.resources.turns import Solve, Turns
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import Durability, Head, Idempotency, Lease, StoreBehind, StoreError
+from livesvm.service.store.base import Head, Idempotency, Lease, StoreBehind, StoreError
 from livesvm.solvers.errors import SolverError
 
 log = logging.getLogger(__name__)
@@ -95,6 +96,7 @@ class LiveModel:
         window = spec.window
         self._limits = Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
         self._journal = Journal(around.source, lease, settings.idempotency_keep)
+        self.recent = Recent()
         self._memory = ModelMemory(around.budget, self.id, settings.cache_mb if task_of(spec).is_exact else 0)
         self._deleted = False
         self._leaving: ServiceError | None = None
@@ -114,6 +116,7 @@ class LiveModel:
         seen.check(self.spec, X, self._around.settings.max_predict_rows)
         decision, prediction = seen.decide(self.spec, X)
         self._metrics.predictions.labels(self.spec.task).inc(len(decision))
+        self.recent.note_predicted(len(decision))
         return Prediction(seen.version, decision, prediction, self.stale)
 
     @property
@@ -146,6 +149,7 @@ class LiveModel:
             queue_depth=self._writer.depth(),
             memory=self._memory.size,
             cache_mb=self._around.settings.cache_mb,
+            predicted=self.recent.predicted,
             returned=Return(found.snapshot_version, found.replayed, found.damaged_snapshots, found.set_aside),
         )
 
@@ -329,14 +333,17 @@ class LiveModel:
         crash.point("before-log")
         stage("log")
         record = entry.encode()
-        durability = self._append(record, None if request is None else Idempotency(request, digest))
+        named = None if request is None else Idempotency(request, digest)
+        durability = self._journal.append_next(self._state, record, named)
         crash.point("after-log")
         outcome = self._solve(entry, solve)
         crash.point("before-publish")
         stage("publish")
         self.published = Published.of(self._state)
         self._checkpoints.note_change(outcome.seconds, len(record))
-        changed(**entry.told(outcome), model=self.id, version=self._state.version, durability=durability.value)
+        told = entry.told(outcome)
+        self.recent.note_update(self._state.version, self._state.updated_at, outcome, told)
+        changed(**told, model=self.id, version=self._state.version, durability=durability.value)
         answer = entry.answer(self._state.version, outcome, durability)
         if request is not None:
             self._journal.owe(lambda: self._journal.remember(request, answer))
@@ -344,20 +351,6 @@ class LiveModel:
                 self._journal.settle()
         self._checkpoints.keep_solution(self._state, record, outcome.seconds)
         return Reply(answer)
-
-    def _append(self, data: bytes, idempotency: Idempotency | None) -> Durability:
-        try:
-            return self._journal.append(self._state.sequence + 1, data, idempotency)
-        except StoreError:
-            self._journal.owe(self._take_back_unknown)  # it may have been written all the same
-            raise
-
-    def _take_back_unknown(self) -> None:
-        """Take back what was written by an append that seemed to fail."""
-        written = self._journal.last_sequence()
-        while self._state.sequence < written:
-            self._journal.abort(self._state.sequence + 1)
-            self._state.skip()
 
     def _solve(self, entry: Entry, solve: Solve) -> Outcome:
         """Follow the path; on failure take the record back, with the model as it was."""

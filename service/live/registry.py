@@ -19,6 +19,7 @@ from livesvm.service.errors import (
     TooManyModels,
     UnknownModel,
 )
+from livesvm.service.history.names import is_feed
 from livesvm.service.history.replay import Patience
 from livesvm.service.history.writeback import encoded
 from livesvm.service.live.failed import FailedModel
@@ -125,7 +126,7 @@ class Registry:
         Nobody is served yet, so all cores are used. Those that take long to solve again wait for :meth:`restore_rest`.
         """
         with self._around.source.health.store_call("load"):
-            stored = self._around.source.store.models()
+            stored = [found for found in self._around.source.store.models() if not is_feed(found.id)]
         at_once = max(1, min(self._around.settings.solves, len(stored)))
         share = max(1, len(os.sched_getaffinity(0)) // at_once)
         with threads(share), ThreadPoolExecutor(at_once, "restore") as pool:
@@ -185,7 +186,7 @@ class Registry:
         if not self._around.source.store.shared and "fenced" not in self.states():
             return
         with self._around.source.health.store_call("load"):
-            stored = {model.id: model for model in self._around.source.store.models()}
+            stored = {model.id: model for model in self._around.source.store.models() if not is_feed(model.id)}
         for id_, model in stored.items():
             if id_ not in self._making and self._may_be_taken(self._models.get(id_)):
                 with suppress(StoreError):

@@ -103,14 +103,15 @@ class ModelState:
             return self.apply(command)
         edits = command.edits or NO_EDITS
         changed = self._changed | ({} if edits.C is None else {"C": edits.C})
-        if self.is_fitted:
-            changed = changed | {"gamma": self.estimator.gamma_}  # the one that the first data set
-        estimator = new_estimator(self.spec, self.cache_mb, **changed)
+        first = {"gamma": self.estimator.gamma_} if self.is_fitted else {}  # the one that the first data set
+        estimator = new_estimator(self.spec, self.cache_mb, **changed | first)
         window = self._window_after(command, edits)
         outcome = _follow(estimator, window, [], None)
         robust = edits.robust or self._robust(edits)
         if robust is not None:
             outcome = _follow(estimator, None, [], Edits(robust=robust).only(window.keys or []))
+        if first:
+            estimator = restored_estimator(self.spec, self.cache_mb, estimator.to_arrays(), **changed)
         self.estimator = estimator
         self._done(command, outcome)
         return outcome

@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 
 from livesvm.service.models.tasks import TASKS
 from livesvm.service.models.types import ServingState
+from livesvm.service.monitoring.feeds import FeedSample, FeedSeries
 from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import LeaseHeld, ModelExists
 from livesvm.solvers.errors import SolverError
@@ -166,6 +167,18 @@ class Metrics:
         self.updates = Counter("livesvm_updates", "Updates by outcome", ["task", "outcome"], registry=r)
         for task, outcome in product(TASKS, _OUTCOMES):
             self.updates.labels(task, outcome)
+        self.feed_calls = Counter("livesvm_feed_calls", "Calls of readings by outcome", ["outcome"], registry=r)
+        for outcome in _OUTCOMES:
+            self.feed_calls.labels(outcome)
+        self.feed_events = Counter("livesvm_feed_events", "What feeds announced", ["kind"], registry=r)
+        for kind in ("live", "rescaled", "drift", "chosen"):
+            self.feed_events.labels(kind)
+        self.feed_seconds = Histogram(
+            "livesvm_feed_call_seconds",
+            "Time of one call of readings in its writer, for all steps, store included",
+            buckets=_SECONDS,
+            registry=r,
+        )
         self.job_seconds = Histogram(
             "livesvm_job_seconds",
             "Time of one job from its start to its end",
@@ -207,6 +220,15 @@ class Metrics:
     def watch(self, samples: Callable[[], Iterable[ModelSample]], limit: int) -> None:
         """Show the models that ``samples`` returns, the first ``limit`` with series of their own."""
         self.registry.register(_Models(samples, limit))
+
+    def watch_feeds(
+        self,
+        states: Callable[[], Iterable[ServingState]],
+        samples: Callable[[], Iterable[FeedSample]],
+        limit: int,
+    ) -> None:
+        """Show the states of feeds, and what ``samples`` returns of the first ``limit``."""
+        self.registry.register(FeedSeries(states, samples, limit))
 
     def watch_jobs(self, counts: Callable[[], Mapping[str, int]]) -> None:
         """Show how many jobs there are by state, as ``counts`` returns them."""

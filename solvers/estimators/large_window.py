@@ -27,10 +27,8 @@ from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NOWHERE = -1
 ROWS = 4096  #: of X that are prepared at once for decisions
@@ -515,7 +513,8 @@ class LiveL2SVC(LiveEstimator):
         else:
             support = np.empty(shape)
             there = np.flatnonzero(own.place[who] != NOWHERE)
-            support[own.place[who[there]]] = X[there]
+            if there.size:  # an empty window does not know how many features there are
+                support[own.place[who[there]]] = X[there]
             support[arrays["gone"]] = arrays["support_X"]
         kernel = replace(Kernel("linear"), name=self._kernel_name(), gamma=self.gamma_)
         kernel = replace(kernel, degree=int(self.degree), coef0=float(self.coef0))

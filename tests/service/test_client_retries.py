@@ -43,6 +43,13 @@ REPEATABLE: dict[str, Call] = {
     "put_dataset": lambda client: client.put_dataset("d", b"1,2", "csv"),
     "datasets": lambda client: client.datasets(),
     "dataset": lambda client: client.dataset("d"),
+    "feeds": lambda client: client.feeds(),
+    "feed": lambda client: client.feed("f"),
+    "observe": lambda client: client.observe("f", [{"y": 1.0}]),
+    "forecast": lambda client: client.forecast("f"),
+    "history": lambda client: client.history("f"),
+    "feed_certificate": lambda client: client.feed_certificate("f"),
+    "feed_plot": lambda client: client.feed_plot("f"),
 }
 """Calls that have one effect however often they are sent, so that it does not matter whether one was heard."""
 ONCE: dict[str, Call] = {
@@ -54,6 +61,10 @@ ONCE: dict[str, Call] = {
     "cancel": lambda client: client.cancel("j"),
     "delete_dataset": lambda client: client.delete_dataset("d"),
     "retrain": lambda client: client.retrain("m"),
+    "create_feed": lambda client: client.create_feed("f", target="y"),
+    "delete_feed": lambda client: client.delete_feed("f"),
+    "backtest": lambda client: client.backtest("f"),
+    "tune": lambda client: client.tune("f"),
 }
 """Calls that are sent again only where the service says that it did nothing."""
 NO_CALLS = {"wait", "progress", "is_ready", "send", "close"}
@@ -112,7 +123,16 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         document = json.dumps(
-            {"models": [], "datasets": [], "receipts": [], "status": status, "title": "so", "detail": "why"}
+            {
+                "models": [],
+                "datasets": [],
+                "feeds": [],
+                "rows": [],
+                "receipts": [],
+                "status": status,
+                "title": "so",
+                "detail": "why",
+            }
         ).encode()
         self.send_response(status)
         for name, value in {

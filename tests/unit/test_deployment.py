@@ -13,16 +13,14 @@ import pytest
 import yaml
 
 from livesvm.service.cli.main import main
+from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.monitoring.metrics import Metrics, ModelSample
+from livesvm.service.resources.environment import CLIENTS
 from livesvm.service.resources.memory import Budget
 from livesvm.service.settings import table
+from tests.documents import DOCUMENTS, ROOT, read
 
-ROOT = Path(__file__).parents[2]
 NAME = re.compile(r"\blivesvm_[a-z0-9_]+")
-
-
-def read(path: str) -> str:
-    return (ROOT / path).read_text(encoding="utf-8")
 
 
 def compose() -> dict[str, Any]:
@@ -34,6 +32,8 @@ def metric_names() -> set[str]:
     """Every name that a query can ask the service's metrics for."""
     metrics = Metrics()
     metrics.watch(lambda: [ModelSample("river", updated_at=0.0)], 1)
+    steps = (StepSample(1, 1.0, 2.0, 0.9),)
+    metrics.watch_feeds(lambda: ["live"], lambda: [FeedSample("load", 1, 0, 0.0, 3600.0, 0.9, steps)], 1)
     metrics.watch_jobs(lambda: {"done": 1})
     metrics.watch_solves(lambda: {"running": 1})
     metrics.watch_memory(Budget())
@@ -45,10 +45,11 @@ def metric_names() -> set[str]:
 
 
 def dashboard_queries() -> list[str]:
-    dashboard = json.loads(read("deploy/grafana/dashboards/livesvm.json"))
-    queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
-    variables = [variable["definition"] for variable in dashboard["templating"]["list"] if "definition" in variable]
-    return queries + variables
+    dashboards = [json.loads(read(f"deploy/grafana/dashboards/{name}.json")) for name in ("livesvm", "feeds")]
+    panels = [panel for dashboard in dashboards for panel in dashboard["panels"]]
+    queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    variables = [variable for dashboard in dashboards for variable in dashboard["templating"]["list"]]
+    return queries + [variable["definition"] for variable in variables if "definition" in variable]
 
 
 def alert_queries() -> list[str]:
@@ -89,9 +90,20 @@ def test_mounted_files_exist() -> None:
         assert (ROOT / "deploy/prometheus" / rules).is_file()
 
 
-def test_readme_has_the_table_of_settings_as_the_service_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_of_settings_is_as_the_service_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "--markdown"]) == 0
-    assert capsys.readouterr().out in read("README.md")
+    assert capsys.readouterr().out in read("service/README.md")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_name_what_exists(document: str) -> None:
+    text = read(document)
+    settings = {variable for variable, _default, _meaning in table()} | set(CLIENTS)
+    groups = yaml.safe_load(read("deploy/prometheus/alerts.yml"))["groups"]
+    alerts = {rule["alert"] for group in groups for rule in group["rules"]}
+    assert set(re.findall(r"\bLIVESVM_[A-Z_]+", text)) <= settings
+    assert set(NAME.findall(text)) <= metric_names()
+    assert set(re.findall(r"`(LiveSVM[A-Z]\w+)`", text)) <= alerts
 
 
 @pytest.mark.parametrize("package", ["solvers", "service"])

@@ -187,3 +187,10 @@ def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
     assert np.array_equal(decisions(made), seen)
     with pytest.raises(InvalidInput, match="not been trained"):
         LiveL2SVC().predictor()
+
+
+def test_a_model_without_a_window_is_kept_with_what_it_was_taught() -> None:
+    made = LiveL2SVC(C=10.0, gamma=0.5)
+    made.retrain_on(X, Y, tol=TOL)
+    back = LiveL2SVC.from_arrays({"C": 10.0, "gamma": 0.5}, made.to_arrays())
+    assert np.array_equal(decisions(back), decisions(made))

@@ -14,6 +14,8 @@ MOST_DEPTH = 8
 MOST_FIELDS = 256
 """Fields of all objects together; requests need thirty."""
 MOST_OBJECTS = 64
+ROW_DEPTH = 3
+"""The object, its array of rows, a row."""
 
 BYTES_A_NUMBER = 96
 """What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
@@ -56,6 +58,22 @@ def check(data: bytes, most_rows: int) -> Shape:
     _refuse_above(4 * most_rows + MOST_FIELDS, shape.arrays, "arrays")
     if (depth := _depth(outside)) > MOST_DEPTH:
         raise MalformedBody(f"the body has arrays and objects {depth} deep, the limit is {MOST_DEPTH}")
+    return shape
+
+
+def check_rows(data: bytes, most_rows: int, most_fields: int, arrays: int = 1) -> Shape:
+    """The shape of a JSON text of rows, each an object of numbers and strings, that may be parsed.
+
+    Raises InvalidInput, or MalformedBody for a text that is too deep.
+    """
+    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
+    outside = b"".join(plain.translate(None, _DELETED).split(b'"')[::2])
+    shape = _shape(outside, plain.count(b'"') // 2)
+    _refuse_above(most_rows + 1 + arrays, shape.objects, "objects")
+    _refuse_above(most_rows * most_fields + 1, shape.fields, "fields")
+    _refuse_above(arrays, shape.arrays, "arrays")
+    if (depth := _depth(outside)) > (most := ROW_DEPTH + (arrays > 1)):
+        raise MalformedBody(f"the body has arrays and objects {depth} deep, the limit is {most}")
     return shape
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -58,12 +58,15 @@ class Body:
         return self.budget.holding("bodies", size, COPIES * len(self.data))
 
 
-async def read_body(request: Request) -> Body:
-    """Read a request's body; raises BodyTooLarge, BodyTimeout, MalformedBody, UnsupportedMedia or QueueFull."""
+async def read_body(request: Request, read: Mapping[str, str] = MEDIA) -> Body:
+    """Read a body of one of the media that are ``read``.
+
+    Raises BodyTooLarge, BodyTimeout, MalformedBody, UnsupportedMedia or QueueFull.
+    """
     reception: Reception = request.app.state.reception
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media not in MEDIA:
-        raise UnsupportedMedia(f"the body is {media[:64] or 'of no media type'}; this service reads {', '.join(MEDIA)}")
+    if media not in read:
+        raise UnsupportedMedia(f"the body is {media[:64] or 'of no media type'}; this service reads {', '.join(read)}")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise UnsupportedMedia("the body is compressed; send it as it is")
     declared = request.headers.get("content-length", "0")
@@ -71,7 +74,7 @@ async def read_body(request: Request) -> Body:
         raise BodyTooLarge(f"the body has {declared} bytes, the limit is {reception.largest}")
     data = await reception.receive(request)
     stage("check")
-    return Body(data, MEDIA[media], reception.largest, reception.most_rows, request.app.state.service.budget)
+    return Body(data, read[media], reception.largest, reception.most_rows, request.app.state.service.budget)
 
 
 def parse_json(body: Body, schema: type[M]) -> M:

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from livesvm.service.api.answers import Job, JobList, UpdateAnswer
+from livesvm.service.api.answers import Job, JobList, ObservationAnswer, UpdateAnswer
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.api.requests import ApplyRequest
@@ -31,6 +31,7 @@ from livesvm.service.api.routes.access import (
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import UnknownJob
+from livesvm.service.history.names import FEEDS, is_feed
 from livesvm.service.jobs.files import JobRecord
 from livesvm.service.jobs.kind import JobKind
 from livesvm.service.jobs.kinds import KINDS
@@ -136,7 +137,7 @@ async def cancel(job: JobId, service: Parts) -> Response:
     "/jobs/{job}/apply",
     summary="Apply a job's result",
     dependencies=[scope("learn")],
-    responses=answers(200, UpdateAnswer, "The live model has taken the result over."),
+    responses=answers(200, UpdateAnswer | ObservationAnswer, "The live model, or feed, has taken the result over."),
     openapi_extra=schema_content("ApplyRequest"),
 )
 async def apply(
@@ -152,12 +153,20 @@ async def apply(
     with service.control.place():
         chosen = await service.control.run(parse_json, body, ApplyRequest)
         model, found = await service.control.run(service.jobs.update_of, job, chosen.choice)
+    if is_feed(model):
+        feed = service.feeds().get(model.removeprefix(FEEDS))
+        return replied(await awaited(request, feed.take(job, found, idempotency_key), solve))
     live = service.models().get(model)
     if isinstance(found, Update):
         asked = live.update(found, idempotency_key, solve)
     else:
         asked = live.swap(found, idempotency_key, solve)
     return replied(await awaited(request, asked, solve))
+
+
+def job_told(record: JobRecord) -> Response:
+    """A job that was asked for, and where to look for it."""
+    return _told(record, status=202, headers={"location": f"/jobs/{record.id}"})
 
 
 def _told(

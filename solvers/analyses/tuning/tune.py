@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
@@ -19,8 +18,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.view import View
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 STEP = 4.0
 GAMMAS = STEP ** np.arange(-4.0, 3.0)  #: of the gamma called "scale"

@@ -1,0 +1,133 @@
+"""Rows of readings from request bodies: JSON, CSV with a row of names, npz with an array a column."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from fastapi import Request
+from pydantic_core import from_json
+
+from livesvm.service.api.bodies import json_bounds, npz
+from livesvm.service.api.bodies.reading import JSON, NPZ, Body, read_body
+from livesvm.service.errors import MalformedBody, UnsupportedMedia
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.timeline import rows_of
+from livesvm.solvers.errors import InvalidInput
+
+CSV = "text/csv"
+MEDIA = {JSON: JSON, NPZ: NPZ, "application/zip": NPZ, CSV: CSV}
+MOST_ROWS = 10_000
+"""Rows of one call."""
+MOST_COLUMNS = 512
+MOST_SETTINGS = 64
+"""Lists that settings may hold."""
+LONGEST_NAME = 128
+BYTES_A_CELL = 200
+"""Memory that a cell takes at most while a table is read, beside its text."""
+
+Row = dict[str, Any]
+
+
+async def read_rows(request: Request) -> Body:
+    """Read a body of rows; raises as :func:`~livesvm.service.api.bodies.reading.read_body`."""
+    return await read_body(request, MEDIA)
+
+
+def parse_backtest(body: Body, spec: FeedSpec) -> tuple[list[Row] | None, Row]:
+    """The rows of a backtest, or None for those that the feed holds, and its settings, of a body of JSON."""
+    if body.media != JSON:
+        return parse_rows(body, spec), {}
+    shape = json_bounds.check_rows(body.data, MOST_ROWS, MOST_COLUMNS, arrays=MOST_SETTINGS)
+    with body.memory(shape.parsed_bytes(len(body.data)) + BYTES_A_CELL * (shape.objects + shape.fields)):
+        document = _object(body, {"rows", "settings"})
+        rows, settings = document.get("rows"), document.get("settings") or {}
+        if not isinstance(settings, dict):
+            raise InvalidInput("must be an object of settings", field="settings")
+        return (None if rows is None else checked_rows(rows)), settings
+
+
+def _object(body: Body, allowed: set[str]) -> Row:
+    try:
+        document = from_json(body.data)
+    except ValueError as error:
+        raise MalformedBody(str(error)) from None
+    if not isinstance(document, dict) or not document.keys() <= allowed:
+        raise InvalidInput(f"must be an object with {' and '.join(sorted(allowed))}", field="body")
+    return document
+
+
+def parse_rows(body: Body, spec: FeedSpec) -> list[Row]:
+    """The rows of a body; raises MalformedBody, UnsupportedMedia, BodyTooLarge or InvalidInput."""
+    readers = {JSON: _json_rows, CSV: _csv_rows, NPZ: _npz_rows}
+    if body.media not in readers:
+        raise UnsupportedMedia(f"this call reads {', '.join(readers)}")
+    rows = readers[body.media](body, spec)
+    if not 0 < len(rows) <= MOST_ROWS:
+        raise InvalidInput(f"holds {len(rows)} rows; a call has 1 to {MOST_ROWS}", field="rows")
+    return rows
+
+
+def checked_rows(rows: Any, name: str = "rows") -> list[Row]:
+    """Rows as JSON has them, each an object of numbers and strings; raises InvalidInput with row and column."""
+    if not isinstance(rows, list):
+        raise InvalidInput("must be a list of rows, each an object", field=name)
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict) or len(row) > MOST_COLUMNS:
+            raise InvalidInput(f"must be an object of at most {MOST_COLUMNS} columns", field=name, row=number)
+        for column, cell in row.items():
+            if isinstance(cell, list | dict) or len(column) > LONGEST_NAME:
+                raise InvalidInput("must be a number, under a short name", field=column[:LONGEST_NAME], row=number)
+    return rows
+
+
+def _json_rows(body: Body, spec: FeedSpec) -> list[Row]:
+    shape = json_bounds.check_rows(body.data, MOST_ROWS, MOST_COLUMNS)
+    with body.memory(shape.parsed_bytes(len(body.data)) + BYTES_A_CELL * (shape.objects + shape.fields)):
+        return checked_rows(_object(body, {"rows"}).get("rows"))
+
+
+def _csv_rows(body: Body, spec: FeedSpec) -> list[Row]:
+    cells = body.data.count(b",") + body.data.count(b"\n") + 1
+    if body.data.count(b"\n") > MOST_ROWS + 1:
+        raise InvalidInput(f"holds more than {MOST_ROWS} rows", field="rows")
+    with body.memory(2 * len(body.data) + BYTES_A_CELL * cells):
+        try:
+            names, *lines = [
+                line for line in csv.reader(io.StringIO(body.data.decode("utf-8-sig"), newline="")) if line
+            ]
+        except (UnicodeDecodeError, csv.Error, ValueError) as error:
+            raise MalformedBody(f"the body is no CSV with a row of names: {error}") from None
+        names = [name.strip() for name in names]
+        if len(set(names)) < len(names) or len(names) > MOST_COLUMNS:
+            raise InvalidInput(f"has {len(names)} names, some of them twice or too many", field="rows")
+        for number, line in enumerate(lines):
+            if len(line) != len(names):
+                raise InvalidInput(f"has {len(line)} cells under {len(names)} names", field="rows", row=number)
+        return [
+            {name: _cell(text, name == spec.time) for name, text in zip(names, line, strict=True)} for line in lines
+        ]
+
+
+def _cell(text: str, is_time: bool) -> float | str | None:
+    """A number where it is one; text else, which is for the feed to refuse; None where there is nothing."""
+    text = text.strip()
+    if not text or text.lower() in ("nan", "na", "null"):
+        return None
+    if is_time:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _npz_rows(body: Body, spec: FeedSpec) -> list[Row]:
+    names = frozenset((*spec.columns, *([] if spec.time is None else [spec.time])))
+    with body.memory(npz.READING * min(body.limit, npz.declared_bytes(body.data))):
+        found = npz.npz_arrays(body.data, names, body.limit)
+        for name, array in found.items():
+            if array.ndim != 1 or len(array) != len(next(iter(found.values()))) or len(array) > MOST_ROWS:
+                raise InvalidInput(f"must be one column of at most {MOST_ROWS} rows, as long as others", field=name)
+        return rows_of({name: array.tolist() for name, array in found.items()}) if found else []

@@ -1,0 +1,205 @@
+"""``livesvm feed``: create feeds, send them readings, see how good their forecasts are."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected, finished
+from livesvm.service.cli.output import AsJson, show
+
+if TYPE_CHECKING:
+    pass
+
+app = typer.Typer(help="Raw readings in, forecasts out.", no_args_is_help=True)
+
+FeedId = Annotated[str, typer.Argument(help="The feed's id.", metavar="FEED")]
+CsvFile = Annotated[Path, typer.Argument(help="Readings: CSV with a row of names.", metavar="FILE.csv")]
+SCORES = ("step", "n", "mae", "last_value_mae", "seasonal_mae", "mase", "coverage", "accuracy", "ahead")
+FORECASTS = ("step", "time", "value", "low", "high")
+CALL = 24
+
+
+@app.command("create")
+def create(
+    feed: FeedId,
+    target: Annotated[str, typer.Argument(help="The column that is forecast.")],
+    steps: Annotated[str, typer.Option(help="How far ahead: a number, or some with commas.")] = "1",
+    window: Annotated[int | None, typer.Option(help="Readings that are remembered.")] = None,
+    settings: Annotated[str, typer.Option(help="All else as JSON, as POST /feeds takes it.")] = "{}",
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Create a feed."""
+    with connected(url, key) as client:
+        wanted: Any = [int(step) for step in steps.split(",")] if "," in steps else int(steps)
+        given: dict[str, Any] = {"target": target, "steps": wanted}
+        if window is not None:
+            given["window"] = window
+        show(client.create_feed(feed, **given | json.loads(settings)), as_json)
+
+
+@app.command("show")
+def show_one(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
+    """One feed: how it stands, its forecasts, and its record beside those of the naive forecasts."""
+    with connected(url, key) as client:
+        found = client.feed(feed)
+        if as_json:
+            show(found | {"forecasts": client.forecast(feed)["forecasts"]}, as_json)
+            return
+        show({name: found[name] for name in ("id", "state", "position", "time", "every", "season")}, as_json)
+        show(client.forecast(feed)["forecasts"], as_json, FORECASTS)
+        show(found["scores"], as_json, SCORES)
+
+
+@app.command("push")
+def push(
+    feed: FeedId,
+    file: CsvFile,
+    idempotency_key: Annotated[str | None, typer.Option(help="Sent again under this name, it has one effect.")] = None,
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Send the readings of a file in one call."""
+    with connected(url, key) as client:
+        answer = client.observe(feed, file.read_bytes(), idempotency_key=idempotency_key)
+        if as_json:
+            show(answer, as_json)
+        else:
+            show(answer, as_json)
+            show(answer["forecasts"], as_json, FORECASTS)
+
+
+@app.command("run")
+def run(
+    feed: FeedId,
+    file: CsvFile,
+    size: Annotated[int, typer.Option(help="Readings of one call.", min=1, max=10_000)] = CALL,
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Send the readings of a file, a few to a call, from where the feed stands; may be interrupted and run again."""
+    with connected(url, key) as client, file.open(newline="", encoding="utf-8-sig") as opened:
+        names, *lines = [line for line in csv.reader(opened) if line]
+        new = lines[_known(client.feed(feed), names, lines) :]
+        sent = 0
+        with _Board(len(new), not as_json) as board:
+            for piece in _pieces(new, size):
+                answer = client.observe(feed, _csv([names, *piece]))
+                sent += len(piece)
+                board.show(sent, answer, client.feed(feed) if board.is_shown else {})
+        found = client.feed(feed)
+        if as_json:
+            show({"sent": sent, "skipped": len(lines) - len(new), **found}, as_json)
+        else:
+            print(f"{sent} readings sent, {len(lines) - len(new)} were known")
+            show(found["scores"], as_json, SCORES)
+
+
+@app.command("backtest")
+def backtest(
+    feed: FeedId,
+    file: Annotated[Path | None, typer.Argument(help="Readings; those that the feed holds when absent.")] = None,
+    settings: Annotated[str, typer.Option(help="Settings in place of the feed's own, as JSON.")] = "{}",
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Say how good forecasts would have been; nothing live is touched."""
+    with connected(url, key) as client:
+        rows = None if file is None else _rows(file, client.feed(feed)["settings"]["time"])
+        job = finished(client, client.backtest(feed, rows, **json.loads(settings)))
+        show(job if as_json else job["result"]["scores"], as_json, SCORES)
+
+
+def _known(feed: dict[str, Any], names: list[str], lines: list[list[str]]) -> int:
+    """How many of a file's readings the feed has: up to its newest time, or so many as it has taken note of."""
+    from livesvm.service.feeds.spec import FeedSpec
+    from livesvm.service.feeds.told import seconds_asked
+
+    settings = {name: value for name, value in feed["settings"].items() if name not in ("chosen", "tried")}
+    spec = FeedSpec.model_validate(settings)
+    if spec.time is None or feed["time"] is None:
+        return min(int(feed["rows"]), len(lines))
+    if spec.time not in names:
+        raise ValueError(f"the file has no column {spec.time!r}")
+    at, newest = names.index(spec.time), seconds_asked(spec, feed["time"], spec.time)
+    assert newest is not None
+    return sum((seconds_asked(spec, line[at], spec.time) or 0.0) <= newest for line in lines)
+
+
+def _pieces(lines: list[list[str]], size: int) -> Iterator[list[list[str]]]:
+    for begin in range(0, len(lines), size):
+        yield lines[begin : begin + size]
+
+
+def _csv(lines: list[list[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(lines)
+    return text.getvalue().encode()
+
+
+def _rows(file: Path, time: str | None) -> list[dict[str, Any]]:
+    with file.open(newline="", encoding="utf-8-sig") as opened:
+        return [
+            {name: cell if name == time else _cell(cell) for name, cell in row.items()}
+            for row in csv.DictReader(opened)
+        ]
+
+
+def _cell(text: str) -> Any:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return text
+
+
+class _Board:
+    """A progress bar, and below it the record of every step; on a terminal alone."""
+
+    def __init__(self, total: int, wanted: bool) -> None:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        self.is_shown = wanted and console.is_terminal
+        columns = TextColumn("readings"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        self._bars = Progress(*columns, console=console)
+        self._bar = self._bars.add_task("readings", total=total)
+        self._live = Live(self._bars, console=console, transient=True)
+
+    def __enter__(self) -> _Board:
+        if self.is_shown:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_shown:
+            self._live.stop()
+
+    def show(self, done: int, answer: dict[str, Any], feed: dict[str, Any]) -> None:
+        """Move the bar, and show what is forecast and how good that has been."""
+        if not self.is_shown:
+            return
+        from rich.console import Group
+        from rich.table import Table
+
+        self._bars.update(self._bar, completed=done)
+        table = Table("step", "forecast", "low", "high", "error", "last value's", "coverage", box=None)
+        scores = {one["step"]: one for one in feed.get("recent", [])}
+        for one in answer["forecasts"][:12]:
+            record = scores.get(one["step"], {})
+            numbers = [one["value"], one["low"], one["high"]] if "low" in one else [one["value"], None, None]
+            numbers += [record.get(name) for name in ("mae", "last_value_mae", "coverage")]
+            table.add_row(str(one["step"]), *("-" if value is None else f"{value:.4g}" for value in numbers))
+        self._live.update(Group(self._bars, table))

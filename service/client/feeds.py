@@ -1,0 +1,128 @@
+"""What calls of feeds send, and what they make of the answers; part of the one surface of both clients."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import date
+from typing import Any, Literal
+
+from livesvm.service.client.requests import Document, Request
+
+Rows = Any
+"""Rows as mappings, columns by name, a pandas or polars frame, or the text of a CSV file as bytes."""
+
+
+def create_feed(id: str | None = None, **settings: Any) -> Request[Document]:
+    """Create a feed; ``settings`` hold ``target``, ``steps``, ``window``, ... as in ``POST /feeds``."""
+    body = settings if id is None else {"id": id, **settings}
+    return Request("POST", "/feeds", _document, False, *_json(body))
+
+
+def feeds() -> Request[list[Document]]:
+    """Describe every feed."""
+    return Request("GET", "/feeds", lambda answer: list(answer.json()["feeds"]), is_repeatable=True)
+
+
+def feed(id: str) -> Request[Document]:
+    """Describe one feed: its settings with what was chosen, its scores beside those of the naive forecasts."""
+    return Request("GET", f"/feeds/{id}", _document, True)
+
+
+def delete_feed(id: str) -> Request[None]:
+    """Delete a feed."""
+    return Request("DELETE", f"/feeds/{id}", lambda answer: None, is_repeatable=False)
+
+
+def observe(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
+    """Send a feed readings, in order, in one call: ``accepted``, ``forecasts``, ...
+
+    Parameters
+    ----------
+    rows : mappings of column to number or text, or columns by name, or a pandas or polars frame, or CSV as bytes
+    """
+    content, headers = _content(rows)
+    headers["idempotency-key"] = idempotency_key or uuid.uuid4().hex
+    return Request("POST", f"/feeds/{id}/observations", _document, True, content, headers)
+
+
+def forecast(id: str) -> Request[Document]:
+    """The newest forecasts of a feed: ``time``, ``forecasts``, ``stale``."""
+    return Request("GET", f"/feeds/{id}/forecast", _document, True)
+
+
+def history(id: str, limit: int = 100, *, begin: Any = None, end: Any = None) -> Request[list[Document]]:
+    """The newest readings of a feed's window, oldest first, with the forecasts that were made for them.
+
+    ``begin`` and ``end`` are times as the feed's readings have them, or datetimes.
+    """
+    given = {"limit": limit, "from": begin, "to": end}
+    params = {name: _plain(value) for name, value in given.items() if value is not None}
+    return Request("GET", f"/feeds/{id}/history", lambda answer: list(answer.json()["rows"]), True, params=params)
+
+
+def feed_certificate(id: str) -> Request[Document]:
+    """The certificate of every step's models."""
+    return Request("GET", f"/feeds/{id}/certificate", _document, True)
+
+
+def feed_plot(id: str, extension: Literal["svg", "png"] = "svg", limit: int = 300) -> Request[bytes]:
+    """A picture of a feed's newest readings and forecasts."""
+    path = f"/feeds/{id}/plot.{extension}"
+    return Request("GET", path, lambda answer: answer.content, True, params={"limit": limit})
+
+
+def backtest(id: str, rows: Rows | None = None, **settings: Any) -> Request[Document]:
+    """Ask how good forecasts of rows, or of the readings that the feed holds, would have been: a job.
+
+    ``settings`` stand in place of the feed's own.
+    """
+    body: Document = {"settings": settings}
+    if rows is not None:
+        body["rows"] = rows_of(rows)
+    return Request("POST", f"/feeds/{id}/backtest", _document, False, *_json(body))
+
+
+def tune(id: str) -> Request[Document]:
+    """Ask what to choose now of what the settings leave to ``auto``: a job, which ``apply`` takes over."""
+    return Request("POST", f"/feeds/{id}/tune", _document, False)
+
+
+def rows_of(data: Rows) -> list[Document]:
+    """Rows of what users have; neither pandas nor polars needs to be installed."""
+    if hasattr(data, "to_dicts"):  # polars
+        return list(data.to_dicts())
+    if hasattr(data, "to_dict") and hasattr(data, "reset_index"):  # pandas
+        named = data.reset_index() if data.index.name is not None else data
+        return list(named.to_dict("records"))
+    if isinstance(data, Mapping):
+        columns = [list(values) for values in data.values()]
+        return [dict(zip(data, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    if isinstance(data, Iterable):
+        return [dict(row) for row in data]
+    raise TypeError(f"a {type(data).__name__} holds no rows")
+
+
+def _content(rows: Rows) -> tuple[bytes, dict[str, str]]:
+    return (rows, {"content-type": "text/csv"}) if isinstance(rows, bytes) else _json({"rows": rows_of(rows)})
+
+
+def _json(body: Document) -> tuple[bytes, dict[str, str]]:
+    return json.dumps(body, default=_plain).encode(), {"content-type": "application/json"}
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can say of times and numpy's numbers."""
+    if isinstance(value, date):  # datetimes and pandas' timestamps are dates
+        return value.isoformat()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, str | int | float):
+        return value
+    raise TypeError(f"a {type(value).__name__} cannot be sent: {value!r}")
+
+
+def _document(answer: Any) -> Document:
+    found: Document = answer.json()
+    return found

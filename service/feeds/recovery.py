@@ -1,0 +1,117 @@
+"""A feed from what is stored: its newest good snapshot, then the tail of its log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from livesvm.service.errors import NotSolved
+from livesvm.service.feeds.calls import decode_call
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.state import FeedState, answer
+from livesvm.service.history.journal import Source
+from livesvm.service.history.replay import owes
+from livesvm.service.resources.turns import Solve, Turns
+from livesvm.service.store.base import Lease, LogRecord, SnapshotInfo, StoreDamaged
+from livesvm.solvers.errors import SolverError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """A feed that came back, and how: from which version, with how many calls, past how many damaged snapshots."""
+
+    state: FeedState
+    snapshot_version: int = 0
+    replayed: int = 0
+    damaged_snapshots: int = 0
+    replay_seconds: float = 0.0
+    snapshot_bytes: int = 0
+    log_bytes: int = 0
+    set_aside: int = 0
+
+
+@dataclass
+class Recovery:
+    """Bringing back one feed; its solves take turns with others, and end when ``solve`` does."""
+
+    source: Source
+    lease: Lease
+    spec: FeedSpec
+    turns: Turns
+    solve: Solve
+
+    def run(self) -> Recovered:
+        """The feed after its last acknowledged call; raises StoreError, or NotSolved when it is not wanted any more."""
+        with self.source.health.store_call("load"):
+            newest = self.source.store.last_sequence(self.lease)
+            snapshots = self.source.store.snapshots(self.lease.model)
+        set_aside = 0
+        while True:
+            try:
+                return self._replayed(snapshots, newest, set_aside)
+            except _Impossible as error:
+                if error.record.sequence < newest:
+                    raise StoreDamaged(f"record {error.record.sequence} cannot be applied again: {error}") from error
+                log.warning("%s: its newest call, which had no effect, is taken back: %s", self.lease.model, error)
+                with self.source.health.store_call("abort"):
+                    self.source.store.abort(self.lease, newest)
+                set_aside = 1
+
+    def _replayed(self, snapshots: Sequence[SnapshotInfo], newest: int, set_aside: int) -> Recovered:
+        state, snapshot, damaged = self._newest_good(snapshots)
+        version, replayed, size, began = state.version, 0, 0, time.perf_counter()
+        for record in self.source.store.log(self.lease.model, state.sequence):
+            if record.sequence != state.sequence + 1:
+                raise StoreDamaged(f"the log lacks record {state.sequence + 1}")
+            size += len(record.data)
+            if record.aborted:
+                state.skip()
+            else:
+                self._again(state, record)
+                replayed += 1
+        if state.sequence != newest:
+            raise StoreDamaged(f"the log of {self.lease.model} ends at record {state.sequence} of {newest}")
+        seconds = time.perf_counter() - began if replayed else 0.0
+        kept = 0 if snapshot is None else snapshot.size
+        return Recovered(state, version, replayed, damaged, seconds, kept, size, set_aside)
+
+    def _again(self, state: FeedState, record: LogRecord) -> None:
+        """Apply a record as it was; who asked for it may not have been told."""
+        call = decode_call(record.data)
+        try:
+            with self.turns.turn(self.solve):
+                done = state.apply(call)
+        except NotSolved:
+            raise
+        except SolverError as error:
+            raise _Impossible(record, error) from error
+        if call.request is not None and owes(self.source, self.lease.model, call.request):
+            told = answer(done, self.source.store.durability())
+            with self.source.health.store_call("answer"):
+                self.source.store.remember(self.lease, call.request, told)
+
+    def _newest_good(self, snapshots: Sequence[SnapshotInfo]) -> tuple[FeedState, SnapshotInfo | None, int]:
+        damaged = 0
+        for snapshot in snapshots:
+            try:
+                data = self.source.store.load_snapshot(self.lease.model, snapshot.sequence)
+                with self.turns.turn(self.solve):
+                    return FeedState.decode(self.spec, data), snapshot, damaged
+            except (StoreDamaged, SolverError) as error:
+                damaged += 1
+                self.source.metrics.snapshots.labels("damaged").inc()
+                reason = "%s: snapshot %d cannot be used, falling back: %s"
+                log.warning(reason, self.lease.model, snapshot.sequence, error)
+        return FeedState.empty(self.spec), None, damaged
+
+
+class _Impossible(Exception):
+    """A record that cannot be applied."""
+
+    def __init__(self, record: LogRecord, error: SolverError) -> None:
+        super().__init__(str(error))
+        self.record = record

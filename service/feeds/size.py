@@ -1,0 +1,30 @@
+"""What a feed may take of the memory budget, known before its first reading."""
+
+from __future__ import annotations
+
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.step_model import CACHE_MB
+from livesvm.service.live.memory import FIXED_BYTES, FLOAT, model_bytes
+
+CALENDAR = 8
+"""Features of a time, at most."""
+FACES = 16
+"""Numbers that are kept of each forecast and its score."""
+PYTHON = 400
+"""Bytes of a reading in the window beside its numbers."""
+
+
+def feed_bytes(spec: FeedSpec) -> int:
+    """Bytes of a feed whose window is full, with every example of every model free."""
+    width = features_at_most(spec)
+    rows = spec.window + spec.batch + 1
+    models = len(spec.horizons) * (1 + len(spec.quantiles or []))
+    each = model_bytes(rows, width, rows, CACHE_MB)
+    shared = FLOAT * rows * (width + len(spec.horizons) * (width + FACES)) + PYTHON * rows
+    return FIXED_BYTES + shared + models * each
+
+
+def features_at_most(spec: FeedSpec) -> int:
+    """How many features a step's models have at most."""
+    lags, rolling = len(spec.lag_list), len(spec.rolling_widths())
+    return lags + rolling + len(spec.features) + 2 * len(spec.known) + CALENDAR + 2

@@ -1,0 +1,175 @@
+"""A feed between two calls: its forecaster, how far it has come, and its newest events; as bytes, and back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import to_json
+
+from livesvm.service.feeds import keep, told
+from livesvm.service.feeds.calls import Call
+from livesvm.service.feeds.forecaster import Forecaster, Outcome
+from livesvm.service.feeds.scores import Scored
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.timeline import Plan
+from livesvm.service.store import codec
+from livesvm.service.store.base import Durability
+
+Document = dict[str, Any]
+EVENTS = 200
+"""Events that are kept for who comes back, fewer where each is of many forecasts."""
+EVENT_FORECASTS = 10_000
+LEAST_EVENTS = 20
+
+
+@dataclass
+class FeedState:
+    """What a feed's log makes of it.
+
+    ``position`` counts readings that were accepted, ``rows`` all that were taken note of, those that were ignored too;
+    ``version`` counts calls that had an effect. Each event has a number, which a replay gives it again.
+    """
+
+    spec: FeedSpec
+    forecaster: Forecaster
+    sequence: int = 0
+    version: int = 0
+    position: int = 0
+    rows: int = 0
+    updated_at: float | None = None
+    numbered: int = 0  #: of the newest event
+    events: deque[Document] = field(default_factory=deque)
+
+    @classmethod
+    def empty(cls, spec: FeedSpec) -> FeedState:
+        """A feed before its first call."""
+        return cls(spec, Forecaster(spec), events=deque(maxlen=events_kept(spec)))
+
+    def skip(self) -> None:
+        """Pass over an aborted record."""
+        self.sequence += 1
+
+    def apply(self, call: Call, plan: Plan | None = None) -> Document:
+        """Bring a call; what it did, as it is told. Raises SolverError or NotSolved, with the feed broken."""
+        outcome = call.apply(self.forecaster, plan)
+        self.sequence += 1
+        self.version += 1
+        self.position += outcome.accepted
+        self.rows += outcome.accepted + outcome.ignored
+        self.updated_at = call.at
+        return self._told(outcome)
+
+    def _told(self, outcome: Outcome) -> Document:
+        feed = self.forecaster
+        timeline = feed.timeline
+        forecasts = told.forecasts(timeline, outcome.forecasts)
+        now = {"position": self.position, "time": told.time_of(timeline, timeline.time), "state": feed.state}
+        events = [
+            {"kind": event.kind, "time": told.time_of(timeline, event.time), **event.detail} for event in outcome.events
+        ]
+        counts = {name: getattr(outcome, name) for name in ("accepted", "ignored", "corrected")}
+        for event in events:
+            self._announce(event | {"position": self.position})
+        self._announce({"kind": "readings", **counts, **now, "forecasts": forecasts})
+        return {**counts, **now, "forecasts": forecasts, "scored": len(outcome.scored), "events": events}
+
+    def _announce(self, event: Document) -> None:
+        self.numbered += 1
+        self.events.append({"id": self.numbered, **event})
+
+    def encode(self) -> bytes:
+        """All of it, for a snapshot."""
+        names = ("sequence", "version", "position", "rows", "updated_at", "numbered")
+        document = {name: getattr(self, name) for name in names}
+        arrays = keep.to_arrays(self.forecaster)
+        return codec.encode({**document, "events": list(self.events), "feed": arrays})
+
+    @classmethod
+    def decode(cls, spec: FeedSpec, data: bytes) -> FeedState:
+        """The feed of a snapshot; raises StoreDamaged, StoreTooNew or NotOptimal."""
+        document = codec.decode(data)
+        forecaster = keep.from_arrays(spec, document.pop("feed"))
+        document["events"] = deque(document["events"], maxlen=events_kept(spec))
+        return cls(spec, forecaster, **document)
+
+
+def events_kept(spec: FeedSpec) -> int:
+    """How many events a feed keeps."""
+    return max(LEAST_EVENTS, min(EVENTS, EVENT_FORECASTS // len(spec.horizons)))
+
+
+def answer(done: Document, durability: Durability) -> bytes:
+    """JSON of what a call did: sent, remembered, and sent again."""
+    return to_json({**done, "durability": durability.value}, inf_nan_mode="null")
+
+
+@dataclass(frozen=True)
+class View:
+    """A feed as readers see it after one call; nothing in it ever changes."""
+
+    version: int
+    position: int
+    rows: int
+    state: str
+    time: str | float | None
+    every: float | None  #: seconds between readings
+    updated_at: float | None
+    numbered: int
+    forecasts: list[Document]
+    scores: list[Document]
+    recent: list[Document]
+    settings: Document
+    events: Sequence[Document] = field(repr=False)
+
+    @classmethod
+    def of(cls, state: FeedState) -> View:
+        """The feed as it is now."""
+        feed, timeline = state.forecaster, state.forecaster.timeline
+        overall, recent = told.scores(feed)
+        return cls(
+            state.version,
+            state.position,
+            state.rows,
+            feed.state,
+            told.time_of(timeline, timeline.time),
+            None if feed.spec.time is None or timeline.every is None else timeline.every.approximate_seconds(),
+            state.updated_at,
+            state.numbered,
+            told.forecasts(timeline, feed.latest),
+            overall,
+            recent,
+            told.settings(feed),
+            tuple(state.events),
+        )
+
+
+def history(state: FeedState, limit: int, begin: float | None, end: float | None) -> list[Document]:
+    """The newest readings of the window, oldest first, with the forecasts that were made for them.
+
+    ``begin`` and ``end`` are seconds since 1970, or numbers of a feed without times; both are among what is told.
+    """
+    feed = state.forecaster
+    past = [
+        (time, one)
+        for time, one in feed.timeline.past.items()
+        if (begin is None or time >= begin) and (end is None or time <= end)
+    ][-limit:]
+    made: dict[int, list[Document]] = {one.slot: [] for _, one in past}
+    for step, scores in zip(feed.steps, feed.scores, strict=True):
+        for row in scores.recent:
+            if int(row[0]) in made:
+                made[int(row[0])].append(
+                    told.forecast_made(feed.timeline, step, Scored(int(row[0]), *row[1:].tolist()))
+                )
+    return [
+        {
+            "time": told.time_of(feed.timeline, time),
+            "value": None if one.held else one.values[0],
+            "held": one.held,
+            "forecasts": made[one.slot],
+        }
+        for time, one in past
+    ]

@@ -1,0 +1,97 @@
+"""What is told of a feed: JSON values of its forecasts, scores, events and settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from livesvm.service.feeds import times
+from livesvm.service.feeds.every import moment
+from livesvm.service.feeds.forecaster import Forecast, Forecaster
+from livesvm.service.feeds.scores import Scored, StepScores
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.timeline import Timeline
+from livesvm.solvers.errors import InvalidInput
+
+Document = dict[str, Any]
+
+
+def time_of(timeline: Timeline, seconds: float | None) -> str | float | None:
+    """A time as the feed's readings have it: ISO 8601, with a zone if they have one; of a mere order its number."""
+    if seconds is None:
+        return None
+    if timeline.spec.time is None:
+        return seconds
+    try:
+        when = moment(seconds, timeline.zone)
+    except (OverflowError, ValueError):  # beyond the calendar
+        return seconds
+    if timeline.zone is None and timeline.zoned is False:
+        return (datetime(1970, 1, 1) + timedelta(seconds=seconds)).isoformat()
+    return when.astimezone(timeline.zone or UTC).isoformat()
+
+
+def seconds_asked(spec: FeedSpec, text: str | None, field: str) -> float | None:
+    """What a caller means by a time, in seconds since 1970, or the number of a mere order; raises InvalidInput."""
+    if text is None:
+        return None
+    if spec.time is None:
+        try:
+            return float(text)
+        except ValueError:
+            raise InvalidInput("readings of this feed have numbers, and no times", field=field) from None
+    stamp = times.parse(text, field, 0)
+    zone = None if spec.timezone is None else times.zone_of(spec.timezone)
+    return stamp.seconds if stamp.zoned or zone is None else times.at_place(stamp.seconds, zone, None, field, 0)
+
+
+def forecasts(timeline: Timeline, found: Iterable[Forecast]) -> list[Document]:
+    """Forecasts by step."""
+    return [_forecast(timeline, one) for one in found]
+
+
+def _forecast(timeline: Timeline, one: Forecast) -> Document:
+    told: Document = {"step": one.step, "time": time_of(timeline, one.time), "value": one.value}
+    if timeline.spec.task == "direction":
+        return told | {"direction": "up" if one.value > 0 else "down"}
+    return told | {"low": one.low, "high": one.high}
+
+
+def forecast_made(timeline: Timeline, step: int, scored: Scored) -> Document:
+    """A forecast whose reading has come."""
+    told: Document = {"step": step, "made_at": time_of(timeline, scored.made_at), "value": scored.value}
+    if timeline.spec.task == "direction":
+        return told | {"right": (scored.value > 0) == (scored.actual > scored.last)}
+    return told | {
+        "low": _finite(scored.low),
+        "high": _finite(scored.high),
+        "error": scored.actual - scored.value,
+        "last": scored.last,
+        "seasonal": scored.seasonal,
+    }
+
+
+def scores(feed: Forecaster) -> tuple[list[Document], list[Document]]:
+    """The scores of every step: over everything, and over the newest window."""
+    task = feed.spec.task
+    steps: list[tuple[int, StepScores]] = list(zip(feed.steps, feed.scores, strict=True))
+    overall = [{"step": step, **one.overall(task)} for step, one in steps]
+    return overall, [{"step": step, **one.lately(task)} for step, one in steps]
+
+
+def settings(feed: Forecaster) -> Document:
+    """All settings, and under ``chosen`` what was found or chosen where they leave that open."""
+    trials = [] if feed.choice is None else feed.choice.table()
+    chosen = {"every": _every(feed), "season": feed.season, "lags": list(feed.spec.lag_list), "steps": feed.chosen()}
+    return {**feed.spec.model_dump(), "chosen": chosen, "tried": trials}
+
+
+def _every(feed: Forecaster) -> str | None:
+    every = feed.timeline.every
+    return None if every is None or feed.spec.time is None else str(every)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

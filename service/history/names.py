@@ -1,0 +1,15 @@
+"""What stores are told apart by: models have their ids, feeds theirs behind a prefix that no model's id can have."""
+
+from __future__ import annotations
+
+FEEDS = "feed."
+
+
+def is_feed(stored: str) -> bool:
+    """Whether what is stored under this id is a feed."""
+    return stored.startswith(FEEDS)
+
+
+def stored_feed(feed: str) -> str:
+    """The id that a feed is stored under."""
+    return FEEDS + feed

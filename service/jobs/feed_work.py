@@ -1,0 +1,202 @@
+"""Jobs of feeds: what its settings, or others, would have forecast of readings; and what to choose now."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from livesvm.service.feeds import choose, told
+from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.live import FeedCopy, LiveFeed
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.state import FeedState
+from livesvm.service.feeds.step_model import Recipe
+from livesvm.service.history.names import stored_feed
+from livesvm.service.jobs.kind import JobKind
+from livesvm.service.jobs.plots import Extension, draw_lines
+from livesvm.service.live.handle import Description
+from livesvm.solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers.runtime.progress import Progress
+
+Document = dict[str, Any]
+CALL = 24
+"""Rows that a backtest observes at once, as if they came in one call."""
+LEAST_WINDOW, LEAST_FORECAST = 40, 10
+POINTS = 500
+"""Of the curves of a backtest, at most."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Rows that a backtest was given."""
+
+    rows: list[Document]
+
+    def memory(self) -> int:
+        """Bytes that they take."""
+        return sum(sys.getsizeof(row) + 64 * len(row) for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A feed as jobs see it."""
+
+    feed: LiveFeed
+
+    @property
+    def id(self) -> str:
+        """What its jobs are kept under, which is no model's id."""
+        return stored_feed(self.feed.id)
+
+    def describe(self) -> Description:
+        """What it needs of the memory."""
+        return Description("live", version=self.feed.view.version, memory=self.feed.memory)
+
+    def copy(self) -> Future[FeedCopy]:
+        """The feed as it is when its turn comes."""
+        return self.feed.copy()
+
+
+def spec_with(spec: FeedSpec, settings: Document) -> FeedSpec:
+    """A feed's settings with others in their place; raises ValidationError or InvalidInput."""
+    return FeedSpec.model_validate(spec.model_dump() | settings)
+
+
+def backtest(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
+    """Observe rows from the first to the last, and say how good the forecasts were."""
+    state = copy.state()
+    given: Given | None = asked.get("given")
+    spec = spec_with(copy.spec, asked.get("settings") or {})
+    rows = own_rows(state) if given is None else given.rows
+    if given is None:
+        spec = spec_with(spec, {"window": min(spec.window, half_of(len(rows)))})
+    feed = Forecaster(spec)
+    for begin in range(0, len(rows), CALL):
+        if not progress(begin, len(rows)):
+            raise Cancelled("the job was cancelled")
+        _observe(feed, rows, begin)
+    scores, recent = told.scores(feed)
+    found = {"readings": feed.readings, "own": given is None, "settings": told.settings(feed)}
+    return _plain({**found, "scores": scores, "recent": recent, "curve": _curve(feed, spec.horizons[0])})
+
+
+def _observe(feed: Forecaster, rows: Sequence[Document], begin: int) -> None:
+    """Take a piece of the rows; raises InvalidInput with the row among all."""
+    try:
+        feed.observe(rows[begin : begin + CALL])
+    except InvalidInput as error:
+        if error.row is None:
+            raise
+        raise InvalidInput(error.reason, field=error.field, row=begin + error.row) from None
+
+
+def own_rows(state: FeedState) -> list[Document]:
+    """The readings of a feed's window, as rows; what is missing is null."""
+    spec = state.spec
+    found = []
+    for time, one in state.forecaster.timeline.past.items():
+        row: Document = dict(zip(spec.columns, one.given, strict=True))
+        if spec.time is not None:
+            row[spec.time] = told.time_of(state.forecaster.timeline, time)
+        found.append(row)
+    return found
+
+
+def half_of(readings: int) -> int:
+    """The window of a backtest over a feed's own readings: about half of them are to be forecast."""
+    if readings < LEAST_WINDOW + LEAST_FORECAST:
+        raise InvalidInput(f"the feed holds {readings} readings, which are too few; give rows", field="rows")
+    return max(LEAST_WINDOW, readings // 2)
+
+
+def _curve(feed: Forecaster, step: int) -> list[Document]:
+    """Mean errors so far over the newest window, of the first step, thinned."""
+    rows = feed.scores[feed.steps.index(step)].recent
+    if feed.spec.task == "direction" or not len(rows):
+        return []
+    counted = range(1, len(rows) + 1)
+    value, actual, last, seasonal = rows[:, 3], rows[:, 6], rows[:, 7], rows[:, 8]
+    means = [abs(actual - other).cumsum() / list(counted) for other in (value, last, seasonal)]
+    every = math.ceil(len(rows) / POINTS)
+    return [
+        {"n": n, "mae": means[0][n - 1], "last_value_mae": means[1][n - 1], "seasonal_mae": means[2][n - 1]}
+        for n in list(counted)[::-1][::every][::-1]
+    ]
+
+
+def tune(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
+    """Choose what is ``auto`` over the window as it is now, beside what the feed has."""
+    feed = copy.state().forecaster
+    if feed.rows is None:
+        raise InvalidInput("the feed has no models yet", field="id")
+    progress(0, 1)
+    before = feed.chosen()
+    choice = choose.choose(feed.spec, feed.rows)
+    errors = {(trial.step, trial.recipe): trial.error for trial in choice.trials}
+    steps = [
+        {"step": step, **recipe._asdict(), "error": errors.get((step, recipe)), "before": now}
+        for step, recipe, now in zip(feed.steps, choice.recipes, before, strict=True)
+    ]
+    return _plain({"steps": steps, "tried": choice.table()})
+
+
+def apply_tuning(result: Document, choice: Document) -> list[Recipe]:
+    """The recipes that a tuning has found; there is nothing to choose."""
+    if choice:
+        raise InvalidInput("there is nothing to choose of a tuning", field="choice")
+    return [Recipe(step["represent"], step["gamma"], step["C"]) for step in result["steps"]]
+
+
+def _plot(result: Document, extension: Extension) -> bytes:
+    curve = result["curve"]
+    names = {"mae": "forecast", "last_value_mae": "last value", "seasonal_mae": "seasonal value"}
+    lines = {label: [point[name] for point in curve] for name, label in names.items()}
+    return draw_lines(
+        extension, "Backtest: mean absolute error so far", "readings", [point["n"] for point in curve], lines
+    )
+
+
+def _needed(asked: Document, now: Description) -> int:
+    """Bytes of the feed's copy and of the one that learns."""
+    return now.memory + int(asked.get("memory", now.memory))
+
+
+def _plain(found: Document) -> Document:
+    """Numbers that JSON has, null for those that it has not."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: plain(one) for name, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(one) for one in value]
+        if hasattr(value, "item"):
+            value = value.item()
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    result: Document = plain(found)
+    return result
+
+
+FEED_KINDS: dict[str, JobKind] = {
+    "backtest": JobKind(
+        run=backtest,
+        plot=_plot,
+        needed=_needed,
+        summary="Backtest a feed",
+        description="Observe rows, or the readings that the feed holds, with its settings or others: a table of scores "
+        "a step beside the naive forecasts, and a plot. Nothing live is touched. Of the feed's own readings the first "
+        "half is the window.",
+    ),
+    "tune": JobKind(
+        run=tune,
+        apply=apply_tuning,
+        needed=_needed,
+        summary="Tune a feed",
+        description="Choose again, over the window as it is, what the settings leave to `auto`; `apply` takes it.",
+    ),
+}
+"""Kinds of jobs for feeds, by the end of the path that asks for them: ``POST /feeds/{id}/<kind>``."""

@@ -1,0 +1,91 @@
+"""What Prometheus sees of feeds: series of their own for the first ones, each with its first steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import get_args
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from livesvm.service.models.types import ServingState
+
+MOST_STEPS = 8
+"""Steps of a feed that have series of their own."""
+
+
+@dataclass(frozen=True)
+class StepSample:
+    """One step over the newest window: its error beside the better naive one's, the share of readings in its band."""
+
+    step: int
+    error: float
+    naive_error: float
+    coverage: float | None = None
+
+
+@dataclass(frozen=True)
+class FeedSample:
+    """What one feed shows of itself; ``every`` is in seconds, ``coverage`` the share that its band is to hold."""
+
+    id: str
+    position: int = 0
+    queue_depth: int = 0
+    updated_at: float | None = None
+    every: float | None = None
+    coverage: float | None = None
+    steps: tuple[StepSample, ...] = ()
+
+
+_PER_FEED: tuple[tuple[str, str, Callable[[FeedSample], float | None]], ...] = (
+    ("position", "Readings that were accepted", lambda f: f.position),
+    ("queue_depth", "Calls waiting for the writer", lambda f: f.queue_depth),
+    ("last_reading_timestamp_seconds", "Unix time at which the newest readings came", lambda f: f.updated_at),
+    ("every_seconds", "How far apart its readings are", lambda f: f.every),
+    ("wanted_coverage", "Share of readings that the band is to hold", lambda f: f.coverage),
+)
+_PER_STEP: tuple[tuple[str, str, Callable[[StepSample], float | None]], ...] = (
+    ("error", "Mean absolute error over the newest window, of directions the share of wrong ones", lambda s: s.error),
+    ("naive_error", "The same of the better naive forecast", lambda s: s.naive_error),
+    ("coverage", "Share of the newest readings that the band held", lambda s: s.coverage),
+)
+
+
+class FeedSeries(Collector):
+    """Series of the feeds, made when they are asked for, so that a deleted feed leaves none behind."""
+
+    def __init__(
+        self,
+        states: Callable[[], Iterable[ServingState]],
+        samples: Callable[[], Iterable[FeedSample]],
+        limit: int,
+    ) -> None:
+        self._states, self._samples, self._limit = states, samples, limit
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing before it is asked for."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """How many feeds are in which state, and the series of those that have some."""
+        counts = Counter(self._states())
+        states = GaugeMetricFamily("livesvm_feeds", "Feeds held", labels=["state"])
+        for state in get_args(ServingState):
+            states.add_metric([state], counts[state])
+        yield states
+        shown = list(self._samples())[: self._limit]
+        for name, help_, value_of in _PER_FEED:
+            family = GaugeMetricFamily(f"livesvm_feed_{name}", help_, labels=["feed"])
+            for sample in shown:
+                if (value := value_of(sample)) is not None:
+                    family.add_metric([sample.id], value)
+            yield family
+        for name, help_, of_step in _PER_STEP:
+            family = GaugeMetricFamily(f"livesvm_feed_{name}", help_, labels=["feed", "step"])
+            for sample in shown:
+                for step in sample.steps[:MOST_STEPS]:
+                    if (value := of_step(step)) is not None:
+                        family.add_metric([sample.id, str(step.step)], value)
+            yield family

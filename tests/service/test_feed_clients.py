@@ -1,0 +1,125 @@
+"""Feeds from Python and from the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from livesvm.service.cli.main import main
+from livesvm.service.client import AsyncClient, Client
+from livesvm.service.client.feeds import rows_of as sent_rows
+from tests.service.process import ServiceProcess
+from tests.support.feeds import FEED, rows_of, series
+
+
+@pytest.fixture
+def client(service: ServiceProcess) -> Iterator[Client]:
+    with Client(service.url) as client:
+        client.create_feed("mine", **FEED)
+        yield client
+        client.delete_feed("mine")
+
+
+def test_a_feed_from_python(client: Client) -> None:
+    rows = rows_of(series(120))
+    columns: dict[str, Any] = {name: [row[name] for row in rows[:72]] for name in ("time", "y")}
+    columns["time"] = [datetime.fromisoformat(time) for time in columns["time"]]
+    columns["y"] = np.array(columns["y"])
+    answer = client.observe("mine", columns)
+    assert (answer["position"], answer["state"]) == (72, "live")
+    assert client.observe("mine", rows[72:84], idempotency_key="k") == client.observe(
+        "mine", rows[72:84], idempotency_key="k"
+    )
+    assert client.feed("mine")["position"] == 84
+    assert [one["id"] for one in client.feeds()] == ["mine"]
+    assert client.forecast("mine")["forecasts"][0]["step"] == 1
+    found = client.history("mine", 5, end=datetime.fromisoformat(rows[80]["time"]))
+    assert [row["time"] for row in found] == [row["time"] for row in rows[76:81]]
+    assert client.feed_certificate("mine")["relative_gap"] <= 1e-8
+    assert client.feed_plot("mine", "png").startswith(b"\x89PNG")
+    job = client.wait(client.backtest("mine", rows, represent="level")["id"])
+    assert {step["represent"] for step in job["result"]["settings"]["chosen"]["steps"]} == {"level"}
+    tuned = client.wait(client.tune("mine")["id"])
+    assert client.apply(tuned["id"])["events"][0]["kind"] == "chosen"
+
+
+def test_a_feed_from_asyncio(service: ServiceProcess, client: Client) -> None:
+    async def talk() -> dict[str, Any]:
+        async with AsyncClient(service.url) as other:
+            await other.observe("mine", rows_of(series(3)))
+            return await other.feed("mine")
+
+    assert asyncio.run(talk())["rows"] == 3
+
+
+class Frame:
+    """What is used of a polars frame."""
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        return [{"time": 1, "y": 2.0}]
+
+
+def test_rows_may_be_frames() -> None:
+    assert sent_rows(Frame()) == [{"time": 1, "y": 2.0}]
+    assert sent_rows({"y": (1, 2)}) == [{"y": 1}, {"y": 2}]
+    with pytest.raises(TypeError):
+        sent_rows(3)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_of_libraries_are_rows(library: str) -> None:
+    frames = pytest.importorskip(library)
+    frame = frames.DataFrame({"time": [datetime(2024, 1, 1), datetime(2024, 1, 2)], "y": [1.0, 2.0]})
+    assert [row["y"] for row in sent_rows(frame)] == [1.0, 2.0]
+    assert all(row["time"].year == 2024 for row in sent_rows(frame))
+
+
+@pytest.fixture
+def told(
+    service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Any]:
+    """Run a command that succeeds; what it prints as JSON."""
+    monkeypatch.setenv("LIVESVM_URL", service.url)
+
+    def run(*arguments: object) -> Any:
+        assert main([*map(str, arguments), "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def test_a_file_is_run_from_where_the_feed_stands(
+    told: Callable[..., Any], client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = rows_of(series(120))
+
+    def written(name: str, n: int) -> Path:
+        lines = ["time,y,remark", *(f"{row['time']},{row['y']!r},x" for row in rows[:n])]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+        return tmp_path / name
+
+    settings = {name: value for name, value in FEED.items() if name not in ("target", "window", "steps")}
+    made = told("feed", "create", "lines", "y", "--steps", "1,3", "--window", 60, "--settings", json.dumps(settings))
+    assert (made["state"], made["settings"]["steps"]) == ("filling", [1, 3])
+    assert told("feed", "push", "lines", written("first.csv", 5))["accepted"] == 5
+    part = told("feed", "run", "lines", written("some.csv", 90))
+    assert (part["sent"], part["skipped"], part["position"]) == (85, 5, 90)
+    rest = told("feed", "run", "lines", written("all.csv", 120), "--size", 7)
+    assert (rest["sent"], rest["skipped"], rest["position"]) == (30, 90, 120)
+    shown = told("feed", "show", "lines")
+    assert [one["step"] for one in shown["forecasts"]] == [1, 3]
+    job = told("feed", "backtest", "lines", written("all.csv", 120), "--settings", '{"represent": "change"}')
+    assert job["result"]["scores"][0]["n"] > 0
+    assert main(["feed", "show", "lines"]) == 0
+    assert main(["feed", "run", "lines", str(written("all.csv", 120))]) == 0
+    out = capsys.readouterr().out
+    assert "seasonal_mae" in out
+    assert "0 readings sent, 120 were known" in out
+    client.delete_feed("lines")

@@ -1,0 +1,328 @@
+"""Feeds over REST, in real processes: what is acknowledged stays, once, and its models are optimal."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.contract.conftest import redis_server
+from tests.contract.redis_server import RedisServer
+from tests.service.process import ServiceProcess
+from tests.support.feeds import FEED, Stream, rows_of, series
+from tests.support.redis_services import until
+
+__all__ = ["redis_server"]
+
+GAP = 1e-8
+CLOSE = 1e-7
+
+
+@pytest.fixture
+def feed(http: httpx.Client) -> Iterator[str]:
+    http.post("/feeds", json={"id": "load", **FEED}).raise_for_status()
+    yield "/feeds/load"
+    http.delete("/feeds/load")
+
+
+def problem(answer: httpx.Response) -> tuple[int, str | None, int | None]:
+    told = answer.json()
+    return answer.status_code, told.get("field"), told.get("row")
+
+
+def test_readings_become_forecasts_with_their_record(http: httpx.Client, feed: str) -> None:
+    stream = Stream(http)
+    filling = stream.send(3)
+    assert filling["state"] == "filling"
+    assert filling["forecasts"] == []
+    assert http.get(f"{feed}/forecast").json()["forecasts"] == []
+    live = stream.send(9)
+    assert (live["state"], live["position"], live["ignored"]) == ("live", 144, 0)
+    assert [f["step"] for f in live["forecasts"]] == [1, 3]
+    assert all(f["low"] < f["value"] < f["high"] for f in live["forecasts"])
+    now = http.get(f"{feed}/forecast").json()
+    assert now == {**{name: live[name] for name in ("position", "time", "state", "forecasts")}, "stale": False}
+    found = http.get(feed).json()
+    assert (found["state"], found["every"], found["position"]) == ("live", "1h", 144)
+    assert found["settings"]["window"] == 60
+    chosen = found["settings"]["chosen"]["steps"]
+    assert {step["represent"] for step in chosen} <= {
+        "change",
+        "level",
+        "seasonal-change",
+    }
+    assert found["scores"][0]["n"] == 84
+    assert found["recent"][0]["n"] == 60
+    assert {"mae", "last_value_mae", "seasonal_mae", "coverage"} <= found["scores"][0].keys()
+    assert found["events"][0]["kind"] == "live"
+    proof = http.get(f"{feed}/certificate").json()
+    assert [step["step"] for step in proof["steps"]] == [1, 3]
+    assert proof["relative_gap"] <= GAP
+    assert any(one["id"] == "load" for one in http.get("/feeds").json()["feeds"])
+    assert all(one["id"] != "feed.load" for one in http.get("/models").json()["models"])
+
+
+def test_history_holds_what_was_said_before(http: httpx.Client, feed: str) -> None:
+    stream = Stream(http)
+    told = [stream.send() for _ in range(8)]
+    said = {(f["time"], f["step"]): f["value"] for one in told for f in one["forecasts"]}
+    rows = http.get(f"{feed}/history", params={"limit": 20}).json()["rows"]
+    assert [row["value"] for row in rows] == pytest.approx(stream.values[76:96])
+    compared = 0
+    for row in rows:
+        for made in row["forecasts"]:
+            assert made["made_at"] < row["time"]
+            assert made["error"] == pytest.approx(row["value"] - made["value"])
+            if (row["time"], made["step"]) in said and made["made_at"] in {one["time"] for one in told}:
+                assert made["value"] == said[row["time"], made["step"]]
+                compared += 1
+    assert compared >= 2
+    some = http.get(f"{feed}/history", params={"from": rows[3]["time"], "to": rows[7]["time"]}).json()["rows"]
+    assert some == rows[3:8]
+    for extension, begin in (("svg", b"<?xml"), ("png", b"\x89PNG")):
+        assert http.get(f"{feed}/plot.{extension}").content.startswith(begin)
+
+
+def test_csv_and_npz_are_the_same_readings(http: httpx.Client) -> None:
+    rows = rows_of(series(72))
+    lines = ["time,y,note", *(f"{row['time']},{row['y']!r}," for row in rows)]
+    arrays = io.BytesIO()
+    np.savez(arrays, time=np.array([row["time"] for row in rows]), y=np.array([row["y"] for row in rows]))
+    bodies = {
+        "application/json": json.dumps({"rows": rows}).encode(),
+        "text/csv": "\n".join(lines).encode(),
+        "application/x-npz": arrays.getvalue(),
+    }
+    found = []
+    for number, (media, body) in enumerate(bodies.items()):
+        http.post("/feeds", json={"id": f"same-{number}", **FEED}).raise_for_status()
+        answer = http.post(f"/feeds/same-{number}/observations", content=body, headers={"content-type": media})
+        assert answer.status_code == 200, answer.text
+        found.append(answer.json())
+        http.delete(f"/feeds/same-{number}").raise_for_status()
+    assert found[0] == found[1] == found[2]
+    assert found[0]["forecasts"]
+
+
+def test_what_is_refused_is_named_and_changes_nothing(http: httpx.Client, feed: str) -> None:
+    stream = Stream(http)
+    before = stream.send(2)
+    rows = rows_of(series(40))[24:30]
+    where = f"{feed}/observations"
+    assert problem(http.post(where, json={"rows": [*rows, {**rows[0], "y": "high"}]})) == (422, "y", 6)
+    assert problem(http.post(where, json={"rows": [rows[0], rows[1] | {"z": 1}]})) == (422, "z", 1)
+    assert problem(http.post(where, json={"rows": [rows[0], rows[1] | {"y": True}]})) == (422, "y", 1)
+    assert http.post(where, json={"rows": [rows[0] | {"y": [1]}]}).status_code == 422
+    assert http.post(where, json={"rows": [rows[0] | {"y": {}}]}).status_code == 400
+    assert problem(http.post(where, json={"rows": [rows[0], {"y": 1.0}]}))[0] == 422
+    assert problem(http.post(where, json={"rows": []}))[0] == 422
+    assert http.post(where, json=[1]).status_code == 422
+    huge = json.dumps({"rows": [rows[0] | {"y": 0.5}]}).replace("0.5", "1e999")
+    assert problem(http.post(where, content=huge, headers={"content-type": "application/json"})) == (422, "y", 0)
+    csv = {"content-type": "text/csv"}
+    assert http.post(where, content=b"time,y\n2030-01-01T00:00,1,2\n", headers=csv).status_code == 422
+    assert http.post(where, content=b"\xff\xfe", headers=csv).status_code == 400
+    assert http.post(where, content=b"x", headers={"content-type": "text/plain"}).status_code == 415
+    assert http.post("/feeds", json={"id": "load", **FEED}).status_code == 409
+    assert problem(http.post("/feeds", json={"target": "y", "window": 10**5}))[:2] == (422, "window")
+    assert problem(http.post("/feeds", json={"target": "y", "every": "often"}))[:2] == (422, "every")
+    assert http.get("/feeds/nobody").status_code == 404
+    assert http.get(feed).json()["position"] == before["position"]
+    assert stream.send()["position"] == 36
+
+
+def test_a_request_has_one_effect(http: httpx.Client, feed: str) -> None:
+    stream = Stream(http)
+    stream.send(2)
+    key = {"idempotency-key": "one"}
+    body = {"rows": rows_of(series(40))[24:36]}
+    first = http.post(f"{feed}/observations", json=body, headers=key)
+    again = http.post(f"{feed}/observations", json=body, headers=key)
+    assert again.content == first.content
+    assert again.headers["idempotent-replayed"] == "true"
+    body["rows"][0]["y"] += 1
+    assert http.post(f"{feed}/observations", json=body, headers=key).status_code == 409
+    assert http.get(feed).json()["position"] == 36
+
+
+def events(http: httpx.Client, feed: str, count: int, **headers: str) -> list[tuple[int | None, str, Any]]:
+    """So many events of a feed's stream."""
+    found: list[tuple[int | None, str, Any]] = []
+    with http.stream("GET", f"{feed}/events", headers=headers) as answer:
+        number, name = None, ""
+        for line in answer.iter_lines():
+            field, _, value = line.partition(": ")
+            if field == "id":
+                number = int(value)
+            elif field == "event":
+                name = value
+            elif field == "data":
+                found.append((number, name, json.loads(value)))
+                number = None
+                if len(found) == count:
+                    return found
+    return found
+
+
+def test_events_go_on_where_they_were_left(http: httpx.Client, feed: str) -> None:
+    stream = Stream(http)
+    answers = [stream.send() for _ in range(7)]
+    newest = events(http, feed, 1)
+    assert [name for _, name, _ in newest] == ["readings"]
+    assert newest[0][2]["forecasts"] == answers[-1]["forecasts"]
+    back = events(http, feed, 6, **{"last-event-id": "2"})
+    assert [number for number, _, _ in back] == [3, 4, 5, 6, 7, 8]
+    assert [name for _, name, _ in back] == ["readings"] * 2 + ["live"] + ["readings"] * 3
+
+
+def ended(http: httpx.Client, answer: httpx.Response) -> dict[str, Any]:
+    """A job once it has ended."""
+    assert answer.status_code == 202, answer.text
+    where = answer.headers["location"]
+    until(lambda: http.get(where).json()["state"] not in ("queued", "running"))
+    found: dict[str, Any] = http.get(where).json()
+    assert found["state"] == "done", found
+    return found
+
+
+def test_a_backtest_touches_nothing_live_and_a_tuning_is_taken_over(http: httpx.Client, feed: str) -> None:
+    assert http.post(f"{feed}/tune").status_code == 409
+    stream = Stream(http)
+    stream.send(12)
+    before = http.get(feed).json()
+    own = ended(http, http.post(f"{feed}/backtest", json={"settings": {"window": 45}}))["result"]
+    assert (own["own"], own["settings"]["window"]) == (True, 40)
+    job = ended(http, http.post(f"{feed}/backtest", json={"rows": rows_of(series(144))}))
+    assert job["result"]["scores"][0]["mae"] == pytest.approx(before["scores"][0]["mae"], rel=0.2)
+    assert http.get(f"/jobs/{job['id']}/plot.svg").content.startswith(b"<?xml")
+    tuned = ended(http, http.post(f"{feed}/tune"))
+    assert http.get(feed).json() == before
+    found = http.post(f"/jobs/{tuned['id']}/apply", json={})
+    assert found.status_code == 200, found.text
+    assert [event["kind"] for event in found.json()["events"]] == ["chosen"]
+    chosen = http.get(feed).json()["settings"]["chosen"]["steps"]
+    names = ("step", "represent", "gamma", "C")
+    assert [[step[n] for n in names] for step in chosen] == [[s[n] for n in names] for s in tuned["result"]["steps"]]
+    assert http.get(f"{feed}/certificate").json()["relative_gap"] <= GAP
+    assert stream.send()["position"] == 156
+    wrong = http.post(f"{feed}/backtest", json={"settings": {"steps": 10**3}})
+    assert problem(wrong)[:2] == (422, "steps")
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    if request.param == "sqlite":
+        return {}
+    server: RedisServer = request.getfixturevalue("redis_server")
+    return {"redis_url": server.url, "lease_seconds": 1, "redis_prefix": os.urandom(4).hex()}
+
+
+@pytest.mark.parametrize("point", ["after-log:8", "before-publish:10", "before-answer:9", "before-log:11"])
+def test_a_kill_loses_nothing_and_doubles_nothing(
+    tmp_path: Path, settings: dict[str, Any], point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ServiceProcess, "launch", keeping_crash_point(ServiceProcess.launch))
+    monkeypatch.setenv("LIVESVM_CRASH_AT", point)
+    with ServiceProcess(tmp_path, snapshot_updates=4, **settings) as service:
+        told: list[dict[str, Any]] = []
+        with service.http() as http:
+            http.post("/feeds", json={"id": "load", **FEED}).raise_for_status()
+            stream = Stream(http)
+            with pytest.raises(httpx.TransportError):
+                told.extend(iter(stream.send, None))
+        service.wait()
+        monkeypatch.delenv("LIVESVM_CRASH_AT")
+        service.start()
+        with service.http() as http:
+            stream.http = http
+            told += [stream.send_again(), *(stream.send() for _ in range(3))]
+            assert [one["position"] for one in told] == [12 * n for n in range(1, stream.calls + 1)]
+            assert http.get("/feeds/load/certificate").json()["relative_gap"] <= GAP
+            http.post("/feeds", json={"id": "other", **FEED}).raise_for_status()
+            other = Stream(http, "other")
+            for one in told:
+                agree(one["forecasts"], other.send()["forecasts"])
+            agree(made(http, "load"), made(http, "other"))
+
+
+def keeping_crash_point(launch: Any) -> Any:
+    """Settings of services are taken out of the environment; the crash point stays in it."""
+
+    def launched(self: ServiceProcess) -> None:
+        if "LIVESVM_CRASH_AT" in os.environ:
+            self.settings["crash_at"] = os.environ["LIVESVM_CRASH_AT"]
+        else:
+            self.settings.pop("crash_at", None)
+        launch(self)
+
+    return launched
+
+
+def made(http: httpx.Client, feed: str) -> list[dict[str, Any]]:
+    rows = http.get(f"/feeds/{feed}/history?limit=60").json()["rows"]
+    return [one for row in rows for one in row["forecasts"]]
+
+
+def agree(some: list[dict[str, Any]], others: list[dict[str, Any]]) -> None:
+    assert len(some) == len(others)
+    for one, other in zip(some, others, strict=True):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            assert value == (
+                pytest.approx(other[name], rel=CLOSE, abs=CLOSE) if isinstance(value, float) else other[name]
+            ), name
+
+
+def test_a_feed_is_the_same_after_a_stop(tmp_path: Path, settings: dict[str, Any]) -> None:
+    with ServiceProcess(tmp_path, **settings) as service:
+        with service.http() as http:
+            http.post("/feeds", json={"id": "load", **FEED}).raise_for_status()
+            Stream(http).send(8)
+            before = http.get("/feeds/load").json()
+            said, row = http.get("/feeds/load/forecast").json(), made(http, "load")
+            numbered = events(http, "/feeds/load", 1)[0][0]
+        assert service.stop() == 0
+        service.start()
+        with service.http() as http:
+            after = http.get("/feeds/load").json()
+            assert after["recovery"]["replayed"] == 0
+            assert after["recovery"]["snapshot_version"] == before["version"]
+            for name in ("version", "position", "time", "every", "season", "settings", "scores", "recent", "events"):
+                assert after[name] == before[name], name
+            assert http.get("/feeds/load/forecast").json() == said
+            assert made(http, "load") == row
+            assert events(http, "/feeds/load", 1)[0][0] == numbered
+            http.delete("/feeds/load").raise_for_status()
+            assert http.get("/feeds/load").status_code == 404
+        service.stop()
+        service.start()
+        with service.http() as http:
+            assert http.get("/feeds").json()["feeds"] == []
+
+
+def test_a_standby_takes_a_feed_over(tmp_path: Path, redis_server: RedisServer) -> None:
+    settings: dict[str, Any] = {
+        "redis_url": redis_server.url,
+        "lease_seconds": 1,
+        "redis_prefix": os.urandom(4).hex(),
+    }
+    with ServiceProcess(tmp_path / "one", **settings) as one:
+        with one.http() as http:
+            http.post("/feeds", json={"id": "load", **FEED}).raise_for_status()
+            stream = Stream(http)
+            stream.send(7)
+        standby = ServiceProcess(tmp_path / "two", **settings)
+        with standby, standby.http() as http:
+            assert http.get("/feeds/load").json()["state"] == "held"
+            one.kill()
+            until(lambda: http.get("/feeds/load").json()["state"] == "live")
+            stream.http = http
+            assert stream.send()["position"] == 96
+            assert http.get("/feeds/load/certificate").json()["relative_gap"] <= GAP

@@ -1,0 +1,63 @@
+"""A feed of a made-up series, and who sends its readings."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+import numpy as np
+from numpy.typing import NDArray
+
+FEED: dict[str, Any] = {
+    "target": "y",
+    "every": "1h",
+    "window": 60,
+    "steps": [1, 3],
+    "lags": 6,
+    "rolling": {"mean": [12]},
+    "season": 12,
+}
+"""Small enough for a test, with all that is chosen."""
+BEGIN = datetime(2024, 1, 1)
+
+
+def series(n: int, seed: int = 0) -> NDArray[np.float64]:
+    """A level that wanders, a season of 12, and noise."""
+    random = np.random.default_rng(seed)
+    noise = random.normal(size=(2, 10_000))[:, :n]
+    t = np.arange(n)
+    return np.asarray(10 + 0.1 * noise[0].cumsum() + 3 * np.sin(2 * np.pi * t / 12) + 0.3 * noise[1])
+
+
+def rows_of(values: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """Hourly readings."""
+    return [
+        {"time": (BEGIN + timedelta(hours=i)).isoformat(), "y": float(value)} for i, value in enumerate(values.tolist())
+    ]
+
+
+class Stream:
+    """Sends the readings of a series, twelve to a call, each call under a name of its own."""
+
+    def __init__(self, http: httpx.Client, feed: str = "load", size: int = 12) -> None:
+        self.http, self.feed, self.size = http, feed, size
+        self.values = series(10_000)
+        self.rows = rows_of(self.values)
+        self.calls = 0
+
+    def send(self, times: int = 1) -> dict[str, Any]:
+        """The next calls; the last answer."""
+        for _ in range(times):
+            self.calls += 1
+            found = self.send_again()
+        return found
+
+    def send_again(self) -> dict[str, Any]:
+        """The newest call, again if it was sent."""
+        rows = self.rows[self.size * (self.calls - 1) : self.size * self.calls]
+        headers = {"idempotency-key": f"call-{self.calls}"}
+        answer = self.http.post(f"/feeds/{self.feed}/observations", json={"rows": rows}, headers=headers)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
