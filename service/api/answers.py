@@ -84,7 +84,7 @@ class Example(BaseModel):
     outlier: bool = Field(description="Whether a robust model counts it as one.")
 
 
-class Examples(BaseModel):
+class ExamplePage(BaseModel):
     """Some of a window's examples, oldest first."""
 
     version: int = Field(description="Pages of one version are of one window.")

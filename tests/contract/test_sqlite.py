@@ -195,3 +195,5 @@ def test_what_was_deleted_is_in_no_byte_of_the_files_once_they_are_wiped(wholly:
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) < before
     assert len(list(store.log("stays", 0))) == 199
     store.close()
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA freelist_count").fetchone() == (0,)

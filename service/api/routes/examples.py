@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from livesvm.service.api.answers import Examples
+from livesvm.service.api.answers import ExamplePage
 from livesvm.service.api.examples import MEDIA, MOST, PAGE, Format, encoded, format_for, memory
 from livesvm.service.api.routes.access import ModelId, Parts, answers, awaited, scope
 from livesvm.service.models.arrays import MAX_KEY_LENGTH
@@ -21,7 +21,7 @@ _Key = Annotated[str, Query(max_length=MAX_KEY_LENGTH)]
 
 
 def _answers() -> dict[int | str, dict[str, Any]]:
-    found = answers(200, Examples, "The examples, oldest first.")
+    found = answers(200, ExamplePage, "The examples, oldest first.")
     binary = {media: {"schema": {"type": "string", "format": "binary"}} for media in list(MEDIA.values())[1:]}
     return found | {200: found[200] | {"content": binary}}
 
