@@ -85,9 +85,11 @@ def differences(http: httpx.Client, calls: int) -> list[str]:
     told = http.get("/feeds/load/forecast").json()["forecasts"]
     spread = float(np.std(series(SIZE * calls)))
     for mine, other in zip(told, one.latest, strict=True):
-        for name in ("value", "low", "high"):
-            if abs(mine[name] - getattr(other, name)) > AGREE * spread:
-                found.append(f"step {mine['step']}: {name} is {mine[name]}, not {getattr(other, name)}")
+        found += [
+            f"step {mine['step']}: {name} is {mine[name]}, not {getattr(other, name)}"
+            for name in ("value", "low", "high")
+            if abs(mine[name] - getattr(other, name)) > AGREE * spread
+        ]
     for scores, mine in zip(one.scores, http.get("/feeds/load").json()["scores"], strict=True):
         expected = scores.overall("value")
         if mine["n"] != expected["n"] or abs(mine["mae"] - expected["mae"]) > AGREE * spread:
