@@ -6,6 +6,7 @@
 #   make test       run every test (ARGS="-k name" is handed to pytest)
 #   make faults     the fault tests in their long form: 1,000 kills of the service, with a report (KILLS=100 for fewer)
 #   make attack     hostile requests by the thousand, and what others see of a hard update (REQUESTS=10000 for fewer)
+#   make browser    the page in a real browser (installs Chromium where there is none; SCREENSHOTS=dir keeps pictures)
 #   make watched    what a real Prometheus sees of services that die and disks that fill (needs prometheus, and root)
 #   make check      ruff, mypy --strict, import-linter, hadolint
 #   make bench      the benchmarks, in their short form
@@ -25,7 +26,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	if $$p -c '$(usable)' >/dev/null 2>&1; then echo $$p; break; fi; done)
 
 .NOTPARALLEL:
-.PHONY: install demo serve test faults attack watched check bench keys up down clean
+.PHONY: install demo serve test browser faults attack watched check bench keys up down clean
 
 $(VENV)/.created:
 	@if ! "$(PYTHON)" -c '$(usable)' >/dev/null 2>&1; then \
@@ -79,6 +80,15 @@ serve: $(VENV)/.compiled
 
 test: $(VENV)/.installed-test $(VENV)/.compiled
 	@$(PY) -m pytest $(ARGS)
+
+# Debian's Chromium where this may install it, else the one that Playwright brings.
+browser: $(VENV)/.installed-test $(VENV)/.compiled
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+		echo "installing Chromium"; \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; \
+		else $(PY) -m playwright install chromium; fi
+	@PAGE_SCREENSHOTS=$(SCREENSHOTS) $(PY) -m pytest -m browser --numprocesses=0 tests/browser $(ARGS)
 
 KILLS ?= 1000
 

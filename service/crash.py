@@ -19,6 +19,9 @@ SNAPSHOT_POINTS = ("before-snapshot", "in-snapshot", "after-snapshot")
 SOLUTION_POINTS = ("before-solution", "after-solution")
 """Every solution passes these."""
 
+ERASE_POINTS = ("erase-begun", "erase-solved", "erase-superseded", "erase-forgotten", "erase-wiped", "erase-signed")
+"""Every erasure passes these, in this order."""
+
 VARIABLE = "LIVESVM_CRASH_AT"
 
 _name, _, _times = os.environ.get(VARIABLE, "").partition(":")

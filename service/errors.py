@@ -117,6 +117,10 @@ class IdempotencyConflict(ServiceError):
     """An Idempotency-Key came back with another request."""
 
 
+class RequestErased(ServiceError):
+    """A request had its effect, and its answer named examples that were erased since."""
+
+
 class TooManyConnections(ServiceError):
     """No connection rests that could be closed for another one."""
 
@@ -163,6 +167,10 @@ class MalformedBody(ServiceError):
 
 class UnsupportedMedia(ServiceError):
     """The request body has a media type or an encoding that this call does not read."""
+
+
+class NotAcceptable(ServiceError):
+    """The caller accepts no format that this call answers in."""
 
 
 class InvalidRequest(ServiceError):

@@ -79,6 +79,7 @@ class Settings(BaseSettings):
         default=False,
         description="Whether /docs, /redoc and /openapi.json ask for an API key too, where there are any.",
     )
+    page: bool = Field(default=True, description="Whether the service shows a page for people at /.")
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="Lowest level that is logged."
     )
@@ -204,6 +205,9 @@ class Settings(BaseSettings):
         ge=1024,
         description="Largest dataset, in bytes, as it is uploaded and as numbers; it is kept on the disk of "
         "LIVESVM_DATA_DIR.",
+    )
+    receipt_days: float = Field(
+        default=365.0, ge=0, le=36_500, description="Time for which receipts of erasures are kept, beside the models."
     )
     streams: int = Field(default=64, ge=1, description="Event streams that may be open; more are answered 429.")
     heartbeat_seconds: float = Field(

@@ -39,6 +39,14 @@ class PredictAnswer(BaseModel):
     stale: bool = Field(description="True when updates are refused now, so that newer data may be unknown.")
 
 
+class RobustLosses(BaseModel):
+    """Losses that grow by `theta` of their slope beyond a wall at `s`, and how many examples are there."""
+
+    theta: float
+    s: float
+    n_outliers: int
+
+
 class Robust(BaseModel):
     """Proof that a robust model is a local optimum: `violation` of the conditions, how close anybody is to a wall."""
 
@@ -61,6 +69,70 @@ class Certificate(BaseModel):
     dual: float
     n_examples: int
     robust: Robust | None = None
+
+
+class Example(BaseModel):
+    """One example of a window."""
+
+    key: int | str
+    x: list[float] = Field(description="Its features, as they came.")
+    y: float = Field(description="Its target; 1 where the task has none.")
+    weight: float
+    arrived_at: datetime
+    side: Literal["free", "bound", "none"] = Field(description="On the margin, at the bound, without a coefficient.")
+    coefficient: float = Field(description="Signed; f(x) = sum of coefficient k(x_i, x), and an intercept.")
+    outlier: bool = Field(description="Whether a robust model counts it as one.")
+
+
+class Examples(BaseModel):
+    """Some of a window's examples, oldest first."""
+
+    version: int = Field(description="Pages of one version are of one window.")
+    n_examples: int = Field(description="In the whole window.")
+    next: int | None = Field(description="The offset of the next page, if there is one.")
+    examples: list[Example]
+
+
+class ErasedKeys(BaseModel):
+    """Which keys, to whoever knows them."""
+
+    count: int
+    in_window: int = Field(description="How many examples of the window these were.")
+    hash: str
+    salt: str
+    hashes: list[str]
+
+
+class Receipt(BaseModel):
+    """What was erased, where, when and for whom; signed by the service's own key."""
+
+    receipt: str
+    model: str
+    asked_at: datetime
+    asked_by: str | None = Field(description="Label of the API key.")
+    erased_at: datetime
+    kept_until: datetime
+    version_before: int
+    version_after: int
+    keys: ErasedKeys
+    certificate: Certificate | None = Field(description="Of the optimum without them.")
+    places: dict[str, str] = Field(description="What was searched and rewritten, and what was not.")
+    public_key: str
+    signature: str = Field(description="Ed25519, of the rest as JSON without spaces.")
+
+
+class EraseAnswer(BaseModel):
+    """The version that never knew them."""
+
+    version: int
+    removed: int
+    receipt: Receipt
+
+
+class ReceiptList(BaseModel):
+    """Every receipt that is kept, oldest first."""
+
+    receipts: list[Receipt]
 
 
 class Checkpoint(BaseModel):
@@ -133,6 +205,9 @@ class ModelDescription(BaseModel):
     nu: float | None
     prior: float | None
     lam: float | None
+    robust: RobustLosses | None = Field(
+        default=None, description="Of a model that a job has made robust; an update with `robust: null` ends that."
+    )
     fit_intercept: bool
     window: dict[str, Any]
     version: int
@@ -154,6 +229,40 @@ class ModelList(BaseModel):
     """Every model, by id."""
 
     models: list[ModelDescription]
+
+
+class RecentUpdate(BaseModel):
+    """What one update did, in numbers; those that its kind does not have are absent."""
+
+    version: int
+    at: datetime
+    seconds: float = Field(description="Time the path took.")
+    n_examples: int
+    n_free: int
+    n_bound: int
+    relative_gap: float | None = None
+    action: str
+    added: int | None = None
+    removed: int | None = None
+    changed: int | None = None
+    events: int | None = Field(default=None, description="Events on the solution path.")
+    C: float | None = Field(default=None, description="The new one, where the update moved it.")
+    restored: int | None = Field(default=None, description="The version that it went back to.")
+
+
+class RecentUpdates(BaseModel):
+    """The newest updates since the model came back, newest first."""
+
+    updates: list[RecentUpdate]
+
+
+class Access(BaseModel):
+    """Who the caller is to the service, and what that allows."""
+
+    keys: bool = Field(description="Whether the service asks for API keys.")
+    label: str | None = Field(default=None, description="Of the key that was sent.")
+    scope: Literal["read", "learn", "admin"] | None = Field(description="Null: nothing that needs a key.")
+    paths: list[str] | None = Field(default=None, description="Those that this service has, for who may call any.")
 
 
 class Job(BaseModel):

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
+from starlette.routing import Route
 
 from livesvm.service.access.hosts import Hosts
 from livesvm.service.api import problems
@@ -20,7 +21,20 @@ from livesvm.service.api.edge.reception import Reception
 from livesvm.service.api.methods import Heads
 from livesvm.service.api.observe import Observation
 from livesvm.service.api.openapi import describe
-from livesvm.service.api.routes import datasets, feeds, jobs, learn, models, operations, predict, versions
+from livesvm.service.api.page import files as page
+from livesvm.service.api.routes import (
+    datasets,
+    erasures,
+    examples,
+    feeds,
+    jobs,
+    learn,
+    models,
+    operations,
+    predict,
+    versions,
+    watch,
+)
 from livesvm.service.api.streams import Streams
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.logs.traces import Tracing
@@ -81,10 +95,13 @@ def create_app(
     app.state.service = parts
     app.state.reception = Reception(settings)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
-    app.include_router(learn.updates)
-    for resource in (models, learn, predict, versions, jobs, datasets, feeds, operations):
-        app.include_router(resource.router)
-    app.include_router(jobs.submissions())
+    resources = (models, learn, predict, versions, examples, erasures, jobs, datasets, feeds, watch, operations)
+    routers = [learn.updates, *(resource.router for resource in resources), jobs.submissions()]
+    for router in routers:
+        app.include_router(router)
+    app.state.paths = sorted({route.path for router in routers for route in router.routes if isinstance(route, Route)})
+    if settings.page:
+        page.install(app)
     problems.install(app)
     describe(app, settings, secured=bool(parts.keys))
     app.add_middleware(problems.CutOffs, stopping=lambda: parts.health.is_stopping)

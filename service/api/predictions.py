@@ -47,6 +47,7 @@ def answering(live: ModelHandle, body: Body, most_rows: int, budget: Budget, met
     with budget.holding("predictions", X.nbytes + ANSWER_BYTES * len(X)):
         answer = yield from _decided(live, seen, stale, X)
     metrics.predictions.labels(live.spec.task).inc(len(X))
+    live.recent.note_predicted(len(X))
     metrics.predict_seconds.labels(live.spec.task).observe(perf_counter() - start)
     return answer
 

@@ -106,9 +106,16 @@ class UpdateRequest(Request):
     )
     C: Cost | None = Field(default=None, description="`svc`, `svr`: from now on the model's C.")
 
+    robust: None = Field(default=None, description="`null`: a robust model's losses are convex again.")
+
+    @property
+    def _is_convex(self) -> bool:
+        """Whether it asks for convex losses: leaving `robust` out does not."""
+        return "robust" in self.model_fields_set
+
     @model_validator(mode="after")
     def _does_something(self) -> Self:
-        if all(value is None for _, value in self):
+        if all(value is None for _, value in self) and not self._is_convex:
             raise ValueError(NOTHING)
         return self
 
@@ -121,13 +128,14 @@ class UpdateRequest(Request):
         )
 
     def _edits(self) -> commands.Edits | None:
-        if all(value is None for value in (self.relabel, self.reweight, self.decay, self.C)):
+        if all(value is None for value in (self.relabel, self.reweight, self.decay, self.C)) and not self._is_convex:
             return None
         return commands.Edits(
             {} if self.relabel is None else self.relabel.by_key(),
             {} if self.reweight is None else self.reweight.by_key(),
             1.0 if self.decay is None else self.decay,
             self.C,
+            commands.CONVEX if self._is_convex else None,
         )
 
 
@@ -144,6 +152,12 @@ class ApplyRequest(Request):
 
     most_bytes = SHORT
     choice: dict[Name, Number] = Field(default_factory=dict, max_length=8)
+
+
+class EraseRequest(Request):
+    """Keys of the examples to erase, in the window or not."""
+
+    keys: Keys
 
 
 class RestoreRequest(Request):

@@ -69,9 +69,9 @@ class Streams:
         finally:
             self._open -= 1
 
-    def of(self, look: Callable[[], Event | None]) -> StreamingResponse:
+    def of(self, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS) -> StreamingResponse:
         """The stream of what ``look`` returns, each time it differs from before; None ends it."""
-        return _EventStream(self._events(look), self)
+        return _EventStream(self._events(look, look_seconds), self)
 
     def all_of(self, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:
         """The stream of every event that ``look`` returns, each time there are some; None ends it."""
@@ -88,7 +88,7 @@ class Streams:
                 yield HEARTBEAT
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _events(self, look: Callable[[], Event | None]) -> AsyncIterator[bytes]:
+    async def _events(self, look: Callable[[], Event | None], look_seconds: float) -> AsyncIterator[bytes]:
         shown: Event | None = None
         said_at = monotonic()
         while not self._closed and (event := look()) is not None:
@@ -100,7 +100,7 @@ class Streams:
             elif monotonic() - said_at >= self.heartbeat_seconds:
                 said_at = monotonic()
                 yield HEARTBEAT
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(look_seconds)
 
 
 class _EventStream(StreamingResponse):
@@ -127,10 +127,12 @@ class _EventStream(StreamingResponse):
         await super().stream_response(in_time)
 
 
-def event_stream(request: Request, look: Callable[[], Event | None]) -> StreamingResponse:
+def event_stream(
+    request: Request, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS
+) -> StreamingResponse:
     """The stream of what ``look`` returns, among those of the service that was asked."""
     streams: Streams = request.app.state.streams
-    return streams.of(look)
+    return streams.of(look, look_seconds)
 
 
 def every_event(request: Request, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from livesvm.service.cli import feeds, learning, local, models, paths, store
+from livesvm.service.cli import feeds, learning, local, models, paths, receipts, store
 
 app = typer.Typer(
     help="Live support vector machines.",
@@ -17,6 +17,7 @@ app.command("serve")(local.serve)
 app.command("settings")(local.settings)
 app.command("key")(local.key)
 app.add_typer(store.app, name="store")
+app.add_typer(receipts.app, name="receipt")
 app.add_typer(models.app, name="models")
 app.add_typer(feeds.app, name="feed")
 app.command("update")(learning.update)

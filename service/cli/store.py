@@ -51,6 +51,7 @@ def _done(action: Callable[[], None]) -> None:
 
 
 def _copy(source: str, target: str, prefix: str, patience: float) -> None:
+    from livesvm.service.datasets.catalogue import copy_data
     from livesvm.service.store.copy import Copied, copy_documents, copy_models
     from livesvm.service.store.places import open_place
     from livesvm.service.store.sqlite import DATABASE
@@ -64,6 +65,8 @@ def _copy(source: str, target: str, prefix: str, patience: float) -> None:
         raise ValueError(f"there is no store in {source}")
     with ExitStack() as opened:
         begin, end = (open_place(place, prefix, opened) for place in (source, target))
+        if "://" not in source + target:
+            copy_data(Path(source), Path(target))  # before what describes it
         copy_documents(begin, end, lambda at: print(f"{at.kind} {at.name}"))
         copy_models(begin, end, patience, say)
 

@@ -80,6 +80,7 @@ def update(
     reweight: Mapping[Key, float] | None = None,
     decay: float | None = None,
     C: float | None = None,
+    convex: bool = False,
     idempotency_key: str | None = None,
     max_seconds: float | None = None,
 ) -> Request[Document]:
@@ -93,9 +94,12 @@ def update(
     relabel, reweight : target and weight by key, for examples that stay
     decay : multiplies the weights of all other examples that stay
     C : from now on the model's C
+    convex : whether a robust model's losses are convex again from now on
     max_seconds : until the answer has to be there; past it nothing is changed, and ServiceProblem says so
     """
     body: Document = {name: value for name, value in (("decay", decay), ("C", C)) if value is not None}
+    if convex:
+        body["robust"] = None
     if X is not None:
         add = {"X": _listed(X), "y": _listed(y), "keys": keys, "weights": _listed(weights)}
         body["add"] = {name: value for name, value in add.items() if value is not None}
@@ -117,6 +121,16 @@ def predict(id: str, X: ArrayLike) -> Request[Document]:
     return Request("POST", f"/models/{id}/predict", _document, True, stream.getvalue(), headers)
 
 
+def erase(id: str, keys: Sequence[Key]) -> Request[Document]:
+    """Erase examples for good, in the window or not: ``version``, ``removed``, ``receipt``."""
+    return _post(f"/models/{id}/erase", {"keys": list(keys)}, is_repeatable=True)
+
+
+def receipts() -> Request[list[Document]]:
+    """Every receipt of an erasure that is kept."""
+    return Request("GET", "/receipts", lambda answer: list(answer.json()["receipts"]), is_repeatable=True)
+
+
 def certificate(id: str) -> Request[Document]:
     """The certificate of the newest version."""
     return _get(f"/models/{id}/certificate")
@@ -130,6 +144,20 @@ def checkpoint(id: str) -> Request[Document]:
 def write_back(id: str) -> Request[Document]:
     """Have the store hold a model again that it has lost, as memory has it: ``version``, ``written``."""
     return _post(f"/models/{id}/writeback", is_repeatable=True)
+
+
+def examples(
+    id: str, keys: Sequence[Key] | None = None, *, offset: int = 0, limit: int | None = None
+) -> Request[Document]:
+    """Some of a window's examples: ``version``, ``n_examples``, ``examples``, and the offset ``next`` of what follows.
+
+    Parameters
+    ----------
+    keys : only these; else a page, oldest first, of at most ``limit`` from ``offset`` on
+    """
+    params: dict[str, Any] = {"offset": offset} if keys is None else {"keys": [str(key) for key in keys]}
+    params |= {} if limit is None else {"limit": limit}
+    return Request("GET", f"/models/{id}/examples", _document, True, params=params)
 
 
 def versions(id: str) -> Request[Document]:
@@ -195,7 +223,7 @@ def job(job: str) -> Request[Document]:
 
 
 def cancel(job: str) -> Request[Document]:
-    """Have a job stop at its next step."""
+    """Have a job stop at its next step; delete one that has ended, with its result."""
     return Request("DELETE", f"/jobs/{job}", _document, is_repeatable=False)
 
 

@@ -252,3 +252,9 @@ def _sync(directory: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+def copy_data(source: Path, target: Path) -> None:
+    """Copy the files of all datasets from one data directory to another; raises OSError."""
+    if (source / DIRECTORY).is_dir():
+        shutil.copytree(source / DIRECTORY, target / DIRECTORY, dirs_exist_ok=True)

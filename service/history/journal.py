@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from livesvm.service.errors import IdempotencyConflict, ModelUnavailable
+from livesvm.service.errors import IdempotencyConflict, ModelUnavailable, RequestErased
+from livesvm.service.history.erasure import Intent, Left, begun
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import (
+    DocumentName,
     Durability,
     Fenced,
     Head,
@@ -19,6 +21,7 @@ from livesvm.service.store.base import (
     Lease,
     ModelGone,
     OutOfSequence,
+    Remembered,
     Solution,
     Store,
     StoreBehind,
@@ -67,6 +70,7 @@ class Journal:
     fenced: bool = False
     behind: bool = False
     known: int = 0
+    left: Left = field(default_factory=Left)
     _debts: list[Callable[[], None]] = field(default_factory=list)
     _is_unsure: bool = False
     _attempt: int = 0
@@ -122,6 +126,8 @@ class Journal:
         """The answer that a request got before, None if it is new; raises IdempotencyConflict."""
         earlier = self._call("recall", lambda store: store.recall(self.lease.model, request))
         if earlier is None:
+            if self.left.holds(request):
+                raise RequestErased("this request had its effect; its answer named examples that were erased since")
             return None
         if earlier.body != digest:
             raise IdempotencyConflict(f"the key {request!r} came with another update before")
@@ -141,6 +147,31 @@ class Journal:
             self.source.metrics.snapshots.labels("failed").inc()
             raise
         self.source.metrics.snapshots.labels("written").inc()
+
+    def supersede(self, sequence: int, data: bytes, version: int) -> None:
+        """Let one snapshot stand for every record up to ``sequence``, and for all that was stored of them."""
+        self._call("snapshot", lambda store: store.supersede(self.lease, sequence, data, version))
+        self.known = sequence
+
+    def requests(self) -> dict[str, Remembered]:
+        """Everything that is remembered of requests."""
+        return self._call("recall", lambda store: store.requests(self.lease.model))
+
+    def forget_requests(self, names: Iterable[str]) -> None:
+        """Forget what is remembered of these."""
+        self._call("answer", lambda store: store.forget_requests(self.lease, names))
+
+    def put_document(self, at: DocumentName, data: bytes) -> None:
+        """Keep a document that belongs to the model."""
+        self._call("document", lambda store: store.put_document(at, data))
+
+    def delete_document(self, at: DocumentName) -> None:
+        """Remove a document that belongs to the model."""
+        self._call("document", lambda store: store.delete_document(at))
+
+    def begun(self) -> list[Intent]:
+        """Erasures that are under way."""
+        return self._call("load", lambda store: begun(store, self.lease.model))
 
     def save_solution(self, solution: Solution) -> None:
         """Keep a solution in place of the one before."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 from livesvm.service.history.writeback import Snapshot, put, take
@@ -34,6 +35,15 @@ def tell_of(data_dir: Path) -> None:
     """Say which models still wait in files."""
     for path in sorted((data_dir / DIRECTORY).glob(f"*{_ENDING}")):
         log.warning("%s holds a model that its store had lost: livesvm store put it back, or remove the file", path)
+
+
+def remove_all(data_dir: Path, model: str) -> int:
+    """Remove the files of a model; how many there were."""
+    name = re.compile(rf"{re.escape(model)}-\d+{re.escape(_ENDING)}(\.new)?")
+    found = [path for path in (data_dir / DIRECTORY).glob(f"{model}-*") if name.fullmatch(path.name)]
+    for path in found:
+        path.unlink(missing_ok=True)
+    return len(found)
 
 
 def bring_back(path: Path, store: Store, patience: float) -> str:

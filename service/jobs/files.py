@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from livesvm.service.store.base import StoreUnavailable
-from livesvm.service.store.files import write_whole
+from livesvm.service.store.files import unfinished, write_whole
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,7 @@ class JobFiles:
 
     def load(self) -> list[JobRecord]:
         """Every record, oldest first; what cannot be read is passed over, and said in the log."""
+        self._tidy()
         found = []
         for path in sorted(self._directory.glob("*.job.json")):
             try:
@@ -103,9 +104,16 @@ class JobFiles:
     def delete(self, id: str) -> None:
         """Forget a job and its result."""
         self.clear(id)
-        for part in ("job", "result"):
-            with suppress(OSError):  # a read-only disk keeps it, and a restart knows it again
-                self._path(id, part).unlink(missing_ok=True)
+        for path in (self._path(id, part) for part in ("result", "job")):
+            for written in (path, unfinished(path)):
+                with suppress(OSError):  # a read-only disk keeps it, and a restart knows it again
+                    written.unlink(missing_ok=True)
+
+    def _tidy(self) -> None:
+        """Remove what a crash has left of jobs that nothing tells of."""
+        for path in self._directory.glob("j-*"):
+            if not self._path(path.name.partition(".")[0], "job").exists():
+                self.delete(path.name.partition(".")[0])
 
     def _path(self, id: str, part: str) -> Path:
         return self._directory / f"{id}.{part}.json"

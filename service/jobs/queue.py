@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -108,6 +108,7 @@ class Jobs:
         self._lock = threading.RLock()
         self._stopping = False
         self._wanted: dict[str, Wanted] = {}
+        self._under_way: dict[str, Future[None]] = {}
         self._threads = ThreadPoolExecutor(limits.running, "job")
         self._records = {record.id: record for record in files.load()}
         for record in list(self._records.values()):
@@ -160,8 +161,13 @@ class Jobs:
             self._budget.give("jobs", size)
             raise
         ended = self._threads.submit(copy_context().run, self._run, record.id, live, given)
-        ended.add_done_callback(lambda _: self._budget.give("jobs", size))
+        self._under_way[record.id] = ended
+        ended.add_done_callback(lambda _: self._ended(record.id, size))
         return record
+
+    def _ended(self, id: str, size: int) -> None:
+        self._under_way.pop(id, None)
+        self._budget.give("jobs", size)
 
     def _kept(self, record: JobRecord) -> JobRecord:
         """A new job, which waits from now on, and is on the disk; raises QueueFull or StoreUnavailable."""
@@ -185,6 +191,15 @@ class Jobs:
             return needed(asked, now)
         one = now.memory if data is None else _of_data(data, now)
         return self._kinds[kind].copies * one
+
+    def remove(self, id: str) -> JobRecord:
+        """Have a job stop, see :meth:`cancel`; forget one that has ended, with its result. As it was or is now."""
+        with self._lock:
+            record = self.get(id)
+            if record.is_finished:
+                self._forget(id)
+                return record
+            return self.cancel(id)
 
     def cancel(self, id: str) -> JobRecord:
         """Have a job stop; one that waits never starts, one that runs stops at its next step."""
@@ -223,6 +238,17 @@ class Jobs:
                 if record.model == model:
                     self.cancel(record.id)
                     self._forget(record.id)
+
+    def erase(self, model: str) -> int:
+        """Cancel and forget every job of a model; how many. None of them works, or keeps a file, when this returns."""
+        with self._lock:
+            mine = [record.id for record in self.all() if record.model == model]
+            at_work = [self._under_way[id] for id in mine if id in self._under_way]
+            self.forget(model)
+        wait(at_work)
+        for id in mine:
+            self._files.delete(id)
+        return len(mine)
 
     def stop(self) -> None:
         """Cut off what is under way, which has failed then, and end the threads."""

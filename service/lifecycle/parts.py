@@ -24,6 +24,7 @@ from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import tell_of
 from livesvm.service.jobs.files import JobFiles
 from livesvm.service.jobs.queue import JobLimits, Jobs
+from livesvm.service.lifecycle.erasures import Erasures
 from livesvm.service.live.model import Surroundings
 from livesvm.service.live.registry import Registry
 from livesvm.service.monitoring.health import Health
@@ -53,6 +54,8 @@ LEAST_BASE = 300 * MEGABYTE
 """What the service takes without any model: libraries and compiled code."""
 LARGE = 4 * MEGABYTE
 """What one of them takes at least."""
+ERASURES = 4
+"""That may be asked for at once; each waits for those before it."""
 TAKE_OVERS = 5
 """Looks for models to take over while one lease lasts."""
 UPLOADS = 2
@@ -131,6 +134,8 @@ class Service:
             files, limits, self.metrics, budget=self.budget, compiling=self.compiling, datasets=self.datasets
         )
         self.metrics.watch_jobs(self.jobs.counts)
+        self.erasures = Erasures(settings, self.store, self.health, self.registry, self.jobs)
+        self.erasing = Pool("erase", 1, ERASURES)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)
         self.control = Pool("control", 2, settings.max_calls)
@@ -138,7 +143,7 @@ class Service:
         self._begun: tuple[Future[None], Future[None]] | None = None
 
     def _pools(self) -> tuple[Pool, ...]:
-        return self.readers, self.workers, self.control, self.uploads
+        return self.readers, self.workers, self.control, self.uploads, self.erasing
 
     def models(self) -> Registry:
         """The models, once they are restored; raises NotReady before."""
@@ -164,6 +169,7 @@ class Service:
     def _bring_back(self) -> None:
         self.registry.restore()
         self.feeds_by_id.restore()
+        self.erasures.finish()
         self.datasets.tidy()
         self.health.came_back()
 
@@ -221,6 +227,8 @@ class Service:
         try:
             self.registry.take_over()
             self.feeds_by_id.take_over()
+            if self.erasures.is_owed or self.store.shared:
+                self.erasures.finish()
         except Exception:
             log.exception("no model was taken over; it is tried again")
 

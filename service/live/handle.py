@@ -6,7 +6,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from livesvm.service.history.erasure import Intent
+from livesvm.service.live.recent import Recent
+from livesvm.service.models.arrays import Key
 from livesvm.service.models.commands import Update
+from livesvm.service.models.examples import Page, Wanted
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.published import Published
 from livesvm.service.models.retrained import Retrained
@@ -25,6 +29,19 @@ class Reply:
 
 
 @dataclass(frozen=True)
+class Erased:
+    """An erasure that the model and its history have behind them, and the certificate of the optimum that is left.
+
+    ``requests`` is how many were forgotten; there is no certificate of a model without examples.
+    """
+
+    intent: Intent
+    version: int
+    requests: int
+    certificate: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
 class Return:
     """How a model came back at the last start; see ``history.recovery.Recovered``."""
 
@@ -36,7 +53,10 @@ class Return:
 
 @dataclass(frozen=True)
 class Description:
-    """A model as it is now; ``memory`` is what it holds of the budget, in bytes; ``error`` is why it is not served."""
+    """A model as it is now; ``memory`` is what it holds of the budget, in bytes; ``error`` is why it is not served.
+
+    ``predicted`` counts the rows that it has predicted since it came back.
+    """
 
     state: ServingState
     version: int = 0
@@ -45,10 +65,12 @@ class Description:
     n_support: int = 0
     C: float | None = None
     kernel: dict[str, Any] | None = None
+    robust: dict[str, Any] | None = None
     updated_at: float | None = None
     queue_depth: int = 0
     memory: int = 0
     cache_mb: int = 0
+    predicted: int = 0
     returned: Return | None = None
     error: str | None = None
 
@@ -69,6 +91,10 @@ class ModelHandle(Protocol):
         """The newest version, for readers."""
 
     @property
+    def recent(self) -> Recent:
+        """What its newest updates did, and how many rows it has predicted."""
+
+    @property
     def stale(self) -> bool:
         """Whether updates are refused now, so that newer data may be unknown."""
 
@@ -87,11 +113,23 @@ class ModelHandle(Protocol):
     def versions(self) -> dict[str, Any]:
         """Which versions can be had; asks the store, so it belongs in a thread."""
 
+    def erase(self, keys: list[Key], asked_by: str | None, solve: Solve | None = None) -> Future[Erased]:
+        """Forget examples, whether they are in the window or have left, and all that was stored of the model before.
+
+        What is left to do then, of files and of the store as a whole, is for whoever asked.
+        """
+
+    def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
+        """The same of every erasure that was begun and has not been ended, but for one by its id."""
+
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of the version that is newest when its turn comes."""
 
     def copy(self) -> Future[ModelCopy]:
         """Copy the version that is newest when its turn comes, for a job."""
+
+    def examples(self, wanted: Wanted) -> Future[Page]:
+        """Some of the examples of the version that is newest when its turn comes."""
 
     def checkpoint(self) -> Future[dict[str, Any]]:
         """Write a snapshot."""

@@ -32,19 +32,23 @@ from livesvm.service.errors import (
 )
 from livesvm.service.history.checkpoints import Checkpoints, Due
 from livesvm.service.history.entries import Entry, Restoration, Retraining, digest_of_restore, digest_of_swap
+from livesvm.service.history.erasure import Intent, left
 from livesvm.service.history.journal import Journal, Source
 from livesvm.service.history.recovery import Means, Recovered, recover
 from livesvm.service.history.replay import Patience
 from livesvm.service.history.rescue import rescue
 from livesvm.service.history.versions import oldest_kept, state_at
 from livesvm.service.history.writeback import Snapshot, encoded, write_back
-from livesvm.service.live.handle import Description, Reply, Return
+from livesvm.service.live import erasing
+from livesvm.service.live.handle import Description, Erased, Reply, Return
 from livesvm.service.live.memory import ModelMemory
+from livesvm.service.live.recent import Recent
 from livesvm.service.live.writer import Writer
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
-from livesvm.service.models.arrays import Matrix
+from livesvm.service.models.arrays import Key, Matrix
 from livesvm.service.models.commands import Update
+from livesvm.service.models.examples import Page, Wanted, page_of
 from livesvm.service.models.learners import check_update, task_of
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.published import Prediction, Published
@@ -92,6 +96,7 @@ class LiveModel:
         window = spec.window
         self._limits = Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
         self._journal = Journal(around.source, lease, settings.idempotency_keep)
+        self.recent = Recent()
         self._memory = ModelMemory(around.budget, self.id, settings.cache_mb if task_of(spec).is_exact else 0)
         self._deleted = False
         self._leaving: ServiceError | None = None
@@ -111,6 +116,7 @@ class LiveModel:
         seen.check(self.spec, X, self._around.settings.max_predict_rows)
         decision, prediction = seen.decide(self.spec, X)
         self._metrics.predictions.labels(self.spec.task).inc(len(decision))
+        self.recent.note_predicted(len(decision))
         return Prediction(seen.version, decision, prediction, self.stale)
 
     @property
@@ -138,10 +144,12 @@ class LiveModel:
             n_support=seen.n_support,
             C=seen.C,
             kernel=seen.kernel,
+            robust=seen.robust,
             updated_at=seen.updated_at,
             queue_depth=self._writer.depth(),
             memory=self._memory.size,
             cache_mb=self._around.settings.cache_mb,
+            predicted=self.recent.predicted,
             returned=Return(found.snapshot_version, found.replayed, found.damaged_snapshots, found.set_aside),
         )
 
@@ -190,6 +198,14 @@ class LiveModel:
         """Put what a retraining has found in place of the model; ``request`` is its Idempotency-Key."""
         return self._writer.submit(lambda: self._counted(lambda: self._swap(found, request, self._begun(solve))))
 
+    def erase(self, keys: list[Key], asked_by: str | None, solve: Solve | None = None) -> Future[Erased]:
+        """Forget examples, in the window or not, and all that was stored of the model before; see ``live.erasing``."""
+        return self._writer.submit(lambda: self._erase(keys, asked_by, self._begun(solve)))
+
+    def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
+        """The same of every erasure that was begun and has not been ended, but for one by its id."""
+        return self._writer.submit(lambda: self._finish_erasing(but), always=True)
+
     def versions(self) -> dict[str, Any]:
         """Which versions can be had; asks the store, so it belongs in a thread."""
         with self._around.source.health.store_call("load"):
@@ -209,6 +225,10 @@ class LiveModel:
     def copy(self) -> Future[ModelCopy]:
         """Copy the version that is newest when its turn comes, for a job; no queue is too full for that."""
         return self._writer.submit(self._copy, always=True)
+
+    def examples(self, wanted: Wanted) -> Future[Page]:
+        """Some of the examples of the version that is newest when its turn comes."""
+        return self._writer.submit(lambda: self._examples(wanted), rests=False)
 
     def checkpoint(self) -> Future[dict[str, Any]]:
         """Write a snapshot."""
@@ -277,6 +297,7 @@ class LiveModel:
         if request is not None and (earlier := self._journal.recall(request, digest)) is not None:
             return Reply(earlier, replayed=True)
         check_update(self.spec, update)
+        update = self._state.settled(update)
         command = self._state.window.plan(update, self._limits, time.time(), request)
         self._state.check_scale(command)
         with self._memory.growing(self._memory.after(self._state, command)):
@@ -287,6 +308,7 @@ class LiveModel:
         digest = digest_of_restore(version)
         if request is not None and (earlier := self._journal.recall(request, digest)) is not None:
             return Reply(earlier, replayed=True)
+        self._journal.left.check(version)
         source, cache_mb = self._around.source, self._around.settings.cache_mb
         with self._around.turns.turn(solve), source.health.store_call("load"):
             found = state_at(source.store, self.spec, cache_mb, self.id, version)
@@ -319,7 +341,9 @@ class LiveModel:
         stage("publish")
         self.published = Published.of(self._state)
         self._checkpoints.note_change(outcome.seconds, len(record))
-        changed(**entry.told(outcome), model=self.id, version=self._state.version, durability=durability.value)
+        told = entry.told(outcome)
+        self.recent.note_update(self._state.version, self._state.updated_at, outcome, told)
+        changed(**told, model=self.id, version=self._state.version, durability=durability.value)
         answer = entry.answer(self._state.version, outcome, durability)
         if request is not None:
             self._journal.owe(lambda: self._journal.remember(request, answer))
@@ -358,7 +382,44 @@ class LiveModel:
     def _rebuild(self) -> None:
         self._under_way = Solve()
         self._recover(Patience.short(self._under_way))
+        self.published = Published.of(self._state)
         self._is_broken = False
+
+    def _erase(self, keys: list[Key], asked_by: str | None, solve: Solve) -> Erased:
+        self._check_open()
+        intent = erasing.begin(self._journal, self._state, keys, asked_by)
+        try:
+            return self._forget(intent, solve)
+        except (SolverError, NotSolved):  # nothing was changed, and nothing is to be later
+            self._journal.delete_document(intent.at_store)
+            raise
+
+    def _finish_erasing(self, but: str) -> list[Erased]:
+        self._check_open()
+        begun = [intent for intent in self._journal.begun() if intent.id != but]
+        return [self._forget(intent, self._begun(Solve())) for intent in begun]
+
+    def _forget(self, intent: Intent, solve: Solve) -> Erased:
+        """Solve without, then have that stand for all that was stored; until then readers see what was before."""
+        stage("turn")
+        with self._around.turns.turn(solve):
+            stage("solve")
+            outcome, certificate = erasing.solve(self._state, intent)
+        crash.point("erase-solved")
+        stage("log")
+        try:
+            size, requests = erasing.write(self._journal, self._state, intent, self._around.settings.idempotency_keep)
+        except BaseException:
+            self._is_broken = True
+            self._journal.owe(self._rebuild)
+            raise
+        self.published = Published.of(self._state)
+        self._checkpoints.saved(self._state, size)
+        counts = {"asked": len(intent.keys), "removed": intent.found, "requests": requests}
+        changed("erase", self.id, version=self._state.version, **counts)
+        if outcome is not None:
+            self._metrics.solve_seconds.labels(self.spec.task).observe(outcome.seconds)
+        return Erased(intent, self._state.version, requests, certificate)
 
     def _prepare(self) -> None:
         with suppress(ServiceError), self._around.turns.turn(self._begun(Solve())):
@@ -375,11 +436,13 @@ class LiveModel:
         stage("turn")
         with self._around.turns.turn(solve):
             stage("solve")
-            found = self._state.estimator.certificate()
-            robust = self._state.robustness_proof()
-        names = ("relative_gap", "duality_gap", "max_violation", "primal", "dual")
-        numbers = {name: float(getattr(found, name)) for name in names}
-        return {"version": self._state.version, **numbers, "n_examples": int(found.n_examples), **robust}
+            return self._state.certificate()
+
+    def _examples(self, wanted: Wanted) -> Page:
+        self._check_exists()
+        if self._is_broken:
+            self._journal.settle()
+        return page_of(self._state, wanted)
 
     def _copy(self) -> ModelCopy:
         self._check_exists()
@@ -444,4 +507,6 @@ class LiveModel:
         self._state = found.state
         self._memory.restored(found.state)
         self._journal.known = found.state.sequence
+        with around.source.health.store_call("load"):
+            self._journal.left = left(around.source.store, self.id)
         return found

@@ -53,6 +53,10 @@ class Robust:
     sides: dict[Key, int] = field(default_factory=dict)
 
 
+CONVEX = Robust(1.0, 0.0)
+"""Asks for convex losses again, whatever the model's walls are now."""
+
+
 @dataclass(frozen=True)
 class Edits:
     """What changes of examples that stay: targets, weights, by key or by a factor; and of the model: C, its losses."""

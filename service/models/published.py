@@ -39,6 +39,7 @@ class Published:
     C: float | None
     updated_at: float | None
     kernel: dict[str, Any] = field(default_factory=dict)
+    robust: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, state: ModelState) -> Published:
@@ -46,7 +47,7 @@ class Published:
         predictor = state.estimator.predictor() if state.can_predict else None
         n_support = 0 if predictor is None else int(predictor.n_support)
         n_features = state.window.n_features
-        rest = state.C, state.updated_at, state.kernel
+        rest = state.C, state.updated_at, state.kernel, state.robust
         return cls(state.version, predictor, state.sizes, n_features, n_support, *rest)
 
     def check(self, spec: ModelSpec, X: Matrix, limit: int) -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from livesvm.service.models.commands import NO_EDITS, Batch, Command, Edits, Robust
+from livesvm.service.models.arrays import Key
+from livesvm.service.models.commands import CONVEX, NO_EDITS, Batch, Command, Edits, Robust, Update
 from livesvm.service.models.learners import KERNEL_PARAMETERS, new_estimator, parameters, restored_estimator, task_of
 from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.window import Window
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
-from livesvm.solvers.errors import MemoryLimit, SolverError
+from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError
+from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.robust.settings import Robustness
@@ -100,14 +103,15 @@ class ModelState:
             return self.apply(command)
         edits = command.edits or NO_EDITS
         changed = self._changed | ({} if edits.C is None else {"C": edits.C})
-        if self.is_fitted:
-            changed = changed | {"gamma": self.estimator.gamma_}  # the one that the first data set
-        estimator = new_estimator(self.spec, self.cache_mb, **changed)
+        first = {"gamma": self.estimator.gamma_} if self.is_fitted else {}  # the one that the first data set
+        estimator = new_estimator(self.spec, self.cache_mb, **changed | first)
         window = self._window_after(command, edits)
         outcome = _follow(estimator, window, [], None)
         robust = edits.robust or self._robust(edits)
         if robust is not None:
             outcome = _follow(estimator, None, [], Edits(robust=robust).only(window.keys or []))
+        if first:
+            estimator = restored_estimator(self.spec, self.cache_mb, estimator.to_arrays(), **changed)
         self.estimator = estimator
         self._done(command, outcome)
         return outcome
@@ -119,6 +123,33 @@ class ModelState:
             return None
         kept = {key: side for key, side in robust.outliers.items() if key not in edits.relabel}
         return Robust(robust.theta, robust.s, kept)
+
+    @property
+    def robust(self) -> dict[str, Any] | None:
+        """What makes the model robust, and how many outliers it has; None: its losses are convex."""
+        found = self.estimator.robustness() if self.is_fitted else None
+        if found is None:
+            return None
+        return {"theta": found.theta, "s": found.s, "n_outliers": len(found.outliers)}
+
+    def settled(self, update: Update) -> Update:
+        """The update with nothing open of how the model is to become convex again; raises InvalidInput if it is."""
+        edits = update.edits
+        if edits is None or edits.robust != CONVEX:
+            return update
+        now = self.estimator.robustness() if self.is_fitted else None
+        robust = None if now is None else Robust(1.0, now.s)
+        settled = replace(update, edits=replace(edits, robust=robust))
+        if settled == Update(edits=NO_EDITS):
+            raise InvalidInput("the model is not robust: its losses are convex already", field="robust")
+        return settled
+
+    def certificate(self) -> dict[str, Any]:
+        """The certificate of a model that knows an example, recomputed from its window."""
+        found = self.estimator.certificate()
+        names = ("relative_gap", "duality_gap", "max_violation", "primal", "dual")
+        numbers = {name: float(getattr(found, name)) for name in names}
+        return {"version": self.version, **numbers, "n_examples": int(found.n_examples), **self.robustness_proof()}
 
     def robustness_proof(self) -> dict[str, Any]:
         """What a certificate adds of a robust model; nothing of others."""
@@ -142,6 +173,24 @@ class ModelState:
     def is_fitted(self) -> bool:
         """Whether the model has learnt an example."""
         return hasattr(self.estimator, "gamma_")
+
+    def forget(self, keys: list[Key]) -> Outcome | None:
+        """Be the optimum without these examples, as the next version; None, and nothing, if that changes nothing.
+
+        Of a model whose updates lead to no optimum the last training is forgotten, as it holds examples that left.
+        Raises SolverError with the model as it was.
+        """
+        is_exact = task_of(self.spec).is_exact
+        if not keys and (is_exact or not self.estimator.is_trained):
+            return None
+        command = Command(None, keys, time.time(), self.window.next_key, None)
+        try:
+            outcome = self.apply(command)
+        except SolverError:
+            outcome = self.apply_cold(command)
+        if isinstance(self.estimator, LiveL2SVC):
+            self.estimator.forget_training()
+        return outcome
 
     def skip(self) -> None:
         """Pass over an aborted record."""

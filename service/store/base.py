@@ -235,6 +235,9 @@ class Store(Protocol):
     def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
         """Remember requests of records that another store held."""
 
+    def forget_requests(self, lease: Lease, keys: Iterable[str]) -> None:
+        """Forget what is remembered under these idempotency keys; no error where nothing is."""
+
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
         """Store a snapshot that holds every record up to ``sequence``; keep two; trim the log below the older."""
 
@@ -271,6 +274,12 @@ class Store(Protocol):
 
     def delete_document(self, at: DocumentName) -> bool:
         """Remove a document; whether there was one."""
+
+    def wipe(self, *, wholly: bool) -> dict[str, str]:
+        """Have nothing remain, where that is in the store's hands, of what was removed before; what became of it where.
+
+        Not ``wholly``, it is left where looking for it would take long, and overwritten by what comes.
+        """
 
     def close(self) -> None:
         """Release everything; no call may follow."""

@@ -57,6 +57,7 @@ from livesvm.service.store.base import (
 )
 from livesvm.service.store.chunks import Pointer, join, split
 from livesvm.service.store.connect import connect
+from livesvm.service.store.redis_files import ELSEWHERE, rewrite_log
 from livesvm.service.store.replies import checked, head, level, snapshot
 from livesvm.service.store.script_runner import ScriptRunner
 from livesvm.service.store.sealed import (
@@ -166,6 +167,13 @@ class RedisStore:
             pipe = self._client.pipeline(transaction=False)
             pipe.incr(key).expire(key, _ALIVE_SECONDS)
             pipe.execute()
+
+    def wipe(self, *, wholly: bool) -> dict[str, str]:
+        """Have the server write its append-only file anew, where it has one and lets this user; wait for that."""
+        if not wholly:
+            return {}
+        with self._errors():
+            return {"keys": "removed", "append-only file": rewrite_log(self._patient), **ELSEWHERE}
 
     def close(self) -> None:
         """Close every connection."""
@@ -344,6 +352,12 @@ class RedisStore:
                 answer = b"" if known.answer is None else sealed_answer(lease.model, key, known.answer)
                 arguments += [key, known.sequence, request, answer]
             self._write(scripts.PUT_REQUESTS, lease, *arguments)
+
+    def forget_requests(self, lease: Lease, keys: Iterable[str]) -> None:
+        """Remove their fields in batches, each behind the lease."""
+        rest = iter(keys)
+        while batch := list(islice(rest, _BATCH)):
+            self._write(scripts.FORGET_REQUESTS, lease, *batch)
 
     # Snapshots.
 

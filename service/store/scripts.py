@@ -134,6 +134,18 @@ return {'ok'}
 """
 )
 
+# ARGV: then idempotency keys.
+FORGET_REQUESTS = (
+    _HELD
+    + """
+for i = 2, #ARGV do
+  for _, key in ipairs({KEYS[4], KEYS[5]}) do redis.call('HDEL', key, ARGV[i]) end
+  redis.call('ZREM', KEYS[6], ARGV[i])
+end
+return {'ok'}
+"""
+)
+
 # ARGV: then for each mark of an aborted record how it was and how it is sealed.
 SEAL_MARKS = (
     _HELD

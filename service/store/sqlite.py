@@ -38,8 +38,10 @@ from livesvm.service.store.sqlite_file import (
     check_room,
     copy_log,
     is_elsewhere,
+    is_worthwhile,
     open_database,
     open_for_reading,
+    overwriting,
     sqlite_errors,
     transaction,
     write_ahead_log,
@@ -272,7 +274,7 @@ class SqliteStore:
 
     def delete(self, lease: Lease) -> None:
         """Remove the model's rows from every table."""
-        with self._transaction() as db:
+        with self._transaction() as db, overwriting(db):
             self._held(db, lease)
             db.execute("DELETE FROM models WHERE id = ?", (lease.model,))
             for table in ("log", "snapshots", "requests", "solutions"):
@@ -372,6 +374,13 @@ class SqliteStore:
             rows.append((model, key, known.sequence, known.body, sealed, known.answer, answered))
         db.executemany(f"{how} INTO requests ({_REQUEST}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
+    def forget_requests(self, lease: Lease, keys: Iterable[str]) -> None:
+        """Delete their rows in one transaction."""
+        with self._transaction() as db, overwriting(db):
+            self._held(db, lease)
+            rows = [(lease.model, key) for key in keys]
+            db.executemany("DELETE FROM requests WHERE model = ? AND key = ?", rows)
+
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
         """Insert it and trim what lies below the older one, in one transaction."""
         checked = (lease.model, sequence, version, time.time(), sha256(data))
@@ -416,7 +425,7 @@ class SqliteStore:
     def supersede(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
         """Remove log, snapshots and solution and insert the snapshot, in one transaction."""
         checked = (lease.model, sequence, version, time.time(), sha256(data))
-        with self._transaction() as db:
+        with self._transaction() as db, overwriting(db):
             if self._held(db, lease) > sequence:
                 raise OutOfSequence(f"the log of model {lease.model} goes on after record {sequence}")
             for table in ("log", "snapshots", "solutions"):
@@ -480,6 +489,19 @@ class SqliteStore:
         """Delete the row."""
         with self._transaction() as db:
             return bool(db.execute("DELETE FROM documents WHERE kind = ? AND name = ?", at).rowcount)
+
+    def wipe(self, *, wholly: bool) -> dict[str, str]:
+        """Write the database anew, with no page that is free and no byte between rows, and empty its log.
+
+        Other calls wait meanwhile. Not ``wholly``, a large database is written anew where much of it is free.
+        """
+        with sqlite_errors(), self._lock:
+            self._check_place()
+            is_anew = wholly or is_worthwhile(self._db)
+            if is_anew:
+                self._db.execute("VACUUM")
+            copy_log(self._db)
+        return {"database": "written anew" if is_anew else "overwritten in place", "write-ahead log": "emptied"}
 
     def close(self) -> None:
         """Close the database."""

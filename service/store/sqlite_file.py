@@ -16,6 +16,10 @@ from livesvm.service.store.sqlite_schema import add_functions, check_tables, men
 
 ROOM = 2**20
 """Bytes that have to be left on the disk: with less, an update of common size may not fit beside its log."""
+SMALL = 64 * 2**20
+"""Bytes of a database that is written anew in a moment."""
+FREE = 0.25
+"""Share of a larger one that has to be free, so that others wait for that."""
 _BUSY_SECONDS = 1.0
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _WHAT_TO_DO = "restore a backup, or remove {} to start anew without what it held"
@@ -53,6 +57,7 @@ def open_database(path: Path) -> sqlite3.Connection:
             _bring_up_to_date(db, path)
             write_probe(db, 1)
             _mend(db)
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # a killed service leaves there what was deleted
             db.execute("PRAGMA synchronous = NORMAL")  # from here on by Syncs
     except BaseException:
         db.close()
@@ -90,6 +95,24 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
         if db.in_transaction:  # a full disk has rolled back already
             db.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def overwriting(db: sqlite3.Connection) -> Iterator[None]:
+    """Overwrite with zeros what is deleted inside; elsewhere only where that costs no writing more."""
+    db.execute("PRAGMA secure_delete = ON")
+    try:
+        yield
+    finally:
+        db.execute("PRAGMA secure_delete = FAST")
+
+
+def is_worthwhile(db: sqlite3.Connection) -> bool:
+    """Whether writing the database anew is quick, or gives much of its file back."""
+    size, pages, free = (
+        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")
+    )
+    return bool(size * pages <= SMALL or free >= FREE * pages)
 
 
 def write_probe(db: sqlite3.Connection, size: int) -> None:

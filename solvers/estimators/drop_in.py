@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.estimators.to_sklearn import to_onnx, to_sklearn
 from livesvm.solvers.models.report import UpdateReport
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 #: Taken and ignored, each with the reason.
 IGNORED = {

@@ -27,10 +27,8 @@ from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NOWHERE = -1
 ROWS = 4096  #: of X that are prepared at once for decisions
@@ -246,6 +244,28 @@ class LiveL2SVC(LiveEstimator):
     def window_sample_weight(self) -> Floats:
         """Weights of the window's examples, (n,), oldest first."""
         return self._by_slot.weights[self._who()]
+
+    @property
+    def window_coefficients(self) -> Floats:
+        """Signed coefficients of the window's examples in the last training, (n,), oldest first."""
+        who, out = self._who(), np.zeros(len(self._slots))
+        there = self._by_slot.place[who] != NOWHERE
+        if self._trained is not None and there.any():
+            out[there] = self._trained.coefficients[self._by_slot.place[who[there]]] / self._trained.R
+        return out
+
+    @property
+    def window_is_free(self) -> NDArray[np.bool_]:
+        """Which of the window's examples have a coefficient, (n,), oldest first: squared losses have no bound."""
+        return np.asarray(self.window_coefficients != 0.0)
+
+    def forget_training(self) -> None:
+        """Know the window alone from now on, and nothing of the examples that have left."""
+        self._trained, self._parts_hold = None, False
+        if hasattr(self, "gamma_"):
+            self.gamma_ = np.nan
+        own = self._by_slot
+        own.b[:], own.parts[:], own.place[:] = 0.0, 0.0, NOWHERE
 
     def _error(self, decisions: Floats, targets: Floats) -> float:
         return float(np.mean((decisions > 0) != (targets > 0)))
@@ -493,7 +513,8 @@ class LiveL2SVC(LiveEstimator):
         else:
             support = np.empty(shape)
             there = np.flatnonzero(own.place[who] != NOWHERE)
-            support[own.place[who[there]]] = X[there]
+            if there.size:  # an empty window does not know how many features there are
+                support[own.place[who[there]]] = X[there]
             support[arrays["gone"]] = arrays["support_X"]
         kernel = replace(Kernel("linear"), name=self._kernel_name(), gamma=self.gamma_)
         kernel = replace(kernel, degree=int(self.degree), coef0=float(self.coef0))

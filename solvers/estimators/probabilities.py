@@ -14,8 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.pairs_predictor import scores
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 METHODS = {True: "sigmoid", "platt": "sigmoid", "sigmoid": "sigmoid", "isotonic": "isotonic"}
 

@@ -27,9 +27,7 @@ from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import Parameter, Walling
 from livesvm.solvers.runtime.progress import Progress
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class LiveMultiClassSVC(LiveSVC):
@@ -381,7 +379,7 @@ class LiveMultiClassSVC(LiveSVC):
         )
 
     def _window_with(self, gamma: float) -> Any:
-        if self.classes_.size < 3:
+        if vars(self).get("classes_", np.empty(0)).size < 3:
             return super()._window_with(gamma)
         return self._class_window(gamma, self.classes_.size)
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, OneClassSVM
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.feature_scale import FeatureScale
-
-Floats = NDArray[np.float64]
 
 
 def to_sklearn(model: Any) -> Any:

@@ -9,8 +9,9 @@ import numpy as np
 from livesvm.solvers.frank_wolfe import growth
 from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
 from livesvm.solvers.frank_wolfe.blocks import Active, active_of, optimize, relative_gap
-from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of
+from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of, parts_from
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
+from livesvm.solvers.frank_wolfe.warm_start import balanced
 from livesvm.solvers.kernels.matrix_products import Examples
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -75,7 +76,7 @@ class Search:
     def look(self, outside: Ints) -> None:
         """Compute g of those who are not active."""
         self.computed += outside.size * int(np.count_nonzero(self.b))
-        self.parts[:, outside] = self.problem.parts(self.examples, self.b, outside)
+        self.parts[:, outside] = parts_from(self.problem, self.examples, self.b, self.exact, outside)
 
     def prove(self) -> None:
         """Compute g of everyone in double precision."""
@@ -146,8 +147,9 @@ def _begun(problem: Problem, start: Known | None, cache_bytes: int, random: np.r
         search = Search(problem, problem.quick(), cache_bytes, random, np.zeros(n), np.zeros((2, n)))
         search.activate(growth.first(problem.of_class, random))
         return search
-    search = Search(problem, problem.quick(), cache_bytes, random, start.b.copy(), start.parts.copy(), start)
-    search.activate(np.flatnonzero((start.b > 0) | (start.parts.sum(axis=0) < 1.0 + growth.SAFE)))
+    now = balanced(problem, start)
+    search = Search(problem, problem.quick(), cache_bytes, random, now.b.copy(), now.parts.copy(), start)
+    search.activate(np.flatnonzero((now.b > 0) | (now.parts.sum(axis=0) < 1.0 + growth.SAFE)))
     return search
 
 

@@ -121,7 +121,14 @@ def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
 
 
 def exact_parts(problem: Problem, b: Floats, known: Known | None = None) -> Floats:
-    """Return the parts of g in double precision, (2, n), from the data.
+    """Return the parts of g in double precision, (2, n), from the data; as :func:`parts_from` with ``known``."""
+    return parts_from(problem, problem.examples, b, known)
+
+
+def parts_from(
+    problem: Problem, examples: Examples, b: Floats, known: Known | None, among: Ints | slice = slice(None)
+) -> Floats:
+    """Return the parts of g, (2, k), of those ``among`` all, from ``examples``, which are all of them.
 
     Parameters
     ----------
@@ -134,8 +141,8 @@ def exact_parts(problem: Problem, b: Floats, known: Known | None = None) -> Floa
         changes = b - scales[problem.of_class] * before
         changes[np.abs(changes) <= UNTOUCHED * b] = 0.0
         if np.count_nonzero(changes) < np.count_nonzero(b):
-            return np.asarray(scales[:, None] * known.parts + problem.parts(problem.examples, changes))
-    return problem.parts(problem.examples, b)
+            return np.asarray(scales[:, None] * known.parts[:, among] + problem.parts(examples, changes, among))
+    return problem.parts(examples, b, among)
 
 
 def _scale(now: Floats, before: Floats) -> float:

@@ -7,6 +7,8 @@ import numpy as np
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
 from livesvm.solvers.runtime.types import Ints
 
+WORST = 1e12  #: condition of the products of two classes that can still be told apart
+
 
 def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Known:
     """Return the coefficients of ``before`` for those who stayed, 0 for those who came, and their parts of g.
@@ -33,3 +35,21 @@ def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Kn
     parts[:, stay] = known.parts[:, was] - before.parts(before.examples, gone, was)
     parts[:, new] = problem.parts(problem.examples, b, new)
     return Known(b, parts)
+
+
+def balanced(problem: Problem, known: Known) -> Known:
+    """Return the coefficients with those of each class scaled to where both scales are best.
+
+    Who has left takes more from one class than from the other, and as the intercept is penalized that moves the f of
+    everyone: nearly all would seem to violate, and be active from the start.
+    """
+    of_class = problem.of_class
+    own = [np.where(of_class == c, known.b, 0.0) for c in (0, 1)]
+    H = np.array([[own[c] @ known.parts[e] for e in (0, 1)] for c in (0, 1)])
+    sums = np.array([part.sum() for part in own])
+    if not (sums > 0).all() or np.linalg.cond(H) > WORST:
+        return known
+    scales = np.linalg.solve(0.5 * (H + H.T), sums)
+    if not (scales > 0).all():
+        return known
+    return Known(known.b * scales[of_class], known.parts * scales[:, None])

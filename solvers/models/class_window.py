@@ -27,10 +27,9 @@ from livesvm.solvers.models.side_by_side import side_by_side
 from livesvm.solvers.models.window import Change
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.robust.ramp_losses import Sides
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key, plain
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Two = tuple[int, int]
 
 WORST = ("max_violation", "relative_gap", "retrained")  # of what a walk did, not to be summed up

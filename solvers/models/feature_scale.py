@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput
-
-Floats = NDArray[np.float64]
+from livesvm.solvers.runtime.types import Floats
 
 KINDS = ("none", "standard", "minmax", "robust")
 

@@ -91,6 +91,16 @@ class Fitted:
         return self._learnt.weights
 
     @property
+    def window_coefficients(self) -> Floats:
+        """Signed coefficients of the window's examples, (n,), oldest first."""
+        return self._learnt.beta
+
+    @property
+    def window_is_free(self) -> NDArray[np.bool_]:
+        """Whether each of the window's examples is on the margin, (n,), oldest first."""
+        return (self._learnt.state.examples.segment[self._learnt.slots] & 1).astype(np.bool_)
+
+    @property
     def support_(self) -> NDArray[np.int32]:
         """Places in the window, oldest first, of examples with a coefficient, (n_support,)."""
         return np.flatnonzero(self._learnt.beta).astype(np.int32)

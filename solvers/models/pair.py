@@ -21,9 +21,7 @@ from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.kernels.shared import Shared, by_number
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.state import PathState
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from livesvm.solvers.runtime.types import Floats, Ints
 
 NOBODY = np.empty(0, np.int64)
 

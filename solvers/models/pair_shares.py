@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-from numpy.typing import NDArray
+from livesvm.solvers.runtime.types import Ints
 
-Ints = NDArray[np.int64]
 Two = tuple[int, int]
 
 ROOM = 1.25  #: slots for an example, as states make room

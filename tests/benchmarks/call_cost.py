@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.client import Client
+from tests.benchmarks.first_requests import processor_seconds
 from tests.benchmarks.tables import machine
 from tests.service.process import ServiceProcess
 
@@ -125,7 +126,11 @@ def main(arguments: list[str] | None = None) -> int:
                 make(client, f"m{k}", 300)
         for name, milliseconds in alone(port, asked.updates).items():
             print(f"{name}: {milliseconds:.2f} ms")
-        print(f"{MODELS} models, {CLIENTS} clients: {together(port, asked.seconds):.0f} updates a second")
+        used = processor_seconds(service.pid)
+        rate = together(port, asked.seconds)
+        used = (processor_seconds(service.pid) - used) / (rate * asked.seconds)
+        each = f"{1e3 * used:.2f} ms of processor time each"
+        print(f"{MODELS} models, {CLIENTS} clients: {rate:.0f} updates a second, {each}")
     return 0
 
 

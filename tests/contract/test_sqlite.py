@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from livesvm.service.store import sqlite_file
-from livesvm.service.store.base import StoreDamaged, StoreInUse, StoreTooNew, StoreUnavailable
+from livesvm.service.store.base import Idempotency, StoreDamaged, StoreInUse, StoreTooNew, StoreUnavailable
 from livesvm.service.store.lock import DirectoryLock
-from livesvm.service.store.sqlite import SqliteStore
+from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from livesvm.service.store.sqlite_schema import SCHEMA
 
 
@@ -175,3 +175,23 @@ def test_a_ping_looks_how_much_room_is_left(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setattr(sqlite_file, "ROOM", 2**60)
         with pytest.raises(StoreUnavailable, match=r"is full: [0-9]+ bytes are left"):
             store.ping()
+
+
+@pytest.mark.parametrize("wholly", [False, True])
+def test_what_was_deleted_is_in_no_byte_of_the_files_once_they_are_wiped(wholly: bool, tmp_path: Path) -> None:
+    path = tmp_path / DATABASE
+    store = SqliteStore(path)
+    stays, gone = store.create("stays", b""), store.create("gone", b"")
+    for sequence in range(1, 200):
+        for lease in (stays, gone):
+            named = Idempotency(f"{lease.model} of {sequence}", b"body")
+            store.append(lease, sequence, b"record of " + lease.model.encode() * 20, named, keep=1000)
+    store.save_snapshot(gone, 199, b"snapshot of gone" * 10_000, 1)
+    before = sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert any(b"of gone" in file.read_bytes() for file in tmp_path.iterdir())
+    store.delete(gone)
+    store.wipe(wholly=wholly)
+    assert not any(b"gone" in file.read_bytes() for file in tmp_path.iterdir())
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < before
+    assert len(list(store.log("stays", 0))) == 199
+    store.close()

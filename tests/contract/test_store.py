@@ -91,6 +91,7 @@ def test_the_newest_writer_fences_the_others(open_store: Open) -> None:
         lambda: old_store.save_snapshot(old, 1, b"snapshot", 1),
         lambda: old_store.last_sequence(old),
         lambda: old_store.put_requests(old, {"k": Remembered(b"", 1, None)}),
+        lambda: old_store.forget_requests(old, ["k"]),
         lambda: old_store.release(old),
         lambda: old_store.retake(old, 1),
         lambda: old_store.delete(old),
@@ -401,3 +402,37 @@ def test_a_document_is_always_one_that_was_put(open_store: Open) -> None:
     while any(writer.is_alive() for writer in writers):
         seen.add(reader.document(at))
     assert seen <= set(values)
+
+
+def test_requests_are_forgotten_by_name(store: Store) -> None:
+    lease = store.create("m", b"")
+    for sequence, name in enumerate(("one", "two", "three"), 1):
+        append(store, lease, sequence, Idempotency(name, b"body"))
+        store.remember(lease, name, b"answer")
+    store.forget_requests(lease, ["one", "three", "nobody"])
+    store.forget_requests(lease, [])
+    assert store.requests("m") == {"two": Remembered(b"body", 2, b"answer")}
+    assert store.recall("m", "one") is None
+    append(store, lease, 4, Idempotency("one", b"another"))
+    assert records(store) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("wholly", [False, True])
+def test_a_wiped_store_holds_what_it_held(wholly: bool, open_store: Open) -> None:
+    store = open_store()
+    lease = store.create("m", b"spec")
+    append(store, lease, 1, Idempotency("k", b"body"))
+    store.save_snapshot(lease, 1, b"snapshot", 1)
+    store.put_document(DocumentName("kind", "name"), b"document")
+    gone = store.create("gone", b"")
+    store.save_snapshot(gone, 1, b"secret" * 1000, 1)
+    store.delete(gone)
+    told = store.wipe(wholly=wholly)
+    assert all(isinstance(what, str) for what in told.values())
+    append(store, lease, 2)
+    other = open_store()
+    assert other.models() == [StoredModel("m", b"spec")]
+    assert records(other) == [1, 2]
+    assert other.load_snapshot("m", 1) == b"snapshot"
+    assert other.requests("m") == {"k": Remembered(b"body", 1, None)}
+    assert other.document(DocumentName("kind", "name")) == b"document"

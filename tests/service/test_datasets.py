@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import socket
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,9 @@ import httpx
 import numpy as np
 import pytest
 
+from livesvm.service.cli.main import main
 from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.datasets.arrays import Arrays
 from tests.service.process import ServiceProcess
 
 TABLE = b"a,b,y\n1,2,1\n3,4,-1\n5,6,1\n"
@@ -133,3 +138,20 @@ def test_datasets_outlive_a_kill_and_halves_do_not(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service, Client(service.url) as client:
         assert client.datasets() == [found]
         assert len(directories(service)) == 1
+
+
+def test_datasets_move_with_the_store(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path / "a") as service, Client(service.url) as client:
+        client.put_dataset("t", TABLE, "csv")
+    assert main(["store", "copy", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    with ServiceProcess(tmp_path / "b") as service, Client(service.url) as client:
+        found = json.loads(service_document(tmp_path / "b"))
+        assert client.dataset("t")["sha256"] == found["sha256"]
+        assert np.array_equal(Arrays(directories(service)[0], found).X(), [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+
+def service_document(place: Path) -> bytes:
+    """The description of the dataset, as it is stored."""
+    with closing(sqlite3.connect(place / "livesvm.sqlite3")) as db:
+        data: bytes = db.execute("SELECT data FROM documents").fetchone()[0]
+        return data

@@ -43,7 +43,7 @@ def test_http_1_0_need_not_name_a_host(service: ServiceProcess) -> None:
 
 def test_no_answer_leads_to_another_host(http: httpx.Client) -> None:
     for path in ("/models/", "/docs/", "//evil.example", "/models/x/", "/static-offline-docs", "/static-offline-docs/"):
-        answer = http.get(path, headers={"host": "localhost"})
+        answer = http.get(str(http.base_url).rstrip("/") + path, headers={"host": "localhost"})
         assert (answer.status_code, answer.headers.get("location")) == (404, None), path
 
 

@@ -97,7 +97,8 @@ def test_an_assessment_cannot_be_applied_and_is_listed_without_its_result(http: 
     listed = [found for found in http.get("/jobs").json()["jobs"] if found["id"] == job]
     assert [found["state"] for found in listed] == ["done"]
     assert "result" not in listed[0]
-    assert http.delete(f"/jobs/{job}").json()["state"] == "done"
+    assert http.delete(f"/jobs/{job}").json()["state"] == "done"  # it had ended: it is deleted, with its result
+    assert http.get(f"/jobs/{job}").status_code == http.delete(f"/jobs/{job}").status_code == 404
     text = http.get("/metrics").text
     assert 'livesvm_jobs{state="running"} 0.0' in text
     assert 'livesvm_job_seconds_count{kind="assessment"}' in text

@@ -84,6 +84,32 @@ def test_what_is_applied_stays_robust(http: httpx.Client, make: Make) -> None:
     np.testing.assert_allclose(f, rival.decision_function(X), atol=1e-7)
 
 
+@pytest.mark.parametrize("task", ["svc", "svr"])
+def test_a_robust_model_says_so_and_goes_back_to_the_convex_problem(
+    task: str, http: httpx.Client, make: Make, service: ServiceProcess
+) -> None:
+    X, y, _ = spoilt()
+    model, plain = make(kernel=RBF, C=2.0, task=task), make(kernel=RBF, C=2.0, task=task)
+    for each in (model, plain):
+        learnt(http, each, X, y)
+    with Client(service.url) as client:
+        s = None if task == "svc" else 0.7
+        client.apply(client.wait(client.outlier_path(model, "theta", s=s)["id"])["id"], value=0.2)
+        proof = client.certificate(model)["robust"]
+        told = client.model(model)["robust"]
+        assert told == {name: proof[name] for name in ("theta", "s", "n_outliers")}
+        assert told["n_outliers"] > 0
+        assert sum(example["outlier"] for example in client.examples(model)["examples"]) == told["n_outliers"]
+        client.update(model, convex=True)
+        assert client.model(model)["robust"] is None
+        assert client.certificate(model)["robust"] is None
+        one, two = (client.predict(each, X)["decision"] for each in (model, plain))
+        np.testing.assert_allclose(one, two, atol=1e-8)
+        client.update(plain, convex=True, C=1.0)  # which it is already
+    again = http.post(f"/models/{model}/update", json={"robust": None})
+    assert (again.status_code, again.json()["field"]) == (422, "robust")
+
+
 def test_a_robust_model_survives_kill_and_restart(tmp_path: Path) -> None:
     X, y, _ = spoilt()
     with ServiceProcess(tmp_path) as process:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +199,53 @@ def test_a_dataset_that_goes_under_a_job(client: Client) -> None:
     assert client.wait(first)["state"] == "cancelled"
 
 
+def workers(service: ServiceProcess) -> set[int]:
+    """Processes of their own that a service has started."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == service.pid and b"beside_worker" in (entry / "cmdline").read_bytes():
+                found.add(int(entry.name))
+    return found
+
+
+def running(client: Client, service: ServiceProcess, job: str) -> int:
+    """The process that works on a job, once it has told how far it is."""
+    end = time.monotonic() + 120
+    while not client.job(job).get("total"):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    (worker,) = workers(service)
+    return worker
+
+
+def is_gone(process: int) -> bool:
+    """Whether a process ends soon."""
+    end = time.monotonic() + 20
+    while Path(f"/proc/{process}").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    return not Path(f"/proc/{process}").exists()
+
+
+def test_a_worker_that_is_killed_or_cancelled_leaves_the_old_model(own: ServiceProcess, client: Client) -> None:
+    slow_X, slow_Y = data(4000, seed=6)
+    client.create_model("m", task="l2svc", C=1.0, kernel=KERNEL)
+    client.update("m", slow_X, slow_Y)
+    retrained(client, "m")
+    before = client.predict("m", Z)
+    job = client.retrain("m", C=1e6, tol=1e-10)["id"]
+    os.kill(running(client, own, job), signal.SIGKILL)
+    assert refused(lambda: client.wait(job))[:2] == (503, "worker-lost")
+    job = client.retrain("m", C=1e6, tol=1e-10)["id"]
+    worker = running(client, own, job)
+    client.cancel(job)
+    assert client.wait(job)["state"] == "cancelled"
+    assert is_gone(worker)
+    assert client.predict("m", Z) == before
+    assert not list((own.data_dir / "jobs").glob(f"{job}.files"))
+
+
 def test_others_go_on_and_a_kill_in_the_middle_leaves_the_old_model(tmp_path: Path) -> None:
     slow_X, slow_Y = data(6000, seed=5)
     with ServiceProcess(tmp_path) as service, Client(service.url, patience=0) as client:
@@ -222,10 +272,7 @@ def test_others_go_on_and_a_kill_in_the_middle_leaves_the_old_model(tmp_path: Pa
 
         thread = threading.Thread(target=ask)
         thread.start()
-        end = time.monotonic() + 120
-        while client.job(job)["state"] != "running" or not client.job(job).get("total"):
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        worker = running(client, service, job)
         updates = [client.update("other", X[i : i + 1], Y[i : i + 1], remove={"oldest": 1}) for i in range(50, 70)]
         assert len(updates) == 20
         assert client.job(job)["state"] == "running"
@@ -234,6 +281,7 @@ def test_others_go_on_and_a_kill_in_the_middle_leaves_the_old_model(tmp_path: Pa
         assert answered[0] > 0
         assert failed == []
         service.kill()
+        assert is_gone(worker)
     with ServiceProcess(tmp_path) as service, Client(service.url) as client:
         assert client.predict("m", Z)["decision"] == before["decision"]
         assert client.job(job)["state"] == "failed"

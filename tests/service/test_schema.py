@@ -25,6 +25,8 @@ STEADY = "schema-steady"
 ASSESSED = ("/models/{id}/assessment", "/models/{id}/regularization-path")
 ENDLESS = ("/models/{id}/events", "/feeds/{id}/events")
 """Answers as long as the model lives; drawn requests ask it of models that there are not."""
+UNENDING = "/events"
+"""Answers as long as the service lives; asked for once."""
 
 
 def keep_one_row(body: Any) -> None:
@@ -83,6 +85,10 @@ def test_no_operation_fails(service: ServiceProcess, http: httpx.Client) -> None
     for result in schemathesis.openapi.from_dict(document).get_all_operations():
         assert isinstance(result, Ok)
         operation = result.ok()
+        if operation.path == UNENDING:
+            with http.stream("GET", UNENDING) as answer:
+                seen[f"GET {UNENDING}"] = {answer.status_code}
+            continue
         seen[f"{operation.method.upper()} {operation.path}"] = exercise(
             operation, service.url, special.get(operation.path, usual)
         )
@@ -91,6 +97,7 @@ def test_no_operation_fails(service: ServiceProcess, http: httpx.Client) -> None
     assert seen["POST /models/{id}/assessment"] >= {202, 422}
     assert seen["POST /models/{id}/regularization-path"] >= {202, 422}
     assert seen["GET /jobs/{job}"] == seen["GET /jobs/{job}/events"] == {200}
+    assert seen[f"GET {UNENDING}"] == {200}
     assert seen["POST /jobs/{job}/apply"] >= {409}
     assert 200 in seen["GET /feeds/{id}/history"]
     assert 422 in seen["POST /feeds/{id}/observations"]

@@ -37,9 +37,10 @@ for task in TASKS:
     for update in (Update(added), Update(remove=Removal(oldest=2), edits=Edits(reweight={5: 0.5}, decay=0.9))):
         state.apply(state.window.plan(update, Limits(100, 10), 0.0, None))
     state = ModelState.decode(spec, 8, state.encode())
-    state.estimator.predictor().decision_function(X)
-    state.estimator.certificate()
-    leave_one_out(state.estimator)
+    if TASKS[task].is_exact:
+        state.estimator.predictor().decision_function(X)
+        state.estimator.certificate()
+        leave_one_out(state.estimator)
 for name in ("sklearn", "scipy.stats", "redis", "pandas"):
     if name in sys.modules:
         print(name, "was imported")

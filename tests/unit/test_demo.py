@@ -16,6 +16,7 @@ import pytest
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.demo.data.fisher_river import examples, load
 from livesvm.service.demo.forecast import DemoError, certify, learn, main
+from tests.documents import blocks
 
 
 def demo(*arguments: str, temporary: Path) -> subprocess.CompletedProcess[str]:
@@ -46,6 +47,9 @@ def test_two_months_end_well_and_leave_nothing_behind(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = re.findall(r"^(\S+)\.\.(\S+)\s+(\S+)\s+30/30 ", done.stdout, flags=re.MULTILINE)
     assert rows == [("1990-01-07", "1990-02-05", "1988-02-07"), ("1990-02-06", "1990-03-07", "1988-03-08")]
+    shown = blocks("README.md", "text")[0].splitlines()
+    assert all(line in done.stdout for line in shown[:2])
+    assert all(line.partition("30/30")[0] in done.stdout for line in shown[2:4])
     assert "2 updates, 60 days learnt and 60 forgotten" in done.stdout
     assert list(tmp_path.iterdir()) == []
 

@@ -15,15 +15,12 @@ import yaml
 from livesvm.service.cli.main import main
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.monitoring.metrics import Metrics, ModelSample
+from livesvm.service.resources.environment import CLIENTS
 from livesvm.service.resources.memory import Budget
 from livesvm.service.settings import table
+from tests.documents import DOCUMENTS, ROOT, read
 
-ROOT = Path(__file__).parents[2]
 NAME = re.compile(r"\blivesvm_[a-z0-9_]+")
-
-
-def read(path: str) -> str:
-    return (ROOT / path).read_text(encoding="utf-8")
 
 
 def compose() -> dict[str, Any]:
@@ -93,9 +90,20 @@ def test_mounted_files_exist() -> None:
         assert (ROOT / "deploy/prometheus" / rules).is_file()
 
 
-def test_readme_has_the_table_of_settings_as_the_service_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_of_settings_is_as_the_service_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "--markdown"]) == 0
-    assert capsys.readouterr().out in read("README.md")
+    assert capsys.readouterr().out in read("service/README.md")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_name_what_exists(document: str) -> None:
+    text = read(document)
+    settings = {variable for variable, _default, _meaning in table()} | set(CLIENTS)
+    groups = yaml.safe_load(read("deploy/prometheus/alerts.yml"))["groups"]
+    alerts = {rule["alert"] for group in groups for rule in group["rules"]}
+    assert set(re.findall(r"\bLIVESVM_[A-Z_]+", text)) <= settings
+    assert set(NAME.findall(text)) <= metric_names()
+    assert set(re.findall(r"`(LiveSVM[A-Z]\w+)`", text)) <= alerts
 
 
 @pytest.mark.parametrize("package", ["solvers", "service"])

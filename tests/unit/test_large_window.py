@@ -13,7 +13,8 @@ from scipy import sparse
 from livesvm.solvers import FrankWolfeSVC
 from livesvm.solvers.errors import DuplicateKey, InvalidInput, NotOptimal, UnknownKey
 from livesvm.solvers.estimators.large_window import LiveL2SVC, made_problem
-from livesvm.solvers.frank_wolfe.problem import Known
+from livesvm.solvers.frank_wolfe.problem import Known, gap_of
+from livesvm.solvers.frank_wolfe.warm_start import balanced
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3))
@@ -84,6 +85,21 @@ def test_g_at_the_start_is_what_the_coefficients_make_of_it(slides: list[Any], t
             continue
         fresh = Known(start.b, problem.parts(problem.examples, start.b))
         assert np.abs(start.parts - fresh.parts).max() < 1e-8 * max(1.0, float(np.abs(fresh.parts).max()))
+
+
+def test_a_start_is_balanced_between_the_classes() -> None:
+    made = model()
+    made.update(remove=[key for key, y in zip(made.keys_, made.window_y, strict=True) if y > 0][:10])
+    kernel = made._kernel_of(made.window_X, made.window_sample_weight)
+    problem = made_problem(kernel, made.window_X, made.window_y, 10.0 * made.window_sample_weight, 1)
+    start = made._start(problem, made._who())
+    assert start is not None
+    now = balanced(problem, start)
+    for c in (0, 1):  # the derivative of the twin's objective in the scale of a class
+        own = np.where(problem.of_class == c, now.b, 0.0)
+        assert own @ now.parts.sum(axis=0) == pytest.approx(own.sum(), rel=1e-9)
+    assert np.allclose(now.parts, problem.parts(problem.examples, now.b))
+    assert gap_of(problem, now.b, now.parts).dual > gap_of(problem, start.b, start.parts).dual
 
 
 def test_a_warm_start_takes_fewer_steps_and_ends_where_a_cold_one_does() -> None:
@@ -171,3 +187,10 @@ def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
     assert np.array_equal(decisions(made), seen)
     with pytest.raises(InvalidInput, match="not been trained"):
         LiveL2SVC().predictor()
+
+
+def test_a_model_without_a_window_is_kept_with_what_it_was_taught() -> None:
+    made = LiveL2SVC(C=10.0, gamma=0.5)
+    made.retrain_on(X, Y, tol=TOL)
+    back = LiveL2SVC.from_arrays({"C": 10.0, "gamma": 0.5}, made.to_arrays())
+    assert np.array_equal(decisions(back), decisions(made))

@@ -30,7 +30,7 @@ SOON_SECONDS = 0.05
 """After so long it is watched whether the caller still waits."""
 T = TypeVar("T")
 
-_bearer = HTTPBearer(auto_error=False, description="An API key; asked for when the service has any configured.")
+bearer = HTTPBearer(auto_error=False, description="An API key; asked for when the service has any configured.")
 
 
 async def the_service(request: Request) -> Service:
@@ -61,7 +61,7 @@ def within(seconds: float | None) -> Solve:
 def scope(needed: str) -> Dependency:
     """The dependency that lets only keys of this scope pass; everyone passes where no key is configured."""
 
-    async def check(service: Parts, given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]) -> None:
+    async def check(service: Parts, given: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]) -> None:
         """Raise Unauthorized or Forbidden unless the caller's key is of the scope."""
         if service.keys:
             admit("" if given is None else given.credentials, service.keys, needed)

@@ -123,11 +123,14 @@ async def watch(job: JobId, request: Request, service: Parts) -> Response:
 
 
 @router.delete(
-    "/jobs/{job}", summary="Cancel a job", dependencies=[scope("learn")], responses=answers(200, Job, "Told.")
+    "/jobs/{job}",
+    summary="Cancel or delete a job",
+    dependencies=[scope("learn")],
+    responses=answers(200, Job, "Told to stop; or, if it had ended, as it was."),
 )
 async def cancel(job: JobId, service: Parts) -> Response:
-    """Have a job stop at its next step; one that is finished stays as it is."""
-    return await in_control(service, lambda: _told(service.jobs.cancel(job)))
+    """Have a job stop at its next step; delete one that has ended, with its result."""
+    return await in_control(service, lambda: _told(service.jobs.remove(job)))
 
 
 @router.post(

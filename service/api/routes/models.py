@@ -8,7 +8,7 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from livesvm.service.api.answers import ModelDescription, ModelList, Recovery
+from livesvm.service.api.answers import ModelDescription, ModelList, RecentUpdates, Recovery, RobustLosses
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.routes.access import ModelId, Parts, answers, in_control, moment, scope, stream_answers, told
 from livesvm.service.api.streams import Event, event_stream
@@ -78,7 +78,7 @@ async def delete(id: ModelId, service: Parts) -> Response:
     await asyncio.wrap_future(deleted)
     with service.control.place():
         await service.control.run(registry.forget, id)
-        await service.control.run(service.jobs.forget, id)
+        await service.control.run(service.erasures.model_deleted, id)
     return Response(status_code=204)
 
 
@@ -104,6 +104,18 @@ async def watch(id: ModelId, request: Request, service: Parts) -> Response:
     return event_stream(request, look)
 
 
+@router.get(
+    "/models/{id}/recent",
+    summary="See what the newest updates did",
+    dependencies=[scope("read")],
+    responses=answers(200, RecentUpdates, "The newest updates since the model came back, newest first."),
+)
+async def recent(id: ModelId, service: Parts) -> Response:
+    """What the newest updates did and how long their paths took; nothing of it is stored."""
+    updates = [update | {"at": moment(update["at"])} for update in service.models().get(id).recent.updates()]
+    return told(RecentUpdates.model_validate({"updates": updates}), exclude_none=True)
+
+
 def _seen(published: Published) -> dict[str, object]:
     told = {name: getattr(published, name) for name in ("version", "C", "n_support")}
     return told | {"updated_at": moment(published.updated_at)} | asdict(published.sizes)
@@ -124,6 +136,7 @@ def description(model: AnyModel, service: Parts) -> ModelDescription:
         nu=spec.nu,
         prior=spec.prior,
         lam=spec.lam,
+        robust=None if now.robust is None else RobustLosses(**now.robust),
         fit_intercept=spec.fit_intercept,
         window=spec.window.model_dump(),
         version=now.version,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.types import Ints
 
-Ints = NDArray[np.int64]
 Split = tuple[Ints, Ints]
 Judge = Literal["k_fold", "rolling_origin", "leave_one_out"]
 

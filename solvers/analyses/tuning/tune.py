@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
@@ -19,11 +18,13 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.view import View
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
+from livesvm.solvers.runtime.types import Floats
 
-Floats = NDArray[np.float64]
-
-GAMMAS = 2.0 ** np.arange(-8, 5, 2)  #: of the gamma called "scale"
-POINTS = 15  #: values of C where there is no curve over all of them
+STEP = 4.0
+GAMMAS = STEP ** np.arange(-4.0, 3.0)  #: of the gamma called "scale"
+POINTS = 15  #: values of C of the picture of a curve
+STEPS = 9  #: values of C where there is no curve over all of them
+BEYOND = 3  #: so many more values of gamma are tried beyond an end that is the best
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def tune(
     model: Any,
     *,
     gammas: Sequence[float] | None = None,
-    C: tuple[float, float] = (2.0**-5, 2.0**12),
+    C: tuple[float, float] = (2.0**-5, 2.0**15),
     epsilon: tuple[float, float] | None = None,
     judge: Judge = "k_fold",
     folds: int = 5,
@@ -68,8 +69,8 @@ def tune(
 
     Parameters
     ----------
-    gammas : values to try; by default 7 around the one called "scale", of which those are left out whose neighbours
-        are far from the best
+    gammas : values to try; by default 7 around the one called "scale", without those whose neighbours are far from
+        the best, and some beyond where the best is at an end
     C : the range of C; every value is tried, of several classes and with leave-one-out so many on a grid
     epsilon : a range of widths of the tube; the best is searched at the best gamma and C, then C once more
     judge : "k_fold", "leave_one_out", or "rolling_origin", in which the past judges nobody
@@ -90,7 +91,8 @@ def tune(
     low, high = (validation.positive(value, "C", validation.LARGEST) for value in C)
     if not low < high:
         raise InvalidInput(f"must be an ascending range, not {C!r}", field="C")
-    search = _Search(view, np.geomspace(low, high, POINTS), judge, folds)
+    points = STEPS if view.pairs or judge == "leave_one_out" else POINTS
+    search = _Search(view, np.geomspace(low, high, points), judge, folds)
     tried = _gammas(model, gammas)
     with steadily(progress, 1000) as tell:
         search.tell = tell
@@ -137,6 +139,11 @@ def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
         for i in (at - 1, at + 1):
             if 0 <= i < len(gammas):
                 search.try_gamma(gammas[i])
+        for end, factor in ((min, 1.0 / STEP), (max, STEP)):
+            for _ in range(BEYOND if search.best().gamma == end(search.lines) else 0):
+                search.try_gamma(factor * end(search.lines))
+                if search.best().gamma != end(search.lines):
+                    break
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,117 @@
+"""Examples of a window as a caller wants them: JSON in pages, npz and csv whole."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Literal
+
+import numpy as np
+from pydantic_core import to_json
+
+from livesvm.service.errors import NotAcceptable
+from livesvm.service.live.handle import Description
+from livesvm.service.models.examples import SIDES, Page
+
+Format = Literal["json", "npz", "csv"]
+MEDIA: dict[Format, str] = {"json": "application/json", "npz": "application/x-npz", "csv": "text/csv"}
+PAGE = 1000
+"""Examples in an answer of JSON, unless more or fewer are asked for."""
+MOST = 10_000
+"""Examples that an answer of JSON may have."""
+_BYTES: dict[Format, int] = {"json": 60, "npz": 32, "csv": 60}
+"""Memory for one number, in all of its forms until it is sent."""
+_BESIDE = 8
+"""Numbers that an example's key and the rest take as much as."""
+
+
+def format_for(accept: str, asked: Format | None) -> Format:
+    """The format that was ``asked`` for, or the first that the header accepts; raises NotAcceptable."""
+    if asked is not None:
+        return asked
+    named = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
+    for name in named:
+        for format, media in MEDIA.items():
+            if name == media:
+                return format
+    if not accept or any(name in ("*/*", "application/*", "") for name in named):
+        return "json"
+    if "text/*" in named:
+        return "csv"
+    raise NotAcceptable(f"this call answers with {', '.join(MEDIA.values())}")
+
+
+def memory(model: Description, count: int | None, format: Format) -> int:
+    """Bytes that so many examples of a model take until they are sent; None: all."""
+    n = model.sizes.n_examples if count is None else min(count, model.sizes.n_examples)
+    return _BYTES[format] * n * ((model.n_features or 0) + _BESIDE)
+
+
+def encoded(page: Page, format: Format) -> bytes:
+    """The bytes of an answer."""
+    encode: dict[Format, Callable[[Page], bytes]] = {"json": _json, "npz": _npz, "csv": _csv}
+    return encode[format](page)
+
+
+def _json(page: Page) -> bytes:
+    rows = zip(
+        page.keys,
+        page.X.tolist(),
+        page.y.tolist(),
+        page.weights.tolist(),
+        page.arrived.tolist(),
+        page.side.tolist(),
+        page.coefficient.tolist(),
+        page.outlier.tolist(),
+        strict=True,
+    )
+    examples = [
+        {
+            "key": key,
+            "x": x,
+            "y": y,
+            "weight": weight,
+            "arrived_at": datetime.fromtimestamp(arrived, UTC),
+            "side": SIDES[side],
+            "coefficient": coefficient,
+            "outlier": outlier,
+        }
+        for key, x, y, weight, arrived, side, coefficient, outlier in rows
+    ]
+    head = {"version": page.version, "n_examples": page.n_examples, "next": page.next}
+    return to_json(head | {"examples": examples})
+
+
+def _npz(page: Page) -> bytes:
+    """Members as an update takes them, and what it does not; keys are text unless all are numbers."""
+    keys = page.keys if all(type(key) is int for key in page.keys) else [str(key) for key in page.keys]
+    out = io.BytesIO()
+    np.savez(
+        out,
+        X=page.X,
+        y=page.y,
+        keys=np.array(keys),
+        weights=page.weights,
+        arrived=page.arrived,
+        side=np.array([SIDES[side] for side in page.side], "U8"),
+        coefficient=page.coefficient,
+        outlier=page.outlier,
+        version=np.array(page.version),
+    )
+    return out.getvalue()
+
+
+def _csv(page: Page) -> bytes:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    features = [f"x{column}" for column in range(page.X.shape[1])]
+    writer.writerow(["key", *features, "y", "weight", "arrived_at", "side", "coefficient", "outlier"])
+    for at, key in enumerate(page.keys):
+        rest: list[object] = [repr(float(column[at])) for column in (page.y, page.weights)]
+        arrived = datetime.fromtimestamp(float(page.arrived[at]), UTC)
+        named = [SIDES[page.side[at]], repr(float(page.coefficient[at])), int(page.outlier[at])]
+        rest += [arrived.isoformat(), *named]
+        writer.writerow([key, *map(repr, page.X[at].tolist()), *rest])
+    return out.getvalue().encode()

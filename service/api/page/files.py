@@ -1,0 +1,46 @@
+"""The page for people: files that a browser reads once, and what it may load. All that they show comes from the API."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+FILES = Path(__file__).parent / "files"
+PREFIX = "/page"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""Files of this service alone; nothing inline, and no text that becomes markup or code."""
+
+
+class _Files(StaticFiles):
+    """The files; a browser asks whether they have changed, so that the page is never older than the service."""
+
+    def file_response(
+        self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        """The file, or that it has not changed."""
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        response.headers["cache-control"] = "no-cache"
+        response.headers["content-security-policy"] = POLICY
+        return response
+
+
+def install(app: FastAPI) -> None:
+    """Show the page at ``/``; its files are read when somebody looks."""
+    files = _Files(directory=FILES)
+
+    @app.get("/", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        """The page; of the API it has no more than any other caller."""
+        path = FILES / "index.html"
+        return files.file_response(path, path.stat(), request.scope)
+
+    app.mount(PREFIX, files, name="page")

@@ -1,0 +1,129 @@
+/** A file becomes a model: its columns are recognised, the target is chosen, examples go in piece by piece. */
+
+import { button, call, change } from "./api.js";
+import { labelsOf, parse } from "./csv.js";
+import { count, field, h, section, short, table } from "./dom.js";
+import { has } from "./service.js";
+
+const PIECE = 500_000; // characters of one update, far below what a body may have
+const SHOWN = 5; // rows of the file
+const UNEVEN = 20; // spreads of columns that differ by more are told of
+
+export function data(main) {
+  const place = h("div");
+  const file = h("input", { type: "file", accept: ".csv,.tsv,.txt,text/csv", onchange: () => { take(file.files[0]); file.value = ""; } });
+  const drop = h("div", { class: "drop",
+    ondragover: (event) => { event.preventDefault(); drop.classList.add("over"); },
+    ondragleave: () => drop.classList.remove("over"),
+    ondrop: (event) => { event.preventDefault(); drop.classList.remove("over"); take(event.dataTransfer.files[0]); } },
+  field("Drop a CSV file here, or choose one", file, "The first row may name the columns. The file goes to this service and nowhere else."));
+  main.replaceChildren(h("h1", {}, "Data in"), drop, place);
+
+  async function take(given) {
+    if (!given) return;
+    try {
+      const text = await given.text();
+      place.replaceChildren(choices(parse(text), given.name, text));
+    } catch (error) {
+      place.replaceChildren(h("p", { class: "wrong", role: "alert" }, error.message));
+    }
+  }
+}
+
+const KINDS = { number: "numbers", time: "times", text: "words" };
+
+/** What the model learns of a target: two values are classes, numbers a value. */
+function taskOf(column) {
+  if (!column) return "oneclass";
+  if (column.distinct.size === 2) return "svc";
+  return column.kind === "number" ? "svr" : null;
+}
+
+function choices(file, name, text) {
+  const { columns, n } = file;
+  const options = (wanted) => wanted.map((column) => h("option", { value: columns.indexOf(column) }, `${column.name} (${KINDS[column.kind]})`));
+  const targets = columns.filter(taskOf);
+  const target = h("select", { onchange: () => describe() }, options(targets), h("option", { value: "" }, "none: learn what is usual"));
+  if (targets.length) target.value = columns.indexOf(targets.at(-1));
+  const keys = h("select", { onchange: () => describe() }, h("option", { value: "" }, "none: numbers are handed out"), options(columns.filter((column) => column.kind !== "number" && column.distinct.size === n)));
+  const id = h("input", { type: "text", pattern: "[a-z0-9][a-z0-9_\\-]{0,63}", required: true, value: name.replace(/\.[^.]*$/, "").toLowerCase().replace(/[^a-z0-9_-]+/g, "-").replace(/^[^a-z0-9]+/, "").slice(0, 64) || "model" });
+  const window_ = h("input", { type: "number", min: "1", step: "1", placeholder: "all" });
+  const told = h("p", { role: "status" }), bar = h("progress", { max: "1", hidden: true, "aria-label": "Examples learnt" });
+  const features = h("fieldset", {}, h("legend", {}, "Features"), columns.map((column, i) => column.kind === "number" && h("label", { class: "choice" }, h("input", { type: "checkbox", value: i, checked: true, onchange: () => describe() }), column.name)));
+
+  const chosen = () => {
+    const of = (select) => (select.value === "" ? null : columns[select.value]);
+    const used = [...features.querySelectorAll("input:checked")].map((box) => columns[box.value]).filter((column) => column !== of(target));
+    return { target: of(target), keys: of(keys), features: used, task: taskOf(of(target)) };
+  };
+
+  function describe() {
+    const { target: goal, features: used, task } = chosen();
+    const two = task === "svc" && labelsOf(goal);
+    const means = { svc: two && `classes: “${two.high}” is +1, “${two.low}” is −1`, svr: `values of ${goal?.name}`, oneclass: "what is usual, without a target" }[task];
+    told.textContent = `The model learns ${means}, from ${count(used.length)} features of ${count(n)} rows.${unevenness(used)}`;
+  }
+
+  const make = button("Make the model", async (once) => {
+    if (!id.reportValidity() || !window_.reportValidity()) return "";
+    const what = chosen();
+    if (!what.features.length) throw new Error("Choose at least one feature.");
+    const rows = complete(file, what);
+    if (!rows.length) throw new Error("No row has a number in every column that was chosen.");
+    await call("POST", "/models", { id: id.value, task: what.task, ...(window_.value && { window: { max_examples: window_.valueAsNumber } }) });
+    bar.hidden = false;
+    await learn(id.value, what, rows, once, (share) => { bar.value = share; });
+    location.hash = `#/models/${id.value}`;
+    return `Learnt ${count(rows.length)} rows.`;
+  });
+
+  const times = columns.find((column) => column.kind === "time");
+  const feed = has("/feeds") && columns.some((column) => column.kind === "number") && button("Make a feed that forecasts it", async (once) => {
+    const { target: goal } = chosen();
+    if (!id.reportValidity() || !window_.reportValidity()) return "";
+    if (goal?.kind !== "number") throw new Error("A feed forecasts numbers: choose such a target.");
+    await call("POST", "/feeds", { id: id.value, target: goal.name, time: times?.name ?? null, ...(window_.value && { window: window_.valueAsNumber }) });
+    bar.hidden = false;
+    const { observe } = await import("./feeds.js");
+    await observe(id.value, text, once, (share) => { bar.value = share; });
+    location.hash = `#/feeds/${id.value}`;
+    return "";
+  }, { class: "plain" });
+
+  describe();
+  return section(`${name}: ${count(n)} rows, ${count(columns.length)} columns`,
+    table("First rows", columns.map((column) => `${column.name}, ${KINDS[column.kind]}`), Array.from({ length: Math.min(SHOWN, n) }, (_, i) => columns.map((column) => column.cells[i]))),
+    h("div", { class: "row" }, field("Name", id, "Small letters, digits, - and _."), field("Target", target), field("Key", keys), field("Window", window_, "Newest examples that count; the others leave.")),
+    features, told, h("div", { class: "row" }, make, feed), bar);
+}
+
+/** What to say of columns on very different scales, which a kernel takes as they are. */
+function unevenness(columns) {
+  const spreads = columns.map((column) => {
+    const values = column.cells.filter((cell) => cell.trim()).map(Number), mean = values.reduce((sum, one) => sum + one, 0) / values.length;
+    return Math.sqrt(values.reduce((sum, one) => sum + (one - mean) ** 2, 0) / values.length);
+  }).filter((spread) => spread > 0);
+  const ratio = Math.max(...spreads) / Math.min(...spreads);
+  return spreads.length > 1 && ratio > UNEVEN ? ` The spreads of the features differ by a factor of ${short(ratio)}; the kernel takes them as they are, and a file with scaled columns will mostly be learnt better.` : "";
+}
+
+/** Rows that have all that is needed: features, target, key. */
+function complete({ n }, { target, keys, features, task }) {
+  const label = task === "svc" ? labelsOf(target).of : Number;
+  const rows = [];
+  for (let i = 0; i < n; i++) {
+    if ([target, keys, ...features].some((column) => column && column.cells[i].trim() === "")) continue;
+    rows.push({ x: features.map((column) => Number(column.cells[i])), y: target && label(target.cells[i]), key: keys?.cells[i] });
+  }
+  return rows;
+}
+
+/** Update after update, each under a name of its own, so that none counts twice. */
+async function learn(id, { target, keys }, rows, once, progress) {
+  const width = JSON.stringify(rows[0]).length, step = Math.max(1, Math.floor(PIECE / width));
+  for (let from = 0, part = 0; from < rows.length; from += step, part++) {
+    const piece = rows.slice(from, from + step);
+    await change(`/models/${id}/update`, { add: { X: piece.map((row) => row.x), ...(target && { y: piece.map((row) => row.y) }), ...(keys && { keys: piece.map((row) => row.key) }) } }, `${once}-${part}`);
+    progress(Math.min(1, (from + step) / rows.length));
+  }
+}

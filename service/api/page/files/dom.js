@@ -1,0 +1,79 @@
+/** Elements without markup in strings, and how values are written. */
+
+/** An element: attributes by name, handlers as functions under `on…`; absent or false attributes are left out. */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value != null) element.setAttribute(name, value);
+  }
+  element.append(...children.flat().filter((child) => child != null && child !== false));
+  return element;
+}
+
+let named = 0;
+
+/** A labelled control, as one block. */
+export function field(label, control, hint) {
+  control.id ||= `field-${++named}`;
+  const told = hint && h("small", { id: `${control.id}-hint` }, hint);
+  if (told) control.setAttribute("aria-describedby", told.id);
+  return h("div", { class: "field" }, h("label", { for: control.id }, label), control, told);
+}
+
+/** A section under a heading of its own. */
+export const section = (title, ...children) => h("section", {}, h("h2", {}, title), ...children);
+
+/** A table: column titles, rows of cells; the first cell of a row names it. */
+export function table(caption, titles, rows) {
+  const line = (cells) =>
+    h("tr", {}, cells.map((cell, i) => (i ? h("td", {}, cell) : h("th", { scope: "row" }, cell))));
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", {}, h("caption", { class: "unseen" }, caption),
+      h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title)))),
+      h("tbody", {}, rows.map(line))));
+}
+
+/** Names and values, side by side; what is not known is left out. */
+export function facts(values) {
+  const known = Object.entries(values).filter(([, value]) => value != null && value !== "");
+  return h("dl", {}, known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+const WHOLE = new Intl.NumberFormat("en");
+
+/** A count; a dash where it is not known. */
+export const count = (value) => (value == null ? "–" : WHOLE.format(value));
+
+/** A number in few digits. */
+export function short(value) {
+  if (value == null) return "–";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  return size < 1e-3 || size >= 1e6 ? value.toExponential(1) : String(Number(value.toPrecision(4)));
+}
+
+/** Seconds as a person says them. */
+export function duration(seconds) {
+  if (seconds < 1e-3) return `${Math.round(seconds * 1e6)} µs`;
+  if (seconds < 1) return `${short(seconds * 1e3)} ms`;
+  return `${short(seconds)} s`;
+}
+
+/** How long ago a moment was. */
+export function ago(iso) {
+  if (!iso) return "never";
+  const seconds = Math.max(0, (Date.now() - Date.parse(iso)) / 1000);
+  if (seconds < 5) return "now";
+  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
+  return iso.slice(0, 10);
+}
+
+/** A moment as the clock here shows it. */
+export const clock = (iso) => (iso ? new Date(iso).toLocaleTimeString() : "–");
+
+/** Sizes of a window by side: outside is who is neither free nor bound. */
+export const outside = (sizes) => sizes.n_examples - sizes.n_free - sizes.n_bound;

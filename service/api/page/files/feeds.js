@@ -1,0 +1,127 @@
+/** Feeds: which there are, and one with its readings, forecasts, record and what was chosen for it. */
+
+import { button, change, get } from "./api.js";
+import { chart } from "./chart.js";
+import { ago, clock, count, facts, field, h, section, short, table } from "./dom.js";
+import { may } from "./service.js";
+import { watch } from "./stream.js";
+
+const LENGTHS = [100, 300, 1000, 3000]; // readings that are shown: no more than a chart has points
+const REFRESH = 1000; // ms between two looks while readings come
+const EVENTS = 20;
+const PIECE = 500_000; // characters of one call
+
+/** How far a feed is ahead of the better naive forecast: below 1 it is. */
+const ahead = (score) => score.mae / Math.min(...[score.last_value_mae, score.seasonal_mae].filter((one) => one != null));
+
+/** All feeds, as they are when one looks. */
+export function feeds(main) {
+  const place = h("div");
+  main.replaceChildren(h("h1", {}, "Feeds"), place, button("Look again", show));
+
+  async function show() {
+    const { feeds: all } = await get("/feeds");
+    place.replaceChildren(all.length ? table("Feeds", ["Feed", "State", "Target", "Readings", "Newest", "Steps", "Error against naive", "Last call"],
+      all.map((feed) => [h("a", { href: `#/feeds/${feed.id}` }, feed.id), feed.state, feed.settings?.target ?? "–", count(feed.position), String(feed.time ?? "–"),
+        feed.scores.map((score) => score.step).join(", "), feed.recent.map((score) => short(ahead(score))).join(", ") || "–", ago(feed.updated_at)]))
+      : h("p", {}, "There is no feed yet. ", h("a", { href: "#/data" }, "Drop a CSV file"), " to make one."));
+  }
+
+  show().catch((problem) => place.replaceChildren(h("p", { class: "wrong", role: "alert" }, problem.message)));
+}
+
+/** One feed. */
+export function feed(main, id) {
+  const leaving = [];
+  const places = { facts: h("div"), chart: h("div"), next: h("div"), record: h("div"), chosen: h("div") };
+  const log = h("div", { class: "log", role: "log", "aria-label": "Events", tabindex: "0" });
+  const step = h("select", { onchange: () => draw() }), length = h("select", { onchange: () => refresh() }, LENGTHS.map((n) => h("option", { value: n }, `${count(n)} readings`)));
+  length.value = 300;
+  main.replaceChildren(h("h1", {}, id), places.facts,
+    section("Readings and forecasts", h("div", { class: "row" }, field("Step", step), field("Shown", length)), places.chart),
+    section("What is to come", places.next), section("Record", places.record), may("learn") ? readings(id) : "",
+    section("What was chosen", places.chosen), section("Events", log));
+  let rows = [], drawn = null, due = null, target = "";
+  leaving.push(() => drawn?.end(), () => clearTimeout(due));
+
+  async function refresh() {
+    due = null;
+    try {
+      const now = await get(`/feeds/${id}`);
+      places.facts.replaceChildren(facts({ State: now.state, Target: now.settings?.target, Every: now.every, Season: now.season || null, Readings: count(now.position), Newest: now.time, Durability: now.durability, "Last call": ago(now.updated_at) }),
+        now.error ? h("p", { class: "banner wrong", role: "alert" }, now.error) : "");
+      places.record.replaceChildren(record(now));
+      places.chosen.replaceChildren(chosen(now));
+      const [forecast, history] = await Promise.all([get(`/feeds/${id}/forecast`), get(`/feeds/${id}/history?limit=${length.value}`)]);
+      places.next.replaceChildren(forecast.forecasts.length ? table("Forecasts", ["Step", "Time", "Value", "Low", "High"], forecast.forecasts.map((one) => [String(one.step), String(one.time ?? "–"), short(one.value), short(one.low), short(one.high)]))
+        : h("p", { class: "quiet" }, "No forecast before the feed knows enough readings."));
+      rows = history.rows;
+      target = now.settings.target;
+      const steps = [...new Set(rows.flatMap((row) => row.forecasts.map((one) => one.step)))].sort((a, b) => a - b);
+      if (steps.join() !== [...step.options].map((option) => option.value).join()) step.replaceChildren(...steps.map((one) => h("option", { value: one }, String(one))));
+      draw();
+    } catch (problem) {
+      places.facts.replaceChildren(h("p", { class: "banner wrong", role: "alert" }, problem.message));
+    }
+  }
+
+  function draw() {
+    const isTime = rows.length > 0 && typeof rows[0].time === "string";
+    const x = rows.map((row, i) => (isTime ? Date.parse(row.time) / 1000 : row.time ?? i));
+    const of = (name) => rows.map((row) => row.forecasts.find((one) => String(one.step) === step.value)?.[name] ?? null);
+    const data = [x, rows.map((row) => (row.held ? null : row.value)), of("value"), of("low"), of("high")];
+    if (drawn) return drawn.set(data);
+    if (rows.length < 2) return;
+    const series = [["reading", "--text"], ["forecast", "--free"], ["low", "--bound", 1], ["high", "--bound", 1]];
+    drawn = chart(`Readings of ${id}, what was forecast of them, and the band`, x, series.map(([label, colour, width], i) => ({ label, colour, width, values: data[i + 1] })),
+      { time: isTime, yLabel: target, bands: [{ series: [4, 3], fill: "--band" }] });
+    places.chart.replaceChildren(drawn.place, h("p", { class: "quiet" }, "Drag across the chart to look closer; a double click shows all again."));
+  }
+
+  function hear(name, told) {
+    if (name !== "readings") log.prepend(h("div", {}, `${told.time ?? clock(Date.now())} · ${name}${told.step ? `, step ${told.step}` : ""}`));
+    while (log.children.length > EVENTS) log.lastChild.remove();
+    due ??= setTimeout(refresh, REFRESH);
+  }
+
+  refresh();
+  leaving.push(watch(`/feeds/${id}/events`, hear));
+  return () => leaving.forEach((end) => end());
+}
+
+function record(now) {
+  if (!now.recent.length) return h("p", { class: "quiet" }, "Nothing has been scored yet.");
+  return table("Record over the newest window", ["Step", "Scored", "Mean error", "Last value's", "Seasonal value's", "Ahead", "Coverage of the band"],
+    now.recent.map((one) => [String(one.step), count(one.n), short(one.mae), short(one.last_value_mae), short(one.seasonal_mae), ahead(one) < 1 ? `the feed, by ${Math.round(100 * (1 - ahead(one)))} %` : "the naive forecast", one.coverage == null ? "–" : `${Math.round(100 * one.coverage)} %`]));
+}
+
+function chosen({ settings }) {
+  if (!settings?.chosen) return h("p", { class: "quiet" }, "Nothing yet.");
+  const { steps = [], ...rest } = settings.chosen;
+  const text = (value) => (typeof value === "number" ? short(value) : Array.isArray(value) ? value.join(", ") : String(value));
+  const known = (from) => Object.fromEntries(Object.entries(from).filter(([, value]) => value != null).map(([name, value]) => [name, text(value)]));
+  const names = steps.length ? Object.keys(steps[0]).filter((name) => typeof steps[0][name] !== "object") : [];
+  return h("div", {}, facts(known(rest)), names.length > 0 && table("Of each step", names, steps.map((one) => names.map((name) => text(one[name])))));
+}
+
+function readings(id) {
+  const file = h("input", { type: "file", accept: ".csv,text/csv" });
+  return section("Add readings", field("Readings", file, "A CSV file with a row of names, in the order of time."), button("Add", async (once) => {
+    if (!file.files.length) throw new Error("Choose a file.");
+    const done = await observe(id, await file.files[0].text(), once, () => {});
+    return `${count(done)} readings accepted.`;
+  }));
+}
+
+/** Send a CSV text, piece by piece, each under a name of its own; how many readings were accepted. */
+export async function observe(id, text, once, progress) {
+  const [names, ...lines] = text.replace(/^\uFEFF/, "").split(/\r?\n/).filter((line) => line.trim());
+  const step = Math.max(1, Math.floor(PIECE / (lines[0].length + 1)));
+  let accepted = 0;
+  for (let from = 0, part = 0; from < lines.length; from += step, part++) {
+    const body = [names, ...lines.slice(from, from + step)].join("\n");
+    accepted += (await change(`/feeds/${id}/observations`, body, `${once}-${part}`, "text/csv")).accepted;
+    progress(Math.min(1, (from + step) / lines.length));
+  }
+  return accepted;
+}

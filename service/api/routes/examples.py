@@ -1,0 +1,61 @@
+"""The examples of a window, for its owner."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from livesvm.service.api.answers import Examples
+from livesvm.service.api.examples import MEDIA, MOST, PAGE, Format, encoded, format_for, memory
+from livesvm.service.api.routes.access import ModelId, Parts, answers, awaited, scope
+from livesvm.service.models.arrays import MAX_KEY_LENGTH
+from livesvm.service.models.examples import Wanted
+from livesvm.service.resources.turns import Solve
+
+router = APIRouter(tags=["examples"])
+
+MOST_KEYS = 1000
+_Key = Annotated[str, Query(max_length=MAX_KEY_LENGTH)]
+
+
+def _answers() -> dict[int | str, dict[str, Any]]:
+    found = answers(200, Examples, "The examples, oldest first.")
+    binary = {media: {"schema": {"type": "string", "format": "binary"}} for media in list(MEDIA.values())[1:]}
+    return found | {200: found[200] | {"content": binary}}
+
+
+@router.get(
+    "/models/{id}/examples",
+    summary="See the examples of a window",
+    dependencies=[scope("learn")],
+    responses=_answers(),
+)
+async def examples(
+    id: ModelId,
+    request: Request,
+    service: Parts,
+    keys: Annotated[
+        list[_Key] | None, Query(max_length=MOST_KEYS, description="Only these, each as text or a whole number.")
+    ] = None,
+    offset: Annotated[int, Query(ge=0, le=2**53, description="Examples to pass over, oldest first.")] = 0,
+    limit: Annotated[
+        int | None, Query(ge=1, le=2**53, description=f"Examples at most. JSON: {PAGE}, if absent, and at most {MOST}.")
+    ] = None,
+    format: Annotated[Format | None, Query(description="In place of what `Accept` says.")] = None,
+) -> Response:
+    """The examples as the window holds them: keys, features, targets, weights, arrival, side and coefficient.
+
+    A window is its owner's: whoever may write it may read it back, whoever may only predict may not. Besides JSON, a
+    page at a time, this answers with npz (members `X`, `y`, `keys`, `weights` as an update takes them) and csv. Waits
+    for its turn behind updates.
+    """
+    live, format = service.models().get(id), format_for(request.headers.get("accept", ""), format)
+    if format == "json" and keys is None:
+        limit = min(MOST, limit or PAGE)
+    size = memory(live.describe(), limit if keys is None else len(keys), format)
+    with service.control.place(), service.budget.holding("predictions", size):
+        page = await awaited(request, live.examples(Wanted(keys, offset, limit)), Solve(), changes=False)
+        body = await service.control.run(encoded, page, format)
+    return Response(body, 200, {"cache-control": "no-store"}, MEDIA[format])

@@ -1,0 +1,41 @@
+"""``livesvm receipt``: receipts of erasures."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Receipts of erasures.", no_args_is_help=True)
+
+
+@app.command("verify")
+def verify(
+    file: Annotated[Path, typer.Argument(help="A receipt, as an erasure was answered with: its field `receipt`.")],
+    public_key: Annotated[str | None, typer.Option("--key", help="The public key that must have signed it.")] = None,
+    example: Annotated[str | None, typer.Option(help="A key of an example that must be among those erased.")] = None,
+) -> None:
+    """Verify that a receipt is as the service signed it; without --key, by whichever service that was."""
+    from livesvm.service.receipts.receipt import BadReceipt, names, verified
+
+    try:
+        receipt = verified(file.read_bytes(), public_key)
+        if example is not None and not any(names(receipt, key) for key in _readings(example)):
+            raise BadReceipt("it is not of that example")
+    except (BadReceipt, OSError) as error:
+        print(f"livesvm: {file} does not verify: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    keys = receipt["keys"]
+    print(f"{receipt['receipt']}: {keys['count']} keys erased in model {receipt['model']} at {receipt['erased_at']}")
+    print(f"signed by {receipt['public_key']}")
+
+
+def _readings(text: str) -> list[int | str]:
+    return [text, int(text)] if text.isascii() and text.isdigit() else [text]
+
+
+@app.callback()
+def _group() -> None:
+    """Receipts of erasures."""

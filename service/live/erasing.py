@@ -1,0 +1,47 @@
+"""What a model's writer does to forget: say so durably, solve without, and put that in place of all that was stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from livesvm.service import crash
+from livesvm.service.history.erasure import LEFT, Intent, Left
+from livesvm.service.history.journal import Journal
+from livesvm.service.models.arrays import Key
+from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.state import ModelState
+from livesvm.service.store.base import DocumentName
+
+
+def begin(journal: Journal, state: ModelState, keys: list[Key], asked_by: str | None) -> Intent:
+    """Keep durably that these are to be forgotten; from here on they are, whatever happens. Raises StoreError."""
+    intent = Intent.of(journal.lease.model, keys, state.window.arrivals, state.version, asked_by)
+    intent = intent.with_requests(journal.requests(), keys)
+    journal.put_document(intent.at_store, intent.encode())
+    crash.point("erase-begun")
+    return intent
+
+
+def solve(state: ModelState, intent: Intent) -> tuple[Outcome | None, dict[str, Any] | None]:
+    """Bring the model to the optimum without them, and prove that; raises SolverError with it as it was."""
+    outcome = state.forget(intent.leaving(state.window.arrivals))
+    return outcome, state.certificate() if state.can_predict else None
+
+
+def write(journal: Journal, state: ModelState, intent: Intent, keep: int) -> tuple[int, int]:
+    """Have a snapshot of the model stand for all that was stored; its bytes, and how many requests went.
+
+    Raises StoreError; done again, it ends where it would have.
+    """
+    requests = intent.going(journal.requests())
+    before = journal.left
+    now = Left(state.version, intent.at, before.salt, dict(before.requests))
+    now.bury(requests, state.sequence - keep)
+    journal.put_document(DocumentName(LEFT, intent.model), now.encode())
+    journal.left = now
+    data = state.encode()
+    journal.supersede(state.sequence, data, state.version)
+    crash.point("erase-superseded")
+    journal.forget_requests(requests)
+    crash.point("erase-forgotten")
+    return len(data), len(requests)

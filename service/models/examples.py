@@ -1,0 +1,99 @@
+"""What a window holds, a page at a time, for its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from livesvm.service.models.arrays import Key, Matrix, Vector
+from livesvm.service.models.state import ModelState
+from livesvm.solvers.errors import UnknownKey
+
+Side = Literal["free", "bound", "none"]
+SIDES: tuple[Side, ...] = get_args(Side)
+"""On the margin, where the coefficient moves; at the bound; without a coefficient."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which examples: those of ``keys``, each as text or as the whole number that it reads as; or a page of all.
+
+    Parameters
+    ----------
+    offset : examples that are passed over, oldest first
+    limit : examples at most; None: all
+    """
+
+    keys: Sequence[str] | None = None
+    offset: int = 0
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some of a window's examples, oldest first; features (m, d), everything else (m,).
+
+    ``n_examples`` is how many the window of this ``version`` holds, ``next`` the offset of what follows, if anything
+    does. ``side`` holds places in :data:`SIDES`, ``outlier`` whether a robust model counts the example as one.
+    """
+
+    version: int
+    n_examples: int
+    next: int | None
+    keys: list[Key]
+    X: Matrix
+    y: Vector
+    weights: Vector
+    arrived: Vector
+    side: np.ndarray[tuple[int], np.dtype[np.int8]]
+    coefficient: Vector
+    outlier: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+def page_of(state: ModelState, wanted: Wanted) -> Page:
+    """The examples that are wanted; raises UnknownKey."""
+    arrivals = state.window.arrivals
+    n = len(arrivals)
+    if not n:
+        _places([], wanted.keys or ())
+        nothing = np.empty(0)
+        width = state.window.n_features or 0
+        none = (nothing, nothing, nothing, np.empty(0, np.int8), nothing, np.empty(0, np.bool_))
+        return Page(state.version, 0, None, [], np.empty((0, width)), *none)
+    keys = state.estimator.keys_
+    end = n if wanted.limit is None else min(n, wanted.offset + wanted.limit)
+    places = np.arange(min(n, wanted.offset), end) if wanted.keys is None else _places(keys, wanted.keys)
+    estimator = state.estimator
+    coefficient, is_free = estimator.window_coefficients[places], estimator.window_is_free[places]
+    robust = estimator.robustness()
+    outliers = {} if robust is None else robust.outliers
+    named = [keys[place] for place in places.tolist()]
+    return Page(
+        state.version,
+        n,
+        end if wanted.keys is None and end < n else None,
+        named,
+        estimator.window_X[places],
+        np.asarray(estimator.window_y, np.float64)[places],
+        estimator.window_sample_weight[places],
+        np.array([arrivals[key] for key in named]),
+        np.where(is_free, 0, np.where(coefficient != 0.0, 1, 2)).astype(np.int8),
+        coefficient,
+        np.array([key in outliers for key in named], np.bool_),
+    )
+
+
+def _places(keys: list[Key], wanted: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Places of keys in a window, in its order; raises UnknownKey."""
+    place = {key: at for at, key in enumerate(keys)}
+    found: set[int] = set()
+    for row, text in enumerate(wanted):
+        names: list[Key] = [text, int(text)] if text.isascii() and text.isdigit() and len(text) <= 16 else [text]
+        there = [place[name] for name in names if name in place]
+        if not there:
+            raise UnknownKey(f"key {text[:128]!r} is not in the window", field="keys", row=row)
+        found.update(there)
+    return np.array(sorted(found), np.int64)

@@ -1,0 +1,74 @@
+"""Receipts of erasures: JSON whose signature is over one way of writing the rest.
+
+A receipt proves that the service with this key said that it had done what it lists, of the keys whose salted hashes
+stand there. It says nothing of backups, replicas, disks below the files, or what clients keep.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from typing import Any
+
+from livesvm.service.receipts.signing import Signer, is_signed
+
+Document = dict[str, Any]
+Key = int | str
+
+HASH = "HMAC-SHA256 under the salt, of the key as JSON"
+_FORMS: tuple[dict[str, Any], ...] = (
+    {"separators": (",", ":"), "ensure_ascii": False},
+    {"separators": (",", ":")},
+    {"ensure_ascii": False},
+    {},
+    {"indent": 2, "ensure_ascii": False},
+    {"indent": 2},
+)
+"""How a receipt may be written: as answers are, and as ``json.dumps`` or jq do; in any other, bytes were changed."""
+
+
+class BadReceipt(Exception):
+    """The receipt is not what a service has signed."""
+
+
+def hashed(salt: bytes, name: Key) -> str:
+    """What stands for a key, or for a request's name, in hex; without the salt nobody can tell two of them apart."""
+    return hmac.new(salt, json.dumps(name, ensure_ascii=False).encode(), hashlib.sha256).hexdigest()
+
+
+def signed(receipt: Document, signer: Signer) -> Document:
+    """The receipt with its public key and signature; raises OSError or ValueError."""
+    whole = receipt | {"public_key": signer.public_key}
+    return whole | {"signature": signer.sign(_plain(whole))}
+
+
+def verified(data: bytes, public_key: str | None = None) -> Document:
+    """The receipt in a file; raises BadReceipt if any byte was changed, or if another key than this one has signed."""
+    try:
+        receipt = json.loads(data)
+        text = data.decode().removesuffix("\n")
+    except ValueError as error:
+        raise BadReceipt(f"it is no JSON: {error}") from error
+    if not isinstance(receipt, dict) or not all(isinstance(receipt.get(n), str) for n in ("signature", "public_key")):
+        raise BadReceipt("it holds no signature")
+    if not any(text == json.dumps(receipt, **form) for form in _FORMS):
+        raise BadReceipt("it is not written as a receipt is")
+    rest = {name: value for name, value in receipt.items() if name != "signature"}
+    if [*receipt][-1] != "signature" or receipt["signature"] != receipt["signature"].lower():
+        raise BadReceipt("it is not written as a receipt is")
+    if not is_signed(_plain(rest), receipt["signature"], receipt["public_key"]):
+        raise BadReceipt("its signature is not of this content")
+    if public_key is not None and public_key.lower() != receipt["public_key"]:
+        raise BadReceipt(f"it was signed by another key, {receipt['public_key']}")
+    return receipt
+
+
+def names(receipt: Document, key: Key) -> bool:
+    """Whether a receipt is of this key."""
+    keys = receipt["keys"]
+    return hashed(bytes.fromhex(keys["salt"]), key) in keys["hashes"]
+
+
+def _plain(receipt: Document) -> bytes:
+    return json.dumps(receipt, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

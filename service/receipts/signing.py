@@ -1,0 +1,59 @@
+"""The key that a service signs its receipts with: an Ed25519 key in a file of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from livesvm.service.store.files import put_in_place, unfinished
+
+FILE = "receipts.key"
+"""Below the data directory; the 32 bytes of the private key, which nobody but the service's user may read."""
+
+
+class Signer:
+    """Signs with the key in a file, which is made when it is needed first."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._key: Ed25519PrivateKey | None = None
+
+    def sign(self, data: bytes) -> str:
+        """The signature of these bytes, in hex; raises OSError, or ValueError if the file holds no key."""
+        return self._private().sign(data).hex()
+
+    @property
+    def public_key(self) -> str:
+        """What the signatures are verified by, in hex; raises as :meth:`sign`."""
+        return self._private().public_key().public_bytes_raw().hex()
+
+    def _private(self) -> Ed25519PrivateKey:
+        if self._key is None:
+            if not self._path.exists():
+                _write_secret(self._path, Ed25519PrivateKey.generate().private_bytes_raw())
+            self._key = Ed25519PrivateKey.from_private_bytes(self._path.read_bytes())
+        return self._key
+
+
+def is_signed(data: bytes, signature: str, public_key: str) -> bool:
+    """Whether a key, in hex, has signed these bytes."""
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)).verify(bytes.fromhex(signature), data)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _write_secret(path: Path, data: bytes) -> None:
+    """Write a file that nobody else could read at any time."""
+    fresh = unfinished(path)
+    fresh.unlink(missing_ok=True)
+    number = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(number, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(number)
+    put_in_place(fresh, path)

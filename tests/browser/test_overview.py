@@ -1,0 +1,108 @@
+"""The overview: it follows the service by its events, and says when the service is not well."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Open, Picture, Serve, learnt
+from tests.service.process import ServiceProcess
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_table_follows_events_and_is_searched_and_sorted(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture
+) -> None:
+    for name, n in (("alpha", 40), ("beta", 80), ("gamma", 20)):
+        learnt(http, name, n)
+    page = open_page(service.url)
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(3)
+    page.wait_for_timeout(500)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    learnt(http, "delta", 10)
+    expect(rows).to_have_count(4)
+    http.post("/models/alpha/update", json={"remove": {"oldest": 3}}).raise_for_status()
+    expect(page.get_by_role("row", name="alpha").get_by_role("cell").nth(2)).to_have_text("37")
+    http.delete("/models/delta").raise_for_status()
+    expect(rows).to_have_count(3)
+    assert asked == []  # one stream told it all
+    picture(page, "overview")
+    page.get_by_role("button", name="Examples").click()
+    expect(page.get_by_role("columnheader", name="Examples")).to_have_attribute("aria-sort", "descending")
+    assert page.locator("tbody th").all_inner_texts() == ["beta", "alpha", "gamma"]
+    page.get_by_label("Search").fill("gam")
+    expect(rows).to_have_count(1)
+    expect(page.get_by_text("1 of 3 models")).to_be_visible()
+    page.get_by_role("link", name="gamma").click()
+    expect(page.get_by_role("heading", name="gamma")).to_be_visible()
+    page.go_back()
+    expect(rows).to_have_count(1)
+
+
+def test_rates_are_told_after_some_seconds(service: ServiceProcess, http: httpx.Client, open_page: Open) -> None:
+    learnt(http, "rated")
+    page = open_page(service.url)
+    cells = page.get_by_role("row", name="rated").get_by_role("cell")
+    expect(cells.nth(7)).to_have_text("\u2013")
+    page.wait_for_timeout(1000)
+    http.post("/models/rated/predict", json={"X": [[0.0, 0.0, 0.0]] * 30}).raise_for_status()
+    http.post("/models/rated/update", json={"remove": {"oldest": 1}}).raise_for_status()
+    expect(cells.nth(7)).not_to_have_text("\u2013", timeout=20_000)
+    updates, rows = (float(cells.nth(i).inner_text()) for i in (7, 8))
+    assert updates > 0
+    assert rows == pytest.approx(30 * updates, rel=1e-3)
+
+
+def test_a_service_that_stops_is_said_and_one_that_comes_back_is_followed(
+    serve: Serve, open_page: Open, picture: Picture, expected: list[str]
+) -> None:
+    expected += ["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING"]  # as the browser itself says of it
+    service = serve()
+    with service.http() as http:
+        learnt(http, "steady")
+    page = open_page(service.url)
+    expect(page.locator("tbody tr")).to_have_count(1)
+    service.kill()
+    expect(page.get_by_role("alert")).to_contain_text("not heard")
+    expect(page.get_by_role("alert")).to_contain_text("see that it runs")
+    expect(page.locator("#connection")).to_have_text("not connected")
+    picture(page, "stopped")
+    again = serve(port=httpx.URL(service.url).port)
+    with again.http() as http:
+        learnt(http, "fresh")
+    expect(page.locator("tbody tr")).to_have_count(2, timeout=20_000)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.locator("#connection")).to_have_text("live")
+
+
+def test_a_store_that_cannot_be_written_is_said_with_what_to_do(
+    serve: Serve, open_page: Open, picture: Picture
+) -> None:
+    service = serve()
+    with service.http() as http:
+        learnt(http, "m")
+    page = open_page(service.url)
+    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    for path in service.data_dir.glob("*.sqlite3*"):
+        path.rename(path.with_name("away-" + path.name))
+    expect(page.get_by_role("alert")).to_contain_text("LIVESVM_DATA_DIR", timeout=20_000)
+    picture(page, "store-away")
+
+
+def test_a_thousand_models_are_searched_and_sorted(serve: Serve, open_page: Open, picture: Picture) -> None:
+    service = serve(max_models=1000)
+    with service.http() as http:
+        for i in range(1000):
+            http.post("/models", json={"id": f"model-{i:04d}"}).raise_for_status()
+    page = open_page(service.url)
+    expect(page.locator("tbody tr")).to_have_count(1000, timeout=20_000)
+    picture(page, "thousand")
+    page.get_by_label("Search").fill("model-05")
+    expect(page.locator("tbody tr")).to_have_count(100)
+    page.get_by_role("button", name="Model").click()
+    assert page.locator("tbody th").first.inner_text() == "model-0599"

@@ -1,0 +1,131 @@
+"""The regularization path and suspected labels, from the first click to the moved model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Open, Picture, learnt
+from tests.oracle import Matrix, Vector
+from tests.service.process import ServiceProcess, blobs
+
+pytestmark = pytest.mark.browser
+FLIPPED = 15
+
+
+def written(path: Path, X: list[list[float]], y: Sequence[float]) -> Path:
+    """Examples as a CSV file: features, then the target."""
+    path.write_text("\n".join(",".join(map(repr, [*x, label])) for x, label in zip(X, y, strict=True)) + "\n")
+    return path
+
+
+def at(page: Page, name: str) -> str:
+    """What is written beside a name."""
+    return page.locator("dt", has_text=name).locator("xpath=following-sibling::dd").inner_text()
+
+
+def test_a_path_is_walked_looked_along_and_applied(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture, tmp_path: Path
+) -> None:
+    learnt(http, "walked", 120)
+    X, y = blobs(np.random.default_rng(7), 40)
+    page = open_page(f"{service.url}/#/models/walked/path")
+    page.get_by_label("Validation examples").set_input_files(written(tmp_path / "validation.csv", X, y))
+    page.get_by_role("button", name="Walk the path").click()
+    slider = page.get_by_role("slider")
+    expect(slider).to_be_visible(timeout=120_000)
+    job = http.get("/jobs").json()["jobs"][-1]
+    result = http.get(f"/jobs/{job['id']}").json()["result"]
+    best = result["validation"]["best"]
+    assert float(at(page, "Validation")) == pytest.approx(best["error"], rel=1e-3)
+
+    slider.focus()
+    page.keyboard.press("End")
+    assert int(at(page, "Support vectors")) == result["breakpoints"]["n_support"][-1]
+    page.keyboard.press("Home")
+    assert int(at(page, "Support vectors")) == result["at_minimum"]["n_support"]
+    for _ in range(5):
+        page.keyboard.press("PageUp")
+    middle = slider.get_attribute("aria-valuetext")
+    assert middle is not None
+    C = float(middle.removeprefix("C "))
+    after = [
+        n
+        for value, n in zip(result["breakpoints"]["value"], result["breakpoints"]["n_support"], strict=True)
+        if value < C
+    ]
+    assert int(at(page, "Support vectors")) == (after[-1] if after else result["at_minimum"]["n_support"])
+    picture(page, "path")
+
+    page.get_by_role("button", name="Go to the best").click()
+    page.get_by_role("button", name="Apply this C").dblclick()
+    expect(page.get_by_text("Version 2 has C")).to_be_visible()
+    page.wait_for_timeout(1000)
+    now = http.get("/models/walked").json()
+    assert (now["version"], now["C"]) == (2, pytest.approx(best["value"]))
+
+    page.reload()  # what was found is there
+    expect(page.get_by_role("slider")).to_be_visible()
+
+
+def test_suspected_labels_are_decided_in_one_update(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    X, y = two_classes(rng, 100)
+    wrong = y.copy()
+    wrong[:FLIPPED] *= -1
+    http.post("/models", json={"id": "suspect", "C": 10.0, "kernel": {"name": "rbf", "gamma": 1.0}}).raise_for_status()
+    keys = [f"k{i}" for i in range(100)]
+    add = {"X": X.tolist(), "y": wrong.tolist(), "keys": keys}
+    http.post("/models/suspect/update", json={"add": add}).raise_for_status()
+    X, y = two_classes(rng, 200)
+    held = written(tmp_path / "held.csv", X.tolist(), y.tolist())
+
+    page = open_page(f"{service.url}/#/models/suspect/labels")
+    page.get_by_role("button", name="Find them").click()
+    rows = page.get_by_role("region", name="Suspected labels").locator("tbody tr")
+    expect(rows.first).to_be_visible(timeout=120_000)
+    labels = dict(zip(keys, wrong.tolist(), strict=True))
+    for row in rows.all():
+        key, label = row.get_by_role("rowheader").inner_text(), row.get_by_role("cell").nth(1).inner_text()
+        assert int(label.replace("\u2212", "-")) == labels[key]
+    suspects = [row.get_by_role("rowheader").inner_text() for row in rows.all()]
+    assert len(suspects) > 4
+    assert len(set(suspects) & set(keys[:FLIPPED])) > 0.6 * len(suspects)  # most have labels that were turned
+    *relabelled, removed = rows.all()
+    for row in relabelled:
+        row.get_by_role("radio", name="relabel").check()
+    removed.get_by_role("radio", name="remove").check()
+    expect(page.get_by_text(f"{len(relabelled)} to relabel, 1 to remove")).to_be_visible()
+    picture(page, "labels")
+
+    before = error(http, held)
+    page.get_by_label("Held-back examples").set_input_files(held)
+    page.get_by_role("button", name="Carry out as one update").dblclick()
+    effect = page.locator("#effect")
+    expect(effect).to_contain_text("Share of wrong labels on the 200 examples of held.csv")
+    now = http.get("/models/suspect").json()
+    assert (now["version"], now["n_examples"]) == (2, 99)
+    after = error(http, held)
+    assert after < before
+    expect(effect).to_contain_text(f": {before:.4g} before, {after:.4g} after.")
+    picture(page, "labels-done")
+
+
+def two_classes(rng: np.random.Generator, n: int) -> tuple[Matrix, Vector]:
+    """Examples of two classes that overlap little."""
+    y = rng.choice([-1, 1], n).astype(float)
+    return rng.normal(size=(n, 2)) + 1.8 * y[:, None], y
+
+
+def error(http: httpx.Client, held: Path) -> float:
+    """The share of wrong labels."""
+    rows = np.loadtxt(held, delimiter=",")
+    found = http.post("/models/suspect/predict", json={"X": rows[:, :-1].tolist()}).json()["prediction"]
+    return float(np.mean(np.array(found) != rows[:, -1]))

@@ -1,0 +1,193 @@
+"""Erasing: nothing of an example remains, the model never knew it, and a receipt says so."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from livesvm.service.access.keys import new_key
+from livesvm.service.cli.main import main
+from livesvm.service.client import Client
+from livesvm.service.receipts.receipt import BadReceipt, names, verified
+from tests.service.process import ServiceProcess, blobs
+from tests.support.erasing import SPEC, WHO, Kept, data, keeping, lived, places, without
+from tests.support.jobs_over_rest import awaited
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    with keeping(request.param, tmp_path) as found:
+        yield found
+
+
+def test_nothing_remains(kept: Kept) -> None:
+    process, everything = kept
+    gone = [WHO[0], WHO[1], WHO[7], WHO[33]]  # the first left before
+    with process as service, service.http() as http:
+        X, y = lived(http)
+        assert all(places(everything(), who, X[WHO.index(who)]) for who in gone)
+        before = http.get("/models/m").json()["version"]
+        answer = http.post("/models/m/erase", json={"keys": gone})
+        assert answer.status_code == 200, answer.text
+        found = {who: places(everything(), who, X[WHO.index(who)]) for who in gone}
+        assert not any(found.values()), found
+        told = answer.json()
+        assert (told["version"], told["removed"]) == (before + 1, 3)
+        probe = data(30, seed=8)[0]
+        decision = http.post("/models/m/predict", json={"X": probe}).json()["decision"]
+        rival = without(X, y, WHO, gone)
+        np.testing.assert_allclose(decision, rival.decision_function(np.array(probe)), rtol=0, atol=1e-8)
+        assert http.get("/jobs").json()["jobs"] == []
+        assert told["receipt"]["certificate"]["relative_gap"] <= 1e-8
+        # earlier versions are gone, and say why; the newest is there
+        refused = http.post("/models/m/restore", json={"version": before})
+        assert (refused.status_code, refused.json()["field"]) == (422, "version")
+        assert "erased" in refused.json()["detail"]
+        assert http.get("/models/m/versions").json()["oldest"] == before + 1
+        # others' requests are answered as before, theirs had their effect
+        headers = {"idempotency-key": f"of {WHO[10]}"}
+        again = {"add": {"X": X[10:20], "y": y[10:20], "keys": WHO[10:20]}}
+        assert http.post("/models/m/update", json=again, headers=headers).json()["added"] == WHO[10:20]
+        theirs = http.post("/models/m/update", json={"decay": 0.9}, headers={"idempotency-key": f"of {WHO[0]}"})
+        assert (theirs.status_code, theirs.json()["type"]) == (409, "urn:livesvm:problem:request-erased")
+        # again is harmless
+        once_more = http.post("/models/m/erase", json={"keys": gone}).raise_for_status().json()
+        assert (once_more["version"], once_more["removed"]) == (before + 1, 0)
+        assert len(http.get("/receipts").json()["receipts"]) == 2
+        http.post("/models/m/update", json={"add": {"X": [X[5]], "y": [y[5]], "keys": ["new"]}}).raise_for_status()
+        service.kill()
+    with process as service, service.http() as http:
+        assert http.get("/models/m").json()["version"] == before + 2
+        theirs = http.post("/models/m/update", json={"decay": 0.9}, headers={"idempotency-key": f"of {WHO[0]}"})
+        assert theirs.status_code == 409
+        found = {who: places(everything(), who, X[WHO.index(who)]) for who in gone}
+        assert not any(found.values()), found
+
+
+def test_a_deleted_model_leaves_nothing_behind(kept: Kept) -> None:
+    process, everything = kept
+    with process as service, service.http() as http:
+        http.post("/models", json={"id": "stays"}).raise_for_status()
+        X, _ = lived(http)
+        size = sum(len(found) for name, found in everything().items() if name.startswith("livesvm.sqlite3"))
+        http.delete("/models/m").raise_for_status()
+        here = {name: found for name, found in everything().items() if not name.startswith("redis/")}
+        for who, x in zip(WHO, X, strict=True):
+            assert places(here, who, x) == set()
+        assert not any(name.startswith("jobs/") for name in here)
+        after = sum(len(found) for name, found in here.items() if name.startswith("livesvm.sqlite3"))
+        assert after < size or size == 0
+
+
+def test_a_receipt_verifies_and_a_changed_byte_does_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    secret, entry = new_key("the-officer", "admin")
+    with ServiceProcess(tmp_path / "data", api_keys=entry) as service, Client(service.url, secret) as client:
+        client.create_model(**SPEC)
+        client.update("m", *data(), keys=WHO)
+        receipt = client.erase("m", [WHO[3], WHO[4]])["receipt"]
+        assert [found["receipt"] for found in client.receipts()] == [receipt["receipt"]]
+        log = service
+    assert receipt["asked_by"] == "the-officer"
+    assert (receipt["version_before"], receipt["version_after"], receipt["keys"]["in_window"]) == (1, 2, 2)
+    assert names(receipt, WHO[3])
+    assert not names(receipt, WHO[5])
+    assert WHO[3] not in log.errors
+    assert '"asked": 2' in log.errors or "asked=2" in log.errors
+    path = tmp_path / "data" / "receipts.key"
+    assert path.stat().st_mode & 0o777 == 0o600
+    for form in ({}, {"indent": 2}, {"separators": (",", ":")}):
+        text = json.dumps(receipt, **form).encode()
+        assert verified(text + b"\n") == receipt
+        assert verified(text, receipt["public_key"]) == receipt
+        for place in range(len(text)):
+            for bit in (1, 32):
+                changed = bytearray(text)
+                changed[place] ^= bit
+                with pytest.raises(BadReceipt):
+                    verified(bytes(changed))
+    with pytest.raises(BadReceipt):
+        verified(text, "00" * 32)
+    file = tmp_path / "receipt.json"
+    file.write_bytes(text)
+    assert main(["receipt", "verify", str(file), "--example", WHO[3]]) == 0
+    assert "2 keys erased in model m" in capsys.readouterr().out
+    assert main(["receipt", "verify", str(file), "--example", "nobody"]) == 1
+    file.write_bytes(text.replace(b'"count":2', b'"count":9'))
+    assert main(["receipt", "verify", str(file)]) == 1
+    assert "does not verify" in capsys.readouterr().err
+
+
+def test_what_cannot_be_erased(http: httpx.Client) -> None:
+    assert http.post("/models/nobody/erase", json={"keys": ["a"]}).status_code == 404
+    http.post("/models", json={"id": "erase-refusals"}).raise_for_status()
+    bodies: list[dict[str, Any]] = [{}, {"keys": []}, {"keys": [1.5]}, {"keys": ["a", "a"]}, {"keys": ["a"], "more": 1}]
+    for body in bodies:
+        assert http.post("/models/erase-refusals/erase", json=body).status_code == 422, body
+    empty = http.post("/models/erase-refusals/erase", json={"keys": ["a", 7]})
+    assert empty.json()["receipt"]["certificate"] is None
+    http.delete("/models/erase-refusals").raise_for_status()
+
+
+def test_everybody_can_be_erased_and_the_model_goes_on(http: httpx.Client) -> None:
+    http.post("/models", json=SPEC | {"id": "erase-all"}).raise_for_status()
+    X, y = data(6)
+    http.post("/models/erase-all/update", json={"add": {"X": X, "y": y}}).raise_for_status()
+    assert http.post("/models/erase-all/erase", json={"keys": [*range(6)]}).json()["removed"] == 6
+    assert http.post("/models/erase-all/predict", json={"X": X}).status_code == 409
+    more = http.post("/models/erase-all/update", json={"add": {"X": X, "y": y}}).json()
+    assert (more["version"], more["added"]) == (3, [*range(6, 12)])
+    http.delete("/models/erase-all").raise_for_status()
+
+
+def test_the_last_training_of_a_large_window_is_forgotten(http: httpx.Client) -> None:
+    http.post("/models", json={"id": "erase-l2", "task": "l2svc", "kernel": SPEC["kernel"]}).raise_for_status()
+    X, y = data()
+    add = {"X": X, "y": y, "keys": WHO}
+    http.post("/models/erase-l2/update", json={"add": add}).raise_for_status()
+    job = awaited(http, http.post("/models/erase-l2/retrain", json={}).json()["id"])
+    http.post(f"/jobs/{job['id']}/apply", json={}).raise_for_status()
+    http.post("/models/erase-l2/update", json={"remove": {"keys": WHO[:3]}}).raise_for_status()
+    http.post("/models/erase-l2/predict", json={"X": X}).raise_for_status()
+    erased = http.post("/models/erase-l2/erase", json={"keys": WHO[:1]}).raise_for_status().json()
+    assert (erased["removed"], erased["version"], erased["receipt"]["certificate"]) == (0, 4, None)
+    assert http.post("/models/erase-l2/predict", json={"X": X}).status_code == 409
+    http.delete("/models/erase-l2").raise_for_status()
+
+
+def test_one_erasure_waits_for_another_and_predictions_for_none(tmp_path: Path) -> None:
+    X, y = blobs(np.random.default_rng(5), 1200, 5)
+    keys = [f"k{number}" for number in range(1200)]
+    with ServiceProcess(tmp_path) as service, service.http(120.0) as http:
+        http.post("/models", json=SPEC).raise_for_status()
+        http.post("/models/m/update", json={"add": {"X": X, "y": y, "keys": keys}}).raise_for_status()
+        done = threading.Event()
+
+        def predict() -> int:
+            """Predict until the erasures are done; how often that was."""
+            count = 0
+            with service.http() as own:
+                while not done.is_set():
+                    own.post("/models/m/predict", json={"X": X[:2]}).raise_for_status()
+                    count += 1
+            return count
+
+        def erase(first: int) -> int:
+            return http.post("/models/m/erase", json={"keys": keys[first : first + 20]}).status_code
+
+        with ThreadPoolExecutor(10) as pool:
+            predicting = pool.submit(predict)
+            statuses = list(pool.map(erase, range(0, 160, 20)))
+            done.set()
+            answered = predicting.result()
+        assert set(statuses) <= {200, 429}
+        assert statuses.count(200) >= 4  # as many as may wait
+        assert answered > 0
+        assert http.get("/models/m").json()["n_examples"] == 1200 - 20 * statuses.count(200)

@@ -1,0 +1,115 @@
+"""The documents are true: their Python runs, the commands they name exist, their links lead somewhere."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import runpy
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.main import get_command
+
+from livesvm.service.cli.app import app
+from tests.documents import DOCUMENTS, ROOT, anchors, blocks, command_lines, links, read
+
+
+def named(program: str) -> list[tuple[str, ...]]:
+    """All that the documents say after the name of a program."""
+    return sorted({tuple(words) for document in DOCUMENTS for words in command_lines(document, program)})
+
+
+WITHOUT_OPTIONS = ("livesvm.service", "tests.benchmarks.interrupts")
+
+
+class Understood(Exception):
+    """The arguments of a command have been read; its work would begin now."""
+
+
+def readers_own() -> dict[str, Any]:
+    """What the blocks take for granted: a reader's data."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(200, 3))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=200) > 0.5, 1, -1)
+    return {
+        "X": X[:100],
+        "y": y[:100],
+        "s": ((y[:100] > 0) & (np.arange(100) < 40)).astype(int),
+        "key": 99,
+        "X_new": X[100:130],
+        "y_new": y[100:130],
+        "X_validation": X[130:],
+        "y_validation": y[130:],
+        "X_next": X[10:110],
+        "y_next": y[10:110],
+        "places": np.r_[10:100, [-1] * 10],
+    }
+
+
+@pytest.mark.parametrize("document", ["README.md", "solvers/README.md"])
+def test_python_runs(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = readers_own()
+    for block in blocks(document, "python"):
+        exec(compile(block, document, "exec"), names)
+    assert names["model"].predict(names["X"]).shape == (len(names["X"]),)
+
+
+@pytest.mark.parametrize("words", named("python -m"), ids=" ".join)
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+def test_a_module_that_is_named_takes_its_arguments(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    module, *arguments = words
+    assert find_spec(module) is not None
+    if module in WITHOUT_OPTIONS:
+        assert not arguments
+        return
+    if module == "tests.benchmarks.rivals":
+        pytest.importorskip("river")
+    parse = argparse.ArgumentParser.parse_args
+
+    def only_parse(parser: argparse.ArgumentParser, *given: Any) -> None:
+        parse(parser, *given)
+        raise Understood
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", only_parse)
+    monkeypatch.setattr(sys, "argv", [module, *arguments])
+    with pytest.raises(Understood):
+        runpy.run_module(module, run_name="__main__")
+
+
+def test_every_benchmark_has_its_place() -> None:
+    told = {words[0] for words in command_lines("tests/benchmarks/README.md", "python -m")}
+    assert told >= {words[0] for words in named("python -m") if words[0].startswith("tests.benchmarks.")}
+    shared = {"__init__", "sets", "series", "tables"}
+    found = {path.stem for path in (ROOT / "tests/benchmarks").glob("*.py")}
+    assert {f"tests.benchmarks.{name}" for name in found - shared} <= told
+
+
+@pytest.mark.parametrize("words", named("livesvm"), ids=" ".join)
+def test_a_command_that_is_named_exists(words: tuple[str, ...]) -> None:
+    command: Any = get_command(app)
+    rest = list(words)
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command = command.commands[rest.pop(0)]
+    assert not getattr(command, "commands", {}) or not rest or rest[0].startswith("-")
+    options = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+    assert {word for word in rest if word.startswith("-")} <= options
+
+
+@pytest.mark.parametrize("words", named("make"), ids=" ".join)
+def test_a_target_that_is_named_exists(words: tuple[str, ...]) -> None:
+    target, *variables = words
+    makefile = read("Makefile")
+    assert target in re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split()
+    assert all(f"$({name.partition('=')[0]})" in makefile for name in variables)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    for path, heading in links(document):
+        assert path.exists(), path
+        assert not heading or heading in anchors(path), heading
