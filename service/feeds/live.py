@@ -234,7 +234,8 @@ class LiveFeed:
         done = self._solved(lambda: self._state.apply(call, plan), solve)
         crash.point("before-publish")
         stage("publish")
-        self.view = View.of(self._state)
+        same = done["state"] == self.view.state == "live" and not done["events"]
+        self.view = View.of(self._state, self.view if same else None)
         self._checkpoints.note_change(time.perf_counter() - began, len(record))
         for event in done["events"]:
             self._around.source.metrics.feed_events.labels(event["kind"]).inc()

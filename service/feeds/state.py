@@ -125,8 +125,8 @@ class View:
     events: Sequence[Document] = field(repr=False)
 
     @classmethod
-    def of(cls, state: FeedState) -> View:
-        """The feed as it is now."""
+    def of(cls, state: FeedState, before: View | None = None) -> View:
+        """The feed as it is now; with the settings of ``before``, where nothing was chosen since."""
         feed, timeline = state.forecaster, state.forecaster.timeline
         overall, recent = told.scores(feed)
         return cls(
@@ -141,7 +141,7 @@ class View:
             told.forecasts(timeline, feed.latest),
             overall,
             recent,
-            told.settings(feed),
+            told.settings(feed) if before is None else before.settings,
             tuple(state.events),
         )
 

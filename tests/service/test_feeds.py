@@ -307,6 +307,25 @@ def test_a_feed_is_the_same_after_a_stop(tmp_path: Path, settings: dict[str, Any
             assert http.get("/feeds").json()["feeds"] == []
 
 
+def test_a_call_that_takes_too_long_leaves_the_feed_as_it_was(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path, solve_seconds=0.01) as service:
+        with service.http() as http:
+            http.post("/feeds", json={"id": "load", **FEED}).raise_for_status()
+            stream = Stream(http)
+            stream.send(4)
+            body = {"rows": stream.rows[48:60]}
+            for _ in range(2):
+                refused = http.post("/feeds/load/observations", json=body, headers={"idempotency-key": "call-5"})
+                assert (refused.status_code, refused.json()["type"]) == (422, "urn:livesvm:problem:time-limit")
+                found = http.get("/feeds/load").json()
+                assert (found["position"], found["state"], found["version"]) == (48, "filling", 4)
+        service.stop()
+        service.settings["solve_seconds"] = 30
+        service.start()
+        with service.http() as stream.http:
+            assert (stream.send()["position"], stream.send_again()["state"]) == (60, "live")
+
+
 def test_a_standby_takes_a_feed_over(tmp_path: Path, redis_server: RedisServer) -> None:
     settings: dict[str, Any] = {
         "redis_url": redis_server.url,

@@ -23,7 +23,7 @@ KNOWN = "schema-target"
 STEADY = "schema-steady"
 """A model that no drawn request changes, so that jobs can work on it."""
 ASSESSED = ("/models/{id}/assessment", "/models/{id}/regularization-path")
-ENDLESS = "/models/{id}/events"
+ENDLESS = ("/models/{id}/events", "/feeds/{id}/events")
 """Answers as long as the model lives; drawn requests ask it of models that there are not."""
 UNENDING = "/events"
 """Answers as long as the service lives; asked for once."""
@@ -73,9 +73,13 @@ def test_no_operation_fails(service: ServiceProcess, http: httpx.Client) -> None
     for model in (KNOWN, STEADY):
         http.post("/models", json={"id": model}).raise_for_status()
         http.post(f"/models/{model}/update", json={"add": {"X": [[0.0], [1.0]], "y": [-1, 1]}}).raise_for_status()
+    http.post("/feeds", json={"id": KNOWN, "target": "y", "time": None, "window": 40}).raise_for_status()
+    readings = {"rows": [{"y": float(n % 7)} for n in range(60)]}
+    http.post(f"/feeds/{KNOWN}/observations", json=readings).raise_for_status()
     job = http.post(f"/models/{STEADY}/assessment", json={"method": "leave-one-out"}).json()["id"]
     usual = {"id": KNOWN, "job": job}
-    special: dict[str, dict[str, str]] = {ENDLESS: {}, **{path: {"id": STEADY} for path in ASSESSED}}
+    special: dict[str, dict[str, str]] = {path: {"id": STEADY} for path in ASSESSED}
+    special |= {path: {} for path in ENDLESS}
     document = http.get("/openapi.json").json()
     seen: dict[str, set[int]] = {}
     for result in schemathesis.openapi.from_dict(document).get_all_operations():
@@ -95,4 +99,6 @@ def test_no_operation_fails(service: ServiceProcess, http: httpx.Client) -> None
     assert seen["GET /jobs/{job}"] == seen["GET /jobs/{job}/events"] == {200}
     assert seen[f"GET {UNENDING}"] == {200}
     assert seen["POST /jobs/{job}/apply"] >= {409}
+    assert 200 in seen["GET /feeds/{id}/history"]
+    assert 422 in seen["POST /feeds/{id}/observations"]
     assert 201 in seen["POST /models"]

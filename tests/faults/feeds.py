@@ -1,0 +1,160 @@
+"""Kill the service, and Redis, in the middle of a stream of readings, many times, and report.
+
+    python -m tests.faults.feeds --kills 200 [--redis] [--seed 0]
+
+A client sends a feed's readings, twelve to a call, each call under its own Idempotency-Key, and repeats one until it is
+answered. Kills come at random moments and at the named points. After each the position tells what is lost or doubled;
+at the end forecasts and scores are compared with a feed that was never troubled, and every model's certificate is
+computed from its data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from livesvm.service.crash import POINTS, SNAPSHOT_POINTS
+from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.spec import spec_of
+from tests.contract.redis_server import RedisServer
+from tests.service.process import ServiceProcess
+from tests.support.feeds import FEED, Stream, series
+from tests.support.feeds import rows_of as readings
+
+GAP = 1e-8
+AGREE = 1e-6
+"""By how much forecasts may differ, over the spread of the readings: each restart finds the same optima anew."""
+SIZE = 12
+
+
+def until_killed(service: ServiceProcess, stream: Stream, chance: random.Random) -> None:
+    """Send calls until a kill at a random moment, or until the service dies at the point that it was started for."""
+    late = chance.uniform(0.0, 0.6) if "crash_at" not in service.settings else 30.0
+    timer = threading.Timer(late, service.kill)
+    timer.start()
+    try:
+        while True:
+            stream.send()
+    except httpx.TransportError:
+        pass
+    finally:
+        timer.cancel()
+        timer.join()
+    service.kill()
+
+
+def restarted(service: ServiceProcess, chance: random.Random) -> None:
+    """Start the service again, now and then so that it dies at a named point."""
+    service.settings.pop("crash_at", None)
+    if chance.random() < 0.5:
+        point = chance.choice((*POINTS, *SNAPSHOT_POINTS))
+        service.settings["crash_at"] = f"{point}:{chance.randint(1, 2 if point in SNAPSHOT_POINTS else 6)}"
+    service.start()
+
+
+def repeated(http: httpx.Client, stream: Stream) -> str | None:
+    """Send the call again that was under way; what is wrong then, if anything is."""
+    before = int(http.get("/feeds/load").json()["position"])
+    if before not in (SIZE * (stream.calls - 1), SIZE * stream.calls):
+        return f"the feed has {before} readings, {SIZE * (stream.calls - 1)} were acknowledged"
+    now = stream.send_again()["position"]
+    return None if now == SIZE * stream.calls else f"the feed has {now} readings, {SIZE * stream.calls} were sent"
+
+
+def untroubled(calls: int) -> Forecaster:
+    """A feed that took the same calls in one go."""
+    one, rows = Forecaster(spec_of(FEED)), readings(series(SIZE * calls))
+    for begin in range(0, len(rows), SIZE):
+        one.observe(rows[begin : begin + SIZE])
+    return one
+
+
+def differences(http: httpx.Client, calls: int) -> list[str]:
+    """What of the feed is not as it would be untroubled."""
+    one, found = untroubled(calls), []
+    told = http.get("/feeds/load/forecast").json()["forecasts"]
+    spread = float(np.std(series(SIZE * calls)))
+    for mine, other in zip(told, one.latest, strict=True):
+        found += [
+            f"step {mine['step']}: {name} is {mine[name]}, not {getattr(other, name)}"
+            for name in ("value", "low", "high")
+            if abs(mine[name] - getattr(other, name)) > AGREE * spread
+        ]
+    for scores, mine in zip(one.scores, http.get("/feeds/load").json()["scores"], strict=True):
+        expected = scores.overall("value")
+        if mine["n"] != expected["n"] or abs(mine["mae"] - expected["mae"]) > AGREE * spread:
+            found.append(f"step {mine['step']}: scores {mine['n']}, {mine['mae']} are not {expected}")
+    gap = http.get("/feeds/load/certificate").json()["relative_gap"]
+    return [*found, *([f"the gap is {gap}"] if gap > GAP else [])]
+
+
+def main() -> None:
+    """Run it; ends with 1 where a promise was broken."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--redis", action="store_true", help="On Redis, which is killed every fourth time too.")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    chance, faults, times = random.Random(given.seed), [], []
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        settings: dict[str, Any] = {"snapshot_updates": 5, "compile_ahead": "false", "max_body_bytes": 2**20}
+        redis = None
+        if given.redis:
+            redis = stack.enter_context(RedisServer(place / "redis"))
+            settings |= {"redis_url": redis.url, "lease_seconds": 1}
+        service = stack.enter_context(ServiceProcess(place / "data", **settings))
+        with service.http() as http:
+            http.post("/feeds", json={"id": "load", **FEED}).raise_for_status()
+        with service.http() as http:
+            stream = Stream(http)
+        for kill in range(given.kills):
+            with service.http() as stream.http:
+                until_killed(service, stream, chance)
+            if redis is not None and kill % 4 == 0:
+                redis.kill()
+                redis.start()
+            began = time.perf_counter()
+            restarted(service, chance)
+            times.append(time.perf_counter() - began)
+            crash_at = service.settings.pop("crash_at", None)
+            with service.http() as stream.http:
+                try:
+                    fault = repeated(stream.http, stream)
+                except httpx.TransportError:  # it died at its point: the next round asks
+                    fault = None
+                    service.kill()
+                    service.start()
+                    with service.http() as stream.http:
+                        fault = repeated(stream.http, stream)
+                else:
+                    if crash_at is not None:
+                        service.settings["crash_at"] = crash_at
+            if fault is not None:
+                faults.append(f"kill {kill}: {fault}")
+        service.settings.pop("crash_at", None)
+        service.kill()
+        service.start()
+        with service.http() as http:
+            faults += differences(http, stream.calls)
+    print(
+        f"{given.kills} kills, {stream.calls} calls, {SIZE * stream.calls} readings; "
+        f"start {np.median(times):.2f} s, worst {max(times):.2f} s; {len(faults)} faults"
+    )
+    for fault in faults:
+        print("FAILED:", fault)
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()
