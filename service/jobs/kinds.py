@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Mapping
 
-from livesvm.service.jobs import assessment, outlier_path, regularization_path, retraining
+from livesvm.service.jobs import assessment, feed_work, outlier_path, regularization_path, retraining
 from livesvm.service.jobs.kind import JobKind
 
 KINDS: dict[str, JobKind] = {
