@@ -125,6 +125,7 @@ class Erasures:
             "jobs and their results": f"all of the model's removed, {n_jobs} at the end",
             "files of lost models": f"{n_files} removed",
             "datasets": "not searched: their rows have no keys",
+            "feeds": "not searched: their readings have times, and no keys",
             "backups, other copies, disks below the files": "not in this service's hands",
         }
         receipts = []

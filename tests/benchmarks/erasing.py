@@ -1,11 +1,11 @@
 """Erasing 1,000 of 10,000 examples of 100 features from a running service while others predict.
 
-python -m tests.benchmarks.erasing [n] [erased] [features]
+python -m tests.benchmarks.erasing [--examples 10000] [--erased 1000] [--features 100]
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 import threading
 import time
@@ -65,5 +65,9 @@ def _predict(url: str, X: Any, done: threading.Event, waits: list[float]) -> Non
 
 
 if __name__ == "__main__":
-    given = [int(word) for word in sys.argv[1:]]
-    run(*given, *(10_000, 1000, 100)[len(given) :])
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.erasing", description=__doc__)
+    parser.add_argument("--examples", type=int, default=10_000)
+    parser.add_argument("--erased", type=int, default=1000)
+    parser.add_argument("--features", type=int, default=100)
+    asked = parser.parse_args()
+    run(asked.examples, asked.erased, asked.features)
