@@ -59,6 +59,9 @@ _REQUESTS = f"SELECT {_REQUEST} FROM requests"
 _INSERT_SNAPSHOT = """INSERT OR REPLACE INTO snapshots (model, sequence, version, saved, sha256, data, seal)
     VALUES (?, ?, ?, ?, ?, ?, ?)"""
 _HEAD = "SELECT epoch, sequence FROM models WHERE id = ?"
+_NEXT = "UPDATE models SET sequence = ? WHERE id = ? AND epoch = ? AND sequence = ?"
+_ANSWER = """UPDATE requests SET answer = ?, answer_seal = ? WHERE model = ? AND key = ?
+    AND EXISTS (SELECT 1 FROM models WHERE id = ? AND epoch = ?)"""
 _KNOWN = "SELECT 1 FROM requests WHERE model = ? AND key = ?"
 """Asks the index alone."""
 PROBE_SECONDS = 3.0
@@ -148,8 +151,8 @@ class SqliteStore:
             db.execute("UPDATE models SET epoch = ?, writer = ?", (self._new_epoch(db), self._writer))
 
     @contextmanager
-    def _transaction(self, *, synced: bool = True) -> Iterator[sqlite3.Connection]:
-        """Run the block whole or not at all, alone; not ``synced``, it is on the disk with the next one that is.
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Run the block whole or not at all, alone; it is on the disk then.
 
         What the disk did not take in the end may be there all the same, and is the first thing that it is given again.
         """
@@ -160,7 +163,7 @@ class SqliteStore:
                 with transaction(self._db):
                     yield self._db
                 has_changed = self._db.total_changes != before
-            if synced and has_changed:
+            if has_changed:
                 self._sync()
                 self._written_at = time.monotonic()
 
@@ -292,20 +295,20 @@ class SqliteStore:
         return Durability.FSYNCED
 
     def _append(self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, keep: int) -> None:
+        """Few statements: other threads may run between any two of them."""
+        model = lease.model
         with self._transaction() as db:
-            newest = self._held(db, lease)
-            if sequence != newest + 1:
-                raise OutOfSequence(f"record {sequence} of model {lease.model} does not follow record {newest}")
-            if idempotency is not None and self._knows(db, lease.model, idempotency.key):
-                raise RequestKnown(f"a record of model {lease.model} has that idempotency key already")
-            record = (lease.model, sequence, data, seal(lease.model, sequence, 0, sha256(data)))
+            if not db.execute(_NEXT, (sequence, model, lease.epoch, sequence - 1)).rowcount:
+                newest = self._held(db, lease)
+                raise OutOfSequence(f"record {sequence} of model {model} does not follow record {newest}")
+            if idempotency is not None and self._knows(db, model, idempotency.key):
+                raise RequestKnown(f"a record of model {model} has that idempotency key already")
+            record = (model, sequence, data, seal(model, sequence, 0, sha256(data)))
             db.execute("INSERT INTO log (model, sequence, data, seal) VALUES (?, ?, ?, ?)", record)
-            db.execute("UPDATE models SET sequence = ? WHERE id = ?", (sequence, lease.model))
-            old = "DELETE FROM requests WHERE model = ? AND sequence <= ?"
-            db.execute(old, (lease.model, sequence - keep))
+            db.execute("DELETE FROM requests WHERE model = ? AND sequence <= ?", (model, sequence - keep))
             if idempotency is not None:
                 asked = Remembered(idempotency.body, sequence, None)
-                self._put_requests(db, lease.model, {idempotency.key: asked}, "INSERT")
+                self._put_requests(db, model, {idempotency.key: asked}, "INSERT")
 
     @staticmethod
     def _knows(db: sqlite3.Connection, model: str, key: str) -> bool:
@@ -344,10 +347,11 @@ class SqliteStore:
         """Write without an fsync of its own; while there is only reading, that waits for the next recovery."""
         if self._only_read:
             return
-        with self._transaction(synced=False) as db:
-            self._held(db, lease)
-            query = "UPDATE requests SET answer = ?, answer_seal = ? WHERE model = ? AND key = ?"
-            db.execute(query, (answer, answer_seal(lease.model, key, answer), lease.model, key))
+        changed = (answer, answer_seal(lease.model, key, answer), lease.model, key, lease.model, lease.epoch)
+        with sqlite_errors(), self._lock:
+            self._check_place()
+            if not self._db.execute(_ANSWER, changed).rowcount:
+                self._held(self._db, lease)  # or nobody asked
 
     def requests(self, model: str) -> dict[str, Remembered]:
         """Read every request of a model; raises StoreDamaged if one or its answer is damaged."""
