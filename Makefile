@@ -95,6 +95,7 @@ KILLS ?= 1000
 faults: $(VENV)/.installed-test $(VENV)/.compiled
 	@$(PY) -m tests.faults.campaign --service-kills $(KILLS) --redis-kills $$(($(KILLS) / 5)) --stops $$(($(KILLS) / 50)) --outages $$(($(KILLS) / 50))
 	@MACHINE_EXAMPLES=$$(($(KILLS) / 2)) $(PY) -m pytest --timeout=7200 tests/faults/test_machine.py
+	@$(PY) -m pytest -m slow --numprocesses=0 --timeout=600 tests
 
 REQUESTS ?= 100000
 

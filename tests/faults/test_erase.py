@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,15 @@ GONE = [WHO[0], WHO[1], WHO[7], WHO[33]]
 """The first has left the window before."""
 
 
-@pytest.mark.parametrize("store", ["sqlite", "redis"])
-@pytest.mark.parametrize("point", ERASE_POINTS)
+def points() -> Iterator[Any]:
+    """Every point on both stores; by default each on one of them."""
+    for number, point in enumerate(ERASE_POINTS):
+        for other, store in enumerate(("sqlite", "redis")):
+            marks = [pytest.mark.slow] if (number + other) % 2 else []
+            yield pytest.param(point, store, marks=marks, id=f"{point}-{store}")
+
+
+@pytest.mark.parametrize(("point", "store"), list(points()))
 def test_killed_in_the_middle(point: str, store: str, tmp_path: Path) -> None:
     with keeping(store, tmp_path, crash_at=point) as (process, everything):
         with process as service, service.http() as http:
@@ -130,6 +138,7 @@ class Life:
         np.testing.assert_allclose(decision, wanted, rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["sqlite", "redis"])
 def test_over_a_life_with_kills(store: str, tmp_path: Path) -> None:
     life = Life(11)

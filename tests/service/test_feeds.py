@@ -224,7 +224,15 @@ def settings(request: pytest.FixtureRequest) -> dict[str, Any]:
     return {"redis_url": server.url, "lease_seconds": 1, "redis_prefix": os.urandom(4).hex()}
 
 
-@pytest.mark.parametrize("point", ["after-log:8", "before-publish:10", "before-answer:9", "before-log:11"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "after-log:8",
+        "before-publish:10",
+        pytest.param("before-answer:9", marks=pytest.mark.slow),
+        pytest.param("before-log:11", marks=pytest.mark.slow),
+    ],
+)
 def test_a_kill_loses_nothing_and_doubles_nothing(
     tmp_path: Path, settings: dict[str, Any], point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -188,7 +188,7 @@ def test_metrics_say_what_was_done(task: str, service: ServiceProcess, http: htt
     books.note("http_requests_total", method="POST", route="/models", status="201")
     books.note("http_request_seconds_count", route="/models")
     books.note("models", state="live")
-    books.store("create", "load")
+    books.store("create", "load", "load")  # the model, and what an erasure has left of one of its name
     for part in (learn, read, go_back, work, go_astray):
         part(books, task, model)
     books.note("http_requests_total", method="GET", route="/metrics", status="200")  # the one from before

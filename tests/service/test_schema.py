@@ -43,7 +43,7 @@ def exercise(operation: Any, url: str, known: dict[str, str]) -> set[int]:
     statuses: set[int] = set()
 
     @settings(
-        max_examples=60,
+        max_examples=30,
         deadline=None,
         derandomize=True,
         database=None,
