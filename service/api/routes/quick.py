@@ -29,10 +29,12 @@ def quick(needed: str) -> type[APIRoute]:
         """Calls its endpoint at once where there is no query, and the ``Idempotency-Key`` is as it should be."""
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            """What answers a request."""
             thorough, endpoint = super().get_route_handler(), self.endpoint
             takes_key = "idempotency_key" in signature(endpoint).parameters
 
             async def handle(request: Request) -> Response:
+                """Call the endpoint, or have the framework read what is out of the ordinary."""
                 service: Service = request.app.state.service
                 keys = request.headers.getlist("idempotency-key") if takes_key else []
                 if request.scope["query_string"] or len(keys) > 1 or not all(_is_plain(key) for key in keys):
