@@ -2,6 +2,6 @@
 
 import sys
 
-from livesvm.service.demo.forecast import main
+from livesvm.service.demo.main import main
 
 sys.exit(main())

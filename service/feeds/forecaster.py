@@ -231,22 +231,27 @@ class Forecaster:
 
     # -- models --------------------------------------------------------------------------------------------------------
 
-    def _examples(self, step: int, ordinals: Sequence[int]) -> tuple[Floats, Floats]:
+    def examples(self, step: int, ordinals: Sequence[int]) -> tuple[Floats, Floats]:
+        """Return what the model of ``steps[step]`` learns of rows: raw features (n, d) and targets (n,), not scaled."""
         assert self.rows is not None
         return choose.examples(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 
     def _predict(self, ordinals: list[int]) -> Floats:
         """Return forecasts from rows, (rows, steps, models), in units of the target."""
-        assert self.rows is not None
-        at = self.rows.places(ordinals)
         out = np.empty((len(ordinals), len(self.steps), len(self.models[0].models)))
         for i, model in enumerate(self.models):
-            X, _ = self._examples(i, ordinals)
-            out[:, i] = model.predict(X)
-            if self.spec.task == "value":
-                shared, own = self.rows.shared[at], self.rows.own[at, i]
-                out[:, i] += reference(self.rows.layout, model.recipe.represent, shared, own)[:, None]
+            X, _ = self.examples(i, ordinals)
+            out[:, i] = model.predict(X) + self.reference(i, ordinals)[:, None]
         return out
+
+    def reference(self, step: int, ordinals: Sequence[int]) -> Floats:
+        """Return what the targets of rows are told from, (n,); zeros for directions."""
+        assert self.rows is not None
+        if self.spec.task == "direction":
+            return np.zeros(len(ordinals))
+        at = self.rows.places(list(ordinals))
+        represent = self.models[step].recipe.represent
+        return reference(self.rows.layout, represent, self.rows.shared[at], self.rows.own[at, step])
 
     def _learn(self) -> None:
         """Learn what has come true, forget what has left the window, and look whether scales still fit."""
@@ -254,7 +259,7 @@ class Forecaster:
         for i, model in enumerate(self.models):
             new = [n for n in self.due[i] if n >= self.rows.oldest]
             self.due[i] = []
-            X, y = self._examples(i, new)
+            X, y = self.examples(i, new)
             model.update(X, y, new, self.rows.leaving(i))
             self.rows.learnt[self.rows.places(new), i] = True
         if self.readings - self.looked_at >= max(1, self.spec.window // LOOKS):
@@ -264,7 +269,7 @@ class Forecaster:
         """Scale anew, and solve from nothing, the models whose examples spread otherwise than when they were scaled."""
         assert self.rows is not None
         self.looked_at = self.readings
-        off = [i for i, model in enumerate(self.models) if model.is_off_scale(*self._examples(i, self.rows.known(i)))]
+        off = [i for i, model in enumerate(self.models) if model.is_off_scale(*self.examples(i, self.rows.known(i)))]
         for i in off:
             self._fit(i)
         if off:
@@ -273,7 +278,7 @@ class Forecaster:
     def _fit(self, step: int) -> None:
         assert self.rows is not None
         known = self.rows.known(step)
-        self.models[step].fit(*self._examples(step, known), known)
+        self.models[step].fit(*self.examples(step, known), known)
         self.rows.learnt[:, step] = False
         self.rows.learnt[self.rows.places(known), step] = True
         self.due[step] = []
@@ -384,7 +389,7 @@ class Forecaster:
             return  # nothing was learnt of it
         for i, ordinal in self.rows.come_true(slot, self.steps, value):
             if self.rows.learnt[ordinal % self.rows.size, i]:
-                self.models[i].relabel(ordinal, float(self._examples(i, [ordinal])[1][0]))
+                self.models[i].relabel(ordinal, float(self.examples(i, [ordinal])[1][0]))
 
 
 def _or_nan(end: float | None) -> float:

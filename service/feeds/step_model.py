@@ -71,7 +71,7 @@ class StepModel:
     def update(self, X: Floats, y: Floats, keys: list[int], leaving: list[int]) -> None:
         """Learn examples and forget others, each along one path; raises NotOptimal, and MemoryLimit."""
         if keys or leaving:
-            add = (self._features(X), self._targets(y)) if keys else None
+            add = (self.scaled(X), self._targets(y)) if keys else None
             for model in self.models:
                 model.update(add=add, remove=leaving, keys=keys if add else None)
 
@@ -83,12 +83,11 @@ class StepModel:
 
     def predict(self, X: Floats) -> Floats:
         """Return forecasts of targets (m, models): the forecast first, then quantiles, in ascending order."""
-        rows = self._features(X)
+        rows = self.scaled(X)
         found = np.stack([model.predictor().decision_function(rows) for model in self.models], axis=1)
         if self.spec.task == "direction":
             return found
-        assert self.scale is not None
-        found = found * self.scale.unit + self.scale.middle
+        found = self.in_units(found)
         found[:, 1:].sort(axis=1)
         return found
 
@@ -101,9 +100,15 @@ class StepModel:
         """Return the largest relative duality gap of the models, computed from the data."""
         return max(float(model.certificate().relative_gap) for model in self.models)
 
-    def _features(self, X: Floats) -> Floats:
+    def scaled(self, X: Floats) -> Floats:
+        """Return features as models see them."""
         assert self.scale is not None
         return np.ascontiguousarray(np.clip((X - self.scale.centre) / self.scale.width, -MOST, MOST))
+
+    def in_units(self, found: Floats) -> Floats:
+        """Return what models say of targets in units of the target."""
+        assert self.scale is not None
+        return found * self.scale.unit + self.scale.middle
 
     def _targets(self, y: Floats) -> Floats:
         if self.spec.task == "direction":
@@ -134,7 +139,7 @@ class StepModel:
         step.scale = Scale(s["centre"], s["width"], float(s["middle"]), float(s["unit"]), spreads)
         for i, model in enumerate(step.models):
             kept = {k.removeprefix(f"model{i}."): v for k, v in arrays.items() if k.startswith(f"model{i}.")}
-            kept["X"] = step._features(X_of(list(kept["keys"])))
+            kept["X"] = step.scaled(X_of(list(kept["keys"])))
             parameters = {name: getattr(model, name) for name in model_parameters(model)}
             step.models[i] = type(model).from_arrays(parameters, kept)
         return step

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC, SVR
 
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.represent import reference
 from livesvm.service.feeds.scores import FIELDS
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Timeline
@@ -126,20 +125,14 @@ def run(series: Series, rows: list[dict[str, Any]]) -> Run:
         seen = feed.rows.count
         at = feed.rows.places(new)
         for i in range(len(STEPS)):
-            X, _ = feed._examples(i, new)
+            X, _ = feed.examples(i, new)
             slots[i] += feed.rows.slot[at].tolist()
             features[i] += list(X)
-            base = feed.rows.shared[at, 0] if series.task == "direction" else _reference(feed, i, at)
+            base = feed.rows.shared[at, 0] if series.task == "direction" else feed.reference(i, new)
             bases[i] += base.tolist()
     values = _by_slot(feed, rows)
     examples = [(np.array(s), np.array(x), np.array(b)) for s, x, b in zip(slots, features, bases, strict=True)]
     return Run(feed, seconds, np.array(values), {s: np.array(r) for s, r in scored.items()}, examples, events)
-
-
-def _reference(feed: Forecaster, step: int, at: NDArray[np.int64]) -> Floats:
-    assert feed.rows is not None
-    represent = feed.models[step].recipe.represent
-    return reference(feed.rows.layout, represent, feed.rows.shared[at], feed.rows.own[at, step])
 
 
 def _by_slot(feed: Forecaster, rows: list[dict[str, Any]]) -> list[float]:

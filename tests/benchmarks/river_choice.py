@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.svm import SVC
 
 from livesvm.service.demo.data.fisher_river import Examples, examples, load, scale_by
-from livesvm.service.demo.forecast import MONTH, WINDOW
+from livesvm.service.demo.rise import MONTH, WINDOW
 
 GRID_C = [10.0**power for power in range(-1, 6)]
 GRID_GAMMA = [10.0**power for power in range(-3, 1)]

@@ -9,20 +9,25 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
+import numpy as np
 import pytest
 
 from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.demo import feed
 from livesvm.service.demo.data.fisher_river import examples, load
-from livesvm.service.demo.forecast import DemoError, certify, learn, main
+from livesvm.service.demo.errors import DemoError
+from livesvm.service.demo.main import main
+from livesvm.service.demo.rise import certify, learn
 from tests.documents import blocks
 
 
 def demo(*arguments: str, temporary: Path) -> subprocess.CompletedProcess[str]:
     """Run the demonstration as a user does, with its temporary files in a directory of the test."""
     return subprocess.run(
-        [sys.executable, "-m", "livesvm.service.demo", *arguments],
+        [sys.executable, "-m", "livesvm.service.demo", "--picture", str(temporary / "river.png"), *arguments],
         env=os.environ | {"TMPDIR": str(temporary)},
         capture_output=True,
         text=True,
@@ -45,13 +50,19 @@ def stops_answering(address: str) -> bool:
 def test_two_months_end_well_and_leave_nothing_behind(tmp_path: Path) -> None:
     done = demo("--months", "2", temporary=tmp_path)
     assert done.returncode == 0, done.stderr
+    days = re.findall(r"^(\S+) +((?:\d\.\d{3} +){9})((?:\d+% +){3})", done.stdout, flags=re.MULTILINE)
+    assert [day for day, *_ in days] == ["1990-01-29", "1990-02-28"]
+    errors = np.array(days[-1][1].split(), float).reshape(3, 3)
+    np.testing.assert_allclose(errors[:, 0], errors[:, 2], atol=2e-3)  # training again forecasts nearly the same
     rows = re.findall(r"^(\S+)\.\.(\S+)\s+(\S+)\s+30/30 ", done.stdout, flags=re.MULTILINE)
     assert rows == [("1990-01-07", "1990-02-05", "1988-02-07"), ("1990-02-06", "1990-03-07", "1988-03-08")]
-    shown = blocks("README.md", "text")[0].splitlines()
-    assert all(line in done.stdout for line in shown[:2])
-    assert all(line.partition("30/30")[0] in done.stdout for line in shown[2:4])
+    forecasts, updates = (block.splitlines() for block in blocks("README.md", "text")[:2])
+    assert all(line in done.stdout for line in [*forecasts[:2], *updates[:2]])
+    assert [line.split()[:4] for line in forecasts[2:]] == [[day, *errors.split()[:3]] for day, errors, _ in days]
+    assert all(line.partition("30/30")[0] in done.stdout for line in updates[2:])
     assert "2 updates, 60 days learnt and 60 forgotten" in done.stdout
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["river.png"]
+    assert (tmp_path / "river.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_keep_leaves_the_service_up_and_says_how_to_stop_it(tmp_path: Path) -> None:
@@ -77,6 +88,24 @@ def test_a_bad_certificate_fails(monkeypatch: pytest.MonkeyPatch) -> None:
             certify(Client("http://service"))
 
 
+def test_a_feed_off_its_optimum_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    for gap, passes in ((1e-10, True), (2e-8, False), (float("nan"), False)):
+        monkeypatch.setattr(Client, "feed_certificate", lambda _client, _feed, gap=gap: {"relative_gap": gap})
+        if passes:
+            assert feed.certify(Client("http://service")) == gap
+        else:
+            with pytest.raises(DemoError, match="off its optimum"):
+                feed.certify(Client("http://service"))
+
+
+def test_a_service_that_forecasts_otherwise_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"accepted": 1, "forecasts": [{"value": 1.0}]}
+    monkeypatch.setattr(Client, "observe", lambda *_arguments: answer)
+    copy = SimpleNamespace(observe=lambda _rows: SimpleNamespace(forecasts=[SimpleNamespace(value=1.001)]))
+    with pytest.raises(DemoError, match=r"from 1990-01-01 the service forecast \[1.0\]"):
+        feed.send(Client("http://service"), copy, [{"date": "1990-01-01"}])  # type: ignore[arg-type]
+
+
 def test_an_answer_with_other_keys_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     days = examples(load())[:2]
     answer = {"added": list(days.dates), "removed": []}
@@ -92,6 +121,6 @@ def test_a_refusal_ends_it_with_what_the_service_said(
     def refuse(*_arguments: object, **_named: object) -> None:
         raise ServiceProblem(422, {"title": "The request cannot be used", "detail": "the reason"})
 
-    monkeypatch.setattr(Client, "update", refuse)
+    monkeypatch.setattr(Client, "create_feed", refuse)
     assert main(["--months", "1"]) == 1
     assert "422 The request cannot be used: the reason" in capsys.readouterr().err

@@ -70,10 +70,10 @@ def test_every_steps_model_is_the_optimum_over_its_window() -> None:
         X, target = examples(one.spec, one.rows, i, "change", known)
         slots = one.rows.slot[one.rows.places(known)]
         assert target == pytest.approx(y[slots + step] - y[slots])
-        again = SVR(C=1.0, gamma=0.01, epsilon=0.05, tol=1e-8).fit(model._features(X), model._targets(target))
-        newest = one._examples(i, [one.rows.count - 1])[0]
+        again = SVR(C=1.0, gamma=0.01, epsilon=0.05, tol=1e-8).fit(model.scaled(X), model._targets(target))
+        newest = one.examples(i, [one.rows.count - 1])[0]
         assert model.scale is not None
-        expected = again.predict(model._features(newest)) * model.scale.unit + model.scale.middle + y[-1]
+        expected = again.predict(model.scaled(newest)) * model.scale.unit + model.scale.middle + y[-1]
         assert one.latest[i].value == pytest.approx(expected[0], abs=1e-5)
 
 
@@ -188,11 +188,11 @@ def test_directions_are_those_of_an_exact_classifier() -> None:
     assert one.rows is not None
     for i, step in enumerate(one.steps):
         known = one.rows.known(i)
-        X, label = one._examples(i, known)
+        X, label = one.examples(i, known)
         slots = one.rows.slot[one.rows.places(known)]
         assert (label > 0).tolist() == (y[slots + step] > y[slots]).tolist()
-        again = SVC(C=1.0, gamma=0.01, tol=1e-8).fit(one.models[i]._features(X), label)
-        newest = one.models[i]._features(one._examples(i, [one.rows.count - 1])[0])
+        again = SVC(C=1.0, gamma=0.01, tol=1e-8).fit(one.models[i].scaled(X), label)
+        newest = one.models[i].scaled(one.examples(i, [one.rows.count - 1])[0])
         assert one.latest[i].value == pytest.approx(again.decision_function(newest)[0], abs=1e-4)
         assert one.scores[i].overall("direction")["accuracy"] > 0.6
     assert one.latest[0].low is None

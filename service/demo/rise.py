@@ -1,8 +1,7 @@
-"""The demonstration: forecast the Fisher River with the real service, a month at a time.
+"""Part two: will the flow rise tomorrow? A month is forecast, scored and learnt at a time, beside training again.
 
-``python -m livesvm.service.demo`` starts the service on a free loopback port with an empty data directory, and drives
-it through REST alone. The model knows the last two years. Every month it forecasts 30 days, is scored, and only then
-learns those 30 days and forgets the 30 oldest, in one update.
+The model knows the last two years. Every month it forecasts 30 days, is scored, and only then learns those 30 days and
+forgets the 30 oldest, in one update.
 
 ``C`` and ``gamma`` come from the first two years alone: of the 28 cells of C in 1e-1..1e5 by gamma in 1e-3..1, three
 forecast there within one standard error of the best, and this is the one of them where training from nothing costs
@@ -11,24 +10,19 @@ most. ``python -m tests.benchmarks.river_choice`` prints the grid; ``--C 1e4`` s
 
 from __future__ import annotations
 
-import argparse
-import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
 
-import httpx
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
-from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.client import Client
 from livesvm.service.demo.data.fisher_river import Examples, examples, load, scale_by
-from livesvm.service.demo.report import HEADER, Step, row, summary
-from livesvm.service.demo.server import Server, ServerError
+from livesvm.service.demo.errors import DemoError
+from livesvm.service.demo.rise_report import HEADER, Step, row, summary
 
 C = 1e5
 GAMMA = 0.01
@@ -38,10 +32,6 @@ FITS = 3
 WORST_GAP = 1e-8
 WORST_VIOLATION = 1e-7
 MODEL = "fisher-river"
-
-
-class DemoError(Exception):
-    """A step of the demonstration did not do what it should."""
 
 
 def learn(client: Client, days: Examples, oldest: int) -> dict[str, Any]:
@@ -95,65 +85,37 @@ def slide(client: Client, known: Examples, days: Examples, window: Examples, C: 
     )
 
 
-def months(client: Client, days: Examples, shown: argparse.Namespace) -> Iterator[Step]:
-    """Slide the window through the whole months after the first window, all of them or as many as are ``shown``."""
+def months(client: Client, days: Examples, C: float, gamma: float, most: int | None) -> Iterator[Step]:
+    """Slide the window through the whole months after the first window, all of them or the first ``most``."""
     starts = range(WINDOW, len(days) - MONTH + 1, MONTH)
-    for start in starts[: shown.months]:
+    for start in starts[:most]:
         stop = start + MONTH
         known, month, window = days[start - WINDOW : start], days[start:stop], days[stop - WINDOW : stop]
-        yield slide(client, known, month, window, shown.C, shown.gamma)
+        yield slide(client, known, month, window, C, gamma)
 
 
-def introduce(server: Server, first: Examples, shown: argparse.Namespace) -> None:
+def introduce(first: Examples, C: float, gamma: float) -> None:
     """Say what is about to be shown."""
     print(f"""\
-Fisher River, Manitoba, 1988 to 1991: will the flow rise tomorrow? A day without change counts as no rise.
+Will the flow rise tomorrow? A model of the last {WINDOW} days, updated a month at a time; no change counts as no rise.
 21 features: log flow, precipitation and temperature of the last 7 days, scaled by the first window's ranges.
-Live SVM: rbf kernel, gamma = {shown.gamma:g}, C = {shown.C:g}, the last {WINDOW} days.
-Each month: forecast {MONTH} days, score, learn them and forget the {MONTH} oldest in one update.
-SVC: scikit-learn trains the same window from nothing, tolerance 1e-3, median of {FITS}.
-
-service ready at {server.address} after {server.seconds:.1f} s
+Live SVM: rbf kernel, gamma = {gamma:g}, C = {C:g}. Each month: forecast {MONTH} days, score, learn them and forget the
+{MONTH} oldest in one update. SVC: scikit-learn trains the same window from nothing, tolerance 1e-3, median of {FITS}.
 first window {first.dates[0]}..{first.dates[-1]}""")
 
 
-def run(server: Server, shown: argparse.Namespace) -> None:
-    """The demonstration itself, on a service that is up."""
+def run(client: Client, C: float, gamma: float, most: int | None) -> None:
+    """Create the model, take it through the months, and say what that cost."""
     raw = examples(load())
     days = scale_by(raw[:WINDOW], raw)
-    introduce(server, days[:WINDOW], shown)
+    introduce(days[:WINDOW], C, gamma)
+    client.create_model(MODEL, C=C, kernel={"name": "rbf", "gamma": gamma})
+    filled = learn(client, days[:WINDOW], oldest=0)
+    gap = certify(client)["relative_gap"]
+    print(f"filled: {filled['events']} events, {1e3 * filled['seconds']:.1f} ms, relative gap {gap:.1e}")
+    print(f"\n{HEADER}")
     steps: list[Step] = []
-    with Client(server.address) as client:
-        client.create_model(MODEL, C=shown.C, kernel={"name": "rbf", "gamma": shown.gamma})
-        filled = learn(client, days[:WINDOW], oldest=0)
-        gap = certify(client)["relative_gap"]
-        print(f"filled: {filled['events']} events, {1e3 * filled['seconds']:.1f} ms, relative gap {gap:.1e}")
-        print(f"\n{HEADER}")
-        for step in months(client, days, shown):
-            steps.append(step)
-            print(row(steps), flush=True)
+    for step in months(client, days, C, gamma, most):
+        steps.append(step)
+        print(row(steps), flush=True)
     print(f"\n{summary(steps)}")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the demonstration; the exit status is 0 when every step did what it should."""
-    parser = argparse.ArgumentParser(prog="python -m livesvm.service.demo", description="Forecast the Fisher River.")
-    parser.add_argument("--keep", action="store_true", help="leave the service up and say how to stop it")
-    parser.add_argument("--months", type=int, help="stop after so many months (default: all 24)")
-    parser.add_argument("--C", type=float, default=C, help="weight of the losses (default: %(default)g)")
-    parser.add_argument("--gamma", type=float, default=GAMMA, help="of the rbf kernel (default: %(default)g)")
-    shown = parser.parse_args(arguments)
-    server = Server(Path(tempfile.mkdtemp(prefix="livesvm-demo-")))
-    done = False
-    try:
-        server.start()
-        run(server, shown)
-        done = True
-    except (DemoError, ServerError, ServiceProblem, httpx.TransportError) as error:
-        print(f"the demonstration failed: {error}\n{server.log_tail()}", file=sys.stderr)
-    finally:
-        if done and shown.keep:
-            print(server.how_to_use())
-        else:
-            done = server.stop() == 0 and done
-    return 0 if done else 1

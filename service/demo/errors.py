@@ -1,0 +1,5 @@
+"""What goes wrong in the demonstration."""
+
+
+class DemoError(Exception):
+    """A step of the demonstration did not do what it should."""

@@ -1,0 +1,151 @@
+"""Part one: the river's flow 1, 3 and 7 days ahead, by a feed that is told nothing but the names of the columns.
+
+The feed is sent the readings as they are in the file: two years at once, which fill its window, then one a day. Every
+forecast is kept by the feed and scored when its day has come. Beside it stand the naive forecasts that the feed scores
+itself, and training again: once a month scikit-learn's ``SVR`` is trained from nothing, for each step, on the very
+examples that the feed's model holds, and forecasts the month's days. A second feed, in this process and without the
+service, is sent the same readings; it has those examples, and has to forecast the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import mean
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.svm import SVR
+
+from livesvm.service.client import Client
+from livesvm.service.demo.data.fisher_river import Series, load
+from livesvm.service.demo.errors import DemoError
+from livesvm.service.demo.feed_report import HEADER, Month, StepErrors, row, summary
+from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.spec import spec_of
+from livesvm.service.feeds.step_model import StepModel
+
+FEED = "fisher-flow"
+STEPS = (1, 3, 7)
+WINDOW = 730
+MONTH = 30
+WORST_GAP = 1e-8
+AGREEMENT = 1e-9
+SETTINGS: dict[str, Any] = {
+    "target": "flow_m3s",
+    "time": "date",
+    "features": ["precip_mm", "temp_c"],
+    "steps": list(STEPS),
+    "window": WINDOW,
+}
+
+
+def readings(series: Series) -> list[dict[str, Any]]:
+    """The record as the rows that the feed is sent, one a day."""
+    cells = zip(series.dates, series.values.tolist(), strict=True)
+    return [{"date": day, **dict(zip(series.columns, values, strict=True))} for day, values in cells]
+
+
+class TrainedAgain:
+    """``SVR`` for each step of a feed, trained now and then on the examples that the feed's models hold."""
+
+    def __init__(self, feed: Forecaster) -> None:
+        self.feed = feed
+        self.errors: list[list[float]] = [[] for _ in STEPS]
+        self._machines: list[SVR] = []
+        self._scales: list[StepModel] = []
+        self._pending: dict[tuple[int, int], float] = {}  # by step, and the day that they are for
+
+    def train(self) -> float:
+        """Train all steps from nothing, at tolerance 1e-3; the seconds that took."""
+        self._machines, self._scales, seconds = [], [], 0.0
+        for model in self.feed.models:
+            live = model.models[0]
+            told = {name: live.get_params()[name] for name in ("C", "epsilon", "gamma")}
+            X, y = live.window_X, live.window_y
+            start = perf_counter()
+            self._machines.append(SVR(kernel="rbf", tol=1e-3, **told).fit(X, y))
+            seconds += perf_counter() - start
+            scale = StepModel(model.spec, model.recipe)
+            scale.scale = model.scale
+            self._scales.append(scale)
+        return seconds
+
+    def forecast(self, day: int) -> None:
+        """Forecast from the newest reading, that of ``day``."""
+        assert self.feed.rows is not None
+        newest = [self.feed.rows.count - 1]
+        for i, (machine, scale) in enumerate(zip(self._machines, self._scales, strict=True)):
+            X, _ = self.feed.examples(i, newest)
+            found = scale.in_units(machine.predict(scale.scaled(X))) + self.feed.reference(i, newest)
+            self._pending[i, day + STEPS[i]] = float(found[0])
+
+    def score(self, day: int, value: float) -> None:
+        """Compare what was forecast for ``day`` with its reading."""
+        for i, errors in enumerate(self.errors):
+            forecast = self._pending.pop((i, day), None)
+            if forecast is not None:
+                errors.append(abs(forecast - value))
+
+
+def send(client: Client, copy: Forecaster, rows: list[dict[str, Any]]) -> float:
+    """Send readings to the feed and to its copy, and compare their forecasts; the seconds that the call took."""
+    start = perf_counter()
+    answer = client.observe(FEED, rows)
+    seconds = perf_counter() - start
+    here = [forecast.value for forecast in copy.observe(rows).forecasts]
+    there = [forecast["value"] for forecast in answer["forecasts"]]
+    if answer["accepted"] != len(rows) or not np.allclose(there, here, rtol=AGREEMENT, atol=AGREEMENT):
+        raise DemoError(f"from {rows[-1]['date']} the service forecast {there}, the same feed without it {here}")
+    return seconds
+
+
+def certify(client: Client) -> float:
+    """The worst relative gap of the feed's models, which the service recomputes from their data."""
+    gap = float(client.feed_certificate(FEED)["relative_gap"])
+    if not gap <= WORST_GAP:
+        raise DemoError(f"a model of the feed is {gap} off its optimum")
+    return gap
+
+
+def months(client: Client, rows: list[dict[str, Any]], most: int | None) -> Iterator[Month]:
+    """Send the readings after the first window, one a day; what each month gave, all of them or the first ``most``."""
+    copy = Forecaster(spec_of(SETTINGS))
+    again = TrainedAgain(copy)
+    send(client, copy, rows[:WINDOW])
+    starts = range(WINDOW, len(rows) - MONTH + 1, MONTH)
+    for start in starts[:most]:
+        svr_seconds = again.train()
+        again.forecast(start - 1)
+        seconds = 0.0
+        for day in range(start, start + MONTH):
+            seconds += send(client, copy, rows[day : day + 1])
+            again.score(day, rows[day][SETTINGS["target"]])
+            again.forecast(day)
+        scores = client.feed(FEED)["scores"]
+        errors = [StepErrors.of(score, mean(found)) for score, found in zip(scores, again.errors, strict=True)]
+        yield Month(rows[start + MONTH - 1]["date"], errors, seconds / MONTH, svr_seconds, certify(client))
+
+
+def introduce(rows: list[dict[str, Any]]) -> None:
+    """Say what is about to be shown."""
+    first, last = rows[0]["date"], rows[WINDOW - 1]["date"]
+    print(f"""\
+Fisher River, Manitoba: a feed is sent the raw readings of flow, rain and temperature of 1988 to 1991, and forecasts
+the flow 1, 3 and 7 days ahead. It chooses features, scale, gamma and C itself, when the first {WINDOW} days fill its
+window ({first}..{last}); then it gets one reading a day, and every forecast is scored when its day comes.
+naive: the better of the last value and that of a season ago. SVR: scikit-learn's, trained anew once a month.
+""")
+
+
+def run(client: Client, most: int | None) -> None:
+    """Create the feed, send it the river's readings, and say how good its forecasts were."""
+    rows = readings(load())
+    introduce(rows)
+    client.create_feed(FEED, **SETTINGS)
+    print(HEADER)
+    done: list[Month] = []
+    for month in months(client, rows, most):
+        done.append(month)
+        print(row(month), flush=True)
+    print(f"\n{summary(done, client.feed(FEED))}")
