@@ -12,26 +12,13 @@ from livesvm.service.feeds.calls import decode_call
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import FeedState, answer
 from livesvm.service.history.journal import Source
+from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.replay import owes
 from livesvm.service.resources.turns import Solve, Turns
 from livesvm.service.store.base import Lease, LogRecord, SnapshotInfo, StoreDamaged
 from livesvm.solvers.errors import SolverError
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Recovered:
-    """A feed that came back, and how: from which version, with how many calls, past how many damaged snapshots."""
-
-    state: FeedState
-    snapshot_version: int = 0
-    replayed: int = 0
-    damaged_snapshots: int = 0
-    replay_seconds: float = 0.0
-    snapshot_bytes: int = 0
-    log_bytes: int = 0
-    set_aside: int = 0
 
 
 @dataclass
@@ -44,7 +31,7 @@ class Recovery:
     turns: Turns
     solve: Solve
 
-    def run(self) -> Recovered:
+    def run(self) -> Recovered[FeedState]:
         """The feed after its last acknowledged call; raises StoreError, or NotSolved when it is not wanted any more."""
         with self.source.health.store_call("load"):
             newest = self.source.store.last_sequence(self.lease)
@@ -61,7 +48,7 @@ class Recovery:
                     self.source.store.abort(self.lease, newest)
                 set_aside = 1
 
-    def _replayed(self, snapshots: Sequence[SnapshotInfo], newest: int, set_aside: int) -> Recovered:
+    def _replayed(self, snapshots: Sequence[SnapshotInfo], newest: int, set_aside: int) -> Recovered[FeedState]:
         state, snapshot, damaged = self._newest_good(snapshots)
         version, replayed, size, began = state.version, 0, 0, time.perf_counter()
         for record in self.source.store.log(self.lease.model, state.sequence):

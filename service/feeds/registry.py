@@ -29,7 +29,7 @@ from livesvm.service.feeds.live import LiveFeed, encoded
 from livesvm.service.feeds.size import features_at_most, feed_bytes
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
-from livesvm.service.live.model import Surroundings
+from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs.audit import changed
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from livesvm.service.history.entries import decode_entry
 from livesvm.service.history.journal import Source
@@ -24,20 +24,23 @@ from livesvm.solvers.runtime.threads import at_work
 log = logging.getLogger(__name__)
 
 
+S = TypeVar("S")
+
+
 @dataclass(frozen=True)
-class Recovered:
-    """A model that came back, and how: from which version, with how many commands, past how many damaged snapshots.
+class Recovered(Generic[S]):
+    """What came back, and how: from which version, with how many calls, past how many damaged snapshots.
 
     ``set_aside`` updates, which nobody was told of, could not be solved again in the time for it.
 
-    ``replay_seconds`` is what it took to solve those commands again; the snapshot and the records since have so many
+    ``replay_seconds`` is what it took to solve those calls again; the snapshot and the records since have so many
     bytes.
     """
 
-    state: ModelState
-    snapshot_version: int
-    replayed: int
-    damaged_snapshots: int
+    state: S
+    snapshot_version: int = 0
+    replayed: int = 0
+    damaged_snapshots: int = 0
     replay_seconds: float = 0.0
     snapshot_bytes: int = 0
     log_bytes: int = 0
@@ -53,7 +56,7 @@ class Means:
     patience: Patience
 
 
-def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Recovered:
+def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Recovered[ModelState]:
     """The model as it was after its last acknowledged update; raises StoreError if that cannot be had, or NotSolved.
 
     A model whose updates did fit into ``cache_mb`` may need a little more when it is put together anew, as its arrays
@@ -69,7 +72,7 @@ def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Reco
         raise StoreError(f"{error}; LIVESVM_CACHE_MB is {means.cache_mb} and must be more for this model") from error
 
 
-def _recovered(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Recovered:
+def _recovered(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Recovered[ModelState]:
     """The model, if need be from records that are replayed one by one, so that one that fails is found."""
     try:
         return _Recovery(source, lease, spec, means).run()
@@ -97,7 +100,7 @@ class _Recovery:
     solution: Solution | None = field(default=None, repr=False)
     may_be_answered: bool = False  #: a solution, which may turn out not to be usable, says that the newest was solved
 
-    def run(self) -> Recovered:
+    def run(self) -> Recovered[ModelState]:
         """The model."""
         store, model = self.source.store, self.lease.model
         with self.source.health.store_call("load"):

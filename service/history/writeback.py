@@ -18,7 +18,7 @@ def encoded(spec: ModelSpec) -> bytes:
     return codec.encode({"spec": spec.model_dump_json()})
 
 
-def write_back(journal: Journal, spec: ModelSpec, snapshot: Snapshot) -> bool:
+def write_back(journal: Journal, spec: bytes, snapshot: Snapshot) -> bool:
     """Have the store hold what memory does, under a new epoch; False if it has lost nothing.
 
     Raises WritebackRefused where the store has more, or another service has the model, or StoreError; what was not
@@ -28,10 +28,10 @@ def write_back(journal: Journal, spec: ModelSpec, snapshot: Snapshot) -> bool:
     with journal.source.health.store_call("writeback"):
         journal.look()
         if journal.fenced:
-            raise WritebackRefused(f"another service has taken model {spec.id} over")
+            raise WritebackRefused(f"another service has taken model {journal.lease.model} over")
         if not journal.behind:
             return False
-        journal.lease = lease = take(store, journal.lease.model, encoded(spec), snapshot[0])
+        journal.lease = lease = take(store, journal.lease.model, spec, snapshot[0])
         put(store, lease, snapshot)
     journal.begin_again(snapshot[0])
     return True

@@ -25,8 +25,8 @@ from livesvm.service.history.rescue import tell_of
 from livesvm.service.jobs.files import JobFiles
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
-from livesvm.service.live.model import Surroundings
 from livesvm.service.live.registry import Registry
+from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from livesvm.service.history.erasure import Intent
+from livesvm.service.history.recovery import Recovered
 from livesvm.service.live.recent import Recent
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.commands import Update
@@ -49,6 +50,11 @@ class Return:
     replayed: int
     damaged_snapshots: int
     set_aside: int
+
+    @classmethod
+    def of(cls, found: Recovered[Any]) -> Return:
+        """The same of what was found."""
+        return cls(found.snapshot_version, found.replayed, found.damaged_snapshots, found.set_aside)
 
 
 @dataclass(frozen=True)

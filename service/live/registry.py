@@ -23,7 +23,8 @@ from livesvm.service.history.names import is_feed
 from livesvm.service.history.replay import Patience
 from livesvm.service.history.writeback import encoded
 from livesvm.service.live.failed import FailedModel
-from livesvm.service.live.model import LiveModel, Surroundings
+from livesvm.service.live.model import LiveModel
+from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs.audit import changed
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState

@@ -1,4 +1,4 @@
-"""A thread that does one thing after another: the single writer of a model."""
+"""A thread that does one thing after another: the single writer of a model or a feed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Writer:
 
     Parameters
     ----------
-    name : of the thread, for people
+    name : of what it writes, for people
     size : calls that may wait, but for those that always get a place
     rest : called after each call that asks for it and when the deadline has passed; must not raise
     deadline : the monotonic time by which ``rest`` is to be called even if nothing comes, or None
@@ -67,9 +67,9 @@ class Writer:
 
         with self._lock:
             if self._stopped:
-                raise ModelUnavailable(f"model {self._name} is being stopped")
+                raise ModelUnavailable(f"{self._name} is being stopped")
             if not always and self.depth() >= self._size:
-                raise QueueFull(f"{self._size} commands wait for model {self._name} already")
+                raise QueueFull(f"{self._size} calls wait for {self._name} already")
             self._waiting += 1
             self._queue.put(run)
         future.add_done_callback(self._forget_cancelled)

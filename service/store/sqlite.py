@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import threading
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from livesvm.service import crash
 from livesvm.service.store.base import (
@@ -30,24 +26,12 @@ from livesvm.service.store.base import (
     Solution,
     StoreDamaged,
     StoredModel,
-    StoreError,
     StoreUnavailable,
 )
-from livesvm.service.store.seals import answer_seal, document_seal, request_seal, seal, sha256, solution_seal
-from livesvm.service.store.sqlite_file import (
-    check_room,
-    copy_log,
-    is_elsewhere,
-    is_worthwhile,
-    open_database,
-    open_for_reading,
-    overwriting,
-    sqlite_errors,
-    transaction,
-    write_ahead_log,
-    write_probe,
-)
-from livesvm.service.store.sqlite_syncs import Syncs
+from livesvm.service.store.seals import answer_seal, document_seal, seal, sha256, solution_seal
+from livesvm.service.store.sqlite_database import PROBE_SECONDS, Database
+from livesvm.service.store.sqlite_file import overwriting
+from livesvm.service.store.sqlite_rows import checked, damaged, is_sealed, remembered, request_rows
 
 KEPT_SNAPSHOTS = 2
 DATABASE = "livesvm.sqlite3"
@@ -64,139 +48,26 @@ _ANSWER = """UPDATE requests SET answer = ?, answer_seal = ? WHERE model = ? AND
     AND EXISTS (SELECT 1 FROM models WHERE id = ? AND epoch = ?)"""
 _KNOWN = "SELECT 1 FROM requests WHERE model = ? AND key = ?"
 """Asks the index alone."""
-PROBE_SECONDS = 3.0
-"""Silence after which a ping writes; what is committed in between says as much, and an idle disk wears little."""
 
 log = logging.getLogger(__name__)
 
 
-def _checked(lease: Lease, rows: list[tuple[Any, ...]]) -> int:
-    """The newest sequence number of what :data:`_HEAD` found, if the lease still holds; raises Fenced."""
-    if not rows:
-        raise ModelGone(f"model {lease.model} is no longer stored")
-    epoch, sequence = rows[0]
-    if epoch != lease.epoch:
-        raise Fenced(f"model {lease.model} was taken over by another writer (epoch {epoch})")
-    return int(sequence)
-
-
-def _is_sealed(model: str, row: list[Any]) -> bool:
-    """Whether a row of this model, which ends with its seal, is as it was written."""
-    *columns, sealed = row
-    return bool(columns[0] == model and sealed == seal(*columns))
-
-
-def _damaged(sequence: object) -> SnapshotInfo:
-    """What is known of a snapshot that is damaged; 0 for a number that is none any more."""
-    number = str(sequence)
-    return SnapshotInfo(int(number) if number.isdecimal() else 0, 0, 0.0, 0, is_damaged=True)
-
-
-def _remembered(model: str, key: str, row: tuple[Any, ...]) -> tuple[Remembered, bool]:
-    """What is remembered under a key, without an answer that is damaged, and whether it is; raises StoreDamaged."""
-    *name, sequence, body, sealed, answer, answer_sealed = row
-    if name != [model, key] or sealed != request_seal(model, key, sequence, body):
-        raise StoreDamaged(f"what is remembered of request {key!r} of model {model} does not match its checksum")
-    if answer is None and answer_sealed is None:
-        return Remembered(body, sequence, None), False
-    good = answer_sealed == answer_seal(model, key, answer)
-    return Remembered(body, sequence, answer if good else None), not good
-
-
 class SqliteStore:
-    """Store in one file; see :class:`livesvm.service.store.base.Store` for what each call does.
-
-    One connection, one lock: SQLite has a single writer anyway, and every call is short. The disk is waited for
-    outside of it, together.
-    """
+    """Store in one file; see :class:`livesvm.service.store.base.Store` for what each call does."""
 
     def __init__(self, path: Path, probe_seconds: float = PROBE_SECONDS) -> None:
         """Open the database, or make it; where it cannot be written, open it to be read until it can.
 
         Raises StoreDamaged, StoreTooNew, or StoreUnavailable if it cannot even be read.
         """
-        self._path = path
-        self._probe_seconds = probe_seconds
-        self._lock = threading.Lock()
-        self._writer = uuid.uuid4().hex
-        self._refused = 0
-        self._only_read = ""
-        try:
-            self._open()
-        except StoreUnavailable as error:
-            try:
-                self._db, self._opened = open_for_reading(path), path.stat()
-            except StoreError as another:
-                raise error from another
-            self._only_read = str(error)
-
-    def _open(self) -> None:
-        self._db = open_database(self._path)
-        self._opened = self._path.stat()
-        self._syncs = Syncs(write_ahead_log(self._path))
-        self._unsynced = False
-        self._written_at = time.monotonic()
-
-    def _reopen(self) -> None:
-        """Try to write again what could only be read; who has a lease from then takes a new one."""
-        with self._lock:
-            self._db.close()
-            try:
-                self._open()
-            except StoreError:
-                self._db = open_for_reading(self._path)
-                raise
-            self._only_read = ""
-        with self._transaction() as db:
-            db.execute("UPDATE models SET epoch = ?, writer = ?", (self._new_epoch(db), self._writer))
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block whole or not at all, alone; it is on the disk then.
-
-        What the disk did not take in the end may be there all the same, and is the first thing that it is given again.
-        """
-        with sqlite_errors():
-            with self._lock:
-                self._check_place()
-                before = self._db.total_changes
-                with transaction(self._db):
-                    yield self._db
-                has_changed = self._db.total_changes != before
-            if has_changed:
-                self._sync()
-                self._written_at = time.monotonic()
-
-    def _check_place(self) -> None:
-        """Raise StoreUnavailable where nothing can be written now."""
-        if self._only_read:
-            raise StoreUnavailable(self._only_read)
-        if is_elsewhere(self._path, self._opened):
-            raise StoreUnavailable(f"the database in use is no longer at {self._path}")
-        if self._unsynced:
-            copy_log(self._db)
-            self._unsynced = False
-
-    def _sync(self) -> None:
-        try:
-            self._syncs.wait()
-        except OSError:
-            self._unsynced = True  # a second try might be told that all is well: what was to be written is forgotten
-            raise
-
-    def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        with self._lock, sqlite_errors():
-            return self._db.execute(query, values).fetchall()
+        self._database = Database(path, probe_seconds)
+        self._read = self._database.read
+        self._transaction = self._database.transaction
 
     @staticmethod
     def _held(db: sqlite3.Connection, lease: Lease) -> int:
         """The model's newest sequence number, if the lease still holds; raises Fenced."""
-        return _checked(lease, db.execute(_HEAD, (lease.model,)).fetchall())
-
-    @staticmethod
-    def _new_epoch(db: sqlite3.Connection) -> int:
-        """An epoch that no lease ever had."""
-        return int(db.execute("UPDATE epochs SET newest = newest + 1 RETURNING newest").fetchone()[0])
+        return checked(lease, db.execute(_HEAD, (lease.model,)).fetchall())
 
     @property
     def shared(self) -> bool:
@@ -209,13 +80,7 @@ class SqliteStore:
 
     def ping(self) -> None:
         """Look at the disk, take the write lock, and commit as much as was refused last, or a byte now and then."""
-        if self._only_read:
-            self._reopen()
-        check_room(self._path.parent)
-        with self._transaction() as db:
-            if self._refused or time.monotonic() - self._written_at >= self._probe_seconds:
-                write_probe(db, self._refused or 1)
-        self._refused = 0
+        self._database.probe()
 
     def create(self, model: str, spec: bytes, sequence: int = 0) -> Lease:
         """Insert the model with its first epoch."""
@@ -223,11 +88,11 @@ class SqliteStore:
             row = db.execute("SELECT 1 FROM models WHERE id = ?", (model,)).fetchone()
             if row is not None:
                 raise ModelExists(f"model {model} is stored already")
-            epoch = self._new_epoch(db)
-            row = (model, spec, epoch, sequence, time.time(), self._writer)
+            epoch = self._database.new_epoch(db)
+            row = (model, spec, epoch, sequence, time.time(), self._database.writer)
             columns = "(id, spec, epoch, sequence, created, writer)"
             db.execute(f"INSERT INTO models {columns} VALUES (?, ?, ?, ?, ?, ?)", row)
-        return Lease(model, epoch, self._writer)
+        return Lease(model, epoch, self._database.writer)
 
     def models(self) -> list[StoredModel]:
         """Read the table of models."""
@@ -236,14 +101,14 @@ class SqliteStore:
 
     def acquire(self, model: str) -> Lease:
         """Take a new epoch; there is no other service to wait for."""
-        if self._only_read:
+        if self._database.only_read:
             return self._stored_lease(model)
         with self._transaction() as db:
-            epoch = self._new_epoch(db)
+            epoch = self._database.new_epoch(db)
             query = "UPDATE models SET epoch = ?, writer = ?, attempt = 0 WHERE id = ?"
-            if not db.execute(query, (epoch, self._writer, model)).rowcount:
+            if not db.execute(query, (epoch, self._database.writer, model)).rowcount:
                 raise ModelGone(f"model {model} is not stored")
-        return Lease(model, epoch, self._writer)
+        return Lease(model, epoch, self._database.writer)
 
     def _stored_lease(self, model: str) -> Lease:
         """The lease of whoever wrote last, good for reading until the database can be written."""
@@ -255,7 +120,7 @@ class SqliteStore:
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
         """A new epoch, unless another writer has the model or a later attempt came first."""
         with self._transaction() as db:
-            epoch = self._new_epoch(db)
+            epoch = self._database.new_epoch(db)
             query = """UPDATE models SET epoch = ?, attempt = ? WHERE id = ? AND writer = ? AND attempt < ?
                 RETURNING sequence"""
             rows = db.execute(query, (epoch, attempt, lease.model, lease.writer, attempt)).fetchall()
@@ -269,7 +134,7 @@ class SqliteStore:
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Read where each stands; nowhere, once another file or none is in the place of this one."""
-        if is_elsewhere(self._path, self._opened):
+        if self._database.is_elsewhere:
             return {}
         wanted = set(models)
         rows = self._read("SELECT id, epoch, writer, sequence FROM models")
@@ -290,7 +155,7 @@ class SqliteStore:
         try:
             self._append(lease, sequence, data, idempotency, keep)
         except StoreUnavailable:
-            self._refused = max(1, len(data))
+            self._database.refused(len(data))
             raise
         return Durability.FSYNCED
 
@@ -316,7 +181,7 @@ class SqliteStore:
 
     def abort(self, lease: Lease, sequence: int) -> None:
         """Mark the record and forget its request; while there is only reading, that waits for the next recovery."""
-        if self._only_read:
+        if self._database.only_read:
             return
         with self._transaction() as db:
             self._held(db, lease)
@@ -327,7 +192,7 @@ class SqliteStore:
 
     def last_sequence(self, lease: Lease) -> int:
         """Read under the lease, so that a fenced writer is told."""
-        return _checked(lease, self._read(_HEAD, lease.model))
+        return checked(lease, self._read(_HEAD, lease.model))
 
     def recall(self, model: str, key: str) -> Remembered | None:
         """Find one request by the index and read it from the table; one whose answer is damaged has none."""
@@ -338,27 +203,26 @@ class SqliteStore:
             if self._read(_KNOWN, model, key):
                 raise StoreDamaged(f"what is remembered of request {key!r} of model {model} is missing")
             return None
-        found, is_damaged = _remembered(model, key, rows[0])
+        found, is_damaged = remembered(model, key, rows[0])
         if is_damaged:
             log.warning("model %s: the answer to request %r does not match its checksum", model, key)
         return found
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
         """Write without an fsync of its own; while there is only reading, that waits for the next recovery."""
-        if self._only_read:
+        if self._database.only_read:
             return
         changed = (answer, answer_seal(lease.model, key, answer), lease.model, key, lease.model, lease.epoch)
-        with sqlite_errors(), self._lock:
-            self._check_place()
-            if not self._db.execute(_ANSWER, changed).rowcount:
-                self._held(self._db, lease)  # or nobody asked
+        with self._database.unsynced() as db:
+            if not db.execute(_ANSWER, changed).rowcount:
+                self._held(db, lease)  # or nobody asked
 
     def requests(self, model: str) -> dict[str, Remembered]:
         """Read every request of a model; raises StoreDamaged if one or its answer is damaged."""
         found = {}
         for row in self._read(f"{_REQUESTS} WHERE model = ?", model):
             key = str(row[1])
-            found[key], is_damaged = _remembered(model, key, row)
+            found[key], is_damaged = remembered(model, key, row)
             if is_damaged:
                 raise StoreDamaged(f"the answer to request {key!r} of model {model} does not match its checksum")
         return found
@@ -371,12 +235,8 @@ class SqliteStore:
 
     @staticmethod
     def _put_requests(db: sqlite3.Connection, model: str, requests: Mapping[str, Remembered], how: str) -> None:
-        rows = []
-        for key, known in requests.items():
-            sealed = request_seal(model, key, known.sequence, known.body)
-            answered = None if known.answer is None else answer_seal(model, key, known.answer)
-            rows.append((model, key, known.sequence, known.body, sealed, known.answer, answered))
-        db.executemany(f"{how} INTO requests ({_REQUEST}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        columns = f"({_REQUEST}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        db.executemany(f"{how} INTO requests {columns}", request_rows(model, requests))
 
     def forget_requests(self, lease: Lease, keys: Iterable[str]) -> None:
         """Delete their rows in one transaction."""
@@ -387,10 +247,10 @@ class SqliteStore:
 
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
         """Insert it and trim what lies below the older one, in one transaction."""
-        checked = (lease.model, sequence, version, time.time(), sha256(data))
+        columns = (lease.model, sequence, version, time.time(), sha256(data))
         with self._transaction() as db:
             self._held(db, lease)
-            db.execute(_INSERT_SNAPSHOT, (*checked, data, seal(*checked)))
+            db.execute(_INSERT_SNAPSHOT, (*columns, data, seal(*columns)))
             query = "SELECT sequence FROM snapshots WHERE model = ? ORDER BY sequence DESC LIMIT ?"
             kept = [row[0] for row in db.execute(query, (lease.model, KEPT_SNAPSHOTS))]
             db.execute("DELETE FROM snapshots WHERE model = ? AND sequence < ?", (lease.model, kept[-1]))
@@ -406,12 +266,12 @@ class SqliteStore:
         found = []
         for size, *row in self._read(query, model):
             _, sequence, version, saved, *_ = row
-            good = _is_sealed(model, row)
-            found.append(SnapshotInfo(sequence, version, saved, size) if good else _damaged(sequence))
+            good = is_sealed(model, row)
+            found.append(SnapshotInfo(sequence, version, saved, size) if good else damaged(sequence))
         there = {str(snapshot.sequence) for snapshot in found}
         rows = self._read("SELECT kept FROM models WHERE id = ?", model)
         listed = str(rows[0][0]).split() if rows else []
-        found += [_damaged(sequence) for sequence in listed if sequence not in there]
+        found += [damaged(sequence) for sequence in listed if sequence not in there]
         return sorted(found, key=lambda snapshot: snapshot.sequence, reverse=True)
 
     def load_snapshot(self, model: str, sequence: int) -> bytes:
@@ -422,19 +282,19 @@ class SqliteStore:
         if not rows:
             raise StoreDamaged(f"snapshot {sequence} of model {model} is missing")
         data, *row = rows[0]
-        if not _is_sealed(model, row) or row[-2] != sha256(data):
+        if not is_sealed(model, row) or row[-2] != sha256(data):
             raise StoreDamaged(f"snapshot {sequence} of model {model} does not match its checksum")
         return bytes(data)
 
     def supersede(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
         """Remove log, snapshots and solution and insert the snapshot, in one transaction."""
-        checked = (lease.model, sequence, version, time.time(), sha256(data))
+        columns = (lease.model, sequence, version, time.time(), sha256(data))
         with self._transaction() as db, overwriting(db):
             if self._held(db, lease) > sequence:
                 raise OutOfSequence(f"the log of model {lease.model} goes on after record {sequence}")
             for table in ("log", "snapshots", "solutions"):
                 db.execute(f"DELETE FROM {table} WHERE model = ?", (lease.model,))
-            db.execute(_INSERT_SNAPSHOT, (*checked, data, seal(*checked)))
+            db.execute(_INSERT_SNAPSHOT, (*columns, data, seal(*columns)))
             db.execute("UPDATE models SET sequence = ?, kept = ? WHERE id = ?", (sequence, str(sequence), lease.model))
 
     def save_solution(self, lease: Lease, solution: Solution) -> None:
@@ -462,7 +322,7 @@ class SqliteStore:
             WHERE {_ROW_OF.format("log")} AND sequence > ? ORDER BY sequence LIMIT 256) ORDER BY sequence"""
         while rows := self._read(query, model, after):
             for data, sealed, stored, sequence, aborted in rows:
-                if not _is_sealed(model, [stored, sequence, aborted, sha256(data), sealed]):
+                if not is_sealed(model, [stored, sequence, aborted, sha256(data), sealed]):
                     raise StoreDamaged(f"record {sequence} of model {model} does not match its checksum")
                 after = sequence
                 yield LogRecord(after, bytes(data), bool(aborted))
@@ -495,21 +355,10 @@ class SqliteStore:
             return bool(db.execute("DELETE FROM documents WHERE kind = ? AND name = ?", at).rowcount)
 
     def wipe(self, *, wholly: bool) -> dict[str, str]:
-        """Write the database anew, with no page that is free and no byte between rows, and empty its log.
-
-        Other calls wait meanwhile. Not ``wholly``, a large database is written anew where much of it is free.
-        """
-        with sqlite_errors(), self._lock:
-            self._check_place()
-            is_anew = wholly or is_worthwhile(self._db)
-            if is_anew:
-                self._db.execute("VACUUM")
-            copy_log(self._db)
+        """Write the database anew, or empty its log alone."""
+        is_anew = self._database.wipe(wholly=wholly)
         return {"database": "written anew" if is_anew else "overwritten in place", "write-ahead log": "emptied"}
 
     def close(self) -> None:
         """Close the database."""
-        with self._lock:
-            if not self._only_read:
-                self._syncs.close()
-            self._db.close()
+        self._database.close()

@@ -13,6 +13,7 @@ import pytest
 from livesvm.service.history.journal import Source
 from livesvm.service.history.recovery import Means, Recovered, recover
 from livesvm.service.history.replay import Patience
+from livesvm.service.models.state import ModelState
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.turns import Turns
@@ -32,7 +33,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def back(path: Path) -> Recovered:
+def back(path: Path) -> Recovered[ModelState]:
     """The model of another process; raises StoreDamaged."""
     with closing(SqliteStore(path)) as store:
         metrics = Metrics()

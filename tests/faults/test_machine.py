@@ -19,7 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from livesvm.service import crash
 from livesvm.service.errors import IdempotencyConflict
 from livesvm.service.history.journal import Source
-from livesvm.service.live.model import LiveModel, Surroundings
+from livesvm.service.live.model import LiveModel
+from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.models.commands import Batch, Removal, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
@@ -145,14 +146,14 @@ class Machine(RuleBasedStateMachine):
 
         def die(here: str) -> None:
             if here == point:
-                self.live._writer._rest = lambda: None  # the dead write no snapshot
+                self.live._keeper.writer._rest = lambda: None  # the dead write no snapshot
                 raise Crash
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(crash, "point", die)
             with pytest.raises(Crash):
                 call()
-            self.live._writer.stop()
+            self.live._keeper.writer.stop()
         self.reopen()
         written = point != "before-log"
         assert self.live.published.version == version + written
@@ -164,7 +165,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def crash_at_rest(self) -> None:
-        self.live._writer.stop()
+        self.live._keeper.writer.stop()
         self.reopen()
 
     @rule()
@@ -177,7 +178,7 @@ class Machine(RuleBasedStateMachine):
         self.live.checkpoint().result()
 
     def oldest(self) -> int:
-        self.live._writer.submit(lambda: None).result()  # the snapshot after the last update is written
+        self.live._keeper.writer.submit(lambda: None).result()  # the snapshot after the last update is written
         found: int = self.live.versions()["oldest"]
         return found
 
@@ -212,7 +213,7 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "live"):
-            self.live._writer.stop()
+            self.live._keeper.writer.stop()
             self.store.close()
 
 

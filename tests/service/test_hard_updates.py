@@ -14,8 +14,9 @@ import pytest
 from livesvm.service.errors import ModelUnavailable, OutOfTime, Restoring, TurnMissed, UnknownModel
 from livesvm.service.history.journal import Source
 from livesvm.service.live.failed import FailedModel
-from livesvm.service.live.model import LiveModel, Surroundings
+from livesvm.service.live.model import LiveModel
 from livesvm.service.live.registry import Registry
+from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.models.commands import Command
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.spec import ModelSpec
@@ -167,7 +168,7 @@ def killed_in_the_middle(store: FailingStore, hard: Hard, request: str | None = 
     live.update(batch(1, 9), request)
     while not hard.tries:
         time.sleep(0.01)
-    live._writer._queue.put(None)  # its thread is left alone, with a lease that is no longer good
+    live._keeper.writer._queue.put(None)  # its thread is left alone, with a lease that is no longer good
 
 
 @pytest.mark.parametrize("request_key", [None, "name"])

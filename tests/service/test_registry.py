@@ -13,8 +13,8 @@ import pytest
 from livesvm.service.errors import ModelUnavailable, TooManyModels, UnknownModel
 from livesvm.service.history.journal import Source
 from livesvm.service.live.failed import FailedModel
-from livesvm.service.live.model import Surroundings
 from livesvm.service.live.registry import Registry
+from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics

@@ -146,8 +146,8 @@ def test_updates_are_counted_until_they_took_long(store: FailingStore) -> None:
     live = alive(store, store.create("m", b""), solution_seconds=10.0)
     for seconds, kept in ((4.0, None), (4.0, None), (4.0, 3), (4.0, 3), (11.0, 5)):
         live.update(batch(live.sample().version), None).result()
-        live._checkpoints.note_change(seconds, 0)
-        live._checkpoints.keep_solution(live._state, newest(store), 0.0)
+        live._keeper.checkpoints.note_change(seconds, 0)
+        live._keeper.checkpoints.keep_solution(live._state, newest(store), 0.0)
         found = store.solution("m")
         assert (found and found.sequence) == kept
     live.stop()
@@ -277,7 +277,7 @@ def test_what_an_update_needs_is_made_behind_readiness_and_nothing_is_written_fo
     back = alive(store, store.acquire("m"), SPEC, snapshot_updates=1)
     assert back._state.estimator._learnt.state._put_off is not None
     back.prepare()
-    back._writer.submit(lambda: None, rests=False).result()
+    back._keeper.writer.submit(lambda: None, rests=False).result()
     assert back._state.estimator._learnt.state._put_off is None
     assert store.snapshots("m") == []
     np.testing.assert_array_equal(decisions(back), decisions(live))

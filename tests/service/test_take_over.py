@@ -11,8 +11,8 @@ import pytest
 
 from livesvm.service.errors import ModelUnavailable, UnknownModel
 from livesvm.service.history.journal import Source
-from livesvm.service.live.model import Surroundings
 from livesvm.service.live.registry import Registry
+from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
@@ -78,7 +78,7 @@ def opened(redis_server: RedisServer) -> Iterator[Open]:
 
 def writers(model: str) -> int:
     """Threads that write a model."""
-    return sum(thread.name == f"writer-{model}" for thread in threading.enumerate())
+    return sum(thread.name == f"writer-model {model}" for thread in threading.enumerate())
 
 
 def test_a_second_service_stands_by_until_it_has_something_to_serve(opened: Open) -> None:

@@ -17,7 +17,7 @@ from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import Fenced, SnapshotInfo, StoreBehind, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 
-SPEC = ModelSpec(id="m")
+SPEC = encoded(ModelSpec(id="m"))
 
 
 class Failing(SqliteStore):
@@ -43,7 +43,7 @@ def store(tmp_path: Path) -> Iterator[Failing]:
 def journal(store: Failing) -> Journal:
     """Of a model with three records, which the store has lost."""
     metrics = Metrics()
-    lease = store.create("m", encoded(SPEC))
+    lease = store.create("m", SPEC)
     journal = Journal(Source(store, Health(metrics), metrics), lease, 10)
     for sequence in (1, 2, 3):
         journal.append(sequence, b"record", None)
@@ -61,7 +61,7 @@ def test_what_is_owed_to_the_lost_store_is_forgotten_and_old_leases_are_fenced(
     journal.settle()
     journal.append(4, b"record", None)
     assert [record.sequence for record in store.log("m", 0)] == [4]
-    assert store.models()[0].spec == encoded(SPEC)
+    assert store.models()[0].spec == SPEC
     with pytest.raises(Fenced):
         store.append(old, 5, b"", None, keep=1)
 

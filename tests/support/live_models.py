@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.history.journal import Source
-from livesvm.service.live.model import LiveModel, Surroundings
+from livesvm.service.live.model import LiveModel
+from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.models.commands import Batch, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState

@@ -1,0 +1,174 @@
+"""One SQLite database as the store uses it: one connection, one lock, and what is committed is on the disk.
+
+SQLite has a single writer anyway, and every call is short. The disk is waited for outside of the lock, together.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from livesvm.service.store.base import StoreError, StoreUnavailable
+from livesvm.service.store.sqlite_file import (
+    check_room,
+    copy_log,
+    is_elsewhere,
+    is_worthwhile,
+    open_database,
+    open_for_reading,
+    sqlite_errors,
+    transaction,
+    write_ahead_log,
+    write_probe,
+)
+from livesvm.service.store.sqlite_syncs import Syncs
+
+PROBE_SECONDS = 3.0
+"""Silence after which a ping writes; what is committed in between says as much, and an idle disk wears little."""
+
+
+class Database:
+    """The database, open to be written, or ``only_read`` until it can be.
+
+    ``writer`` names this process among those that ever wrote it.
+    """
+
+    def __init__(self, path: Path, probe_seconds: float) -> None:
+        """Open it, or make it; where it cannot be written, open it to be read.
+
+        Raises StoreDamaged, StoreTooNew, or StoreUnavailable if it cannot even be read.
+        """
+        self._path = path
+        self._probe_seconds = probe_seconds
+        self._lock = threading.Lock()
+        self.writer = uuid.uuid4().hex
+        self._refused = 0
+        self._why_only_read = ""
+        try:
+            self._open()
+        except StoreUnavailable as error:
+            try:
+                self._db, self._opened = open_for_reading(path), path.stat()
+            except StoreError as another:
+                raise error from another
+            self._why_only_read = str(error)
+
+    def _open(self) -> None:
+        self._db = open_database(self._path)
+        self._opened = self._path.stat()
+        self._syncs = Syncs(write_ahead_log(self._path))
+        self._unsynced = False
+        self._written_at = time.monotonic()
+
+    def _reopen(self) -> None:
+        """Try to write again what could only be read; who has a lease from then takes a new one."""
+        with self._lock:
+            self._db.close()
+            try:
+                self._open()
+            except StoreError:
+                self._db = open_for_reading(self._path)
+                raise
+            self._why_only_read = ""
+        with self.transaction() as db:
+            db.execute("UPDATE models SET epoch = ?, writer = ?", (self.new_epoch(db), self.writer))
+
+    @property
+    def only_read(self) -> bool:
+        """Whether it cannot be written."""
+        return bool(self._why_only_read)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether another file or none is in the place of this one."""
+        return is_elsewhere(self._path, self._opened)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Run the block whole or not at all, alone; it is on the disk then.
+
+        What the disk did not take in the end may be there all the same, and is the first thing that it is given again.
+        """
+        with sqlite_errors():
+            with self._lock:
+                self._check_place()
+                before = self._db.total_changes
+                with transaction(self._db):
+                    yield self._db
+                has_changed = self._db.total_changes != before
+            if has_changed:
+                self._sync()
+                self._written_at = time.monotonic()
+
+    @contextmanager
+    def unsynced(self) -> Iterator[sqlite3.Connection]:
+        """Run the block alone; each statement is committed, and on the disk with the next transaction."""
+        with sqlite_errors(), self._lock:
+            self._check_place()
+            yield self._db
+
+    def read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
+        with self._lock, sqlite_errors():
+            return self._db.execute(query, values).fetchall()
+
+    @staticmethod
+    def new_epoch(db: sqlite3.Connection) -> int:
+        """An epoch that no lease ever had."""
+        return int(db.execute("UPDATE epochs SET newest = newest + 1 RETURNING newest").fetchone()[0])
+
+    def refused(self, size: int) -> None:
+        """Know that so many bytes were refused."""
+        self._refused = max(1, size)
+
+    def probe(self) -> None:
+        """Look at the disk, take the write lock, and commit as much as was refused last, or a byte now and then."""
+        if self._why_only_read:
+            self._reopen()
+        check_room(self._path.parent)
+        with self.transaction() as db:
+            if self._refused or time.monotonic() - self._written_at >= self._probe_seconds:
+                write_probe(db, self._refused or 1)
+        self._refused = 0
+
+    def wipe(self, *, wholly: bool) -> bool:
+        """Write it anew, with no page that is free and no byte between rows, and empty its log; whether it was.
+
+        Other calls wait meanwhile. Not ``wholly``, a large database is written anew where much of it is free.
+        """
+        with self.unsynced() as db:
+            is_anew = wholly or is_worthwhile(db)
+            if is_anew:
+                db.execute("VACUUM")
+            copy_log(db)
+        return is_anew
+
+    def close(self) -> None:
+        """Close it."""
+        with self._lock:
+            if not self._why_only_read:
+                self._syncs.close()
+            self._db.close()
+
+    def _check_place(self) -> None:
+        """Raise StoreUnavailable where nothing can be written now."""
+        if self._why_only_read:
+            raise StoreUnavailable(self._why_only_read)
+        if self.is_elsewhere:
+            raise StoreUnavailable(f"the database in use is no longer at {self._path}")
+        if self._unsynced:
+            copy_log(self._db)
+            self._unsynced = False
+
+    def _sync(self) -> None:
+        try:
+            self._syncs.wait()
+        except OSError:
+            self._unsynced = True  # a second try might be told that all is well: what was to be written is forgotten
+            raise

@@ -1,0 +1,52 @@
+"""What the rows of the embedded store say, where they are still as they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from livesvm.service.store.base import Fenced, Lease, ModelGone, Remembered, SnapshotInfo, StoreDamaged
+from livesvm.service.store.seals import answer_seal, request_seal, seal
+
+Row = tuple[Any, ...]
+
+
+def checked(lease: Lease, rows: list[Row]) -> int:
+    """The newest sequence number of a model's row of epoch and sequence, if the lease holds; raises Fenced."""
+    if not rows:
+        raise ModelGone(f"model {lease.model} is no longer stored")
+    epoch, sequence = rows[0]
+    if epoch != lease.epoch:
+        raise Fenced(f"model {lease.model} was taken over by another writer (epoch {epoch})")
+    return int(sequence)
+
+
+def is_sealed(model: str, row: list[Any]) -> bool:
+    """Whether a row of this model, which ends with its seal, is as it was written."""
+    *columns, sealed = row
+    return bool(columns[0] == model and sealed == seal(*columns))
+
+
+def damaged(sequence: object) -> SnapshotInfo:
+    """What is known of a snapshot that is damaged; 0 for a number that is none any more."""
+    number = str(sequence)
+    return SnapshotInfo(int(number) if number.isdecimal() else 0, 0, 0.0, 0, is_damaged=True)
+
+
+def remembered(model: str, key: str, row: Row) -> tuple[Remembered, bool]:
+    """What is remembered under a key, without an answer that is damaged, and whether it is; raises StoreDamaged."""
+    *name, sequence, body, sealed, answer, answer_sealed = row
+    if name != [model, key] or sealed != request_seal(model, key, sequence, body):
+        raise StoreDamaged(f"what is remembered of request {key!r} of model {model} does not match its checksum")
+    if answer is None and answer_sealed is None:
+        return Remembered(body, sequence, None), False
+    good = answer_sealed == answer_seal(model, key, answer)
+    return Remembered(body, sequence, answer if good else None), not good
+
+
+def request_rows(model: str, requests: Mapping[str, Remembered]) -> Iterator[Row]:
+    """The rows that remember requests."""
+    for key, known in requests.items():
+        sealed = request_seal(model, key, known.sequence, known.body)
+        answered = None if known.answer is None else answer_seal(model, key, known.answer)
+        yield model, key, known.sequence, known.body, sealed, known.answer, answered
