@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -64,6 +65,35 @@ class Settings(BaseSettings):
         ge=1,
         description="Silence after which another service takes a model in Redis over; a restart on the same data "
         "directory need not wait.",
+    )
+    ray: str = Field(
+        default="",
+        description="Ray cluster in which the models live, as host:port, or auto on one of its nodes; needs "
+        "livesvm[ray] and LIVESVM_REDIS_URL. Empty: they live in this process. Set for all front ends alike, as are "
+        "the next five.",
+    )
+    ray_actors: int = Field(
+        default=0, ge=0, le=4096, description="Actors that share the models between them; 0: one for each model."
+    )
+    ray_actor_mb: int = Field(
+        default=512,
+        ge=64,
+        description="Memory that an actor is placed by, beside what its process takes, and its models have, in "
+        "megabytes; where the model is alone and bounds its window and features, what these may take.",
+    )
+    ray_seconds: float = Field(
+        default=20.0, gt=0, le=600, description="Time for which a call waits for an actor that was lost; then 503."
+    )
+    ray_predictions: Literal["snapshot", "actor"] = Field(
+        default="snapshot",
+        description="Who predicts: the front end, by a copy of the newest version that it knows of, or the actor.",
+    )
+    ray_stale_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        le=3600,
+        description="Time for which such a copy is used on after a newer version is known; the answer says which "
+        "version it is.",
     )
     api_keys: str = Field(
         default="",
@@ -243,6 +273,14 @@ class Settings(BaseSettings):
     def _redis_is_readable(self) -> Self:
         if self.redis_url:
             check_url(self.redis_url)
+        return self
+
+    @model_validator(mode="after")
+    def _ray_is_possible(self) -> Self:
+        if self.ray and not self.redis_url:
+            raise ValueError(f"{PREFIX}RAY needs {PREFIX}REDIS_URL: models that move are restored from Redis")
+        if self.ray and find_spec("ray") is None:
+            raise ValueError(f"{PREFIX}RAY needs what `pip install livesvm[ray]` brings")
         return self
 
     @model_validator(mode="after")

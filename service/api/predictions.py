@@ -40,8 +40,8 @@ def answering(live: ModelHandle, body: Body, most_rows: int, budget: Budget, met
     start = perf_counter()
     X = yield from _read(body)
     del body
-    seen, stale = live.published, live.stale
     stage("predict")
+    seen, stale = live.reader(X), live.stale
     note(version=seen.version, rows=len(X))
     seen.check(live.spec, X, most_rows)
     with budget.holding("predictions", X.nbytes + ANSWER_BYTES * len(X)):
@@ -56,7 +56,8 @@ def is_quick(live: ModelHandle, body: Body) -> bool:
     """Whether an answer takes no longer than to hand the question to a thread."""
     if body.media != JSON or PARSING * len(body.data) >= QUICK:
         return False
-    seen = live.published
+    if (seen := live.published).predictor is None:
+        return False
     rows = body.data.count(b"[")  # no more than that
     return PARSING * len(body.data) + rows * (ROW + seen.n_support * (KERNEL + (seen.n_features or 0))) < QUICK
 

@@ -20,8 +20,7 @@ from livesvm.service.errors import ModelUnavailable, ServiceError, UnknownModel
 from livesvm.service.history.erasure import begun, forget_model
 from livesvm.service.history.rescue import remove_all
 from livesvm.service.jobs.queue import Jobs
-from livesvm.service.live.handle import Erased
-from livesvm.service.live.registry import Registry
+from livesvm.service.live.handle import Erased, Models
 from livesvm.service.models.arrays import Key
 from livesvm.service.monitoring.health import Health
 from livesvm.service.receipts.receipt import HASH, signed
@@ -41,7 +40,7 @@ log = logging.getLogger(__name__)
 class Erasures:
     """One at a time; its calls wait for solves and disks, so none belongs on the event loop."""
 
-    def __init__(self, settings: Settings, store: Store, health: Health, registry: Registry, jobs: Jobs) -> None:
+    def __init__(self, settings: Settings, store: Store, health: Health, registry: Models, jobs: Jobs) -> None:
         self._settings, self._store, self._health = settings, store, health
         self._registry, self._jobs = registry, jobs
         self._signer = Signer(settings.data_dir / FILE)

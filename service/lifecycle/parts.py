@@ -14,8 +14,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
-
 from livesvm.service.access.keys import parse_keys
 from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.errors import NotReady
@@ -25,11 +23,12 @@ from livesvm.service.history.rescue import tell_of
 from livesvm.service.jobs.files import JobFiles
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
+from livesvm.service.live.handle import Models
 from livesvm.service.live.registry import Registry
 from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.resources.compiling import Compiling
+from livesvm.service.resources.compiling import Compiling, call_compiled_code
 from livesvm.service.resources.machine import give_back, resident_bytes
 from livesvm.service.resources.memory import MEGABYTE, Budget
 from livesvm.service.resources.pools import Pool
@@ -39,7 +38,6 @@ from livesvm.service.store.base import Store, StoreDamaged, StoreError
 from livesvm.service.store.lock import DirectoryLock
 from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from livesvm.solvers import warm_up
-from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.runtime.threads import wait_for_rest
 
 JOBS = "jobs"
@@ -84,6 +82,15 @@ def open_store(settings: Settings, holder: str) -> Store:
     )
 
 
+def open_models(around: Surroundings) -> Models:
+    """The models: those of this process, or of the Ray cluster that the settings name; raises StoreUnavailable."""
+    if not around.settings.ray:
+        return Registry(around)
+    from livesvm.service.ray.registry import RayRegistry  # and its library only where models live elsewhere
+
+    return RayRegistry(around)
+
+
 def _check_leftovers(data_dir: Path) -> None:
     """Raise StoreDamaged where jobs are kept of models, and the models are gone: that is no new service."""
     jobs = data_dir / JOBS
@@ -120,7 +127,7 @@ class Service:
         self.budget = Budget(settings.memory_mb * MEGABYTE)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         self.metrics.watch_memory(self.budget)
-        self.registry = Registry(Surroundings(settings, source, self.turns, self.budget))
+        self.registry = open_models(Surroundings(settings, source, self.turns, self.budget))
         self.feeds_by_id = Feeds(Surroundings(settings, source, self.turns, self.budget))
         self.metrics.watch_feeds(self.feeds_by_id.states, self.feeds_by_id.samples, settings.metrics_models)
         self.health.watch_models(lambda: [*self.registry.states(), *self.feeds_by_id.states()])
@@ -145,7 +152,7 @@ class Service:
     def _pools(self) -> tuple[Pool, ...]:
         return self.readers, self.workers, self.control, self.uploads, self.erasing
 
-    def models(self) -> Registry:
+    def models(self) -> Models:
         """The models, once they are restored; raises NotReady before."""
         if not self.health.is_restored:
             raise NotReady(self.health.reasons())
@@ -159,7 +166,7 @@ class Service:
 
     def begin(self) -> tuple[Future[None], Future[None]]:
         """Begin to bring the models back and to load compiled code, in threads; :meth:`restore` waits for both."""
-        _call_compiled_code()
+        call_compiled_code()
         with_models, aside = ThreadPoolExecutor(1, "restore-all"), ThreadPoolExecutor(1, "warm-up")
         self._begun = with_models.submit(self._bring_back), aside.submit(self._warm_up)
         with_models.shutdown(wait=False)
@@ -268,14 +275,6 @@ def _asking() -> Iterator[None]:
         pass  # health knows
     except Exception:
         log.exception("the store was not asked where it stands; it is asked again")
-
-
-def _call_compiled_code() -> None:
-    """Make the first compiled call of the process while it has one thread.
-
-    It registers types with Numba for all calls, and that must not happen while another thread looks one up.
-    """
-    Kernel().matrix(np.zeros((1, 1)), np.zeros((1, 1)))
 
 
 def _warm_up() -> None:

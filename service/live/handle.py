@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from livesvm.service.history.erasure import Intent
 from livesvm.service.history.recovery import Recovered
-from livesvm.service.live.recent import Recent
-from livesvm.service.models.arrays import Key
+from livesvm.service.models.arrays import Key, Matrix
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted
 from livesvm.service.models.outcome import Sizes
@@ -18,6 +18,7 @@ from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.types import ServingState
+from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.resources.turns import Solve
 
 
@@ -81,6 +82,20 @@ class Description:
     error: str | None = None
 
 
+class RecentUpdates(Protocol):
+    """What a model has done lately."""
+
+    @property
+    def predicted(self) -> int:
+        """Rows that were predicted."""
+
+    def updates(self) -> list[dict[str, Any]]:
+        """The newest updates, newest first; may have to be asked for, which a thread does."""
+
+    def note_predicted(self, rows: int) -> None:
+        """Count rows that were predicted."""
+
+
 class ModelHandle(Protocol):
     """A model that is served. Futures end with what its writer found out; calls raise QueueFull or ModelUnavailable."""
 
@@ -97,7 +112,14 @@ class ModelHandle(Protocol):
         """The newest version, for readers."""
 
     @property
-    def recent(self) -> Recent:
+    def age(self) -> float | None:
+        """Seconds since it was last known here that there is nothing newer; None where that is always known."""
+
+    def reader(self, X: Matrix) -> Published:
+        """The version that decides rows X (m, d); it may have to be asked for, which a thread does."""
+
+    @property
+    def recent(self) -> RecentUpdates:
         """What its newest updates did, and how many rows it has predicted."""
 
     @property
@@ -157,3 +179,49 @@ class AnyModel(Protocol):
 
     def describe(self) -> Description:
         """The model as it is now."""
+
+
+class Models(Protocol):
+    """The models of one service, by id, wherever they live."""
+
+    def get(self, model: str) -> ModelHandle:
+        """One that is served; raises UnknownModel or ModelUnavailable."""
+
+    def find(self, model: str) -> AnyModel:
+        """One, whatever its state; raises UnknownModel."""
+
+    def all(self) -> Sequence[AnyModel]:
+        """Every model, by id."""
+
+    def states(self) -> list[ServingState]:
+        """The state of every model."""
+
+    def samples(self) -> list[ModelSample]:
+        """What the metrics show of every model."""
+
+    def create(self, spec: ModelSpec) -> AnyModel:
+        """Store a new model and start it; raises InvalidInput, ModelExists, TooManyModels or StoreError."""
+
+    def delete(self, model: str) -> Future[None]:
+        """Remove a model and all that is stored of it."""
+
+    def forget(self, model: str) -> None:
+        """Let go of a model that was deleted."""
+
+    def restore(self) -> None:
+        """Bring back every stored model; raises StoreError."""
+
+    def restore_rest(self) -> None:
+        """Go on with those that took too long, while others are served."""
+
+    def prepare(self) -> None:
+        """Have every model do what its first update would do besides."""
+
+    def watch(self) -> None:
+        """Learn whether other writers or losses of the store concern any model."""
+
+    def take_over(self) -> None:
+        """Restore the models that other services let go of."""
+
+    def stop(self) -> None:
+        """Let go of every model."""

@@ -51,6 +51,7 @@ class LiveModel:
 
     is_served = True
     patience = None  #: it has come back
+    age = None  #: what is published here is the newest
 
     def __init__(self, spec: ModelSpec, lease: Lease, around: Surroundings, patience: Patience | None = None) -> None:
         """Restore the model and start its writer; raises StoreError if it cannot be restored.
@@ -95,6 +96,10 @@ class LiveModel:
         self._metrics.predictions.labels(self.spec.task).inc(len(decision))
         self.recent.note_predicted(len(decision))
         return Prediction(seen.version, decision, prediction, self.stale)
+
+    def reader(self, X: Matrix) -> Published:
+        """The newest version, whatever the rows."""
+        return self.published
 
     @property
     def stale(self) -> bool:

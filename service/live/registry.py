@@ -76,6 +76,10 @@ class Registry:
             raise UnknownModel(f"there is no model {model[:64]!r}")
         return found
 
+    def known(self, model: str) -> LiveModel | FailedModel | None:
+        """The model of that id, if there is one."""
+        return self._models.get(model)
+
     def all(self) -> list[LiveModel | FailedModel]:
         """Every model, by id."""
         return [model for _, model in sorted(self._models.items())]

@@ -25,6 +25,11 @@ class Retrained:
 
     job: str
     path: Path
+    data: bytes | None = None
+
+    def carried(self) -> Retrained:
+        """The same with what is in the file, for a model that lives elsewhere; raises StoreUnavailable."""
+        return replace(self, data=self._read())
 
     def size(self) -> int:
         """Bytes of it; raises StoreUnavailable."""
@@ -50,6 +55,8 @@ class Retrained:
         return replace(state, estimator=estimator, window=window, sizes=sizes).encode(), count
 
     def _read(self) -> bytes:
+        if self.data is not None:
+            return self.data
         try:
             return self.path.read_bytes()
         except OSError as error:

@@ -9,6 +9,9 @@ import threading
 import time
 from collections.abc import Callable
 
+import numpy as np
+
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.runtime.machine_code import directory
 from livesvm.solvers.warm_up import FAMILIES, Family, compiler, is_compiled
 
@@ -17,6 +20,14 @@ LOOK_SECONDS = 0.1
 """Between two looks of who waits whether he still wants to."""
 
 log = logging.getLogger(__name__)
+
+
+def call_compiled_code() -> None:
+    """Make the first compiled call of the process while it has one thread.
+
+    It registers types with Numba for all calls, and that must not happen while another thread looks one up.
+    """
+    Kernel().matrix(np.zeros((1, 1)), np.zeros((1, 1)))
 
 
 class Compiling:

@@ -197,6 +197,12 @@ class RedisStore:
             found = self._client.hgetall(f"{self._p}:models")
         return [StoredModel(id_.decode(), spec) for id_, spec in sorted(found.items())]
 
+    def model(self, model: str) -> StoredModel | None:
+        """One of them, if it is stored."""
+        with self._errors():
+            spec = self._client.hget(f"{self._p}:models", model)
+        return None if spec is None else StoredModel(model, spec)
+
     def acquire(self, model: str) -> Lease:
         """Take the lease if it is this service's own, or released, or its holder's counter has stood still."""
         with self._errors():

@@ -112,8 +112,14 @@ async def watch(id: ModelId, request: Request, service: Parts) -> Response:
 )
 async def recent(id: ModelId, service: Parts) -> Response:
     """What the newest updates did and how long their paths took; nothing of it is stored."""
-    updates = [update | {"at": moment(update["at"])} for update in service.models().get(id).recent.updates()]
-    return told(RecentUpdates.model_validate({"updates": updates}), exclude_none=True)
+    live = service.models().get(id)
+
+    def tell() -> Response:
+        """Ask where the model lives."""
+        updates = [update | {"at": moment(update["at"])} for update in live.recent.updates()]
+        return told(RecentUpdates.model_validate({"updates": updates}), exclude_none=True)
+
+    return await in_control(service, tell)
 
 
 def _seen(published: Published) -> dict[str, object]:

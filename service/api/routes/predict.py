@@ -28,6 +28,8 @@ async def predict(id: ModelId, request: Request, service: Parts) -> Response:
     with service.readers.place():
         steps = answering(live, body, service.settings.max_predict_rows, service.budget, service.metrics)
         if is_quick(live, body):
-            return Response(at_once(steps), media_type="application/json")
-        answer = await service.readers.run_steps(steps, request.is_disconnected)
-    return Response(answer, media_type="application/json")
+            answer = at_once(steps)
+        else:
+            answer = await service.readers.run_steps(steps, request.is_disconnected)
+    headers = None if live.age is None else {"livesvm-age": f"{live.age:.3f}"}
+    return Response(answer, 200, headers, "application/json")

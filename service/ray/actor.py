@@ -1,0 +1,326 @@
+"""The actor in which models live: the same registry, writers and journals as in a service of one process.
+
+It is restored from Redis whenever Ray starts it, wherever that is. Its name there is its actor's, so that it need not
+wait for the lease of the incarnation before; that one is fenced by its epoch, and ends itself as soon as it notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import ray
+from threadpoolctl import threadpool_limits
+
+from livesvm.service.errors import Restoring, TurnMissed, Withdrawn
+from livesvm.service.history.journal import Source
+from livesvm.service.jobs.failures import is_foreseen
+from livesvm.service.live.failed import FailedModel
+from livesvm.service.live.model import LiveModel, Surroundings
+from livesvm.service.live.registry import Registry
+from livesvm.service.logs import calls
+from livesvm.service.logs.setup import set_up
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.ray.messages import Answer, Asked, News, View, packed, unpacked
+from livesvm.service.ray.places import Place
+from livesvm.service.resources.compiling import call_compiled_code
+from livesvm.service.resources.machine import resident_bytes
+from livesvm.service.resources.memory import MEGABYTE, Budget
+from livesvm.service.resources.turns import Solve, Turns
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import StoredModel, StoreError
+from livesvm.service.store.redis import RedisStore
+from livesvm.solvers import warm_up
+
+HEARTBEAT_SECONDS = 2.0
+"""After so long without news whoever watches is told that there is none."""
+LOOKS = 5
+"""At the store, while one lease lasts."""
+IDLE_SECONDS = 3.0
+"""An actor for one model ends after so long without it."""
+RETRY_SECONDS = 0.2
+"""Between two tries to come back while the store is away."""
+PATIENCE_SECONDS = 10.0
+"""For which a call waits for the models to be back."""
+SWITCH_SECONDS = 0.0001
+TIMED = frozenset({"update", "restore", "swap", "erase", "certificate"})
+"""Verbs that are solved for, and so take how long that may be."""
+READS = frozenset({"certificate", "examples", "copy"})
+"""Verbs that change nothing: they end when nobody waits for them."""
+
+log = logging.getLogger(__name__)
+
+
+class _Part(RedisStore):
+    """The store, of which one actor sees its own models."""
+
+    place: Place
+
+    def models(self) -> list[StoredModel]:
+        """Those that live here."""
+        if self.place.model is None:
+            return [found for found in super().models() if self.place.holds(found.id)]
+        found = self.model(self.place.model)
+        return [] if found is None else [found]
+
+
+@dataclass
+class _UnderWay:
+    """A call that a writer has, so that it can be withdrawn."""
+
+    future: Future[Any]
+    solve: Solve
+    reads: bool
+
+    def withdraw(self) -> None:
+        """Nobody waits for it any more: take it out of the queue, or end it if it changes nothing."""
+        if not self.future.cancel() and self.reads:
+            self.solve.end(Withdrawn("the caller left"))
+
+
+class ModelActor:
+    """Models, and who asks them. Its methods run on one event loop, and hand on whatever takes long."""
+
+    def __init__(self, place: Place, settings: Settings) -> None:
+        _set_process_up(settings)
+        self._place = place
+        self._metrics = Metrics()
+        self._health = Health(self._metrics, settings.lease_seconds)
+        self._store = _store(place, settings)
+        around = Surroundings(
+            settings,
+            Source(self._store, self._health, self._metrics),
+            Turns(settings.solves),
+            Budget(settings.memory_mb * MEGABYTE),
+        )
+        around.budget.rest_on(resident_bytes())
+        self._seconds = settings.lease_seconds / LOOKS
+        self._registry = Registry(around)
+        self._node = str(ray.get_runtime_context().get_node_id())[:12]
+        self._ready = threading.Event()
+        self._asked_at = time.monotonic()
+        self._under_way: dict[str, _UnderWay] = {}
+        self._incarnation, self._moment = uuid4().hex, 0
+        self._views: dict[str, tuple[int, View]] = {}
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        threading.Thread(target=self._live, name="keep", daemon=True).start()
+
+    # What front ends ask.
+
+    async def ask(self, message: bytes) -> bytes:
+        """Answer one call."""
+        self._asked_at, self._loop = time.monotonic(), asyncio.get_running_loop()
+        asked: Asked = unpacked(message)
+        call = calls.Call(asked.id)
+        call.key = asked.key
+        calls.begin(call)
+        value = error = None
+        try:
+            await self._come_back()
+            value = await self._answered(asked)
+        except Exception as found:
+            error = found
+            if not is_foreseen(found):
+                log.exception("%s of model %s failed", asked.verb, asked.model)
+        self._look(asked.model)
+        _, view = self._views.get(asked.model, (0, None))
+        return packed(Answer(value, error, view, call.facts))
+
+    async def withdraw(self, call: str) -> None:
+        """Nobody waits for a call any more."""
+        if (found := self._under_way.get(call)) is not None:
+            found.withdraw()
+
+    async def watch(self, incarnation: str, moment: int, predicted: dict[str, int]) -> bytes:
+        """What has changed since a moment of an incarnation, as soon as something has; rows were predicted there."""
+        self._loop = asyncio.get_running_loop()
+        for model, rows in predicted.items():
+            if isinstance(live := self._found(model), LiveModel):
+                live.recent.note_predicted(rows)
+        if incarnation != self._incarnation:
+            moment = 0
+            await self._come_back()
+            self._look_at_all()
+        elif moment == self._moment:
+            news: asyncio.Future[None] = self._loop.create_future()
+            self._waiting.add(news)
+            await asyncio.wait([news], timeout=HEARTBEAT_SECONDS)
+            self._waiting.discard(news)
+        views = {id_: view for id_, (at, view) in self._views.items() if at > moment}
+        return packed(News(self._incarnation, self._moment, views, frozenset(self._views)))
+
+    async def scrape(self) -> bytes:
+        """The metrics of this actor, as Prometheus's families."""
+        return packed((self._node, self._place.name, list(self._metrics.registry.collect())))
+
+    # On the event loop.
+
+    async def _come_back(self) -> None:
+        """Wait for the models to be back; raises Restoring if that takes too long."""
+        if not self._ready.is_set() and not await asyncio.to_thread(self._ready.wait, PATIENCE_SECONDS):
+            raise Restoring(f"actor {self._place.name} is being restored")
+
+    async def _answered(self, asked: Asked) -> Any:
+        if asked.verb in ("create", "decide", "published", "versions", "recent"):
+            return await asyncio.to_thread(getattr(self, f"_{asked.verb}"), asked.model, *asked.arguments)
+        if asked.verb == "delete":
+            await asyncio.wrap_future(self._registry.delete(asked.model))
+            return await asyncio.to_thread(self._registry.forget, asked.model)
+        solve = Solve() if asked.seconds is None else Solve(until=time.monotonic() + asked.seconds)
+        timed = {"solve": solve} if asked.verb in TIMED else {}
+        future = getattr(self._registry.get(asked.model), asked.verb)(*asked.arguments, **timed)
+        with self._known(asked, _UnderWay(future, solve, asked.verb in READS)):
+            return await _awaited(future, solve)
+
+    @contextmanager
+    def _known(self, asked: Asked, call: _UnderWay) -> Iterator[None]:
+        self._under_way[asked.id] = call
+        try:
+            yield
+        finally:
+            del self._under_way[asked.id]
+
+    def _look(self, model: str) -> None:
+        """Learn whether a model has changed, and tell those who watch."""
+        found, before = self._found(model), self._views.get(model)
+        if found is None:
+            if before is not None:
+                del self._views[model]
+                self._tell()
+        elif before is None or before[1] != (view := self._view(found)):
+            self._views[model] = self._moment + 1, self._view(found) if before is None else view
+            self._tell()
+
+    def _look_at_all(self) -> None:
+        for model in {*self._views, *(model.id for model in self._registry.all())}:
+            self._look(model)
+
+    def _tell(self) -> None:
+        self._moment += 1
+        for news in self._waiting:
+            if not news.done():
+                news.set_result(None)
+
+    def _found(self, model: str) -> LiveModel | FailedModel | None:
+        return self._registry.known(model)
+
+    def _view(self, model: LiveModel | FailedModel) -> View:
+        if isinstance(model, FailedModel):
+            return View(model.spec, model.describe(), True, False, self._node)
+        can_predict = model.published.predictor is not None
+        return View(model.spec, model.describe(), model.stale, can_predict, self._node)
+
+    # In threads.
+
+    def _create(self, model: str, spec: ModelSpec) -> None:
+        self._registry.create(spec)
+
+    def _decide(self, model: str, X: Any, limit: int) -> Any:
+        live = self._registry.get(model)
+        seen = live.published
+        seen.check(live.spec, X, limit)
+        return (seen.version, *seen.decide(live.spec, X), live.stale)
+
+    def _published(self, model: str) -> Any:
+        return self._registry.get(model).published
+
+    def _versions(self, model: str) -> Any:
+        return self._registry.get(model).versions()
+
+    def _recent(self, model: str) -> Any:
+        return self._registry.get(model).recent.updates()
+
+    def _live(self) -> None:
+        """Bring the models back, then keep the leases, and take over what others let go of, for good."""
+        call_compiled_code()
+        while not self._ready.is_set():
+            try:
+                self._health.ask_store(self._store)
+                self._registry.restore()
+                self._ready.set()
+            except StoreError as error:
+                log.warning("actor %s waits for the store: %s", self._place.name, error)
+                time.sleep(RETRY_SECONDS)
+        self._registry.prepare()
+        self._registry.restore_rest()
+        warm_up("updates")
+        gc.freeze()
+        while True:
+            time.sleep(self._seconds)
+            try:
+                self._keep()
+            except StoreError:
+                pass  # health knows
+            except Exception:
+                log.exception("actor %s did not ask the store where it stands", self._place.name)
+            self._on_loop(self._look_at_all)
+
+    def _keep(self) -> None:
+        self._health.ask_store(self._store)
+        if not self._health.store_up:
+            return
+        self._registry.watch()
+        states = self._registry.states()
+        if "fenced" in states:
+            log.error("actor %s ends: another incarnation of it has its models", self._place.name)
+            os._exit(1)
+        if "held" in states:
+            self._registry.take_over()
+        if not states and self._place.model is not None and time.monotonic() - self._asked_at > IDLE_SECONDS:
+            ray.kill(ray.get_runtime_context().current_actor)
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(call)
+
+
+async def _awaited(future: Future[Any], solve: Solve) -> Any:
+    """The result of what a writer was asked; raises TurnMissed or Withdrawn if its turn does not come in time."""
+    answer = asyncio.wrap_future(future)
+    await asyncio.wait([answer], timeout=solve.rest())
+    if not answer.done() and future.cancel():
+        raise TurnMissed("the model was busy for as long as the caller could wait; nothing was changed")
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        raise Withdrawn("the caller left before its turn came") from None
+
+
+def _store(place: Place, settings: Settings) -> _Part:
+    """The store once it can be reached: an actor that cannot be made would not be tried again."""
+    while True:
+        try:
+            store = _Part(
+                settings.redis_url,
+                f"ray-{place.name}",
+                prefix=settings.redis_prefix,
+                timeout=settings.redis_seconds,
+                lease_seconds=settings.lease_seconds,
+            )
+        except StoreError as error:
+            log.warning("actor %s waits for the store: %s", place.name, error)
+            time.sleep(RETRY_SECONDS)
+        else:
+            store.place = place
+            return store
+
+
+def _set_process_up(settings: Settings) -> None:
+    sys.setswitchinterval(SWITCH_SECONDS)
+    threadpool_limits(1)
+    set_up(settings.log_level, settings.log_format, settings.audit_file)

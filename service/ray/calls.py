@@ -1,0 +1,132 @@
+"""A call of a model's actor: sent again when the actor was lost on the way, for as long as that may take."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import Any, Protocol
+
+from livesvm.service.errors import ModelUnavailable, Restoring, UnknownModel
+from livesvm.service.logs.calls import Call as Logged
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.ray.cluster import Cluster, when_done
+from livesvm.service.ray.messages import Answer, Asked, View, packed, unpacked
+from livesvm.service.ray.places import Place
+
+AGAIN_SECONDS = 0.1
+"""After so long it is sent again."""
+
+
+class Office(Protocol):
+    """What calls need of who makes them."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """Where the actors are."""
+
+    @property
+    def open(self) -> set[Call]:
+        """The calls under way."""
+
+    def saw(self, model: str, view: View | None) -> None:
+        """A model is now so, or gone."""
+
+    def is_stored(self, model: str) -> bool:
+        """Whether the store has a model; raises StoreError."""
+
+
+class Call(Future[Any]):
+    """The result of a call, or what the actor raised.
+
+    Raises ModelUnavailable if the actor is not back ``until`` then. Sent again, a call has one effect: updates have
+    names of their own, and everything else may be done twice.
+    """
+
+    def __init__(
+        self, office: Office, place: Place, asked: Asked, spec: ModelSpec | None, until: float, logged: Logged | None
+    ) -> None:
+        super().__init__()
+        self._office, self._place, self._asked, self._spec = office, place, asked, spec
+        self._until = until
+        self._logged = logged
+        self._message = packed(asked)
+        self._reference: Any = None
+        self.tries = 0
+
+    def send(self) -> Call:
+        """Send it; returns at once where the actor is known."""
+        self._office.open.add(self)
+        self._try()
+        return self
+
+    def makes(self, model: str) -> bool:
+        """Whether it creates this model."""
+        return self._asked.verb == "create" and self._asked.model == model
+
+    def cancel(self) -> bool:
+        """Tell the actor that nobody waits any more; what becomes of the call is known when it answers."""
+        if not self.done() and self._reference is not None and time.monotonic() < self._until:
+            self._office.cluster.actor(self._place, self._spec).withdraw.remote(self._asked.id)
+        return False
+
+    def expire(self, silent: Callable[[Place], bool]) -> None:
+        """Give up if the time is over and the actor says nothing, neither that it is at work nor that it is lost."""
+        if time.monotonic() > self._until and silent(self._place):
+            self._fail(None)
+
+    def _try(self) -> None:
+        self.tries += 1
+        try:
+            actor = self._office.cluster.actor(self._place, self._spec)
+            self._reference = actor.ask.remote(self._message)
+        except Exception as error:
+            self._ended(None, error)
+        else:
+            when_done(self._reference, self._ended)
+
+    def _ended(self, message: Any, error: BaseException | None) -> None:
+        if error is not None:
+            self._office.cluster.lost(self._place, error)
+            self._again(error)
+            return
+        answer: Answer = unpacked(message)
+        if isinstance(answer.error, Restoring) and answer.view is None and time.monotonic() < self._until:
+            self._again(answer.error)
+            return
+        self._office.saw(self._asked.model, answer.view)
+        if self._logged is not None:
+            self._logged.facts.update(answer.facts)
+        self._finish(answer.value, answer.error)
+
+    def _again(self, error: BaseException) -> None:
+        if time.monotonic() >= self._until:
+            self._fail(error)
+            return
+        timer = threading.Timer(AGAIN_SECONDS, self._once_more)
+        timer.daemon = True
+        timer.start()
+
+    def _once_more(self) -> None:
+        """Send it again, unless there is no such model any more."""
+        try:
+            if self._asked.verb != "create" and not self._office.is_stored(self._asked.model):
+                self._finish(None, UnknownModel(f"there is no model {self._asked.model!r}"))
+                return
+        except Exception:
+            pass  # the store may come back as the actor does
+        self._try()
+
+    def _fail(self, error: BaseException | None) -> None:
+        why = "its actor does not answer" if error is None else f"its actor was lost ({type(error).__name__})"
+        self._finish(None, ModelUnavailable(f"model {self._asked.model} is not to be had now: {why}"))
+
+    def _finish(self, value: Any, error: BaseException | None) -> None:
+        self._office.open.discard(self)
+        with suppress(InvalidStateError):  # it was given up
+            if error is None:
+                self.set_result(value)
+            else:
+                self.set_exception(error)

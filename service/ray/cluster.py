@@ -1,0 +1,98 @@
+"""The Ray cluster as a front end sees it: joined once, its actors found by name, and started where there are none."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ray
+from ray.exceptions import ActorDiedError
+
+from livesvm.service.live.memory import model_bytes
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.ray.actor import ModelActor
+from livesvm.service.ray.places import Place
+from livesvm.service.resources.memory import MEGABYTE
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import StoreUnavailable
+
+PROCESS_BYTES = 300 * MEGABYTE
+"""What an actor takes beside its models: the interpreter, libraries, compiled code."""
+A_LITTLE = 0.001
+"""Of a core, so that actors are started only where there are some: not where front ends alone are."""
+
+
+class Cluster:
+    """One connection to Ray, as good as its process."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Join; raises StoreUnavailable if there is no cluster at the address."""
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._actors: dict[str, Any] = {}
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            ray.init(
+                address=settings.ray,
+                namespace=f"livesvm-{settings.redis_prefix}",
+                log_to_driver=False,
+                configure_logging=False,
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise StoreUnavailable(f"there is no Ray cluster at {settings.ray!r}: {error}") from error
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        self._class: Any = ray.remote(ModelActor)
+
+    def actor(self, place: Place, spec: ModelSpec | None = None) -> Any:
+        """The actor of a place, started if there is none; the first time this waits for Ray."""
+        with self._lock:
+            found = self._actors.get(place.name)
+            if found is None:
+                size = self._bytes(spec if place.model is not None else None)
+                found = self._actors[place.name] = self._class.options(
+                    name=place.name,
+                    get_if_exists=True,
+                    lifetime="detached",
+                    max_restarts=-1,
+                    max_task_retries=0,
+                    num_cpus=A_LITTLE,
+                    memory=PROCESS_BYTES + size,
+                    scheduling_strategy="SPREAD",
+                ).remote(place, self._settings.model_copy(update={"memory_mb": (PROCESS_BYTES + size) // MEGABYTE}))
+            return found
+
+    def is_known(self, place: Place) -> bool:
+        """Whether :meth:`actor` answers at once."""
+        return place.name in self._actors
+
+    def lost(self, place: Place, error: BaseException) -> None:
+        """A call of an actor has failed: one that is dead for good is looked for, or started, anew."""
+        if isinstance(error, ActorDiedError):
+            with self._lock:
+                self._actors.pop(place.name, None)
+
+    def _bytes(self, spec: ModelSpec | None) -> int:
+        """What the models of an actor may take; of one that does not say, what the setting says."""
+        settings = self._settings
+        if spec is None or spec.window.max_examples is None or spec.n_features is None:
+            return settings.ray_actor_mb * MEGABYTE
+        n = spec.window.max_examples
+        return model_bytes(n, spec.n_features, n, settings.cache_mb)
+
+    def leave(self) -> None:
+        """Leave the cluster; its actors go on."""
+        ray.shutdown()
+
+
+def when_done(reference: Any, call: Callable[[Any, BaseException | None], None]) -> None:
+    """Call with the result or the error of a call of an actor, in one of Ray's threads."""
+
+    def done(future: Any) -> None:
+        error = future.exception()
+        call(None if error is not None else future.result(), error)
+
+    reference.future().add_done_callback(done)

@@ -1,0 +1,290 @@
+"""The handle of a model that lives in an actor: what is known of it here, and calls of the actor."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
+from livesvm.service.live.handle import Description, Erased, Reply
+from livesvm.service.logs.calls import current
+from livesvm.service.models.arrays import Key, Matrix
+from livesvm.service.models.commands import Update
+from livesvm.service.models.examples import Page, Wanted
+from livesvm.service.models.published import Published
+from livesvm.service.models.retrained import Retrained
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelCopy
+from livesvm.service.models.types import ServingState
+from livesvm.service.monitoring.metrics import ModelSample
+from livesvm.service.ray.calls import Call, Office
+from livesvm.service.ray.messages import Asked, View
+from livesvm.service.ray.places import Place
+from livesvm.service.resources.turns import Solve
+from livesvm.service.settings import Settings
+
+DECIDED_ROWS = 10_000
+"""More rows are not sent to the actor: what decides them comes here instead."""
+
+
+@dataclass(frozen=True)
+class _Decided(Published):
+    """A version of which only what it decided of some rows is here."""
+
+    found: Any = None
+
+    def check(self, spec: ModelSpec, X: Matrix, limit: int) -> None:
+        """It was checked where it was decided."""
+
+    def decide(self, spec: ModelSpec, X: Matrix) -> Any:
+        """What was decided."""
+        return self.found
+
+
+class RayRecent:
+    """What a model has done lately, asked where it lives; and rows predicted here, which it is told of later."""
+
+    def __init__(self, ask: Callable[[], list[dict[str, Any]]]) -> None:
+        self._ask = ask
+        self._lock = threading.Lock()
+        self._rows = 0
+
+    def updates(self) -> list[dict[str, Any]]:
+        """The newest updates, newest first; asks the actor, so it belongs in a thread."""
+        return self._ask()
+
+    def note_predicted(self, rows: int) -> None:
+        """Count rows that were predicted here."""
+        with self._lock:
+            self._rows += rows
+
+    @property
+    def predicted(self) -> int:
+        """Rows that were predicted here and that nobody was told of yet."""
+        return self._rows
+
+    def taken(self) -> int:
+        """The same, to be told now."""
+        with self._lock:
+            rows, self._rows = self._rows, 0
+        return rows
+
+
+class RayModel:
+    """A model in an actor. Implements :class:`~livesvm.service.live.handle.ModelHandle`.
+
+    Invariant: ``_view`` is the newest that was heard of; what predicts here is of a version at most that new.
+    """
+
+    def __init__(self, id: str, spec: ModelSpec, place: Place, office: Office, settings: Settings) -> None:
+        self.id = id
+        self.place = place
+        self._spec = spec
+        self._office, self._settings = office, settings
+        self._view: View | None = None
+        self._heard_at = 0.0
+        self._held: Published | None = None
+        self._held_until = 0.0
+        self.is_lost = False
+        self.recent = RayRecent(lambda: self._now("recent"))
+
+    # What is known here.
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What it was created as."""
+        return self._spec if self._view is None else self._view.spec
+
+    def hear(self, view: View | None, at: float) -> None:
+        """The actor said at some time, monotonic, how it is; None: the same as before."""
+        now = self._view
+        if view is not None and (now is None or view.version >= now.version or view.node != now.node):
+            if now is not None and now.version > view.version:
+                self._held = None  # it went back: what the store had lost is not served on
+            self._view = view
+        self._heard_at = max(self._heard_at, at)
+        self.is_lost = False
+
+    @property
+    def age(self) -> float:
+        """Seconds since the actor said last that there is nothing newer, or what is."""
+        return max(0.0, time.monotonic() - self._heard_at)
+
+    @property
+    def stale(self) -> bool:
+        """Whether newer data may be unknown."""
+        return self._view is None or self._view.stale or self.is_lost or self.age > self._settings.lease_seconds
+
+    @property
+    def published(self) -> Published:
+        """The newest version that is known here; with what it decides by, where that is here and may be used."""
+        if self._view is None:
+            return Published(0, None, Description("restoring").sizes, self._spec.n_features, 0, self._spec.C, None)
+        held = self._held
+        return held if held is not None and self._may_use(held) else self._view.published
+
+    def _may_use(self, held: Published) -> bool:
+        assert self._view is not None
+        if self._settings.ray_predictions != "snapshot":
+            return False
+        if held.version == self._view.version:
+            self._held_until = time.monotonic() + self._settings.ray_stale_seconds
+            return True
+        return time.monotonic() < self._held_until
+
+    def reader(self, X: Matrix) -> Published:
+        """The version that rows X (m, d) are to be decided by; it may be asked of the actor, in a thread."""
+        limit = self._settings.max_predict_rows
+        if self._settings.ray_predictions == "actor" and len(X) <= DECIDED_ROWS:
+            version, decision, prediction, _ = self._now("decide", X, limit)
+            return _Decided(
+                version, None, self.published.sizes, X.shape[1], 0, None, None, found=(decision, prediction)
+            )
+        seen = self.published
+        if seen.predictor is not None or (self._view is not None and not self._view.can_predict):
+            return seen
+        try:
+            found: Published = self._now("published")
+        except ModelUnavailable:
+            if self._held is None:
+                raise
+            return self._held  # it says that it is stale
+        if self._held is None or found.version >= self._held.version:
+            self._held, self._held_until = found, time.monotonic() + self._settings.ray_stale_seconds
+        return found
+
+    def describe(self) -> Description:
+        """The model as it was last heard of."""
+        if self._view is None:
+            return Description("restoring", n_features=self._spec.n_features, C=self._spec.C, error="its actor starts")
+        now = self._view.description
+        if self.is_lost:
+            return replace(now, state="restoring", error="its actor was lost, and is started again")
+        return replace(now, predicted=now.predicted + self.recent.predicted)
+
+    @property
+    def state(self) -> ServingState:
+        """Whether it is served."""
+        return self.describe().state
+
+    def sample(self) -> ModelSample:
+        """What the metrics show."""
+        return ModelSample(self.id, self.state) if self._view is None else self._view.sample(self.id)
+
+    @property
+    def node(self) -> str:
+        """Where it was last heard of."""
+        return "" if self._view is None else self._view.node
+
+    def serving(self) -> RayModel:
+        """The model itself; one that its actor does not serve raises ModelUnavailable, or Restoring."""
+        if self._view is not None and not self._view.is_served:
+            now = self._view.description
+            kind = Restoring if now.state == "restoring" else ModelUnavailable
+            raise kind(f"model {self.id} is not served: {now.error}")
+        return self
+
+    # What the actor is asked.
+
+    def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Apply an update; without a name it gets one, so that it is applied once if the actor dies on the way."""
+        return self._named("update", (update,), request, solve)
+
+    def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Go back to a kept version, as a new one."""
+        return self._named("restore", (version,), request, solve)
+
+    def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Put what a retraining has found in place of the model; raises StoreUnavailable if that cannot be read."""
+        return self._named("swap", (found.carried(),), request, solve)
+
+    def _named(self, verb: str, arguments: tuple[Any, ...], request: str | None, solve: Solve | None) -> Future[Reply]:
+        if request is not None:
+            return self.ask(verb, *arguments, request, solve=solve)
+        return _Unnamed(self.ask(verb, *arguments, f"unnamed {uuid4().hex}", solve=solve))
+
+    def versions(self) -> dict[str, Any]:
+        """Which versions can be had."""
+        found: dict[str, Any] = self._now("versions")
+        return found
+
+    def erase(self, keys: list[Key], asked_by: str | None, solve: Solve | None = None) -> Future[Erased]:
+        """Forget examples, and all that was stored of the model before."""
+        return self.ask("erase", keys, asked_by, solve=solve)
+
+    def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
+        """The same of every erasure that was begun and has not been ended, but for one by its id."""
+        return self.ask("finish_erasing", but)
+
+    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
+        """Recompute the certificate."""
+        return self.ask("certificate", solve=solve)
+
+    def copy(self) -> Future[ModelCopy]:
+        """Copy the version that is newest when its turn comes."""
+        return self.ask("copy")
+
+    def examples(self, wanted: Wanted) -> Future[Page]:
+        """Some of the examples."""
+        return self.ask("examples", wanted)
+
+    def checkpoint(self) -> Future[dict[str, Any]]:
+        """Write a snapshot."""
+        return self.ask("checkpoint")
+
+    def write_back(self) -> Future[dict[str, Any]]:
+        """Have the store hold this model again, should it have lost it."""
+        return self.ask("write_back")
+
+    def delete(self) -> Future[None]:
+        """Remove the model from the store."""
+        return self.ask("delete")
+
+    def ask(self, verb: str, *arguments: Any, solve: Solve | None = None, spec: ModelSpec | None = None) -> Call:
+        """Call the actor."""
+        logged = current()
+        seconds = None if solve is None else solve.rest()
+        patience = self._settings.ray_seconds
+        asked = Asked(
+            uuid4().hex if logged is None else f"{logged.id}.{uuid4().hex[:8]}",
+            self.id,
+            verb,
+            arguments,
+            seconds,
+            None if logged is None else logged.key,
+        )
+        until = time.monotonic() + (patience if seconds is None else min(seconds, patience))
+        return Call(self._office, self.place, asked, spec or self.spec, until, logged).send()
+
+    def _now(self, verb: str, *arguments: Any) -> Any:
+        return self.ask(verb, *arguments).result()
+
+    def give_up(self, reason: ServiceError) -> None:
+        """There is nothing here to give up."""
+
+    def stop(self) -> None:
+        """It goes on without this front end."""
+
+
+class _Unnamed(Future[Reply]):
+    """An update without a name of its own: whoever asked never sent it again."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__()
+        self._call = call
+        call.add_done_callback(self._end)
+
+    def cancel(self) -> bool:
+        """As the call's own."""
+        return self._call.cancel()
+
+    def _end(self, call: Future[Any]) -> None:
+        if (error := call.exception()) is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(replace(call.result(), replayed=False))

@@ -1,0 +1,62 @@
+"""A cluster of several nodes on this machine, for demonstrations and tests: Ray's own, each node with its processes.
+
+``python -m livesvm.service.ray.local --nodes 3`` prints where it is, as one line of JSON, and ends with its input. A
+line ``add`` adds a node; each node's line tells the process that its workers are children of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",  # models are not background work
+    "RAY_health_check_initial_delay_ms": "1000",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "2000",
+    "RAY_health_check_failure_threshold": "5",
+}
+"""How Ray is to be run, here and elsewhere: so a node that is stopped is noticed within about 10 seconds."""
+STORE_BYTES = 100 * 2**20
+
+
+def main() -> int:
+    """Start the nodes, and stop them when the input ends."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--cpus", type=int, default=2, help="that each says it has")
+    chosen = parser.parse_args()
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    from ray.cluster_utils import Cluster
+
+    options: dict[str, Any] = {"num_cpus": chosen.cpus, "object_store_memory": STORE_BYTES}
+    front = options | {"num_cpus": 0, "include_dashboard": False}
+    cluster: Any = Cluster(initialize_head=True, head_node_args=front)
+    try:
+        _tell(address=cluster.address, raylet=_raylet(cluster.head_node))
+        for _ in range(chosen.nodes):
+            _tell(raylet=_raylet(cluster.add_node(**options)))
+        _tell(ready=True)
+        for line in sys.stdin:
+            if line.strip() == "add":
+                _tell(raylet=_raylet(cluster.add_node(**options)))
+    finally:
+        cluster.shutdown()
+    return 0
+
+
+def _raylet(node: Any) -> int:
+    return int(node.all_processes["raylet"][0].process.pid)
+
+
+def _tell(**facts: Any) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

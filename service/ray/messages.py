@@ -1,0 +1,122 @@
+"""What a front end and the actor of a model say to each other, as bytes.
+
+They are pickled here rather than by Ray, so that arrays arrive as ones that may be written, and errors as they are.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from dataclasses import dataclass, field
+from typing import Any
+
+from livesvm.service.live.handle import Description
+from livesvm.service.models.published import Published
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.types import ServingState
+from livesvm.service.monitoring.metrics import ModelSample
+
+SERVED: frozenset[ServingState] = frozenset({"live", "fenced", "behind"})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call: of which model, which verb, with what.
+
+    Parameters
+    ----------
+    id : by which the call can be withdrawn, and is found in the log
+    seconds : until the answer has to be there; None: the actor's own limit is all
+    key : label of the API key that the caller has
+    """
+
+    id: str
+    model: str
+    verb: str
+    arguments: tuple[Any, ...] = ()
+    seconds: float | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """What a front end knows of a model without asking."""
+
+    spec: ModelSpec
+    description: Description
+    stale: bool
+    can_predict: bool
+    node: str
+
+    @property
+    def version(self) -> int:
+        """The version that it tells of."""
+        return self.description.version
+
+    @property
+    def published(self) -> Published:
+        """The version as readers see it, without what it decides by."""
+        now = self.description
+        rest = now.n_features, now.n_support, now.C, now.updated_at, now.kernel or {}, now.robust
+        return Published(now.version, None, now.sizes, *rest)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it answers at least those who read."""
+        return self.description.state in SERVED
+
+    def sample(self, id: str) -> ModelSample:
+        """What the metrics show."""
+        now = self.description
+        return ModelSample(
+            id, now.state, now.version, **vars(now.sizes), queue_depth=now.queue_depth, updated_at=now.updated_at
+        )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a call: its result or its error, the model after it, and facts for the log."""
+
+    value: Any = None
+    error: Exception | None = None
+    view: View | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class News:
+    """What has changed in an actor since a moment, and the moment that this is; ``models`` are the ids of all."""
+
+    incarnation: str
+    moment: int
+    views: dict[str, View]
+    models: frozenset[str]
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles errors by what they hold, as their constructors take other arguments than they keep."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """An error: its class, its message, what it holds beside."""
+        if isinstance(value, Exception):
+            return _error, (type(value), value.args, {k: v for k, v in vars(value).items() if k != "__notes__"})
+        return NotImplemented
+
+
+def _error(kind: type[Exception], arguments: tuple[Any, ...], parts: dict[str, Any]) -> Exception:
+    error = kind.__new__(kind)
+    error.args = arguments
+    error.__dict__.update(parts)
+    return error
+
+
+def packed(value: Any) -> bytes:
+    """Bytes of a message."""
+    stream = io.BytesIO()
+    _Pickler(stream, protocol=5).dump(value)
+    return stream.getvalue()
+
+
+def unpacked(data: bytes) -> Any:
+    """The message in bytes that an actor or a front end of this service has sent."""
+    return pickle.loads(data)

@@ -1,0 +1,32 @@
+"""Which actor a model lives in: one of its own, or one of a few that share all models between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from zlib import crc32
+
+
+@dataclass(frozen=True)
+class Place:
+    """An actor by its name; ``model`` is the only one that lives there, else those whose turn among ``of`` it is."""
+
+    name: str
+    model: str | None = None
+    number: int = 0
+    of: int = 0
+
+    def holds(self, model: str) -> bool:
+        """Whether a model lives here."""
+        return model == self.model if self.model is not None else _number(model, self.of) == self.number
+
+
+def place_of(model: str, actors: int) -> Place:
+    """Where a model lives; ``actors`` is how many there are, 0 for one a model."""
+    if not actors:
+        return Place(f"model-{model}", model)
+    number = _number(model, actors)
+    return Place(f"models-{number}-of-{actors}", None, number, actors)
+
+
+def _number(model: str, actors: int) -> int:
+    return crc32(model.encode()) % actors

@@ -1,0 +1,158 @@
+"""Models in actors of a Ray cluster: what every front end must do, and what must survive."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from livesvm.service.ray.messages import Answer, packed, unpacked
+from livesvm.service.ray.places import place_of
+from livesvm.service.settings import Settings
+from livesvm.solvers.errors import InvalidInput, UnknownKey
+from tests.contract.redis_server import RedisServer
+from tests.service.process import ServiceProcess
+from tests.support.ray_cluster import RayCluster
+from tests.support.updates_under_faults import MODEL, PROBE, check_whole, send
+
+PATIENCE = 60.0
+
+
+@dataclass
+class Fleet:
+    """Two front ends, one of which predicts by itself and the other by the actor, on one cluster and one Redis."""
+
+    cluster: RayCluster
+    server: RedisServer
+    fronts: tuple[ServiceProcess, ServiceProcess]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    directory = tmp_path_factory.mktemp("ray")
+    with RayCluster(1) as cluster, RedisServer(directory / "redis") as server:
+        common = {"redis_url": server.url, "ray": cluster.address, "ray_actors": 1, "lease_seconds": 2}
+        first = ServiceProcess(directory / "first", **common)
+        second = ServiceProcess(directory / "second", ray_predictions="actor", **common)
+        with first, second:
+            yield Fleet(cluster, server, (first, second))
+
+
+@pytest.fixture
+def http(fleet: Fleet) -> Iterator[tuple[httpx.Client, httpx.Client]]:
+    """A client of each front end; the model that they share is gone after the test."""
+    with fleet.fronts[0].http(PATIENCE) as first, fleet.fronts[1].http(PATIENCE) as second:
+        yield first, second
+        first.delete("/models/m")
+
+
+def predicted(http: httpx.Client) -> dict[str, Any]:
+    found: dict[str, Any] = http.post("/models/m/predict", json={"X": PROBE}).json()
+    return found
+
+
+def test_front_ends_share_a_model(http: tuple[httpx.Client, httpx.Client]) -> None:
+    first, second = http
+    assert first.post("/models", json=MODEL).status_code == 201
+    assert second.post("/models", json=MODEL).status_code == 409
+    assert send(second, 0).json()["version"] == 1
+    assert send(first, 1).json()["version"] == 2
+    for client in http:
+        check_whole(client, [0, 1])
+    answers = [client.post("/models/m/predict", json={"X": PROBE}) for client in http]
+    assert {answer.json()["version"] for answer in answers} == {2}
+    assert all(float(answer.headers["livesvm-age"]) >= 0.0 and not answer.json()["stale"] for answer in answers)
+    np.testing.assert_allclose(answers[0].json()["decision"], answers[1].json()["decision"], rtol=0, atol=1e-12)
+    again = send(second, 1)
+    assert (again.json()["version"], again.headers["idempotent-replayed"]) == (2, "true")
+    refused = first.post("/models/m/update", json={"remove": {"keys": ["nobody"]}})
+    assert (refused.status_code, refused.json()["row"]) == (422, 0)
+    unknown = second.post("/models/m/predict", json={"X": [[1.0]]})
+    assert (unknown.status_code, unknown.json()["field"]) == (422, "X")
+    assert first.post("/models/m/restore", json={"version": 1}).json()["version"] == 3
+    check = second.get("/models/m/recent").json()["updates"]
+    assert [update["version"] for update in check] == [3, 2, 1]
+    assert second.delete("/models/m").status_code == 204
+    assert [client.get("/models/m/certificate").status_code for client in http] == [404, 404]
+
+
+def test_an_actor_that_is_killed_comes_back_with_all_that_was_acknowledged(
+    fleet: Fleet, http: tuple[httpx.Client, httpx.Client]
+) -> None:
+    first, second = http
+    first.post("/models", json=MODEL).raise_for_status()
+    for number in range(3):
+        send(first, number).raise_for_status()
+    predicted(first)
+    (actor,) = fleet.cluster.actors()
+    os.kill(actor, signal.SIGKILL)
+    kept = predicted(first)  # by what is here
+    assert (kept["version"], len(kept["decision"])) == (3, len(PROBE))
+    for number, client in ((3, second), (2, first), (4, first)):
+        end = time.monotonic() + PATIENCE
+        while (answer := send(client, number)).status_code == 503:
+            assert time.monotonic() < end
+        assert answer.json()["version"] == number + 1
+    for client in http:
+        check_whole(client, [0, 1, 2, 3, 4])
+    assert len(fleet.cluster.actors()) == 1
+
+
+def test_an_actor_whose_model_was_taken_over_is_fenced_and_ends(
+    fleet: Fleet, http: tuple[httpx.Client, httpx.Client], tmp_path: Path
+) -> None:
+    first, _ = http
+    first.post("/models", json=MODEL).raise_for_status()
+    send(first, 0).raise_for_status()
+    (before,) = fleet.cluster.actors()
+    os.kill(before, signal.SIGSTOP)
+    try:
+        with fleet.server.client() as redis:  # what the next incarnation does
+            redis.hset("{livesvm}:m:m:meta", "lease", "999:another")
+    finally:
+        os.kill(before, signal.SIGCONT)
+    end = time.monotonic() + PATIENCE
+    while (answer := send(first, 1)).status_code == 503:
+        assert time.monotonic() < end
+    assert answer.json()["version"] == 2
+    assert fleet.cluster.actors() != [before]
+    check_whole(first, [0, 1])
+
+
+def test_messages_keep_what_errors_say_and_arrays_that_can_be_written() -> None:
+    for error in (UnknownKey("is not there", field="keys", row=3), ValueError("no")):
+        found = unpacked(packed(Answer(error=error))).error
+        assert type(found) is type(error)
+        assert (str(found), vars(found)) == (str(error), vars(error))
+    assert isinstance(unpacked(packed(InvalidInput("x", field="X"))), InvalidInput)
+    assert unpacked(packed(np.ones((2, 3)))).flags.writeable
+
+
+def test_each_model_has_one_place() -> None:
+    ids = [f"m{number}" for number in range(200)]
+    for actors in (0, 1, 7):
+        places = {id_: place_of(id_, actors) for id_ in ids}
+        assert all(place.holds(id_) for id_, place in places.items())
+        assert len({place.name for place in places.values()}) == (actors or len(ids))
+        others = set(places.values())
+        assert all(sum(place.holds(id_) for place in others) == 1 for id_ in ids)
+
+
+def test_settings_ask_for_redis_with_ray() -> None:
+    with pytest.raises(ValueError, match="LIVESVM_REDIS_URL"):
+        Settings(ray="auto")
+
+
+def test_without_ray_nothing_of_it_is_loaded() -> None:
+    code = "import sys, livesvm.service.api.app, livesvm.service.process.server; sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

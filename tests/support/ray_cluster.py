@@ -1,0 +1,114 @@
+"""A Ray cluster of a test's own, and what can happen to it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+ACTOR = b"ray::ModelActor"
+
+
+class RayCluster:
+    """A head without models, and nodes with them, in processes that can be killed.
+
+    Parameters
+    ----------
+    nodes : for models
+    """
+
+    def __init__(self, nodes: int = 1) -> None:
+        self._n = nodes
+        self.address = ""
+        self.head = 0
+        self.raylets: list[int] = []
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-m", "livesvm.service.ray.local", "--nodes", str(self._n)]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("LIVESVM_")}
+        self._process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        told = self._told()
+        self.address, self.head = told["address"], told["raylet"]
+        while "raylet" in (told := self._told()):
+            self.raylets.append(told["raylet"])
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        killer = threading.Timer(30.0, self._process.kill)
+        killer.start()
+        self._process.wait()
+        killer.cancel()
+        self._process.stdout.close()
+
+    def _told(self) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with contextlib.suppress(ValueError):
+                found = json.loads(line)
+                if isinstance(found, dict):
+                    return found
+        raise RuntimeError("the cluster has ended")
+
+    def add_node(self) -> int:
+        """One more node; the process that its workers are children of."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write("add\n")
+        self._process.stdin.flush()
+        self.raylets.append(int(self._told()["raylet"]))
+        return self.raylets[-1]
+
+    def actors(self, raylet: int | None = None) -> list[int]:
+        """Processes of actors, of one node or of all."""
+        nodes = self.raylets if raylet is None else [raylet]
+        return [pid for node in nodes for pid in children(node) if _command(pid).startswith(ACTOR)]
+
+    def signal_node(self, raylet: int, number: int) -> None:
+        """Send a signal to all processes of a node."""
+        for pid in [raylet, *children(raylet)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def kill_node(self, raylet: int) -> None:
+        """``kill -9`` of all processes of a node."""
+        self.raylets.remove(raylet)
+        self.signal_node(raylet, signal.SIGKILL)
+
+
+def children(parent: int) -> list[int]:
+    """Processes that one has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[1]) == parent:
+                found.append(int(path.parent.name))
+    return found
+
+
+def _command(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
