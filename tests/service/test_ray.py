@@ -41,7 +41,7 @@ class Fleet:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     directory = tmp_path_factory.mktemp("ray")
     with RayCluster(1) as cluster, RedisServer(directory / "redis") as server:
-        common = {"redis_url": server.url, "ray": cluster.address, "ray_actors": 1, "lease_seconds": 2}
+        common: dict[str, Any] = {"redis_url": server.url, "ray": cluster.address, "ray_actors": 1, "lease_seconds": 2}
         first = ServiceProcess(directory / "first", **common)
         second = ServiceProcess(directory / "second", ray_predictions="actor", **common)
         with first, second:
