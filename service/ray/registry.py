@@ -13,7 +13,7 @@ from functools import partial
 
 from livesvm.service.errors import TooManyModels, UnknownModel
 from livesvm.service.history.names import is_feed
-from livesvm.service.live.model import Surroundings
+from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs.audit import changed
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
