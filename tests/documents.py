@@ -15,6 +15,7 @@ DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
     "deploy/README.md",
+    "examples/README.md",
     "service/README.md",
     "service/store/README.md",
     "solvers/README.md",

@@ -1,122 +1,82 @@
-"""A window is its owner's: what `GET /models/{id}/examples` gives back, in each format, page by page, by key."""
+"""The examples run as their readers run them, against a real service, and say what they promise."""
 
 from __future__ import annotations
 
-import csv
-import io
-from typing import Any
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from runpy import run_path
 
-import httpx
 import numpy as np
 import pytest
 
-from livesvm.service.client import Client
-from tests.service.conftest import Make
-from tests.service.process import ServiceProcess, blobs
+from livesvm.client import Client
+from tests.service.process import ServiceProcess
 
-KERNEL = {"name": "rbf", "gamma": 0.5}
-
-
-def filled(http: httpx.Client, model: str, n: int = 12) -> dict[str, Any]:
-    X, y = blobs(np.random.default_rng(7), n)
-    batch = {"X": X, "y": y, "keys": [*range(n - 1), "last, of all"], "weights": [1.0 + i % 3 for i in range(n)]}
-    http.post(f"/models/{model}/update", json={"add": batch}).raise_for_status()
-    return batch
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def test_a_window_comes_back_as_it_went_in(http: httpx.Client, make: Make) -> None:
-    model = make(kernel=KERNEL)
-    batch = filled(http, model)
-    found = http.get(f"/models/{model}/examples").raise_for_status().json()
-    assert (found["version"], found["n_examples"], found["next"]) == (1, 12, None)
-    for name, column in (("key", "keys"), ("x", "X"), ("y", "y"), ("weight", "weights")):
-        assert [example[name] for example in found["examples"]] == batch[column]
-    assert all(example["arrived_at"].endswith("Z") and not example["outlier"] for example in found["examples"])
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    with ServiceProcess(tmp_path_factory.mktemp("data")) as running:
+        yield running
 
 
-def test_coefficients_are_those_of_the_optimum(http: httpx.Client, make: Make) -> None:
-    model = make(kernel=KERNEL, C=1.0)
-    batch = filled(http, model)
-    examples = http.get(f"/models/{model}/examples").json()["examples"]
-    described = http.get(f"/models/{model}").json()
-    sides = [example["side"] for example in examples]
-    assert sides.count("free") == described["n_free"]
-    assert sides.count("bound") == described["n_bound"]
-    X, beta = np.array(batch["X"]), np.array([example["coefficient"] for example in examples])
-    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
-    decision = np.array(http.post(f"/models/{model}/predict", json={"X": batch["X"]}).json()["decision"])
-    offset = decision - K @ beta
-    assert np.ptp(offset) < 1e-9  # the intercept
-    for example in examples:
-        size = abs(example["coefficient"])
-        limit = example["weight"]
-        assert {"free": size <= limit + 1e-9, "bound": abs(size - limit) < 1e-9, "none": size == 0.0}[example["side"]]
+@pytest.fixture
+def said(
+    service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[object]:
+    """Runs an example by name, with a file if there is one; what it printed. It leaves no feed behind."""
+    monkeypatch.setenv("LIVESVM_URL", service.url)
 
+    def run(name: str, *arguments: str) -> list[str]:
+        monkeypatch.setattr("sys.argv", [name, *arguments])
+        run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out.splitlines()
 
-def test_pages_follow_one_another(http: httpx.Client, make: Make) -> None:
-    model = make(kernel=KERNEL)
-    batch = filled(http, model)
-    keys: list[Any] = []
-    offset: int | None = 0
-    while offset is not None:
-        page = http.get(f"/models/{model}/examples", params={"offset": offset, "limit": 5}).json()
-        keys += [example["key"] for example in page["examples"]]
-        offset = page["next"]
-    assert keys == batch["keys"]
-    assert http.get(f"/models/{model}/examples", params={"offset": 99}).json()["examples"] == []
-
-
-def test_npz_goes_back_into_another_model(http: httpx.Client, make: Make) -> None:
-    model, other = make(kernel=KERNEL), make(kernel=KERNEL)
-    batch = filled(http, model)
-    answer = http.get(f"/models/{model}/examples", headers={"accept": "application/x-npz"})
-    assert answer.headers["content-type"] == "application/x-npz"
-    with np.load(io.BytesIO(answer.content)) as found:
-        assert found["X"].tolist() == batch["X"]
-        members = {name: found[name] for name in ("X", "y", "keys", "weights")}
-    packed = io.BytesIO()
-    np.savez(packed, **members)
-    headers = {"content-type": "application/x-npz"}
-    http.post(f"/models/{other}/update", content=packed.getvalue(), headers=headers).raise_for_status()
-    one, two = (http.post(f"/models/{m}/predict", json={"X": batch["X"]}).json()["decision"] for m in (model, other))
-    assert np.allclose(one, two, atol=1e-9)
-
-
-def test_csv(http: httpx.Client, make: Make) -> None:
-    model = make(kernel=KERNEL)
-    batch = filled(http, model)
-    answer = http.get(f"/models/{model}/examples", params={"format": "csv"})
-    rows = list(csv.DictReader(io.StringIO(answer.text)))
-    assert [[float(row[f"x{i}"]) for i in range(3)] for row in rows] == batch["X"]
-    assert [row["key"] for row in rows] == [str(key) for key in batch["keys"]]
-
-
-def test_by_key(http: httpx.Client, make: Make, service: ServiceProcess) -> None:
-    model = make(kernel=KERNEL)
-    filled(http, model)
+    yield run
     with Client(service.url) as client:
-        found = client.examples(model, ["last, of all", 3])
-        assert [example["key"] for example in found["examples"]] == [3, "last, of all"]
-        assert client.examples(model, limit=2)["next"] == 2
-    unknown = http.get(f"/models/{model}/examples", params={"keys": "nobody"})
-    assert (unknown.status_code, unknown.json()["type"]) == (422, "urn:livesvm:problem:unknown-key")
+        assert client.feeds() == []
 
 
-def test_an_empty_window_has_no_examples_and_no_format_is_no_answer(http: httpx.Client, make: Make) -> None:
-    model = make()
-    assert http.get(f"/models/{model}/examples").json()["examples"] == []
-    for format in ("npz", "csv"):
-        http.get(f"/models/{model}/examples", params={"format": format}).raise_for_status()
-    assert http.get(f"/models/{model}/examples", headers={"accept": "image/png"}).status_code == 406
+def test_every_example_is_run_here() -> None:
+    tests = Path(__file__).read_text()
+    for example in EXAMPLES.glob("*.py"):
+        assert f'said("{example.name}"' in tests
+        assert example.name in (EXAMPLES / "README.md").read_text()
 
 
-@pytest.mark.parametrize(("task", "y"), [("svr", [0.5, 1.5, 9.0, 2.5]), ("oneclass", None)])
-def test_other_tasks(task: str, y: list[float] | None, http: httpx.Client, make: Make) -> None:
-    model = make(task=task, kernel=KERNEL)
-    batch: dict[str, Any] = {"X": [[0.0], [1.0], [2.0], [3.0]]} | ({} if y is None else {"y": y})
-    http.post(f"/models/{model}/update", json={"add": batch}).raise_for_status()
-    examples = http.get(f"/models/{model}/examples").json()["examples"]
-    assert [example["x"] for example in examples] == batch["X"]
-    assert any(example["side"] != "none" for example in examples)
-    if y is not None:
-        assert [example["y"] for example in examples] == y
+def test_a_river(said) -> None:  # type: ignore[no-untyped-def]
+    forecasts, scores = np.split(np.array(said("river.py")), 2)
+    assert [line[:10] for line in forecasts] == ["1992-01-01", "1992-01-03", "1992-01-07"]
+    for line in forecasts:
+        value, low, high = map(float, re.findall(r"\d+\.\d\d", line))
+        assert low <= value <= high
+    assert all(float(line.split("error ")[1].split()[0]) < 1.0 for line in scores)
+
+
+def test_demand_with_a_reading_missing(said) -> None:  # type: ignore[no-untyped-def]
+    lines = said("demand.py")
+    assert len(lines) == 8
+    for line in lines[:4]:
+        value, low, high = map(float, re.findall(r"-?\d+\.\d\d", line))
+        assert low < value < high
+    covered = [int(line.split(": ")[1].split("%")[0]) for line in lines[4:]]
+    assert min(covered) >= 84
+    assert max(covered) <= 96
+
+
+def test_the_direction_of_a_price(said) -> None:  # type: ignore[no-untyped-def]
+    *_, near, far = said("price_direction.py")
+    right = [float(line.split(": ")[1].split("%")[0]) for line in (near, far)]
+    assert min(right) > 55.0
+
+
+@pytest.mark.parametrize(("name", "column", "size"), [("demand.py", "demand", 8), ("price_direction.py", "price", 30)])
+def test_a_file_of_ones_own(said, tmp_path: Path, name: str, column: str, size: int) -> None:  # type: ignore[no-untyped-def]
+    rows = run_path(str(EXAMPLES / name))["made_up"](size)
+    file = tmp_path / "readings.csv"
+    cells = ("" if row[column] is None else row[column] for row in rows)
+    file.write_text(f"time,{column}\n" + "".join(f"{row['time']},{x}\n" for row, x in zip(rows, cells, strict=True)))
+    lines = said(name, str(file))
+    assert len(lines) == {"demand.py": 8, "price_direction.py": 4}[name]
