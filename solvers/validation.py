@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers.errors import DuplicateKey, InvalidInput, InvalidType, UnknownKey
+from livesvm.solvers.sparse import MOST_FEATURES, Features, SparseRows, checked
 
 Floats = NDArray[np.float64]
 Key = str | int
@@ -50,15 +51,56 @@ def plain(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
     return out if out.flags.behaved else out.copy()
 
 
+def features(X: Any, *, field: str = "X", width: int | None = None) -> Features:
+    """Return ``X`` (m, d) as ``matrix`` does, but what is sparse, of scipy too, as sparse rows."""
+    if not isinstance(X, SparseRows):
+        if not hasattr(X, "tocsr"):
+            return matrix(X, field=field, width=width)
+        X = _of_scipy(X, field)
+    check_width(X.shape[1], width, field)
+    rows: SparseRows = X
+    return rows
+
+
+def _of_scipy(X: Any, field: str) -> SparseRows:
+    rows = X.tocsr()
+    if rows.ndim != 2:
+        raise InvalidInput(f"must have two dimensions, not {rows.ndim}", field=field)
+    if rows.dtype.char not in REAL:
+        raise InvalidInput(f"must be numbers, not {rows.dtype}", field=field)
+    if rows.shape[1] > MOST_FEATURES:
+        raise InvalidInput(f"has {rows.shape[1]} columns, more than {MOST_FEATURES}", field=field)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return checked(rows.indptr, rows.indices, rows.data.astype(np.float64), rows.shape[1], field)
+
+
+def plain_features(X: Any) -> Features:
+    """Return stored features as compiled code takes them, sparse ones as they are."""
+    return X if isinstance(X, SparseRows) else plain(X, np.float64)
+
+
 def examples(X: ArrayLike) -> Floats:
     """Return new examples as an array (m, d) with at least one row and one column."""
     rows = matrix(X)
-    for count, what in zip(rows.shape, ("sample", "feature"), strict=True):
+    _check_some(rows.shape)
+    return rows
+
+
+def any_examples(X: Any) -> Features:
+    """Return the same, or as sparse rows what comes sparse."""
+    rows = features(X)
+    _check_some(rows.shape)
+    return rows
+
+
+def _check_some(shape: tuple[int, ...]) -> None:
+    for count, what in zip(shape, ("sample", "feature"), strict=True):
         if count == 0:
             raise InvalidInput(
-                f"Found array with 0 {what}(s) (shape={rows.shape}) while a minimum of 1 is required.", field="X"
+                f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required.", field="X"
             )
-    return rows
 
 
 def _numbers(values: ArrayLike, field: str) -> NDArray[Any]:

@@ -27,6 +27,7 @@ from livesvm.solvers.pu.problem import costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.machine_code import delete_unused, directory, is_complete, set_complete
+from livesvm.solvers.sparse import SparseRows
 
 Family = Literal["updates", "regularization paths", "assessments", "outlier paths", "batch solvers"]
 #: All of them, those that are needed most first.
@@ -85,6 +86,8 @@ def _updates(X: Array, y: Array) -> None:
     for loss in ("epsilon_insensitive", "absolute", "pinball"):
         LiveSVR(gamma=0.5, loss=loss).fit(X, y.astype(float))
     LiveOneClassSVM(gamma=0.5).fit(X)
+    held = SparseRows.of_dense(X)
+    Kernel("rbf", 0.5).matrix(held, held)
     _what_comes_up_rarely(model)
     model.update(robust=Robustness(theta=0.5, s=-0.5))
 

@@ -15,9 +15,10 @@ import numpy as np
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators import scikit
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.sparse import SPARSE, SparseRows
 
 FORMAT = "livesvm model"
-VERSION = 1
+VERSION = 2  #: 2: features may be sparse; what is not is written as 1
 KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
@@ -41,9 +42,13 @@ def save_model(model: LiveEstimator, path: str | os.PathLike[str]) -> None:
     if KINDS.get(kind) is not type(model):
         raise InvalidInput(f"a {kind} is not kept in files", field="model")
     arrays = model.to_arrays()
+    X = arrays["X"]
+    if isinstance(X, SparseRows):
+        del arrays["X"]
+        arrays |= {f"X_{name}": value for name, value in X.to_arrays().items()}
     head = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if isinstance(X, SparseRows) else 1,
         "kind": kind,
         "parameters": {name: _plain(value, name) for name, value in model.get_params(deep=False).items()},
         "keys": arrays.pop("keys"),
@@ -84,11 +89,13 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         raise InvalidInput(f"{path} holds no model ({error})", field="path") from None
     if not known:
         raise InvalidInput(f"{path} holds no model", field="path")
-    if head["version"] != VERSION:
-        raise InvalidInput(f"{path} is of version {head['version']}; this package reads {VERSION}", field="path")
+    if not 1 <= head["version"] <= VERSION:
+        raise InvalidInput(f"{path} is of version {head['version']}; this package reads 1 to {VERSION}", field="path")
     try:
         kind, parameters = KINDS[head["kind"]], {name: _back(value) for name, value in head["parameters"].items()}
         arrays |= {"keys": head["keys"], "next_key": head["next_key"]}
+        if "X_width" in arrays:
+            arrays["X"] = SparseRows.from_arrays({name: arrays.pop(f"X_{name}") for name in SPARSE})
         if "classes" in head:
             arrays["classes"] = _back(head["classes"])
         model = kind.from_arrays(parameters, arrays)

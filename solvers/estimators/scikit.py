@@ -21,6 +21,8 @@ from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.estimators.probabilities import PROBABILITY, Probabilities
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.sparse import as_scipy
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
@@ -47,6 +49,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
+        is_live = isinstance(self, LiveEstimator)
+        tags.input_tags.sparse = is_live and self.kernel != "precomputed" and not callable(self.kernel)
         return tags
 
 
@@ -127,7 +131,7 @@ class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMul
         if not self._has_several():
             return super()._weights()
         window = self._of_classes
-        return -window.beta @ window.X
+        return -np.asarray(window.beta @ as_scipy(window.X))
 
 
 class IncrementalSVR(RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: ignore[misc]

@@ -11,6 +11,7 @@ from sklearn.svm import SVC, SVR, OneClassSVM
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.feature_scale import FeatureScale
+from livesvm.solvers.sparse import like
 
 
 def to_sklearn(model: Any) -> Any:
@@ -55,7 +56,7 @@ def _filled(machine: Any, model: Any) -> Any:
         support, dual = np.zeros(1, np.int32), np.zeros((dual.shape[0], 1))
         counts = np.eye(1, max(counts.size, 1), dtype=np.int32)[0]
     n = model.n_window_
-    X = model._learnt.X
+    X = like(model._learnt.X, False)
     machine.n_features_in_ = n if given else X.shape[1]
     machine.shape_fit_ = (n, machine.n_features_in_)
     machine.support_ = support

@@ -21,6 +21,7 @@ from livesvm.solvers.problem.state import Examples, PathState, release_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check, undisturbed
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
+from livesvm.solvers.sparse import Features
 
 FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
 MANY = 0.4  # of the window
@@ -35,7 +36,7 @@ class Edit(NamedTuple):
     total: float = 0.0  #: what all betas sum up to afterwards
 
 
-def update(state: PathState, X: Floats, losses: Losses, edit: Edit) -> tuple[Ints, Trace]:
+def update(state: PathState, X: Features, losses: Losses, edit: Edit) -> tuple[Ints, Trace]:
     """Add examples ``X`` (m, d) with their losses, remove some, change the losses of others, along one path.
 
     Returns the slots of the new examples and what the walk did. On any error the state is as it was.

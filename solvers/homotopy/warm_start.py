@@ -20,13 +20,14 @@ from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.threads import in_parts
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import Features, SparseRows
 
 ROUNDING = 1e-9  #: of the largest f: how far b may be outside of what the kinks leave it
 
 
 def resume(
     state: PathState,
-    X: Floats,
+    X: Features,
     losses: Losses,
     beta: Floats,
     segment: Ints,
@@ -84,7 +85,7 @@ def _compute_f(state: PathState) -> None:
     def contribute(part: Ints) -> tuple[Floats, Floats]:
         """What a part contributes to those before it, and what it gets from them and from itself."""
         start, stop = part[0], part[-1] + 1
-        block = state.kernel.matrix(np.ascontiguousarray(XT[:, start:stop].T), XT, stop)
+        block = state.kernel.matrix(_rows_of(XT, start, stop), XT, stop)
         return _weighted(block, start, beta[start:stop]), times(block, beta[:stop])
 
     f = np.zeros(n)
@@ -93,6 +94,10 @@ def _compute_f(state: PathState) -> None:
         f[given.size : given.size + taken.size] += taken
     e.f[order] = f + state.b
     state.events_since_refresh = 0
+
+
+def _rows_of(XT: Features, start: int, stop: int) -> Features:
+    return XT[start:stop] if isinstance(XT, SparseRows) else np.ascontiguousarray(XT[:, start:stop].T)
 
 
 def _weighted(block: Floats, columns: int, coefficients: Floats) -> Floats:

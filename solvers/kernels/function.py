@@ -11,6 +11,7 @@ import numpy as np
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import Features, dense
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class FunctionKernel(Kernel):
         """Whether every kernel matrix is positive semi-definite: nobody knows."""
         return False
 
-    def write(self, A: Floats, XT: Floats, n: int, out: Floats, rows: Ints) -> None:
+    def write(self, A: Features, XT: Features, n: int, out: Floats, rows: Ints) -> None:
         """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns.
 
         Raises
@@ -41,7 +42,7 @@ class FunctionKernel(Kernel):
         """
         if not (len(A) and n):
             return
-        values = self.function(A, np.ascontiguousarray(XT[:, :n].T))
+        values = self.function(dense(A), np.ascontiguousarray(dense(XT)[:, :n].T))
         try:
             found = np.asarray(values, np.float64)
         except (TypeError, ValueError) as error:

@@ -13,9 +13,11 @@ from typing import Literal, get_args
 import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels import sparse_values
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, check, parts
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import Features, SparseRows
 from livesvm.solvers.validation import number_or_none, positive
 
 KernelName = Literal["linear", "rbf", "poly", "sigmoid", "precomputed"]
@@ -120,33 +122,47 @@ class Kernel:
         """Whether every kernel matrix of this kernel is positive semi-definite."""
         return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0)
 
-    def matrix(self, A: Floats, XT: Floats, n: int | None = None) -> Floats:
-        """Return ``K[i, j] = k(A[i], XT[:, j])`` for ``A`` (m, d) and the first ``n`` columns of ``XT``, as (m, n)."""
-        out = np.empty((A.shape[0], XT.shape[1] if n is None else n))
+    def matrix(self, A: Features, XT: Features, n: int | None = None) -> Floats:
+        """Return ``K[i, j] = k(A[i], XT[:, j])`` for ``A`` (m, d) and the first ``n`` columns of ``XT``, as (m, n).
+
+        Of sparse examples ``XT`` are rows as well, here and everywhere.
+        """
+        if n is None:
+            n = len(XT) if isinstance(XT, SparseRows) else XT.shape[1]
+        out = np.empty((A.shape[0], n))
         self.write(A, XT, out.shape[1], out, np.arange(A.shape[0]))
         return out
 
-    def write(self, A: Floats, XT: Floats, n: int, out: Floats, rows: Ints) -> None:
+    def write(self, A: Features, XT: Features, n: int, out: Floats, rows: Ints) -> None:
         """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns; ``rows`` (m,) ascend."""
-        if n * (A.size + _OWN_WORK * len(A)) <= AT_ONCE:
+        products = _OWN_WORK + (sparse_values.products(A, XT, n) if isinstance(XT, SparseRows) else A.shape[1])
+        if n * len(A) * products <= AT_ONCE:
             self._write(A, XT, 0, n, out, rows)
             return
-        height, width = _tiles(n, A.shape[1] + _OWN_WORK)
+        height, width = _tiles(n, products)
         for top in range(0, A.shape[0], height):
             for first in range(0, n, width):
                 check()
                 part = slice(top, top + height)
                 self._write(A[part], XT, first, min(n, first + width), out, rows[part])
 
-    def _write(self, A: Floats, XT: Floats, first: int, n: int, out: Floats, rows: Ints) -> None:
+    def _write(self, A: Features, XT: Features, first: int, n: int, out: Floats, rows: Ints) -> None:
         """Do the same for the columns from ``first`` up to ``n``."""
-        if self.gram is not None:
+        if isinstance(A, SparseRows) or isinstance(XT, SparseRows):
+            factor = -self.gamma if self.name == "rbf" else None
+            sparse_values.write(A, XT, first, n, factor, out, rows)
+        elif self.gram is not None:
             out[rows, first:n] = self.gram.values[np.ix_(A[:, 0].astype(np.int64), XT[0, first:n].astype(np.int64))]
         elif self.name == "rbf":
             _squared_distances(A, XT, first, n, -self.gamma, out, rows)
         else:
             _inner_products(A, XT, first, n, out, rows)
-        if self.gram is not None or self.name == "linear":
+        if self.gram is None:
+            self._finish(out, rows, first, n)
+
+    def _finish(self, out: Floats, rows: Ints, first: int, n: int) -> None:
+        """Make values of products, or of distances times minus gamma."""
+        if self.name == "linear":
             return
         for values in _runs(out, rows, first, n):
             if self.name == "rbf":
@@ -159,10 +175,14 @@ class Kernel:
             else:
                 np.tanh(values, out=values)
 
-    def diagonal(self, X: Floats) -> Floats:
+    def diagonal(self, X: Features) -> Floats:
         """Return ``k(X[i], X[i])`` for ``X`` (m, d)."""
         if self.name == "rbf":
             return np.ones(X.shape[0])
+        if isinstance(X, SparseRows):
+            own: Floats = sparse_values.own(X)[None]
+            self._finish(own, np.zeros(1, np.int64), 0, own.shape[1])
+            return own.reshape(-1)
         out = np.empty(X.shape[0])
         for start in range(0, X.shape[0], _TILE):
             check()

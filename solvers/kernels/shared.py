@@ -11,6 +11,7 @@ import numpy as np
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import Features, SparseRows, dense
 
 AT_HAND = 2**26  #: bytes of kernel rows of new examples that are computed once for all problems
 
@@ -25,7 +26,7 @@ class Shared:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.XT = np.zeros((0, 1))  #: (d, capacity) features
+        self.XT: Features = np.zeros((0, 1))  #: (d, capacity) features; of sparse examples capacity rows
         self.diagonals = np.zeros(1)  #: (capacity,) k(x, x)
         self.n_numbers = 0  #: numbers 0 .. n_numbers-1 are or were in use
         self.vacant: list[int] = []
@@ -37,18 +38,21 @@ class Shared:
         """How many numbers there are."""
         return self.diagonals.size
 
-    def insert(self, X: Floats, known: Ints) -> Ints:
+    @property
+    def n_features(self) -> int:
+        """How many features an example has."""
+        return self.XT.width if isinstance(self.XT, SparseRows) else self.XT.shape[0]
+
+    def insert(self, X: Features, known: Ints) -> Ints:
         """Give numbers to new examples ``X`` (m, d), and return them.
 
         Of a precomputed kernel ``X`` (m, n + m) holds values with the examples ``known`` (n,), and with each other.
         """
         gram = self.kernel.gram
         if gram is not None:
-            X = gram.admit(X, self._gram_numbers(known))[:, None].astype(np.float64)
+            X = gram.admit(dense(X), self._gram_numbers(known))[:, None].astype(np.float64)
         numbers = self._new_numbers(X.shape[0])
-        if self.XT.shape != (X.shape[1], self.capacity):
-            self._resize(X.shape[1])
-        self.XT[:, numbers] = X.T
+        self._put(X, numbers)
         self.diagonals[numbers] = self.kernel.diagonal(X)
         return numbers
 
@@ -59,7 +63,7 @@ class Shared:
         self.vacant.extend(numbers[::-1].tolist())
 
     def _gram_numbers(self, numbers: Ints) -> Ints:
-        return self.XT[0, numbers].astype(np.int64) if numbers.size else numbers
+        return dense(self.columns(numbers))[0].astype(np.int64) if numbers.size else numbers
 
     def _new_numbers(self, m: int) -> Ints:
         reused = [self.vacant.pop() for _ in range(min(m, len(self.vacant)))]
@@ -71,21 +75,36 @@ class Shared:
             self.diagonals = more
         return np.array([*reused, *range(self.n_numbers - fresh, self.n_numbers)], np.int64)
 
-    def _resize(self, d: int) -> None:
-        XT = np.zeros((d, self.capacity))
-        if self.XT.shape[0] == d:
+    def expect(self, X: Features) -> None:
+        """Be ready for features as wide, and as dense or sparse, as those of ``X`` (m, d)."""
+        is_sparse = isinstance(X, SparseRows)
+        self.XT = SparseRows.empty(self.capacity, X.shape[1]) if is_sparse else np.zeros((X.shape[1], self.capacity))
+
+    def _put(self, X: Features, numbers: Ints) -> None:
+        if self.n_features != X.shape[1] or isinstance(X, SparseRows) != isinstance(self.XT, SparseRows):
+            self.expect(X)
+        if isinstance(self.XT, SparseRows):
+            assert isinstance(X, SparseRows)
+            self.XT = self.XT.resized(self.capacity).put(numbers, X, self.vacant)
+            return
+        if self.XT.shape[1] != self.capacity:
+            XT = np.zeros((X.shape[1], self.capacity))
             XT[:, : self.XT.shape[1]] = self.XT
-        self.XT = XT
+            self.XT = XT
+        self.XT[:, numbers] = dense(X).T
 
-    def features(self, numbers: Ints) -> Floats:
+    def features(self, numbers: Ints) -> Features:
         """Return the features of examples, (m, d)."""
-        return np.ascontiguousarray(self.columns(numbers).T)
+        found = self.columns(numbers)
+        return found if isinstance(found, SparseRows) else np.ascontiguousarray(found.T)
 
-    def columns(self, numbers: Ints) -> Floats:
-        """Return the features of examples, transposed, (d, m)."""
+    def columns(self, numbers: Ints) -> Features:
+        """Return the features of examples as kernels are computed with them: transposed, (d, m), or sparse rows."""
+        if isinstance(self.XT, SparseRows):
+            return self.XT[numbers]
         return np.ascontiguousarray(np.take(self.XT, numbers, axis=1, mode="clip"))
 
-    def values(self, X: Floats, numbers: Ints) -> Floats:
+    def values(self, X: Features, numbers: Ints) -> Floats:
         """Return the kernel values of ``X`` (m, d) with examples, (m, k)."""
         return self.kernel.matrix(X, self.columns(numbers))
 
@@ -132,13 +151,13 @@ class ByNumber(Kernel):
     def __post_init__(self) -> None:
         """Its parameters have been checked by the kernel that it stands for."""
 
-    def write(self, A: Floats, XT: Floats, n: int, out: Floats, rows: Ints) -> None:
+    def write(self, A: Features, XT: Features, n: int, out: Floats, rows: Ints) -> None:
         """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns; ``rows`` (m,) ascend."""
-        self.shared.write(A[:, 0].astype(np.int64), XT[0, :n].astype(np.int64), out, rows)
+        self.shared.write(dense(A)[:, 0].astype(np.int64), dense(XT)[0, :n].astype(np.int64), out, rows)
 
-    def diagonal(self, X: Floats) -> Floats:
+    def diagonal(self, X: Features) -> Floats:
         """Return ``k(X[i], X[i])`` for ``X`` (m, 1)."""
-        return self.shared.diagonals[X[:, 0].astype(np.int64)]
+        return self.shared.diagonals[dense(X)[:, 0].astype(np.int64)]
 
 
 def by_number(shared: Shared) -> ByNumber:

@@ -31,6 +31,7 @@ from livesvm.solvers.robust.local_optimality import LocalOptimality
 from livesvm.solvers.robust.ramp_losses import Sides, Walling, conditional
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import Features, SparseRows, like
 from livesvm.solvers.validation import Key
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "scale")
@@ -98,7 +99,10 @@ class LiveEstimator(Fitted):
         sample_weight: ArrayLike | None = None,
         keys: Iterable[Key] | None = None,
     ) -> Self:
-        """Train on ``X`` (n, d) and ``y`` (n,) from nothing; whatever was in the window is gone, unless this raises."""
+        """Train on ``X`` (n, d) and ``y`` (n,) from nothing; whatever was in the window is gone, unless this raises.
+
+        What comes sparse is held sparse from then on, and what is dense dense; what comes later is brought to that.
+        """
         before = self._forget()
         try:
             self._learn((X, y), sample_weight, keys, ())
@@ -130,8 +134,9 @@ class LiveEstimator(Fitted):
 
         Parameters
         ----------
-        add : features (m, d) and targets (m,) of new examples; with the kernel "precomputed", in place of features
-            their kernel values (m, n + m) with the n examples of the window, oldest first, and with each other
+        add : features (m, d), dense or of scipy.sparse, and targets (m,) of new examples; with the kernel
+            "precomputed", in place of features their kernel values (m, n + m) with the n examples of the window, oldest
+            first, and with each other
         remove : keys of examples that leave; a key that leaves can come back in the same call
         keys : m names for the new examples, strings or whole numbers; unused whole numbers by default
         sample_weight : (m,) weights of the new examples, in [0, 1e100]
@@ -263,11 +268,14 @@ class LiveEstimator(Fitted):
         InvalidInput : names what is too large, with its row
         """
         window: Window | None = getattr(self, "_window", None)
-        rows = np.empty((0, 0)) if X is None else validation.examples(X)
+        rows: Features = np.empty((0, 0)) if X is None else self._read(X)
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         if X is not None:
             scale = self._fitted_scale(rows, weights) if window is None else self._feature_scale
-            rows = rows if scale is None or scale.offset.size != rows.shape[1] else scale.apply(rows)
+            if window is not None and self.kernel != "precomputed":
+                rows = like(rows, window.is_sparse)
+            if scale is not None and scale.offset.size == rows.shape[1]:
+                rows = scale.apply(rows)
         given = list(validation.mapping(reweight, "reweight").values())
         changed = validation.sample_weights(given, len(given), "reweight")
         if C is not None:
@@ -278,7 +286,7 @@ class LiveEstimator(Fitted):
             heaviest = max(float(weights.max(initial=0.0)), float(changed.max(initial=0.0)))
             self._check_scale(window, rows, weights, heaviest, C)
 
-    def _check_scale(self, window: Window, rows: Floats, weights: Floats, heaviest: float, C: float | None) -> float:
+    def _check_scale(self, window: Window, rows: Features, weights: Floats, heaviest: float, C: float | None) -> float:
         """Check the scale of an update whose largest weight is ``heaviest``; return the largest new k(x, x)."""
         kernel, n, cost = window.state.kernel, window.state.n + rows.shape[0], self._unit_cost(C)
         size = scaling.size_of_kernel(kernel, rows)
@@ -292,21 +300,35 @@ class LiveEstimator(Fitted):
         window.room = scale.with_room
         return size
 
-    def _examples(self, add: tuple[ArrayLike, ArrayLike | None] | None, window: Window | None) -> tuple[Floats, Floats]:
+    def _examples(
+        self, add: tuple[ArrayLike, ArrayLike | None] | None, window: Window | None
+    ) -> tuple[Features, Floats]:
         """Return the features (m, d) and targets (m,) of new examples, checked; raises InvalidInput."""
         if add is None:
-            return np.empty((0, (window.state.n_features if window else 0))), np.empty(0)
+            width = window.state.n_features if window else 0
+            is_sparse = window is not None and window.is_sparse
+            return SparseRows.empty(0, width) if is_sparse else np.empty((0, width)), np.empty(0)
         X, y = _pair(add)
-        rows, given = validation.examples(X), self.kernel == "precomputed"
+        rows, given = self._read(X), self.kernel == "precomputed"
         if window is None or not given:
             self._check_features(X, reset=window is None)
         validation.check_width(rows.shape[1], None if given or window is None else window.width, "X")
         return rows, self._targets(y, rows.shape[0])
 
-    def _fitted_scale(self, rows: Floats, weights: Floats) -> FeatureScale | None:
+    def _read(self, X: Any) -> Features:
+        """Return new examples as an array, or as sparse rows; kernel values, and what a function takes, are dense."""
+        is_dense = self.kernel == "precomputed" or callable(self.kernel)
+        return validation.examples(X) if is_dense else validation.any_examples(X)
+
+    def _fitted_scale(self, rows: Features, weights: Floats) -> FeatureScale | None:
         """Return the scale of first examples; raises InvalidInput."""
         if self.kernel == "precomputed" and self.scale != "none":
             raise InvalidInput("a precomputed kernel has no features to scale; choose 'none'", field="scale")
+        if isinstance(rows, SparseRows):
+            if self.scale != "none":
+                reason = "sparse features are not scaled, which would fill them; choose 'none', or pass them dense"
+                raise InvalidInput(reason, field="scale")
+            return None
         return feature_scale.fitted(self.scale, rows, weights)
 
     def _keep_scale(self, scale: FeatureScale | None) -> None:
@@ -314,9 +336,11 @@ class LiveEstimator(Fitted):
         if scale is not None:
             self.feature_scale_ = scale
 
-    def _scaled(self, rows: Floats) -> Floats:
-        """Return features as the window has them."""
-        scale = self._feature_scale
+    def _scaled(self, rows: Features) -> Features:
+        """Return features as the window has them: on its scale, and dense or sparse."""
+        scale, window = self._feature_scale, vars(self).get("_window")
+        if window is not None and self.kernel != "precomputed":
+            rows = like(rows, window.is_sparse)
         return rows if scale is None else scale.apply(rows)
 
     def _take_over(self, window: Window) -> None:
@@ -377,7 +401,7 @@ class LiveEstimator(Fitted):
         checked = Kernel(name, gamma, self.degree, self.coef0, gram)  # type: ignore[arg-type]
         return replace(checked, degree=int(self.degree), coef0=float(self.coef0))
 
-    def _new_window(self, X: Floats, weights: Floats) -> Window:
+    def _new_window(self, X: Features, weights: Floats) -> Window:
         if isinstance(self.gamma, str):
             if self.gamma not in ("scale", "auto"):
                 raise InvalidInput(f"must be a number, 'scale' or 'auto', not {self.gamma!r}", field="gamma")

@@ -28,7 +28,8 @@ from livesvm.solvers.models.window import Change
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.robust.ramp_losses import Sides
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.validation import Key, plain
+from livesvm.solvers.sparse import Features, SparseRows
+from livesvm.solvers.validation import Key, plain, plain_features
 
 Two = tuple[int, int]
 
@@ -81,7 +82,7 @@ class ClassWindow:
     @property
     def n_features(self) -> int:
         """How many numbers an example is held by."""
-        return int(self.shared.XT.shape[0])
+        return self.shared.n_features
 
     @property
     def n_free(self) -> int:
@@ -111,7 +112,12 @@ class ClassWindow:
         """Number of features of an example to predict; None before any were seen."""
         if self.kernel.gram is not None:
             return len(self.keys) or None
-        return self.shared.XT.shape[0] or None
+        return self.shared.n_features or None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether only those features are held that are not 0."""
+        return isinstance(self.shared.XT, SparseRows)
 
     @property
     def numbers(self) -> Ints:
@@ -122,11 +128,11 @@ class ClassWindow:
         return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NOBODY
 
     @property
-    def X(self) -> Floats:
+    def X(self) -> Features:
         """Features (n, d), oldest first; of the kernel "precomputed" the kernel matrix (n, n)."""
         features = self.shared.features(self.numbers)
         gram = self.kernel.gram
-        if gram is None:
+        if gram is None or isinstance(features, SparseRows):
             return features
         places = features[:, 0].astype(np.int64) if features.size else NOBODY
         return gram.values[np.ix_(places, places)]
@@ -337,7 +343,7 @@ class ClassWindow:
         ------
         InvalidInput, NotOptimal : the arrays do not belong together, or describe no optimum
         """
-        X, y = plain(arrays["X"], np.float64), plain(arrays["y"], np.float64)
+        X, y = plain_features(arrays["X"]), plain(arrays["y"], np.float64)
         keys, weights = list(arrays["keys"]), plain(arrays["sample_weight"], np.float64)
         beta, segments = plain(arrays["beta"], np.float64), plain(arrays["segments"], np.int64)
         b = plain(arrays["intercept"], np.float64)
@@ -348,7 +354,7 @@ class ClassWindow:
         self.next_key = int(arrays["next_key"])
         numbers = self.shared.insert(X, NOBODY) if y.size else NOBODY
         if not y.size and X.shape[1] and self.kernel.gram is None:
-            self.shared.XT = np.zeros((X.shape[1], self.shared.capacity))
+            self.shared.expect(X)
         self._make_room()
         start, costs = 0, losses.levels[:, 0]
         self._admit(numbers, y, weights, costs, keys)

@@ -10,6 +10,7 @@ import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import Features, dense, like
 
 KINDS = ("none", "standard", "minmax", "robust")
 
@@ -29,13 +30,13 @@ class FeatureScale:
     offset: Floats
     factor: Floats
 
-    def apply(self, X: Floats) -> Floats:
-        """Return features (m, d) on this scale."""
-        return np.ascontiguousarray((X - self.offset) / self.factor)
+    def apply(self, X: Features) -> Floats:
+        """Return features (m, d) on this scale, dense."""
+        return np.ascontiguousarray((dense(like(X, False)) - self.offset) / self.factor)
 
-    def invert(self, Z: Floats) -> Floats:
+    def invert(self, Z: Features) -> Floats:
         """Return features (m, d) that are on this scale in their own units, but for rounding."""
-        return np.ascontiguousarray(Z * self.factor + self.offset)
+        return np.ascontiguousarray(dense(Z) * self.factor + self.offset)
 
     def to_arrays(self) -> dict[str, Floats]:
         """Return what a checkpoint keeps."""

@@ -14,6 +14,7 @@ from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import Features, as_scipy
 from livesvm.solvers.validation import Key
 
 
@@ -45,7 +46,8 @@ class Fitted:
 
     def _decision(self, X: ArrayLike) -> Floats:
         predictor = self.predictor()
-        rows = validation.matrix(X)
+        is_given = self._learnt.state.kernel.gram is not None
+        rows = validation.matrix(X) if is_given else validation.features(X)
         self._check_features(X, reset=False)
         return predictor.decision_function(rows)
 
@@ -75,10 +77,15 @@ class Fitted:
         return len(self._learnt.keys)
 
     @property
-    def window_X(self) -> Floats:
-        """Features of the window, (n, d), oldest first, in the units in which they came."""
+    def window_features(self) -> Features:
+        """Features of the window, (n, d), oldest first, in the units in which they came: an array, or sparse rows."""
         scale = self._feature_scale
         return self._learnt.X if scale is None else scale.invert(self._learnt.X)
+
+    @property
+    def window_X(self) -> Any:
+        """The same as an array, or as a csr_array of scipy."""
+        return as_scipy(self.window_features)
 
     @property
     def window_y(self) -> NDArray[Any]:
@@ -106,9 +113,9 @@ class Fitted:
         return np.flatnonzero(self._learnt.beta).astype(np.int32)
 
     @property
-    def support_vectors_(self) -> Floats:
-        """Their features, (n_support, d), on the model's scale."""
-        return self._learnt.X[self.support_]
+    def support_vectors_(self) -> Any:
+        """Their features, (n_support, d), on the model's scale; a csr_array of scipy where they are sparse."""
+        return as_scipy(self._learnt.X[self.support_])
 
     @property
     def dual_coef_(self) -> Floats:

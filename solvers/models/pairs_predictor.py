@@ -16,8 +16,10 @@ from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.feature_scale import FeatureScale
+from livesvm.solvers.models.predictor import kernel_values
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import Features, SparseRows
 
 Two = tuple[int, int]
 
@@ -61,8 +63,8 @@ class PairsPredictor:
 
     Attributes
     ----------
-    support : (d, n_support) features of those who are a support vector of some pair, transposed; of the kernel
-        "precomputed", (1, n_support) their places in the window
+    support : (d, n_support) features of those who are a support vector of some pair, transposed; of sparse ones
+        rows; of the kernel "precomputed", (1, n_support) their places in the window
     who : for each pair, which of them are its support vectors
     coefficients : for each pair, their coefficients, positive for its second class
     intercepts : (n_pairs,)
@@ -70,7 +72,7 @@ class PairsPredictor:
     """
 
     kernel: Kernel
-    support: Floats
+    support: Features
     who: tuple[Ints, ...]
     coefficients: tuple[Floats, ...]
     intercepts: Floats
@@ -81,31 +83,26 @@ class PairsPredictor:
     @property
     def n_support(self) -> int:
         """Number of examples that are a support vector of some pair."""
-        return int(self.support.shape[1])
+        return len(self.support) if isinstance(self.support, SparseRows) else int(self.support.shape[1])
 
-    def validate(self, X: ArrayLike) -> Floats:
-        """Return ``X`` as a finite float64 array (m, d) or raise InvalidInput naming the row and column."""
-        return validation.matrix(X, width=self.n_features)
+    def validate(self, X: ArrayLike | SparseRows) -> Features:
+        """Return ``X`` as finite float64 rows (m, d) or raise InvalidInput naming the row and column."""
+        read = validation.features if self.kernel.gram is None else validation.matrix
+        return read(X, width=self.n_features)
 
-    def decision_function(self, X: ArrayLike) -> Floats:
+    def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
         """Return the decisions of all pairs for ``X`` (m, d), as (m, n_pairs); positive for the first class."""
-        rows = self.validate(X) if self.scale is None else self.scale.apply(self.validate(X))
+        rows = self.validate(X)
         out = np.empty((rows.shape[0], len(self.who)))
         for start in range(0, rows.shape[0], _BLOCK):
             check()
-            part = rows[start : start + _BLOCK]
-            values = self._values(part)
+            values = kernel_values(self.kernel, rows[start : start + _BLOCK], self.support, self.scale)
             for q, (who, coefficients) in enumerate(zip(self.who, self.coefficients, strict=True)):
                 mine = np.ascontiguousarray(np.take(values, who, axis=1))
                 out[start : start + _BLOCK, q] = -(times(mine, coefficients) + self.intercepts[q])
         return out
 
-    def _values(self, X: Floats) -> Floats:
-        if self.kernel.gram is not None:
-            return np.ascontiguousarray(X[:, self.support[0].astype(np.int64)])
-        return self.kernel.matrix(X, self.support)
-
-    def predict(self, X: ArrayLike) -> Ints:
+    def predict(self, X: ArrayLike | SparseRows) -> Ints:
         """Return the place in ``classes_`` of each row's class, (m,), by votes."""
         return winners(self.decision_function(X), self.n_classes)
 

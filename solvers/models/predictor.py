@@ -12,6 +12,7 @@ from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import Features, SparseRows, dense, like
 
 _BLOCK = 1024  # rows of X whose kernel values are held at once
 
@@ -22,15 +23,15 @@ class Predictor:
 
     Attributes
     ----------
-    support : (d, n_support) features of the support vectors, transposed; of the kernel "precomputed",
-        (1, n_support) their places in the window
+    support : (d, n_support) features of the support vectors, transposed; of sparse ones rows; of the kernel
+        "precomputed", (1, n_support) their places in the window
     coefficients : (n_support,) signed beta
     scale : what features go through first
     boundary : decision values up to this far from 0 are 0; of one-class models, whose margin lies on the boundary
     """
 
     kernel: Kernel
-    support: Floats
+    support: Features
     coefficients: Floats
     intercept: float
     n_features: int | None
@@ -42,24 +43,28 @@ class Predictor:
         """Number of support vectors."""
         return self.coefficients.size
 
-    def validate(self, X: ArrayLike) -> Floats:
-        """Return ``X`` as a finite float64 array (m, d) or raise InvalidInput naming the row and column."""
-        return validation.matrix(X, width=self.n_features)
+    def validate(self, X: ArrayLike | SparseRows) -> Features:
+        """Return ``X`` as finite float64 rows (m, d) or raise InvalidInput naming the row and column."""
+        read = validation.features if self.kernel.gram is None else validation.matrix
+        return read(X, width=self.n_features)
 
-    def _values(self, X: Floats) -> Floats:
-        if self.kernel.gram is not None:
-            return np.ascontiguousarray(X[:, self.support[0].astype(np.int64)])
-        return self.kernel.matrix(X, self.support)
-
-    def decision_function(self, X: ArrayLike) -> Floats:
+    def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
         """Return f(x) for ``X`` (m, d), as (m,)."""
-        rows = self.validate(X) if self.scale is None else self.scale.apply(self.validate(X))
+        rows = self.validate(X)
         out = np.full(rows.shape[0], self.intercept)
         if self.n_support:
             for start in range(0, rows.shape[0], _BLOCK):
                 check()
-                part = rows[start : start + _BLOCK]
-                out[start : start + _BLOCK] += times(self._values(part), self.coefficients)
+                values = kernel_values(self.kernel, rows[start : start + _BLOCK], self.support, self.scale)
+                out[start : start + _BLOCK] += times(values, self.coefficients)
         if self.boundary:
             out[np.abs(out) <= self.boundary] = 0.0
         return out
+
+
+def kernel_values(kernel: Kernel, rows: Features, support: Features, scale: FeatureScale | None) -> Floats:
+    """Return the kernel values of few ``rows`` (m, d) and all support vectors, (m, n_support)."""
+    if kernel.gram is not None:
+        return np.ascontiguousarray(dense(rows)[:, dense(support)[0].astype(np.int64)])
+    part = like(rows, isinstance(support, SparseRows))
+    return kernel.matrix(part if scale is None else scale.apply(part), support)

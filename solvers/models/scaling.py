@@ -12,11 +12,12 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Examples
 from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import Features, SparseRows, dense
 
 LARGE = 1e12  # k(x, x) times a coefficient: f, a sum of such terms, has few digits left
 
 
-def gamma(X: Floats, weights: Floats) -> float:
+def gamma(X: Features, weights: Floats) -> float:
     """Return the gamma called "scale" of examples ``X`` (n, d) with ``weights`` (n,).
 
     It is 1 / (d * variance of all entries of ``X``, rows weighted), or 1 where they do not vary.
@@ -27,7 +28,9 @@ def gamma(X: Floats, weights: Floats) -> float:
     """
     total = weights.sum() * X.shape[1]
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        if total > 0:
+        if isinstance(X, SparseRows):
+            variance = _variance(X, weights if total > 0 else np.ones(len(X)))
+        elif total > 0:
             mean = (weights @ X).sum() / total
             variance = float((weights @ (X - mean) ** 2).sum() / total)
         else:
@@ -40,7 +43,17 @@ def gamma(X: Floats, weights: Floats) -> float:
     return found
 
 
-def size_of_kernel(kernel: Kernel, X: Floats) -> float:
+def _variance(X: SparseRows, weights: Floats) -> float:
+    """Return the variance of all entries of ``X`` (n, d), rows weighted, those that are 0 among them."""
+    rows = X.packed()
+    counts = rows.stop - rows.start
+    each, total = np.repeat(weights, counts), weights.sum() * X.shape[1]
+    mean = float(each @ rows.values) / total
+    zeros = float(weights @ (X.shape[1] - counts))
+    return float((each @ (rows.values - mean) ** 2 + zeros * mean**2) / total)
+
+
+def size_of_kernel(kernel: Kernel, X: Features) -> float:
     """Return the largest k(x, x) of new examples ``X`` (m, d), 0 without any.
 
     Raises
@@ -52,7 +65,7 @@ def size_of_kernel(kernel: Kernel, X: Floats) -> float:
     return 1.0 if kernel.name == "rbf" else float(diagonal(kernel, X).max())
 
 
-def diagonal(kernel: Kernel, X: Floats) -> Floats:
+def diagonal(kernel: Kernel, X: Features) -> Floats:
     """Return k(x, x) of new examples ``X`` (m, d), as (m,); of a precomputed kernel theirs stand last in each row.
 
     Raises
@@ -61,7 +74,7 @@ def diagonal(kernel: Kernel, X: Floats) -> Floats:
     """
     if kernel.gram is not None:
         m, columns = X.shape
-        return X[:, columns - m :].diagonal() if columns >= m else np.zeros(m)
+        return dense(X)[:, columns - m :].diagonal() if columns >= m else np.zeros(m)
     with np.errstate(over="ignore"):
         own = kernel.diagonal(X)
     if not np.isfinite(own).all():

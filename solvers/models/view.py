@@ -13,6 +13,7 @@ from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.ramp_losses import Walling
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import Features
 
 Two = tuple[int, int]
 
@@ -70,8 +71,8 @@ class View:
         model = self.model
         return View(type(model).from_arrays(model.get_params(deep=False), model.to_arrays()))
 
-    def scaled(self, rows: Floats) -> Floats:
-        """Return features (m, d) on its scale."""
+    def scaled(self, rows: Features) -> Features:
+        """Return features (m, d) as its window has them."""
         return self.model._scaled(rows)
 
     def losses_at(self, parameter: str, value: float) -> Losses:

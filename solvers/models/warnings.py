@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import Features, SparseRows, columns_of
 
 SAMPLE = 200  #: examples that are looked at
 FLAT = 1e-3  #: kernel values of different examples that differ by no more are all the same
@@ -36,18 +37,18 @@ def warnings_of(window: Any, scale: str) -> list[ModelWarning]:
     X = window.X
     X = X[np.unique(np.linspace(0, len(keys) - 1, SAMPLE).astype(np.int64))]
     cure = "set scale='standard'" if scale == "none" else "choose another gamma"
-    found = _of_kernel(kernel, np.unique(X, axis=0), cure)
+    found = _of_kernel(kernel, _different(X), cure)
     if not found and scale == "none" and kernel.name in ("rbf", "poly", "sigmoid"):
         found = _of_features(X)
     return found
 
 
-def _of_kernel(kernel: Any, X: Floats, cure: str) -> list[ModelWarning]:
+def _of_kernel(kernel: Any, X: Features, cure: str) -> list[ModelWarning]:
     """Return what is wrong with the kernel values of different examples."""
     if len(X) < 3:
         return []
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        values = kernel.matrix(X, np.ascontiguousarray(X.T))
+        values = kernel.matrix(X, columns_of(X))
         own = np.sqrt(np.abs(values.diagonal()))
         near = (values / np.outer(own, own))[~np.eye(len(X), dtype=np.bool_)]
     if not np.isfinite(near).all():
@@ -63,9 +64,9 @@ def _of_kernel(kernel: Any, X: Floats, cure: str) -> list[ModelWarning]:
     return []
 
 
-def _of_features(X: Floats) -> list[ModelWarning]:
+def _of_features(X: Features) -> list[ModelWarning]:
     """Return what is wrong with the variances of features."""
-    variances = X.var(axis=0)
+    variances = _variances(X)
     total = float(variances.sum())
     varying = np.count_nonzero(variances)
     if varying < 2 or variances.max() <= ALL * total:
@@ -73,3 +74,22 @@ def _of_features(X: Floats) -> list[ModelWarning]:
     column = int(variances.argmax())
     reason = f"feature {column} has {variances[column] / total:.3f} of the variance of all, so that it alone decides"
     return [ModelWarning("one_feature_decides", f"{reason}; set scale='standard'")]
+
+
+def _different(X: Features) -> Features:
+    """Return each of the rows once."""
+    if not isinstance(X, SparseRows):
+        return np.unique(X, axis=0)
+    rows = [X[i : i + 1].packed() for i in range(len(X))]
+    first = {row.indices.tobytes() + row.values.tobytes(): i for i, row in enumerate(rows)}
+    return X[np.array(sorted(first.values()), np.int64)]
+
+
+def _variances(X: Features) -> Floats:
+    """Return the variance of each feature, (d,)."""
+    if not isinstance(X, SparseRows):
+        return np.asarray(X.var(axis=0))
+    held, n = X.packed(), len(X)
+    mean = np.bincount(held.indices, held.values, X.width) / n
+    squares = np.bincount(held.indices, (held.values - mean[held.indices]) ** 2, X.width)
+    return np.asarray((squares + (n - np.bincount(held.indices, minlength=X.width)) * mean**2) / n)

@@ -27,7 +27,8 @@ from livesvm.solvers.robust.partition import Partition, settle
 from livesvm.solvers.robust.ramp_losses import WITHIN, Sides
 from livesvm.solvers.robust.settings import Terms
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.validation import Key, plain
+from livesvm.solvers.sparse import Features, dense, stacked
+from livesvm.solvers.validation import Key, plain, plain_features
 
 ON_BOUNDARY = 1e-10  # of rho: f this close to 0 is 0 in a one-class model
 
@@ -35,7 +36,7 @@ ON_BOUNDARY = 1e-10  # of rho: f this close to 0 is 0 in a one-class model
 class Change(NamedTuple):
     """What an update does to a window; everything has been checked."""
 
-    X: Floats  #: (m, d) features of new examples
+    X: Features  #: (m, d) features of new examples
     y: Floats  #: (m,) their targets
     weights: Floats  #: (m,)
     losses: Losses
@@ -69,12 +70,17 @@ class Window:
         return self.state.n_features or None
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether only those features are held that are not 0."""
+        return self.state.is_sparse
+
+    @property
     def numbers(self) -> Ints:
         """Numbers of the window's examples in the precomputed kernel matrix, oldest first."""
         return self._numbers_of(self.slots)
 
     def _numbers_of(self, slots: Ints) -> Ints:
-        return self.state.XT[0, slots].astype(np.int64) if slots.size else NOBODY
+        return dense(self.state.columns(slots))[0].astype(np.int64) if slots.size else NOBODY
 
     @property
     def slots(self) -> Ints:
@@ -85,7 +91,7 @@ class Window:
         return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NOBODY
 
     @property
-    def X(self) -> Floats:
+    def X(self) -> Features:
         """Features (n, d), oldest first; of the kernel "precomputed" the kernel matrix (n, n)."""
         gram = self.state.kernel.gram
         if gram is not None:
@@ -156,7 +162,7 @@ class Window:
         if gram is None:
             return self._settled(change, total_per_weight, terms)
         leaving = self._numbers_of(self._slots_of(change.leaving))
-        numbers = gram.admit(change.X, self.numbers) if change.y.size else NOBODY
+        numbers = gram.admit(dense(change.X), self.numbers) if change.y.size else NOBODY
         try:
             trace = self._settled(change._replace(X=numbers[:, None].astype(np.float64)), total_per_weight, terms)
         except BaseException:
@@ -239,7 +245,7 @@ class Window:
         state = PathState(old.kernel, refill, intercept=old.intercept, cache_bytes=old.rows.limit)
         fresh, trace = batch_update.update(
             state,
-            np.vstack([old.features(slots), change.X]) if slots.size else change.X,
+            stacked([old.features(slots), change.X]) if slots.size else change.X,
             Losses(*(np.concatenate([a, b]) for a, b in zip(losses, change.losses, strict=True))),
             batch_update.Edit(NOBODY, NOBODY, leaving(0), edit.total),
         )
@@ -274,13 +280,13 @@ class Window:
         if numbers:
             self.next_key = max(self.next_key, max(numbers) + 1)
 
-    def _check_positive(self, X: Floats, leave: Ints) -> None:
+    def _check_positive(self, X: Features, leave: Ints) -> None:
         """Refuse data on which the kernel is not positive semi-definite; costs O(n^3) where the kernel may not be."""
         kernel = self.state.kernel
         if kernel.always_positive or X.shape[0] == 0:
             return
         stay = np.setdiff1d(self.slots, leave)
-        everyone = np.vstack([self.state.features(stay), X]) if stay.size else X
+        everyone = stacked([self.state.features(stay), X]) if stay.size else X
         check_positive(kernel, everyone, self.state.rows.limit)
 
     def flip_signs(self) -> None:
@@ -289,10 +295,10 @@ class Window:
         self._side = -self._side
         self.state.mirror()
 
-    def kernel_values(self, X: Floats) -> Floats:
+    def kernel_values(self, X: Features) -> Floats:
         """Return k(x, x_j) for ``X`` (m, d) and the window's examples, oldest first, (m, n)."""
         if self.state.kernel.gram is not None:
-            return X
+            return dense(X)
         return self.state.kernel.matrix(X, self.state.columns(self.slots))
 
     def predictor(self) -> Predictor:
@@ -349,12 +355,12 @@ class Window:
 
     def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float) -> None:
         """Fill an empty window from ``to_arrays``; f and the factor are computed afresh, and corrected."""
-        X, y = plain(arrays["X"], np.float64), plain(arrays["y"], np.float64)
+        X, y = plain_features(arrays["X"]), plain(arrays["y"], np.float64)
         keys = list(arrays["keys"])
         if not (X.ndim == 2 and len(keys) == len(set(keys)) == X.shape[0] == y.size):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
         if self.state.kernel.gram is not None and X.shape[0]:
-            X = self.state.kernel.gram.admit(X, NOBODY)[:, None].astype(np.float64)
+            X = self.state.kernel.gram.admit(dense(X), NOBODY)[:, None].astype(np.float64)
         self.next_key = int(arrays["next_key"])
         self.state.total = total
         if X.shape[0]:
@@ -371,4 +377,4 @@ class Window:
             )  # none before there were outlier paths
             self._admit(slots, y, np.asarray(arrays["sample_weight"], np.float64), keys, sides)
         elif X.shape[1]:
-            self.state.XT = np.zeros((X.shape[1], self.state.capacity))
+            self.state.expect(X)

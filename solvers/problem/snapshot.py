@@ -7,6 +7,7 @@ import numpy as np
 from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.problem.state import Examples, PathState
 from livesvm.solvers.runtime.types import Ints
+from livesvm.solvers.sparse import SparseRows
 
 LITTLE = 100_000  #: so many kernel values are copied, or computed, in hardly more time than those of a few rows
 
@@ -22,7 +23,7 @@ def compact_copy(state: PathState, slots: Ints) -> PathState:
     )
     m = slots.size
     if bool((slots == np.arange(m)).all()):  # plain copies cost less
-        copy.XT = state.XT[:, :m].copy()
+        copy.XT = state.columns(slots) if isinstance(state.XT, SparseRows) else state.XT[:, :m].copy()
         copy.examples = Examples(*(array[:m].copy() for array in state.examples))  # type: ignore[arg-type]
     else:
         copy.XT = state.columns(slots)

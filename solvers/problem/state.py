@@ -31,9 +31,11 @@ from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, parts
 from livesvm.solvers.runtime.memory import aligned, padded
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import Features, SparseRows, dense
 
 Build = Callable[["PathState", Ints], None]
 
+NOTHING = np.empty((0, 0))
 LITTLE = AT_ONCE // COPY  #: so many features are moved in one go
 
 
@@ -90,7 +92,7 @@ class PathState:
         self.b = 0.0
         self.n_slots = 0  #: slots 0 .. n_slots-1 are or were in use
         self.vacant: list[int] = []
-        self.XT = np.empty((0, 0))  #: (d, c) features
+        self.XT: Features = NOTHING  #: (d, c) features; of sparse examples c rows
         self.examples = self._empty_examples(0)
         self._factor: Factor = empty_factor(0, 0)
         self._put_off: Ints | None = None  #: free examples whose factor and kernel rows are not there yet
@@ -110,7 +112,8 @@ class PathState:
         places = e.n_kinks[:n].astype(np.int8), e.segment[:n].astype(np.int8)
         arrays = [a[:n].copy() for a in (e.kinks, e.levels, e.f, e.beta)]
         free = self.free_slots() if self._put_off is None else self._put_off
-        kept |= {"XT": self.XT[:, :n].copy(), "arrays": arrays, "places": places}
+        XT = self.XT.resized(n).packed() if isinstance(self.XT, SparseRows) else self.XT[:, :n].copy()
+        kept |= {"XT": XT, "arrays": arrays, "places": places}
         return kept | {"free": free, "limit": self._rows.limit}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
@@ -120,7 +123,8 @@ class PathState:
         self.__dict__.update(kept)
         at_rest = np.zeros_like(kinks), np.zeros_like(levels)
         counts = n_kinks.astype(np.int64), segment.astype(np.int64)
-        diagonal = self.kernel.diagonal(np.ascontiguousarray(self.XT.T))
+        X = self.XT if isinstance(self.XT, SparseRows) else np.ascontiguousarray(self.XT.T)
+        diagonal = self.kernel.diagonal(X)
         arrays = (kinks, levels, *at_rest, *counts, f, beta, diagonal)
         self.examples = Examples(*(_resized(a, n) for a in arrays))
         self._factor, self._motion = empty_factor(0, n), empty_motion(0)
@@ -152,7 +156,19 @@ class PathState:
 
     @property
     def n_features(self) -> int:
-        return self.XT.shape[0]
+        return self.XT.width if isinstance(self.XT, SparseRows) else self.XT.shape[0]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether only those features are held that are not 0."""
+        return isinstance(self.XT, SparseRows)
+
+    def expect(self, X: Features) -> None:
+        """Be ready for features as wide, and as dense or sparse, as those of ``X`` (m, d)."""
+        if isinstance(X, SparseRows):
+            self.XT = SparseRows.empty(self.capacity, X.width)
+        else:
+            self.XT = np.zeros((X.shape[1], self.capacity))
 
     @property
     def n_free(self) -> int:
@@ -215,11 +231,13 @@ class PathState:
         slots = factor.slot[:size]
         return slots.copy() if live == size else slots[slots >= 0]
 
-    def insert(self, X: Floats, losses: Losses) -> Ints:
+    def insert(self, X: Features, losses: Losses) -> Ints:
         """Give slots to new examples ``X`` (m, d), at beta = 0; their f is not known yet. Returns the slots."""
         m = X.shape[0]
-        if self.XT.shape[0] != X.shape[1]:
-            self.XT = np.zeros((X.shape[1], self.capacity))
+        if m == 0 and X.shape[1] == self.n_features:
+            return np.empty(0, np.int64)
+        if self.n_features != X.shape[1] or self.is_sparse != isinstance(X, SparseRows):
+            self.expect(X)
         fresh = max(0, m - len(self.vacant))
         if self.n_slots + fresh > self.capacity:
             # with room for a batch that comes before one goes
@@ -230,13 +248,23 @@ class PathState:
         slots = np.array([*reused, *range(self.n_slots, self.n_slots + fresh)], np.int64)
         self.n_slots += fresh
         diagonal = self.kernel.diagonal(X)
+        if isinstance(X, SparseRows):
+            self._put(X, slots)
+            _set_out(self.examples, NOTHING, slots, np.empty((m, 0)), diagonal, *losses)
+            return slots
+        XT = dense(self.XT)
         if X.size <= LITTLE:
-            _set_out(self.examples, self.XT, slots, X, diagonal, *losses)
+            _set_out(self.examples, XT, slots, X, diagonal, *losses)
             return slots
         for part in parts(m, COPY * X.shape[1]):
             mine = losses.kinks[part], losses.levels[part], losses.n_kinks[part]
-            _set_out(self.examples, self.XT, slots[part], X[part], diagonal[part], *mine)
+            _set_out(self.examples, XT, slots[part], X[part], diagonal[part], *mine)
         return slots
+
+    def _put(self, X: SparseRows, slots: Ints) -> None:
+        """Hold sparse features; those of who is gone are dropped when room is made."""
+        assert isinstance(self.XT, SparseRows)
+        self.XT = self.XT.put(slots, X, self.vacant)
 
     def set_losses(self, slots: Ints, losses: Losses) -> None:
         """Give examples new losses, at rest."""
@@ -263,9 +291,12 @@ class PathState:
         """Make room for so many slots, no fewer than are in use."""
         fills = [np.inf, *([0.0] * (len(Examples._fields) - 1))]
         self.examples = Examples(*(_resized(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True)))
-        XT = aligned(self.XT.shape[0], capacity, make=np.zeros)
-        XT[:, : self.n_slots] = self.XT[:, : self.n_slots]
-        self.XT = XT
+        if isinstance(self.XT, SparseRows):
+            self.XT = self.XT.resized(capacity)
+        else:
+            XT = aligned(self.XT.shape[0], capacity, make=np.zeros)
+            XT[:, : self.n_slots] = self.XT[:, : self.n_slots]
+            self.XT = XT
         self.factor = grown(self.factor, self.factor.R.shape[0], capacity)
         self.rows.resize(capacity)
 
@@ -305,8 +336,10 @@ class PathState:
         e.beta[:] = -e.beta
         self.b = -self.b
 
-    def features(self, slots: Ints) -> Floats:
+    def features(self, slots: Ints) -> Features:
         """Return the features of examples, (m, d)."""
+        if isinstance(self.XT, SparseRows):
+            return self.XT[slots]
         d = self.XT.shape[0]
         if slots.size * d <= LITTLE:
             return np.ascontiguousarray(self.XT[:, slots].T)
@@ -315,8 +348,10 @@ class PathState:
             out[part] = self.XT[:, slots[part]].T
         return out
 
-    def columns(self, slots: Ints) -> Floats:
-        """Return the features of examples, transposed, (d, m), as kernels are computed with them."""
+    def columns(self, slots: Ints) -> Features:
+        """Return the features of examples as kernels are computed with them: transposed, (d, m), or sparse rows."""
+        if isinstance(self.XT, SparseRows):
+            return self.XT[slots]
         out = np.empty((self.n_features, slots.size))
         for part in parts(self.n_features, COPY * slots.size):
             np.take(self.XT[part], slots, axis=1, out=out[part], mode="clip")  # the other modes copy twice

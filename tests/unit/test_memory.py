@@ -10,6 +10,7 @@ import pytest
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.runtime.memory import LINE, aligned, padded
 from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import dense
 
 
 @pytest.mark.parametrize("make", [np.empty, np.zeros])
@@ -40,6 +41,6 @@ def test_rows_of_a_window_are_aligned_however_it_grows() -> None:
         X = rng.normal(size=(m, 3))
         model.update(add=(X, np.where(X[:, 0] + rng.normal(size=m) > 0, 1, -1)))
         state = model._window.state
-        arrays = [state.rows.values, state.XT, state.factor.R, *state.examples[:4], *state.motion]
+        arrays = [state.rows.values, dense(state.XT), state.factor.R, *state.examples[:4], *state.motion]
         assert all(array.ctypes.data % (8 * LINE) == 0 for array in arrays if array.dtype == np.float64)
         assert all(stride % (8 * LINE) == 0 for stride in (state.rows.values.strides[0], state.factor.R.strides[0]))

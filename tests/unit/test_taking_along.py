@@ -143,7 +143,7 @@ def test_what_is_no_model_file_is_named(tmp_path: Path) -> None:
         b"",
         b"not an archive",
         whole[: len(whole) // 2],
-        with_head(version=2),
+        with_head(version=99),
         with_head(format="other"),
         with_head(kind="SVC"),
         with_head(keys=[1]),

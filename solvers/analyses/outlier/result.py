@@ -156,8 +156,8 @@ class OutlierPath:
     def validation_errors(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
         """Return the values of the breakpoints, (k,), and the error there on examples ``X`` (m, d), ``y`` (m,)."""
         model = self.at(self.start)
-        rows = model.predictor().validate(X)
         view = View(model)
+        rows = view.scaled(model.predictor().validate(X))
         targets, kernel = view.targets(y, rows.shape[0]), view.window.kernel_values(rows)
         values, errors = [np.empty(0)], []
         for leg in self.walked.legs:

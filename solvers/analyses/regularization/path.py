@@ -26,6 +26,7 @@ from livesvm.solvers.models.window import ON_BOUNDARY
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import Features, dense
 
 if TYPE_CHECKING:
     from livesvm.solvers.models.base import LiveEstimator
@@ -153,9 +154,8 @@ class RegularizationPath:
         levels = self._view.losses_at(self.parameter, value).levels
         return position(leg.places, leg.segments, leg.changes, leg.tau(value), levels)
 
-    def _examples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Floats, Floats]:
-        window = self._view.window
-        rows = validation.matrix(X, width=window.width)
+    def _examples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Features, Floats]:
+        rows = self._view.model.predictor().validate(X)
         if rows.shape[0] == 0:
             raise InvalidInput("at least one example is needed", field="X")
         if self.parameter == "nu":
@@ -164,10 +164,10 @@ class RegularizationPath:
             targets = self._view.targets(y, rows.shape[0])
         return self._view.scaled(rows), targets
 
-    def _kernel_columns(self, rows: Floats) -> Floats:
+    def _kernel_columns(self, rows: Features) -> Floats:
         state = self._view.state
         if state.kernel.gram is not None:
-            return np.ascontiguousarray(rows.T)
+            return np.ascontiguousarray(dense(rows).T)
         return np.ascontiguousarray(state.kernel.matrix(rows, state.XT, state.n_slots).T)
 
     def _pieces(self, leg: Leg) -> Pieces:

@@ -1,0 +1,218 @@
+"""Examples most of whose features are 0: only the others are held, row by row, as in CSR.
+
+Rows may lie anywhere in two long arrays of indices and values, which are only ever written behind what is there: rows
+are taken, and a copy is shared, without a copy of what they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.solvers.errors import InvalidInput
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Indices = NDArray[np.int32]
+
+MOST_FEATURES = 2**31 - 1
+SPARSE = ("width", "indptr", "indices", "values")  #: what sparse rows are kept as
+BYTES = 12  #: of a feature that is held: its index and its value
+ROOM = 4  #: rows that are written anew have room for a fourth of themselves
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """Rows (m, d) of finite numbers.
+
+    Attributes
+    ----------
+    width : d
+    indices, values : of all that is held; those of one row ascend, each once
+    start, stop : (m,) where each row's begin and end
+    free : how many at the end of ``indices`` and ``values`` nobody uses; 0 where others may
+    """
+
+    width: int
+    indices: Indices
+    values: Floats
+    start: Ints
+    stop: Ints
+    free: int = 0
+
+    ndim = 2
+
+    @classmethod
+    def of(cls, indptr: Ints, indices: NDArray[Any], values: Floats, width: int) -> SparseRows:
+        """Return the rows of a CSR matrix (m, d) that has been checked."""
+        ends = np.ascontiguousarray(indptr, np.int64)
+        held = np.ascontiguousarray(indices, np.int32), np.ascontiguousarray(values, np.float64)
+        return cls(int(width), *held, ends[:-1].copy(), ends[1:].copy())
+
+    @classmethod
+    def of_dense(cls, X: Floats) -> SparseRows:
+        """Return what is not 0 of ``X`` (m, d)."""
+        row, column = np.nonzero(X)
+        indptr = np.searchsorted(row, np.arange(X.shape[0] + 1))
+        return cls.of(indptr, column, X[row, column], X.shape[1])
+
+    @classmethod
+    def empty(cls, m: int, width: int) -> SparseRows:
+        """Return ``m`` rows without anything."""
+        return cls(width, np.empty(0, np.int32), np.empty(0), np.zeros(m, np.int64), np.zeros(m, np.int64))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, d)."""
+        return self.start.size, self.width
+
+    def __len__(self) -> int:
+        return self.start.size
+
+    @property
+    def nnz(self) -> int:
+        """How many numbers are held of these rows."""
+        return int((self.stop - self.start).sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is held of these rows."""
+        return BYTES * self.nnz + 2 * self.start.nbytes
+
+    @property
+    def indptr(self) -> Ints:
+        """(m + 1,) where rows would begin if they stood one behind the other."""
+        return np.concatenate([[0], np.cumsum(self.stop - self.start)]).astype(np.int64)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what is held of these rows, and nothing beside."""
+        return SparseRows.from_arrays, (self.to_arrays(),)
+
+    def __getitem__(self, who: Any) -> SparseRows:
+        """Return the rows of a slice or an array of places; what they hold is shared."""
+        return replace(self, start=self.start[who].copy(), stop=self.stop[who].copy(), free=0)
+
+    def packed(self, room: int = 0) -> SparseRows:
+        """Return the same rows one behind the other, sharing nothing, with room for so many more numbers."""
+        ends = self.indptr
+        places = np.repeat(self.start - ends[:-1], self.stop - self.start) + np.arange(ends[-1])
+        indices, values = np.empty(ends[-1] + room, np.int32), np.empty(ends[-1] + room)
+        indices[: ends[-1]], values[: ends[-1]] = self.indices[places], self.values[places]
+        return SparseRows(self.width, indices, values, ends[:-1].copy(), ends[1:].copy(), room)
+
+    def put(self, places: Ints, rows: SparseRows, gone: Sequence[int] = ()) -> SparseRows:
+        """Return these rows with others in some ``places``; what those of ``gone`` hold may be dropped."""
+        start, stop = self.start.copy(), self.stop.copy()
+        start[places] = stop[places] = 0
+        needed, here = rows.nnz, replace(self, start=start, stop=stop)
+        if needed > self.free:
+            start[list(gone)] = stop[list(gone)] = 0
+            here = here.packed(needed + (here.nnz + needed) // ROOM)
+        new = rows.packed()
+        end = here.indices.size - here.free
+        here.indices[end : end + needed], here.values[end : end + needed] = new.indices, new.values
+        here.start[places], here.stop[places] = new.start + end, new.stop + end
+        return replace(here, free=here.free - needed)
+
+    def resized(self, m: int) -> SparseRows:
+        """Return the first ``m`` rows, or these and empty ones behind them."""
+        start, stop = np.zeros(m, np.int64), np.zeros(m, np.int64)
+        start[: len(self)], stop[: len(self)] = self.start[:m], self.stop[:m]
+        return replace(self, start=start, stop=stop)
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return the rows as CSR by the names of ``SPARSE``."""
+        plain = self.packed()
+        return dict(zip(SPARSE, (self.width, self.indptr, plain.indices, plain.values), strict=True))
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> SparseRows:
+        """Return the rows that ``to_arrays`` was taken from; raises InvalidInput where they are damaged."""
+        width, indptr, indices, values = (arrays[name] for name in SPARSE)
+        whole = indptr.size and indptr[0] == 0 and (np.diff(indptr) >= 0).all()
+        if not whole or not indptr[-1] == indices.size == values.size:
+            raise InvalidInput("the sparse features are damaged", field="X")
+        return checked(indptr, indices, values, int(width))
+
+    def toarray(self) -> Floats:
+        """Return the rows dense, (m, d)."""
+        out, plain = np.zeros(self.shape), self.packed()
+        out[np.repeat(np.arange(len(self)), plain.stop - plain.start), plain.indices] = plain.values
+        return out
+
+    def tocsr(self) -> Any:
+        """Return the rows as scipy has them, a csr_array of their own."""
+        from scipy.sparse import csr_array
+
+        plain = self.packed()
+        return csr_array((plain.values, plain.indices, self.indptr), shape=self.shape)
+
+
+Features = Floats | SparseRows
+"""Examples (m, d), dense or sparse."""
+
+
+def stacked(parts: Sequence[Features]) -> Features:
+    """Return rows below each other, all dense or all sparse."""
+    first = parts[0]
+    if not isinstance(first, SparseRows):
+        return np.concatenate(parts)  # type: ignore[arg-type]
+    every: list[SparseRows] = [part.packed() for part in parts]  # type: ignore[union-attr]
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate([part.stop - part.start for part in every]))])
+    indices, values = (np.concatenate([getattr(part, name) for part in every]) for name in ("indices", "values"))
+    return SparseRows.of(indptr, indices, values, first.width)
+
+
+def columns_of(X: Features) -> Features:
+    """Return rows as kernels are computed with them: dense ones transposed, (d, m)."""
+    return X if isinstance(X, SparseRows) else np.ascontiguousarray(X.T)
+
+
+def dense(X: Features) -> Floats:
+    """Return an array as it is, where nothing sparse comes."""
+    assert not isinstance(X, SparseRows), "sparse features"
+    return X
+
+
+def as_scipy(X: Features) -> Any:
+    """Return rows as users know them: an array, or a csr_array of scipy."""
+    return X.tocsr() if isinstance(X, SparseRows) else X
+
+
+def like(X: Features, is_sparse: bool) -> Features:
+    """Return rows sparse, or dense."""
+    if isinstance(X, SparseRows):
+        return X if is_sparse else X.toarray()
+    return SparseRows.of_dense(X) if is_sparse else X
+
+
+def checked(indptr: NDArray[Any], indices: NDArray[Any], values: Floats, width: int, field: str = "X") -> SparseRows:
+    """Return CSR from outside as rows; ``indptr`` has been checked to ascend from 0 to the length of both others.
+
+    Raises
+    ------
+    InvalidInput : an index that is out of range, out of order or there twice, a value that is not finite; with its row
+    """
+    row_of = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+    wrong = np.flatnonzero((indices < 0) | (indices >= width))
+    if wrong.size:
+        at = wrong[0]
+        reason = f"has the index {indices[at]}, but there are {width} features, from 0 on"
+        raise InvalidInput(reason, field=field, row=int(row_of[at]))
+    steps = np.diff(indices.astype(np.int64))
+    wrong = np.flatnonzero((steps <= 0) & (row_of[1:] == row_of[:-1]))
+    if wrong.size:
+        at = wrong[0] + 1
+        what = "twice" if steps[wrong[0]] == 0 else f"behind {indices[at - 1]}; indices of a row have to ascend"
+        raise InvalidInput(f"has the index {indices[at]} {what}", field=field, row=int(row_of[at]))
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
+        at = wrong[0]
+        what = "NaN" if np.isnan(values[at]) else "inf"
+        place = {"row": int(row_of[at]), "column": int(indices[at])}
+        raise InvalidInput(f"contains {what}; every value must be finite", field=field, **place)
+    return SparseRows.of(indptr, indices, values, width)
