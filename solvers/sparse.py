@@ -6,7 +6,7 @@ are taken, and a copy is shared, without a copy of what they hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,8 +93,13 @@ class SparseRows:
         return SparseRows.from_arrays, (self.to_arrays(),)
 
     def __getitem__(self, who: Any) -> SparseRows:
-        """Return the rows of a slice or an array of places; what they hold is shared."""
-        return replace(self, start=self.start[who].copy(), stop=self.stop[who].copy(), free=0)
+        """Return the rows of a slice, an array of places, or one place, (1, d); what they hold is shared."""
+        places = [who] if isinstance(who, int) else who
+        return replace(self, start=self.start[places].copy(), stop=self.stop[places].copy(), free=0)
+
+    def __iter__(self) -> Iterator[SparseRows]:
+        """Yield each row, (1, d)."""
+        return (self[i] for i in range(len(self)))
 
     def packed(self, room: int = 0) -> SparseRows:
         """Return the same rows one behind the other, sharing nothing, with room for so many more numbers."""
@@ -165,6 +170,20 @@ def stacked(parts: Sequence[Features]) -> Features:
     indptr = np.concatenate([[0], np.cumsum(np.concatenate([part.stop - part.start for part in every]))])
     indices, values = (np.concatenate([getattr(part, name) for part in every]) for name in ("indices", "values"))
     return SparseRows.of(indptr, indices, values, first.width)
+
+
+def below(rows: Sequence[Any], width: int) -> Features:
+    """Return single rows, arrays (d,) or all sparse, below each other."""
+    if rows and isinstance(rows[0], SparseRows):
+        return stacked(rows)
+    return np.array(rows, np.float64).reshape(len(rows), width)
+
+
+def same(a: Features, b: Features) -> bool:
+    """Say whether two rows are the same, number by number."""
+    if isinstance(a, SparseRows) or isinstance(b, SparseRows):
+        return isinstance(a, SparseRows) and isinstance(b, SparseRows) and np.array_equal(a.toarray(), b.toarray())
+    return np.array_equal(a, b)
 
 
 def columns_of(X: Features) -> Features:

@@ -23,7 +23,7 @@ UNMASKED: set[type] = {np.ndarray, list}  # types of arrays that are neither mas
 LARGEST = 1e100  #: of C and of weights: their products, and sums of those over a window, are finite
 
 
-def matrix(X: ArrayLike, *, field: str = "X", width: int | None = None) -> Floats:
+def matrix(X: Any, *, field: str = "X", width: int | None = None) -> Floats:
     """Return ``X`` as a finite float64 array (m, d).
 
     Raises
@@ -81,7 +81,7 @@ def plain_features(X: Any) -> Features:
     return X if isinstance(X, SparseRows) else plain(X, np.float64)
 
 
-def examples(X: ArrayLike) -> Floats:
+def examples(X: Any) -> Floats:
     """Return new examples as an array (m, d) with at least one row and one column."""
     rows = matrix(X)
     _check_some(rows.shape)

@@ -71,11 +71,19 @@ class Certificate(BaseModel):
     robust: Robust | None = None
 
 
+class SparseExample(BaseModel):
+    """Features of which only those are told that are not 0."""
+
+    indices: list[int] = Field(description="From 0, ascending.")
+    values: list[float]
+    n_features: int
+
+
 class Example(BaseModel):
     """One example of a window."""
 
     key: int | str
-    x: list[float] = Field(description="Its features, as they came.")
+    x: list[float] | SparseExample = Field(description="Its features, as they came.")
     y: float = Field(description="Its target; 1 where the task has none.")
     weight: float
     arrived_at: datetime

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic_core import to_json
 
 from livesvm.service.errors import NotAcceptable
 from livesvm.service.live.handle import Description
+from livesvm.service.models.arrays import Rows, npz_members
 from livesvm.service.models.examples import SIDES, Page
+from livesvm.solvers.sparse import SparseRows
 
 Format = Literal["json", "npz", "csv"]
 MEDIA: dict[Format, str] = {"json": "application/json", "npz": "application/x-npz", "csv": "text/csv"}
@@ -23,6 +26,8 @@ MOST = 10_000
 """Examples that an answer of JSON may have."""
 _BYTES: dict[Format, int] = {"json": 60, "npz": 32, "csv": 60}
 """Memory for one number, in all of its forms until it is sent."""
+_SMALLEST = 6
+"""Bytes of a number in a model, at least: a sparse one is two in twelve."""
 _BESIDE = 8
 """Numbers that an example's key and the rest take as much as."""
 
@@ -46,7 +51,7 @@ def format_for(accept: str, asked: Format | None) -> Format:
 def memory(model: Description, count: int | None, format: Format) -> int:
     """Bytes that so many examples of a model take until they are sent; None: all."""
     n = model.sizes.n_examples if count is None else min(count, model.sizes.n_examples)
-    return _BYTES[format] * n * ((model.n_features or 0) + _BESIDE)
+    return int(_BYTES[format] * n * (model.row_bytes / _SMALLEST + _BESIDE))
 
 
 def encoded(page: Page, format: Format) -> bytes:
@@ -58,7 +63,7 @@ def encoded(page: Page, format: Format) -> bytes:
 def _json(page: Page) -> bytes:
     rows = zip(
         page.keys,
-        page.X.tolist(),
+        _listed(page.X),
         page.y.tolist(),
         page.weights.tolist(),
         page.arrived.tolist(),
@@ -84,13 +89,26 @@ def _json(page: Page) -> bytes:
     return to_json(head | {"examples": examples})
 
 
+def _listed(X: Rows) -> list[Any]:
+    """The features of each row as requests have them."""
+    if not isinstance(X, SparseRows):
+        listed: list[Any] = X.tolist()
+        return listed
+    rows = X.packed()
+    ends, indices, values = rows.indptr.tolist(), rows.indices.tolist(), rows.values.tolist()
+    return [
+        {"indices": indices[start:stop], "values": values[start:stop], "n_features": X.width}
+        for start, stop in itertools.pairwise(ends)
+    ]
+
+
 def _npz(page: Page) -> bytes:
     """Members as an update takes them, and what it does not; keys are text unless all are numbers."""
     keys = page.keys if all(type(key) is int for key in page.keys) else [str(key) for key in page.keys]
     out = io.BytesIO()
     np.savez(
         out,
-        X=page.X,
+        **dict[str, Any](npz_members(page.X)),
         y=page.y,
         keys=np.array(keys),
         weights=page.weights,
@@ -104,6 +122,8 @@ def _npz(page: Page) -> bytes:
 
 
 def _csv(page: Page) -> bytes:
+    if isinstance(page.X, SparseRows):
+        raise NotAcceptable(f"sparse features are told as {MEDIA['json']} or {MEDIA['npz']}, not as {MEDIA['csv']}")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     features = [f"x{column}" for column in range(page.X.shape[1])]

@@ -14,12 +14,14 @@ from livesvm.service.api.bodies.json_rows import NotRows
 from livesvm.service.api.bodies.reading import JSON, Body, parse_predict
 from livesvm.service.live.handle import ModelHandle
 from livesvm.service.logs.calls import note, stage
-from livesvm.service.models.arrays import Matrix, Vector
+from livesvm.service.models.arrays import Matrix, Rows, Vector
 from livesvm.service.models.published import Published
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.memory import Budget
 from livesvm.service.resources.shares import Steps
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels.sparse_values import STEP
+from livesvm.solvers.sparse import BYTES, SparseRows
 
 PARSING = 20.0
 """What reading a byte costs, in multiplications, the unit of work."""
@@ -72,7 +74,7 @@ def at_once(steps: Steps[bytes]) -> bytes:
             return answer
 
 
-def _read(body: Body) -> Steps[Matrix]:
+def _read(body: Body) -> Steps[Rows]:
     """The rows; those of a long body piece by piece."""
     if (cost := PARSING * len(body.data)) < BLOCK:
         return parse_predict(body)
@@ -100,10 +102,10 @@ def _read_in_pieces(body: Body) -> Steps[Matrix]:
         return np.concatenate(blocks)
 
 
-def _decided(live: ModelHandle, seen: Published, stale: bool, X: Matrix) -> Steps[bytes]:
+def _decided(live: ModelHandle, seen: Published, stale: bool, X: Rows) -> Steps[bytes]:
     """The answer's JSON, put together block by block."""
     decisions, predictions = [], []
-    of_row = ROW + seen.n_support * (KERNEL + X.shape[1])
+    of_row = ROW + seen.n_support * (KERNEL + _products(X, seen))
     rows = max(1, int(BLOCK / of_row))
     for first in range(0, len(X), rows):
         if first:
@@ -115,7 +117,14 @@ def _decided(live: ModelHandle, seen: Published, stale: bool, X: Matrix) -> Step
     return b"".join((head, b",".join(decisions), b'],"prediction":[', b",".join(predictions), _tail(stale)))
 
 
-def _decide(live: ModelHandle, seen: Published, X: Matrix, rows: slice) -> tuple[Vector, NDArray[Any]]:
+def _products(X: Rows, seen: Published) -> float:
+    """Multiplications that the features of a kernel value take."""
+    if isinstance(X, SparseRows) and seen.is_sparse:
+        return STEP * (X.nbytes / len(X) + seen.row_bytes) / BYTES
+    return float(STEP * X.shape[1] if seen.is_sparse else X.shape[1])
+
+
+def _decide(live: ModelHandle, seen: Published, X: Rows, rows: slice) -> tuple[Vector, NDArray[Any]]:
     """Decision values and predictions of a block; an error names the row of the request."""
     try:
         return seen.decide(live.spec, X[rows])

@@ -1,6 +1,8 @@
-"""Examples in files: npz with ``X``, ``y``, ``keys``, ``weights``; JSON with the same; CSV with a row of names.
+"""Examples in files: npz with ``X``, ``y``, ``keys``, ``weights``; JSON with the same; CSV; svmlight.
 
-In CSV the columns ``y``, ``key`` and ``weight`` are what they say, all others are features, in their order.
+CSV has a row of names: the columns ``y``, ``key`` and ``weight`` are what they say, all others are features, in their
+order. Files of svmlight hold sparse features, columns from 1; npz may as well, as ``indptr``, ``indices``, ``values``
+and ``n_features``.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 COLUMNS = ("y", "key", "weight")
+SPARSE = ("indptr", "indices", "values", "n_features")
 
 
 @dataclass(frozen=True)
 class Examples:
-    """What a file holds: features (n, d), and what else it has of each example."""
+    """What a file holds: features (n, d), dense or of scipy.sparse, and what else it has of each example."""
 
-    X: NDArray[np.float64]
+    X: Any
     y: NDArray[np.float64] | None = None
     keys: list[int | str] | None = None
     weights: NDArray[np.float64] | None = None
@@ -37,6 +40,13 @@ def read(path: Path) -> Examples:
         return reader(path)
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
+
+
+def as_wide(X: Any, n_features: int | None) -> Any:
+    """Sparse rows of a file as wide as a model knows them: the last columns may all be 0 in it."""
+    if n_features is not None and hasattr(X, "tocsr") and X.shape[1] < n_features:
+        X.resize((X.shape[0], n_features))
+    return X
 
 
 def as_key(text: str) -> int | str:
@@ -63,6 +73,36 @@ def _json(path: Path) -> Examples:
     return _of(document if isinstance(document, dict) else {"X": document})
 
 
+def _svmlight(path: Path) -> Examples:
+    """Labels and sparse features; a comment is none of either."""
+    y, indptr, indices, values = [], [0], list[int](), list[float]()
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        entries = line.partition("#")[0].split()
+        if not entries:
+            continue
+        try:
+            y.append(float(entries[0]))
+            for entry in entries[1:]:
+                column, _, value = entry.partition(":")
+                if column != "qid":
+                    indices.append(int(column) - 1)
+                    values.append(float(value))
+        except ValueError as error:
+            raise ValueError(f"line {number} is not 'label column:value ...': {error}") from None
+        indptr.append(len(indices))
+    return Examples(_sparse(indptr, indices, values, None), np.array(y))
+
+
+def _sparse(indptr: Any, indices: Any, values: Any, n_features: int | None) -> Any:
+    from scipy.sparse import csr_array
+
+    columns = np.asarray(indices, np.int64)
+    if columns.size and columns.min() < 0:
+        raise ValueError("there is a column before the first, which is 1 in svmlight and 0 elsewhere")
+    width = int(columns.max(initial=0)) + 1 if n_features is None else int(n_features)
+    return csr_array((np.asarray(values, np.float64), columns, np.asarray(indptr)), shape=(len(indptr) - 1, width))
+
+
 def _csv(path: Path) -> Examples:
     with path.open(newline="", encoding="utf-8-sig") as file:
         names, *rows = [row for row in csv.reader(file) if row]
@@ -80,20 +120,38 @@ def _csv(path: Path) -> Examples:
 
 
 def _of(members: dict[str, Any]) -> Examples:
+    sparse = {name: members.pop(name) for name in SPARSE if name in members}
+    if sparse.keys() == set(SPARSE) and "X" not in members:
+        members["X"] = _sparse(**sparse)
+    elif isinstance(members.get("X"), dict):
+        members["X"] = _of_rows(members["X"])
     unknown = members.keys() - {"X", "y", "keys", "weights"}
     if unknown or "X" not in members:
         raise ValueError(f"it holds {', '.join(sorted(members))}; X, y, keys and weights are read, and X is needed")
     keys = members.get("keys")
     return Examples(
-        np.asarray(members["X"], dtype=np.float64),
+        members["X"] if hasattr(members["X"], "tocsr") else np.asarray(members["X"], dtype=np.float64),
         _numbers(members.get("y")),
         None if keys is None else np.asarray(keys).tolist() if isinstance(keys, np.ndarray) else list(keys),
         _numbers(members.get("weights")),
     )
 
 
+def _of_rows(given: dict[str, Any]) -> Any:
+    """Sparse rows as JSON has them."""
+    indptr = np.cumsum([0, *map(len, given["indices"])])
+    indices, values = ([entry for row in given[name] for entry in row] for name in ("indices", "values"))
+    return _sparse(indptr, indices, values, given["n_features"])
+
+
 def _numbers(values: Any) -> NDArray[np.float64] | None:
     return None if values is None else np.asarray(values, dtype=np.float64)
 
 
-_READERS: dict[str, Callable[[Path], Examples]] = {".npz": _npz, ".json": _json, ".csv": _csv}
+_READERS: dict[str, Callable[[Path], Examples]] = {
+    ".npz": _npz,
+    ".json": _json,
+    ".csv": _csv,
+    ".svmlight": _svmlight,
+    ".svm": _svmlight,
+}

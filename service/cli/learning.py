@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,12 +11,19 @@ from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
 from livesvm.service.cli.models import ModelId
 from livesvm.service.cli.output import AsJson, show
 
-DataFile = Annotated[Path, typer.Argument(help="Examples: .npz, .csv or .json.", metavar="FILE")]
+if TYPE_CHECKING:
+    from livesvm.service.cli.files import Examples
+    from livesvm.service.client import Client
+
+FORMATS = "Examples: .npz, .csv, .json or .svmlight."
+DataFile = Annotated[Path, typer.Argument(help=FORMATS, metavar="FILE")]
 
 
 def update(
     model: ModelId,
-    file: Annotated[Path | None, typer.Argument(help="Examples to add: .npz, .csv or .json.", metavar="[FILE]")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="Examples to add: .npz, .csv, .json or .svmlight.", metavar="[FILE]")
+    ] = None,
     remove: Annotated[list[str] | None, typer.Option(help="Key of an example to remove; may be repeated.")] = None,
     remove_oldest: Annotated[int, typer.Option(help="How many of the oldest examples to remove.")] = 0,
     decay: Annotated[float | None, typer.Option(help="Multiplies the weights of those that stay.")] = None,
@@ -36,7 +43,7 @@ def update(
     if remove:
         removal = {"keys": [files.as_key(given) for given in remove]}
     with connected(url, key) as client:
-        added: dict[str, Any] = {} if file is None else vars(files.read(file))
+        added: dict[str, Any] = {} if file is None else vars(_read(client, model, file))
         options: dict[str, Any] = {
             "decay": decay,
             "C": C,
@@ -59,7 +66,7 @@ def predict(
     from livesvm.service.cli import files
 
     with connected(url, key) as client:
-        answer = client.predict(model, files.read(file).X)
+        answer = client.predict(model, _read(client, model, file).X)
         if output is not None:
             files.write_predictions(output, answer)
         if as_json:
@@ -68,6 +75,16 @@ def predict(
             names = ("decision", "prediction")
             pairs = zip(*(answer[name] for name in names), strict=True)
             show([dict(zip(names, pair, strict=True)) for pair in pairs], as_json, names)
+
+
+def _read(client: Client, model: str, file: Path) -> Examples:
+    """The examples in a file, as wide as the model has them."""
+    from livesvm.service.cli import files
+
+    found = files.read(file)
+    if hasattr(found.X, "tocsr"):
+        files.as_wide(found.X, client.model(model)["n_features"])
+    return found
 
 
 def certificate(model: ModelId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:

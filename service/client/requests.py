@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,7 +71,7 @@ def delete_model(id: str) -> Request[None]:
 
 def update(
     id: str,
-    X: ArrayLike | None = None,
+    X: Any = None,
     y: ArrayLike | None = None,
     *,
     keys: Sequence[Key] | NDArray[Any] | None = None,
@@ -88,7 +89,7 @@ def update(
 
     Parameters
     ----------
-    X, y, keys, weights : examples to add, (n, d) and each (n,); no y for a one-class model
+    X, y, keys, weights : examples to add, (n, d), dense or of scipy.sparse, and each (n,); no y for a one-class model
     remove : ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``, a datetime or a string, with a time
         zone
     relabel, reweight : target and weight by key, for examples that stay
@@ -101,7 +102,7 @@ def update(
     if convex:
         body["robust"] = None
     if X is not None:
-        add = {"X": _listed(X), "y": _listed(y), "keys": keys, "weights": _listed(weights)}
+        add = {"X": _rows(X), "y": _listed(y), "keys": keys, "weights": _listed(weights)}
         body["add"] = {name: value for name, value in add.items() if value is not None}
     if remove is not None:
         body["remove"] = dict(remove)
@@ -113,9 +114,15 @@ def update(
     return _once(f"/models/{id}/update", body, idempotency_key, params)
 
 
-def predict(id: str, X: ArrayLike) -> Request[Document]:
-    """Predict rows X (m, d): ``version``, ``decision`` (m), ``prediction`` (m)."""
+def predict(id: str, X: Any) -> Request[Document]:
+    """Predict rows X (m, d), dense or of scipy.sparse: ``version``, ``decision`` (m), ``prediction`` (m)."""
     stream = io.BytesIO()
+    if hasattr(X, "tocsr"):
+        rows = _csr(X)
+        members = {"indptr": rows.indptr, "indices": rows.indices, "values": rows.data}
+        np.savez(stream, n_features=rows.shape[1], **members)
+        headers = {"content-type": "application/x-npz"}
+        return Request("POST", f"/models/{id}/predict", _document, True, stream.getvalue(), headers)
     np.save(stream, np.asarray(X, dtype=np.float64), allow_pickle=False)
     headers = {"content-type": "application/x-npy"}
     return Request("POST", f"/models/{id}/predict", _document, True, stream.getvalue(), headers)
@@ -188,7 +195,7 @@ def regularization_path(
     """Ask for the whole path of a model's window, or of other ``data`` (X, y): a job."""
     examples = {"validation": validation, "data": data}
     body: Document = {"parameter": parameter, "minimum": minimum, "maximum": maximum}
-    body |= {name: given and {"X": _listed(given[0]), "y": _listed(given[1])} for name, given in examples.items()}
+    body |= {name: given and {"X": _rows(given[0]), "y": _listed(given[1])} for name, given in examples.items()}
     return _post(f"/models/{id}/regularization-path", body)
 
 
@@ -203,7 +210,7 @@ def outlier_path(
 ) -> Request[Document]:
     """Ask which labels or targets of a model's window look wrong, and for robust models: a job."""
     body: Document = {"parameter": parameter, "theta": theta, "s": s, "hold_out": hold_out}
-    body["validation"] = validation and {"X": _listed(validation[0]), "y": _listed(validation[1])}
+    body["validation"] = validation and {"X": _rows(validation[0]), "y": _listed(validation[1])}
     return _post(f"/models/{id}/outlier-path", body)
 
 
@@ -307,3 +314,25 @@ def _plain(value: Any) -> Any:
 
 def _listed(values: ArrayLike | None) -> Any:
     return None if values is None else np.asarray(values, dtype=np.float64).tolist()
+
+
+def _rows(X: Any) -> Any:
+    """Rows as JSON has them: lists, or of sparse ones an object."""
+    if not hasattr(X, "tocsr"):
+        return _listed(X)
+    rows = _csr(X)
+    ends = rows.indptr.tolist()
+    parts = {
+        name: [column[start:stop] for start, stop in itertools.pairwise(ends)]
+        for name, column in (("indices", rows.indices.tolist()), ("values", rows.data.tolist()))
+    }
+    return {**parts, "n_features": rows.shape[1]}
+
+
+def _csr(X: Any) -> Any:
+    """A matrix of scipy as CSR in order, what stands twice summed up."""
+    rows = X.tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows.astype(np.float64)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from livesvm.service.models.arrays import Key, Vector
+from livesvm.service.models.arrays import Key
 from livesvm.service.models.commands import RULES, Command
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.state import ModelState
@@ -47,7 +47,7 @@ class Entry(Protocol):
     def told(self, outcome: Outcome) -> dict[str, Any]:
         """What it changed, in numbers, for the log."""
 
-    def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
+    def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
         """Features by key after it; those of keys that have gone may be among them."""
 
 
@@ -98,7 +98,7 @@ class Restoration:
         """What it changed, in numbers, for the log."""
         return {"action": "restore", "restored": self.version}
 
-    def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
+    def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
         """Those of the version."""
         return features_of(codec.decode(self.state)["arrays"])
 
@@ -161,7 +161,7 @@ class Retraining:
         """What it changed, in numbers, for the log."""
         return {"action": "retrain", "job": self.job, "changed": self.changed}
 
-    def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
+    def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
         """Those of the new state."""
         return features_of(codec.decode(self.state)["arrays"])
 
@@ -182,7 +182,7 @@ def decode_entry(data: bytes) -> Entry:
     return Command.from_document(document)
 
 
-def features_of(arrays: dict[str, Any] | None) -> dict[Key, Vector]:
+def features_of(arrays: dict[str, Any] | None) -> dict[Key, Any]:
     """Features by key, of the arrays of a snapshot."""
     return {} if arrays is None else dict(zip(arrays["keys"], arrays["X"], strict=True))
 

@@ -27,6 +27,7 @@ from livesvm.service.resources.turns import Solve, Turns
 from livesvm.service.store.base import Lease, LogRecord, StoreDamaged, StoreError
 from livesvm.solvers import warm_up
 from livesvm.solvers.errors import MemoryLimit, SolverError
+from livesvm.solvers.sparse import below
 
 log = logging.getLogger(__name__)
 
@@ -236,11 +237,12 @@ def _batch(coming: dict[Key, tuple[Batch, int]]) -> Batch | None:
     """The examples that come, in order."""
     if not coming:
         return None
-    rows = coming.values()
+    rows = list(coming.values())
+    width = rows[0][0].X.shape[1]
     y = [batch.y[row] for batch, row in rows if batch.y is not None]
     weights = [1.0 if batch.weights is None else batch.weights[row] for batch, row in rows]
     return Batch(
-        X=np.array([batch.X[row] for batch, row in rows]),
+        X=below([batch.X[row] for batch, row in rows], width),
         y=np.array(y) if y else None,
         keys=list(coming),
         weights=np.array(weights),

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.history.entries import decode_entry, features_of
-from livesvm.service.models.arrays import Key, Matrix, Vector
+from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.store import codec
 from livesvm.service.store.base import LogRecord, Solution, StoreDamaged
+from livesvm.solvers.sparse import below, like
 
 
 def solution_of(state: ModelState, record: bytes) -> Solution:
@@ -53,7 +54,7 @@ def solved(
     if last is None or last.sequence != solution.sequence or _name(last.data) != document.pop("record", None):
         raise StoreDamaged(f"the solution up to record {solution.sequence} is not of this log")
     arrays = document["arrays"]
-    arrays["X"] = _matrix(features, arrays["keys"], document["n_features"])
+    arrays["X"] = _rows(features, arrays["keys"], document["n_features"], bool(document.get("is_sparse")))
     return ModelState.of(spec, cache_mb, document)
 
 
@@ -61,9 +62,9 @@ def _name(record: bytes) -> bytes:
     return hashlib.sha256(record).digest()
 
 
-def _matrix(features: dict[Key, Vector], keys: list[Key], width: int) -> Matrix:
+def _rows(features: dict[Key, Any], keys: list[Key], width: int, is_sparse: bool) -> Rows:
     """Features (n, d) of ``keys``; raises StoreDamaged if one is missing."""
     try:
-        return np.array([features[key] for key in keys], np.float64).reshape(len(keys), width)
+        return like(below([features[key] for key in keys], width), is_sparse)
     except (KeyError, ValueError) as error:
         raise StoreDamaged(f"the solution holds an example that the log does not: {error}") from error

@@ -91,7 +91,7 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
         found["validation"] = _errors(path, given.X, given.y, model.spec)
     elif share is not None:
         every = round(1.0 / share)
-        keys, X, y = estimator.keys_[::every], estimator.window_X[::every], estimator.window_y[::every]
+        keys, X, y = estimator.keys_[::every], estimator.window_features[::every], estimator.window_y[::every]
         rest = model.estimator()
         rest.update(remove=keys)
         others = outlier_path(rest, **how, progress=lambda done, of: progress(of + done, parts * of))

@@ -369,5 +369,5 @@ def _named(described: Document) -> Document:
 
 def _of_data(data: Examples, model: Description) -> int:
     """Memory of a model of these examples, any of which may be free."""
-    n, width = data.X.shape
-    return model_bytes(n, width, n, model.cache_mb)
+    n = len(data.X)
+    return model_bytes(n, data.X.nbytes / n, n, model.cache_mb)

@@ -31,6 +31,7 @@ from livesvm.solvers.pu.problem import costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.threads import threads
+from livesvm.solvers.sparse import SparseRows
 
 Document = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -197,6 +198,8 @@ def _by_usmo(work: Work) -> Found:
 def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
     """Solve for some examples of the window, and have the engine take the solution over."""
     X, s, weights, keys = work.columns
+    if isinstance(X, SparseRows):
+        raise InvalidInput("takes dense features; those of this window are sparse: ask for 'batch'", field="solver")
     X, s, weights = X[who], s[who], weights[who]
     model = new_estimator(work.spec, work.cache_mb, **work.changed)
     assert isinstance(model, LivePUClassifier)

@@ -62,6 +62,8 @@ class Return:
 class Description:
     """A model as it is now; ``memory`` is what it holds of the budget, in bytes; ``error`` is why it is not served.
 
+    ``row_bytes`` are those of one example's features, on average.
+
     ``predicted`` counts the rows that it has predicted since it came back.
     """
 
@@ -69,6 +71,7 @@ class Description:
     version: int = 0
     sizes: Sizes = field(default_factory=Sizes)
     n_features: int | None = None
+    row_bytes: float = 0.0
     n_support: int = 0
     C: float | None = None
     kernel: dict[str, Any] | None = None

@@ -20,12 +20,15 @@ FIXED_BYTES = MEGABYTE
 """Of a model beside its examples: its writer, and the solver's work arrays."""
 
 
-def model_bytes(n: int, n_features: int, n_free: int, cache_mb: int) -> int:
-    """What a model of ``n`` examples may take; its kernel rows at most ``cache_mb``, with those of the free in them."""
+def model_bytes(n: int, row_bytes: float, n_free: int, cache_mb: int) -> int:
+    """What a model of ``n`` examples may take, whose features have ``row_bytes`` each.
+
+    Its kernel rows take at most ``cache_mb``, with those of the free in them.
+    """
     slots = 64 + n * 5 // 4
     rows = min(cache_mb * MEGABYTE, FLOAT * slots**2)
     free = min(n_free, rows // (FLOAT * slots))
-    features = COPIES * FLOAT * n_features * slots
+    features = int(COPIES * row_bytes * slots)
     return FIXED_BYTES + features + rows + FLOAT * free**2 + BYTES_AN_EXAMPLE * slots
 
 
@@ -61,14 +64,16 @@ class ModelMemory:
     def of(self, state: ModelState) -> int:
         """Bytes of a model in this state."""
         sizes = state.sizes
-        return model_bytes(sizes.n_examples, state.window.n_features or 0, sizes.n_free, self._cache_mb)
+        return model_bytes(sizes.n_examples, state.row_bytes, sizes.n_free, self._cache_mb)
 
     def after(self, state: ModelState, command: Command) -> int:
         """Bytes that a command may make of a model: who comes is there before others go; who goes gives none back."""
         if command.add is None:
             return 0
-        sizes, come = state.sizes, len(command.add.X)
-        return model_bytes(sizes.n_examples + come, command.add.X.shape[1], sizes.n_free + come, self._cache_mb)
+        sizes, X = state.sizes, command.add.X
+        n = sizes.n_examples + len(X)
+        row_bytes = (state.row_bytes * sizes.n_examples + X.nbytes) / n
+        return model_bytes(n, row_bytes, sizes.n_free + len(X), self._cache_mb)
 
     @contextmanager
     def growing(self, size: int) -> Iterator[None]:

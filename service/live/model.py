@@ -30,7 +30,7 @@ from livesvm.service.live.recent import Recent
 from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
-from livesvm.service.models.arrays import Key, Matrix
+from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted, page_of
 from livesvm.service.models.learners import check_update, task_of
@@ -88,7 +88,7 @@ class LiveModel:
 
     # What readers ask, from any thread.
 
-    def predict(self, X: Matrix) -> Prediction:
+    def predict(self, X: Rows) -> Prediction:
         """Decide rows X (m, d) by the newest version; raises EmptyModel or InvalidInput."""
         seen = self.published
         seen.check(self.spec, X, self._around.settings.max_predict_rows)
@@ -123,6 +123,7 @@ class LiveModel:
             version=seen.version,
             sizes=seen.sizes,
             n_features=seen.n_features,
+            row_bytes=seen.row_bytes,
             n_support=seen.n_support,
             C=seen.C,
             kernel=seen.kernel,

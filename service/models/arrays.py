@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.errors import DuplicateKey, InvalidInput
+from livesvm.solvers.sparse import MOST_FEATURES, SparseRows, checked
 
 Matrix = NDArray[np.float64]
+Rows = Matrix | SparseRows
 Vector = NDArray[np.float64]
 Key = int | str
 
+SPARSE = ("indptr", "indices", "values", "n_features")
+"""Members of an npz file that hold sparse rows."""
 MAX_KEY = 2**53
 """Integer keys are below this, so that every JSON reader keeps them exactly."""
 MAX_KEY_LENGTH = 128
@@ -22,6 +27,99 @@ MAX_MAGNITUDE = 1e150
 """Entries are at most this large, so that squares of differences stay finite."""
 
 _NUMBERS = frozenset({int, float})
+
+
+def rows(value: Any, field: str = "X") -> Rows:
+    """A list of rows; or sparse ones: ``indices`` and ``values``, a list for each row, and ``n_features``."""
+    return _sparse(value, field) if isinstance(value, dict) else matrix(value, field)
+
+
+def _sparse(value: dict[str, Any], field: str) -> SparseRows:
+    names = ("indices", "values", "n_features")
+    for name in [*value, *names]:
+        if name not in names:
+            raise InvalidInput(f"is not one of {', '.join(names)}", field=name[:64])
+        if name not in value:
+            raise InvalidInput("is missing", field=name)
+    width, indices, values = value["n_features"], value["indices"], value["values"]
+    if type(width) is not int or not 1 <= width <= MOST_FEATURES:
+        raise InvalidInput(f"must be a whole number from 1 to {MOST_FEATURES}", field="n_features")
+    if not isinstance(indices, list) or not isinstance(values, list) or not indices:
+        raise InvalidInput("must hold at least one row: a list of indices, and a list of values", field=field)
+    if len(indices) != len(values):
+        raise InvalidInput(f"has {len(values)} rows, indices have {len(indices)}", field="values")
+    for row, (places, entries) in enumerate(zip(indices, values, strict=True)):
+        _check_sparse_row(places, entries, row)
+    indptr = np.concatenate([[0], np.cumsum([len(places) for places in indices])])
+    held = np.array([entry for entries in values for entry in entries], object)
+    whole = _whole([index for places in indices for index in places])
+    return check_rows(indptr, whole, _to_float(held, field), width, field)
+
+
+def _check_sparse_row(places: Any, entries: Any, row: int) -> None:
+    for name, found, kinds, what in (
+        ("indices", places, frozenset({int}), "a whole number"),
+        ("values", entries, _NUMBERS, "a number"),
+    ):
+        if not isinstance(found, list):
+            raise InvalidInput("must be an array of numbers", field=name, row=row)
+        if not set(map(type, found)) <= kinds:
+            at = next(at for at, entry in enumerate(found) if type(entry) not in kinds)
+            reason = f"must be {what}, not {_named(found[at])}"
+            raise InvalidInput(reason, field=name, row=row, column=at)
+    if len(places) != len(entries):
+        reason = f"has {len(entries)} values for {len(places)} indices"
+        raise InvalidInput(reason, field="values", row=row)
+
+
+def _whole(indices: list[int]) -> NDArray[np.int64]:
+    try:
+        return np.array(indices, np.int64)
+    except OverflowError:
+        raise InvalidInput("holds an integer that is too large", field="indices") from None
+
+
+def check_rows(
+    indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], width: int, field: str = "X"
+) -> SparseRows:
+    """CSR whose ``indptr`` has been checked as sparse rows; raises InvalidInput with the row and column at fault."""
+    found = checked(indptr, indices, _numeric(values, field), width, field)
+    if found.values.size and (place := _first_unusable(found.values)) is not None:
+        row = int(np.searchsorted(indptr, place, side="right")) - 1
+        raise InvalidInput(_unusable(found.values[place]), field=field, row=row, column=int(found.indices[place]))
+    return found
+
+
+def npz_rows(found: Mapping[str, NDArray[Any]], field: str = "X") -> Rows:
+    """Rows of an npz file: ``X``, or sparse rows as CSR, ``indptr``, ``indices``, ``values`` and ``n_features``."""
+    if "X" in found:
+        return check_matrix(found["X"], field)
+    for name in SPARSE:
+        if name not in found:
+            reason = "is missing from the file, as is X" if name == SPARSE[0] else "is missing from the file"
+            raise InvalidInput(reason, field=field if name == SPARSE[0] else name)
+    indptr, indices, values, width = (found[name] for name in SPARSE)
+    for name, array in (("indptr", indptr), ("indices", indices), ("n_features", width)):
+        if array.dtype.kind not in "iu" or array.ndim != (0 if name == "n_features" and array.ndim == 0 else 1):
+            raise InvalidInput("must be whole numbers in one dimension", field=name)
+    if width.size != 1 or not 1 <= int(width.reshape(())) <= MOST_FEATURES:
+        raise InvalidInput(f"must be one whole number from 1 to {MOST_FEATURES}", field="n_features")
+    ends = indptr.astype(np.int64)
+    if ends.size < 2 or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != indices.size:
+        raise InvalidInput(
+            "must ascend from 0 to the number of indices, with one entry more than there are rows", field="indptr"
+        )
+    if values.shape != indices.shape:
+        raise InvalidInput(f"has {values.size} entries for {indices.size} indices", field="values")
+    return check_rows(ends, indices, values, int(width.reshape(())), field)
+
+
+def npz_members(X: Rows) -> dict[str, NDArray[Any]]:
+    """What an npz file has of rows, as ``npz_rows`` reads it."""
+    if not isinstance(X, SparseRows):
+        return {"X": X}
+    rows = X.packed()
+    return dict(zip(SPARSE, (X.indptr, rows.indices, rows.values, np.array(X.width)), strict=True))
 
 
 def matrix(value: Any, field: str = "X") -> Matrix:
@@ -89,7 +187,7 @@ def _named(value: Any) -> str:
     return names.get(type(value), f"a {type(value).__name__}")
 
 
-def _to_float(value: list[Any], field: str) -> NDArray[np.float64]:
+def _to_float(value: Any, field: str) -> NDArray[np.float64]:
     try:
         return np.array(value, dtype=np.float64)
     except OverflowError:

@@ -7,7 +7,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from livesvm.service.models.arrays import Key, Matrix, Vector
+from livesvm.service.models.arrays import Key, Rows, Vector
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
@@ -24,9 +24,9 @@ NOTHING = "an update adds, removes or changes something; this one does nothing"
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples to add: X (n, d), y (n,) where the task has targets, and where given keys (n) and weights (n,)."""
+    """Examples to add: X (n, d), dense or sparse, y (n,) where the task has targets, keys and weights (n,) if given."""
 
-    X: Matrix
+    X: Rows
     y: Vector | None = None
     keys: list[Key] | None = None
     weights: Vector | None = None
@@ -183,7 +183,7 @@ class Command:
         counts = {"added": len(self.added), "removed": len(self.remove), "changed": outcome.changed}
         return {"action": "update", **counts, "C": self.edits.C if self.edits else None, "events": outcome.events}
 
-    def features_after(self, features: dict[Key, Vector]) -> dict[Key, Vector]:
+    def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
         """Features by key after it; those of keys that have gone may be among them."""
         if self.add is not None:
             features.update(zip(self.added, self.add.X, strict=True))

@@ -8,9 +8,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from livesvm.service.models.arrays import Key, Matrix, Vector
+from livesvm.service.models.arrays import Key, Rows, Vector
 from livesvm.service.models.state import ModelState
 from livesvm.solvers.errors import UnknownKey
+from livesvm.solvers.sparse import SparseRows
 
 Side = Literal["free", "bound", "none"]
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -34,7 +35,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Page:
-    """Some of a window's examples, oldest first; features (m, d), everything else (m,).
+    """Some of a window's examples, oldest first; features (m, d), dense or sparse, everything else (m,).
 
     ``n_examples`` is how many the window of this ``version`` holds, ``next`` the offset of what follows, if anything
     does. ``side`` holds places in :data:`SIDES`, ``outlier`` whether a robust model counts the example as one.
@@ -44,7 +45,7 @@ class Page:
     n_examples: int
     next: int | None
     keys: list[Key]
-    X: Matrix
+    X: Rows
     y: Vector
     weights: Vector
     arrived: Vector
@@ -62,7 +63,14 @@ def page_of(state: ModelState, wanted: Wanted) -> Page:
         nothing = np.empty(0)
         width = state.window.n_features or 0
         none = (nothing, nothing, nothing, np.empty(0, np.int8), nothing, np.empty(0, np.bool_))
-        return Page(state.version, 0, None, [], np.empty((0, width)), *none)
+        return Page(
+            state.version,
+            0,
+            None,
+            [],
+            SparseRows.empty(0, width) if state.window.is_sparse else np.empty((0, width)),
+            *none,
+        )
     keys = state.estimator.keys_
     end = n if wanted.limit is None else min(n, wanted.offset + wanted.limit)
     places = np.arange(min(n, wanted.offset), end) if wanted.keys is None else _places(keys, wanted.keys)
@@ -76,7 +84,7 @@ def page_of(state: ModelState, wanted: Wanted) -> Page:
         n,
         end if wanted.keys is None and end < n else None,
         named,
-        estimator.window_X[places],
+        estimator.window_features[places],
         np.asarray(estimator.window_y, np.float64)[places],
         estimator.window_sample_weight[places],
         np.array([arrivals[key] for key in named]),

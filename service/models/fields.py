@@ -25,10 +25,28 @@ KEY_SCHEMA = {
     ]
 }
 
+_ROWS = {"type": "array", "minItems": 1, "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}
 Matrix = Annotated[
     Any,
-    PlainValidator(arrays.matrix),
-    WithJsonSchema({"type": "array", "minItems": 1, "items": _NUMBERS, "description": "(n, d), finite numbers"}),
+    PlainValidator(arrays.rows),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "array", "minItems": 1, "items": _NUMBERS, "description": "(n, d), finite numbers"},
+                {
+                    "type": "object",
+                    "description": "Sparse rows: of each the features that are not 0, by index from 0, ascending.",
+                    "required": ["indices", "values", "n_features"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "indices": _ROWS,
+                        "values": {"type": "array", "minItems": 1, "items": {"type": "array", "items": _NUMBER}},
+                        "n_features": {"type": "integer", "minimum": 1},
+                    },
+                },
+            ]
+        }
+    ),
 ]
 Targets = Annotated[
     Any,

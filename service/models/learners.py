@@ -11,6 +11,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS, Task
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.sparse import SparseRows
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0")
 """Of every estimator."""
@@ -25,6 +26,8 @@ def check_update(spec: ModelSpec, update: Update) -> None:
     """Raise InvalidInput if an update holds what the model's task cannot learn."""
     task = task_of(spec)
     if update.add is not None:
+        if isinstance(update.add.X, SparseRows) and not task.is_exact:
+            raise InvalidInput(f"is sparse; models of task {spec.task} take dense rows, or a dataset", field="X")
         task.check_targets(update.add.y, "y")
     if update.edits is None:
         return

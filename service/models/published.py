@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.errors import EmptyModel
-from livesvm.service.models.arrays import Matrix, Vector
+from livesvm.service.models.arrays import Rows, Vector
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.spec import ModelSpec
@@ -36,6 +36,8 @@ class Published:
     sizes: Sizes
     n_features: int | None
     n_support: int
+    row_bytes: float
+    is_sparse: bool
     C: float | None
     updated_at: float | None
     kernel: dict[str, Any] = field(default_factory=dict)
@@ -46,11 +48,11 @@ class Published:
         """The version that ``state`` is at."""
         predictor = state.estimator.predictor() if state.can_predict else None
         n_support = 0 if predictor is None else int(predictor.n_support)
-        n_features = state.window.n_features
+        n_features, row_bytes, is_sparse = state.window.n_features, state.row_bytes, bool(state.window.is_sparse)
         rest = state.C, state.updated_at, state.kernel, state.robust
-        return cls(state.version, predictor, state.sizes, n_features, n_support, *rest)
+        return cls(state.version, predictor, state.sizes, n_features, n_support, row_bytes, is_sparse, *rest)
 
-    def check(self, spec: ModelSpec, X: Matrix, limit: int) -> None:
+    def check(self, spec: ModelSpec, X: Rows, limit: int) -> None:
         """Raise EmptyModel, or InvalidInput for rows X (m, d) that are more than ``limit`` or of another width."""
         if self.predictor is None:
             what = "knows no example yet" if task_of(spec).is_exact else "has not been trained yet: retrain it"
@@ -61,7 +63,7 @@ class Published:
             reason = f"has {X.shape[1]} columns, this model has {self.n_features} features"
             raise InvalidInput(reason, field="X", row=0)
 
-    def decide(self, spec: ModelSpec, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+    def decide(self, spec: ModelSpec, X: Rows) -> tuple[Vector, NDArray[Any]]:
         """Decision values (m,) and predictions (m,) of checked rows X (m, d).
 
         Raises InvalidInput for rows that are too large for the kernel.

@@ -17,6 +17,7 @@ from livesvm.service.store.base import StoreUnavailable
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.sparse import same
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class _Slid:
         if self.come:
             keys = now.keys_
             found |= {
-                "add": (now.window_X[self.come], now.window_y[self.come]),
+                "add": (now.window_features[np.array(self.come)], now.window_y[self.come]),
                 "sample_weight": now.window_sample_weight[self.come],
                 "keys": [keys[place] for place in self.come],
             }
@@ -111,12 +112,12 @@ def _slid(before: LiveEstimator, now: LiveEstimator) -> _Slid:
     An example whose key has come back with other features, or behind others, leaves and comes.
     """
     slid, place_of, last = _Slid(), {key: place for place, key in enumerate(before.keys_)}, -1
-    columns = [(m.window_X, m.window_y, m.window_sample_weight) for m in (before, now)]
+    columns = [(m.window_features, m.window_y, m.window_sample_weight) for m in (before, now)]
     (old_X, old_y, old_weights), (X, y, weights) = columns
     stay = set()
     for place, key in enumerate(now.keys_):
         was = place_of.get(key, -1)
-        if was <= last or not np.array_equal(old_X[was], X[place]):
+        if was <= last or not same(old_X[was], X[place]):
             slid.come.append(place)
             continue
         last = was

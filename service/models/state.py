@@ -23,6 +23,7 @@ from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.robust.settings import Robustness
+from livesvm.solvers.sparse import stacked
 
 
 @dataclass(frozen=True)
@@ -246,13 +247,22 @@ class ModelState:
             y, weights = model.window_y[stay], model.window_sample_weight[stay] * edits.decay
             y = np.array([edits.relabel.get(key, old) for key, old in zip(keys, y, strict=True)], dtype=np.float64)
             weights = [edits.reweight.get(key, old) for key, old in zip(keys, weights, strict=True)]
-            parts.append((model.window_X[stay], y, np.array(weights, dtype=np.float64)))
+            parts.append((model.window_features[stay], y, np.array(weights, dtype=np.float64)))
         if add is not None:
             n = len(add.X)
             y = np.ones(n) if add.y is None else add.y
             parts.append((add.X, y, np.ones(n) if add.weights is None else add.weights))
-        X, y, weights = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return Batch(X, y, keys + command.added, weights)
+        rows, y, weights = zip(*parts, strict=True)
+        y, weights = np.concatenate(y), np.concatenate(weights)
+        return Batch(stacked(rows), y, keys + command.added, weights)
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes of an example's features, of sparse ones on average."""
+        if not (self.window.is_sparse and self.is_fitted):
+            return 8.0 * (self.window.n_features or 0)
+        n = len(self.window.arrivals)
+        return self.estimator.window_features.nbytes / n if n else 0.0
 
     def prepare(self) -> None:
         """Do now what the first update would have to do besides, and predictions do not need."""
@@ -268,6 +278,7 @@ class ModelState:
             "keys": list(self.window.arrivals),
             "arrived": np.array(list(self.window.arrivals.values()), dtype=np.float64),
             "n_features": self.window.n_features,
+            "is_sparse": self.window.is_sparse,
             "next_key": self.window.next_key,
             "changed": self._changed,
             "updated_at": self.updated_at,
@@ -287,7 +298,12 @@ class ModelState:
     def of(cls, spec: ModelSpec, cache_mb: int, document: dict[str, Any]) -> ModelState:
         """The model in a document; raises StoreDamaged, or MemoryLimit if it needs a larger cache."""
         arrivals = dict(zip(document["keys"], document["arrived"].tolist(), strict=True))
-        window = Window(arrivals, document["n_features"], document["next_key"])
+        width, next_key, is_sparse = (
+            document["n_features"],
+            document["next_key"],
+            document.get("is_sparse", None if document["arrays"] is None else False),
+        )
+        window = Window(arrivals, width, next_key, is_sparse)
         try:
             arrays, changed = document["arrays"], document.get("changed", {})  # schema 1 knew no changed parameters
             if arrays is None:

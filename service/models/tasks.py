@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.models.arrays import Matrix, Vector
+from livesvm.service.models.arrays import Rows, Vector
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.large_window import LiveL2SVC
@@ -51,7 +51,7 @@ class Task:
     estimator: type[LiveEstimator]
     parameters: dict[str, Any]
     check_targets: Check
-    decide: Callable[[Predictor, Matrix], tuple[Vector, NDArray[Any]]]
+    decide: Callable[[Predictor, Rows], tuple[Vector, NDArray[Any]]]
     error: str
     check_validation: Check | None = None
     fixed: dict[str, Any] = field(default_factory=dict)
@@ -93,22 +93,22 @@ def check_known(y: Vector | None, field: str) -> None:
         raise InvalidInput(f"a label is 1 (positive) or 0 (unlabelled), not {labels[row]:g}", field=field, row=row)
 
 
-def _sign(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+def _sign(predictor: Predictor, X: Rows) -> tuple[Vector, NDArray[Any]]:
     decision = predictor.decision_function(X)
     return decision, np.where(decision > 0, 1, -1)
 
 
-def _positive(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+def _positive(predictor: Predictor, X: Rows) -> tuple[Vector, NDArray[Any]]:
     decision = predictor.decision_function(X)
     return decision, np.where(decision > 0, 1, 0)
 
 
-def _value(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+def _value(predictor: Predictor, X: Rows) -> tuple[Vector, NDArray[Any]]:
     decision = predictor.decision_function(X)
     return decision, decision
 
 
-def _inside(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+def _inside(predictor: Predictor, X: Rows) -> tuple[Vector, NDArray[Any]]:
     """1 inside and on the boundary, -1 outside."""
     decision = predictor.decision_function(X)
     return decision, np.where(decision >= 0, 1, -1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from livesvm.service.models.arrays import MAX_KEY, Key
+from livesvm.service.models.arrays import MAX_KEY, Key, Rows
 from livesvm.service.models.commands import NOTHING, Batch, Command, Edits, Removal, Update
 from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
+from livesvm.solvers.sparse import SparseRows, like
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,15 @@ class Limits:
 
 @dataclass
 class Window:
-    """Arrival times by key, oldest first; the width of an example once one came; the counter for new keys."""
+    """Arrival times by key, oldest first; the width of an example once one came; the counter for new keys.
+
+    What the first examples are, sparse or dense, all that follow are; ``is_sparse`` is None before.
+    """
 
     arrivals: dict[Key, float] = field(default_factory=dict)
     n_features: int | None = None
     next_key: int = 0
+    is_sparse: bool | None = None
 
     def plan(self, update: Update, limits: Limits, now: float, request: str | None) -> Command:
         """Decide which examples come, go and change; changes nothing.
@@ -63,6 +68,7 @@ class Window:
         self.next_key = command.next_key
         if command.add is not None:
             self.n_features = command.add.X.shape[1]
+            self.is_sparse = isinstance(command.add.X, SparseRows)
 
     def check_width(self, width: int, limits: Limits) -> None:
         """Raise InvalidInput if examples of this width do not fit."""
@@ -74,6 +80,7 @@ class Window:
     def _named(self, batch: Batch, limits: Limits) -> tuple[Batch, int]:
         """The batch with a key for every row, and the counter after it."""
         self.check_width(batch.X.shape[1], limits)
+        batch = replace(batch, X=self._as_held(batch.X))
         n = batch.X.shape[0]
         for name, column in (("y", batch.y), ("keys", batch.keys), ("weights", batch.weights)):
             if column is not None and len(column) != n:
@@ -82,8 +89,16 @@ class Window:
             raise InvalidInput(f"has {n} rows, the window holds {limits.max_examples}", field="X")
         if batch.keys is None:
             keys, next_key = self._new_keys(n)
-            return Batch(batch.X, batch.y, keys, batch.weights), next_key
+            return replace(batch, keys=keys), next_key
         return batch, self.next_key
+
+    def _as_held(self, X: Rows) -> Rows:
+        """Rows as the window has them; raises InvalidInput for sparse ones where it is dense: they could be huge."""
+        if self.is_sparse is None:
+            return X
+        if isinstance(X, SparseRows) and not self.is_sparse:
+            raise InvalidInput("is sparse, but this window began with dense rows; send them dense", field="X")
+        return like(X, self.is_sparse)
 
     def _check_new(self, keys: list[Key], making_room: set[Key]) -> None:
         """Raise DuplicateKey for a key of the window, but for those of examples that make room."""

@@ -3,7 +3,8 @@
     0   4  magic "LSVM"
     4   2  schema version, little endian
     6  32  SHA-256 of bytes 0 to 6 and of the payload
-    38  .  payload: msgpack; an array is extension 1: msgpack (dtype, shape), then raw little-endian bytes
+    38  .  payload: msgpack; an array is extension 1: msgpack (dtype, shape), then raw little-endian bytes; sparse rows
+           are extension 2: msgpack of their arrays as CSR
 
 Any single damaged byte is noticed. Nothing is ever unpickled. A newer schema is refused; older ones are read as long
 as :data:`READABLE` says so.
@@ -20,16 +21,19 @@ import msgpack
 import numpy as np
 
 from livesvm.service.store.base import StoreDamaged, StoreTooNew
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.sparse import SparseRows
 
-SCHEMA = 4
+SCHEMA = 5
 """2: commands hold edits, snapshots the current parameters that an update can change. 3: models can be robust.
-4: commands say by which rules they were judged."""
-READABLE = frozenset({1, 2, 3, 4})
+4: commands say by which rules they were judged. 5: features can be sparse."""
+READABLE = frozenset({1, 2, 3, 4, 5})
 
 _MAGIC = b"LSVM"
 _HEADER = struct.Struct("<4sH32s")
 _PREFIX = struct.Struct("<4sH")
 _ARRAY = 1
+_SPARSE = 2
 _DTYPES = frozenset({"<f8", "<f4", "<i8", "<i4", "<i2", "<u8", "|i1", "|u1", "|b1"})
 
 
@@ -66,6 +70,8 @@ def _digest(schema: int, payload: bytes) -> bytes:
 def _pack(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, SparseRows):
+        return msgpack.ExtType(_SPARSE, pack(value.to_arrays()))
     if not isinstance(value, np.ndarray):
         raise TypeError(f"cannot store a {type(value).__name__}")
     little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
@@ -76,6 +82,8 @@ def _pack(value: Any) -> Any:
 
 
 def _unpack(code: int, data: bytes) -> Any:
+    if code == _SPARSE:
+        return _rows(msgpack.unpackb(data, ext_hook=_unpack))
     if code != _ARRAY:
         raise StoreDamaged(f"record holds an extension {code} that is not known")
     head = msgpack.Unpacker(max_buffer_size=len(data))
@@ -85,3 +93,10 @@ def _unpack(code: int, data: bytes) -> Any:
     if dtype not in _DTYPES or len(raw) != math.prod(shape) * np.dtype(dtype).itemsize:
         raise StoreDamaged("record holds an array whose size does not fit its shape")
     return np.frombuffer(raw, dtype=dtype).reshape(shape).copy()
+
+
+def _rows(arrays: dict[str, Any]) -> SparseRows:
+    try:
+        return SparseRows.from_arrays(arrays)
+    except (InvalidInput, KeyError, AttributeError) as error:
+        raise StoreDamaged(f"record holds sparse rows that are none: {error}") from error

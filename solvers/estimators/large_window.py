@@ -28,6 +28,7 @@ from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import as_scipy
 from livesvm.solvers.validation import Key
 
 NOWHERE = -1
@@ -67,10 +68,9 @@ class SparsePredictor(Predictor):
 
     examples: Examples | None = None
 
-    def decision_function(self, X: ArrayLike) -> Floats:
-        """Return f(x) for ``X`` (m, d), dense or CSR, as (m,)."""
-        rows: Any
-        rows, support = X if sparse.issparse(X) else self.validate(X), cast("Examples", self.examples)
+    def decision_function(self, X: Any) -> Floats:
+        """Return f(x) for ``X`` (m, d), dense or sparse, as (m,)."""
+        rows, support = X if sparse.issparse(X) else as_scipy(self.validate(X)), cast("Examples", self.examples)
         out = np.full(rows.shape[0], self.intercept)
         for start in range(0, rows.shape[0], ROWS):
             part = Examples.of(self.kernel, sparse.csr_array(rows[start : start + ROWS]), like=support)
@@ -231,7 +231,7 @@ class LiveL2SVC(LiveEstimator):
         return list(self._slots)
 
     @property
-    def window_X(self) -> Floats:
+    def window_features(self) -> Floats:
         """Features of the window, (n, d), oldest first."""
         return self._by_slot.X[self._who()]
 

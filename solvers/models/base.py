@@ -94,7 +94,7 @@ class LiveEstimator(Fitted):
 
     def fit(
         self,
-        X: ArrayLike,
+        X: Any,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         keys: Iterable[Key] | None = None,
@@ -116,7 +116,7 @@ class LiveEstimator(Fitted):
 
     def update(
         self,
-        add: tuple[ArrayLike, ArrayLike | None] | None = None,
+        add: tuple[Any, ArrayLike | None] | None = None,
         remove: Iterable[Key] | None = None,
         *,
         keys: Iterable[Key] | None = None,
@@ -166,7 +166,7 @@ class LiveEstimator(Fitted):
 
     def _learn(
         self,
-        add: tuple[ArrayLike, ArrayLike | None] | None,
+        add: tuple[Any, ArrayLike | None] | None,
         sample_weight: ArrayLike | None,
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
@@ -185,7 +185,7 @@ class LiveEstimator(Fitted):
 
     def _change(
         self,
-        add: tuple[ArrayLike, ArrayLike | None] | None,
+        add: tuple[Any, ArrayLike | None] | None,
         sample_weight: ArrayLike | None,
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
@@ -247,7 +247,7 @@ class LiveEstimator(Fitted):
 
     def check_scale(
         self,
-        X: ArrayLike | None = None,
+        X: Any = None,
         sample_weight: ArrayLike | None = None,
         *,
         reweight: Mapping[Key, float] | None = None,
@@ -300,9 +300,7 @@ class LiveEstimator(Fitted):
         window.room = scale.with_room
         return size
 
-    def _examples(
-        self, add: tuple[ArrayLike, ArrayLike | None] | None, window: Window | None
-    ) -> tuple[Features, Floats]:
+    def _examples(self, add: tuple[Any, ArrayLike | None] | None, window: Window | None) -> tuple[Features, Floats]:
         """Return the features (m, d) and targets (m,) of new examples, checked; raises InvalidInput."""
         if add is None:
             width = window.state.n_features if window else 0
@@ -519,7 +517,7 @@ class LiveEstimator(Fitted):
         self.n_features_in_ = window.width
 
 
-def _pair(add: Any) -> tuple[ArrayLike, ArrayLike | None]:
+def _pair(add: Any) -> tuple[Any, ArrayLike | None]:
     """Return features and targets of new examples."""
     if not isinstance(add, tuple | list) or len(add) != 2:
         raise InvalidType("must be a pair (X, y); for a one-class model (X, None)", field="add")

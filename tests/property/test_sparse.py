@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,13 +48,14 @@ def test_every_update_with_sparse_rows_ends_at_an_optimum(drawn: Problem) -> Non
 )
 def test_sparse_and_dense_reach_the_same_optimum(seed: int, kernel: str, kind: str) -> None:
     rng = np.random.default_rng(seed)
-    estimator, more, targets = {
+    kinds: dict[str, tuple[Any, dict[str, Any], Callable[[int], Any]]] = {
         "svc": (IncrementalSVC, {"C": 3.0}, lambda m: rng.choice([-1, 1], m)),
         "several": (IncrementalSVC, {"C": 3.0}, lambda m: rng.integers(0, 4, m)),
         "svr": (IncrementalSVR, {"C": 3.0}, lambda m: rng.normal(size=m)),
         "oneclass": (IncrementalOneClassSVM, {"nu": 0.4}, lambda m: None),
         "pu": (IncrementalPUClassifier, {"prior": 0.5}, lambda m: np.arange(m) % 2),
-    }[kind]
+    }
+    estimator, more, targets = kinds[kind]
     # "scale": of the same numbers, summed in another order
     gamma = 0.5 if seed % 2 else "scale"
     dense, held = (estimator(kernel=kernel, gamma=gamma, coef0=1.0, **more) for _ in range(2))

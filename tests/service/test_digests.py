@@ -11,6 +11,7 @@ import pytest
 
 from livesvm.service.history.entries import digest_of_restore
 from livesvm.service.models.commands import Batch, Edits, Removal, Robust, Update
+from livesvm.solvers.sparse import dense
 
 ROBUST = Robust(0.5, -1.0, {"a": 1})
 FULL = Update(
@@ -76,6 +77,6 @@ def test_every_part_of_an_update_is_part_of_its_digest() -> None:
 def test_the_same_update_has_the_same_digest_however_its_arrays_came(name: str) -> None:
     update = DIFFERENT[name]
     if update.add is not None:
-        rows = np.ascontiguousarray(update.add.X.repeat(2, axis=0))[::2].copy()
+        rows = np.ascontiguousarray(dense(update.add.X).repeat(2, axis=0))[::2].copy()
         update = replace(update, add=replace(update.add, X=rows))
     assert update.digest() == DIFFERENT[name].digest()

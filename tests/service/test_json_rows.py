@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from livesvm.service.api.bodies.json_rows import NotRows
 from livesvm.service.api.bodies.reading import JSON, Body, parse_predict
 from livesvm.service.api.problem_documents import problem
 from livesvm.service.errors import ServiceError
-from livesvm.service.models.arrays import Matrix
 from livesvm.service.resources.memory import Budget
 from livesvm.service.resources.shares import Steps
 
@@ -33,7 +33,7 @@ def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predictions, "BLOCK", 0.0)
 
 
-def outcome(steps: Steps[Matrix]) -> tuple[object, ...]:
+def outcome(steps: Steps[Any]) -> tuple[object, ...]:
     """The rows, or the refusal."""
     try:
         while True:
@@ -44,7 +44,7 @@ def outcome(steps: Steps[Matrix]) -> tuple[object, ...]:
         return (json.dumps(problem(error)),)
 
 
-def whole(body: Body) -> Steps[Matrix]:
+def whole(body: Body) -> Steps[Any]:
     return parse_predict(body)
     yield
 

@@ -20,6 +20,7 @@ from livesvm.service.store.base import Idempotency, StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.sparse import dense
 from tests.support.live_models import alive, batch, decisions
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})
@@ -192,7 +193,11 @@ def test_a_newest_update_that_cannot_be_applied_is_taken_back_without_those_befo
     update = LiveEstimator.update
 
     def refusing(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
-        if add is not None and poison.add is not None and poison.add.X[0].tolist() in np.asarray(add[0]).tolist():
+        if (
+            add is not None
+            and poison.add is not None
+            and dense(poison.add.X)[0].tolist() in np.asarray(add[0]).tolist()
+        ):
             raise NotOptimal("this one cannot be followed")
         return update(model, add, *arguments, **options)
 
@@ -204,7 +209,7 @@ def test_a_newest_update_that_cannot_be_applied_is_taken_back_without_those_befo
 
 def failing_at(poison: Update, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the solver fail, and leave the model in pieces, whenever these examples come."""
-    first = [] if poison.add is None else poison.add.X[0].tolist()
+    first = [] if poison.add is None else dense(poison.add.X)[0].tolist()
     update = LiveEstimator.update
 
     def failing(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:

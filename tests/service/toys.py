@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from livesvm.service.cli.main import main
 from livesvm.service.jobs.kind import Document, JobKind
 from livesvm.service.jobs.kinds import KINDS
-from livesvm.service.models.arrays import Matrix, Vector
+from livesvm.service.models.arrays import Rows, Vector
 from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.fields import Request
 from livesvm.service.models.state import ModelCopy
@@ -28,7 +28,7 @@ def check_counts(y: Vector | None, field: str) -> None:
         raise InvalidInput("is no count", field=field)
 
 
-def count(predictor: Predictor, X: Matrix) -> tuple[Vector, NDArray[Any]]:
+def count(predictor: Predictor, X: Rows) -> tuple[Vector, NDArray[Any]]:
     decision = predictor.decision_function(X)
     return decision, np.maximum(np.round(decision), 0.0)
 

@@ -18,7 +18,7 @@ from livesvm.service.api.requests import MOST_OLDEST, PredictRequest, UpdateRequ
 from livesvm.service.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
 from livesvm.service.logs.calls import stage
 from livesvm.service.models import arrays, commands
-from livesvm.service.models.arrays import Key, Matrix
+from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.fields import Request as RequestBody
 from livesvm.service.models.fields import check_weights
 from livesvm.service.resources.memory import Budget
@@ -29,7 +29,8 @@ NPY = "application/x-npy"
 NPZ = "application/x-npz"
 MEDIA = {JSON: JSON, NPY: NPY, NPZ: NPZ, "application/zip": NPZ}
 
-ADD_MEMBERS = frozenset({"X", "y", "keys", "weights", "sample_weight"})
+ROW_MEMBERS = frozenset({"X", *arrays.SPARSE})
+ADD_MEMBERS = ROW_MEMBERS | {"y", "keys", "weights", "sample_weight"}
 EDIT_MEMBERS = frozenset({"relabel_keys", "relabel_y", "reweight_keys", "reweight_weights", "decay", "C"})
 UPDATE_MEMBERS = ADD_MEMBERS | EDIT_MEMBERS | {"remove_keys", "remove_oldest"}
 
@@ -94,15 +95,15 @@ def parse_json(body: Body, schema: type[M]) -> M:
         raise
 
 
-def parse_predict(body: Body) -> Matrix:
-    """Rows to predict: JSON ``{"X": ...}``, an npy array, or an npz file with ``X``."""
+def parse_predict(body: Body) -> Rows:
+    """Rows to predict: JSON ``{"X": ...}``, an npy array, or an npz file with ``X`` or with sparse rows."""
     if body.media == NPY:
         with body.memory(npz.READING * len(body.data)):
             return arrays.check_matrix(npz.npy_array(body.data, "X"))
     if body.media == NPZ:
-        with _unpacked(body, frozenset({"X"})) as found:
-            return arrays.check_matrix(_member(found, "X"))
-    X: Matrix = parse_json(body, PredictRequest).X
+        with _unpacked(body, ROW_MEMBERS) as found:
+            return arrays.npz_rows(found)
+    X: Rows = parse_json(body, PredictRequest).X
     return X
 
 
@@ -136,7 +137,7 @@ def _batch_from(found: dict[str, NDArray[Any]]) -> commands.Batch:
         raise InvalidInput("is the same as weights; give one of them", field="sample_weight")
     weights = found.get("weights", found.get("sample_weight"))
     return commands.Batch(
-        arrays.check_matrix(_member(found, "X")),
+        arrays.npz_rows(found),
         arrays.check_vector(found["y"], "y") if "y" in found else None,
         arrays.npy_keys(found["keys"], "keys") if "keys" in found else None,
         None if weights is None else check_weights(arrays.check_vector(weights, "weights")),
