@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from livesvm.service.history.erasure import Intent
 from livesvm.service.history.recovery import Recovered
-from livesvm.service.models.arrays import Key, Matrix
+from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted
 from livesvm.service.models.outcome import Sizes
@@ -118,7 +118,7 @@ class ModelHandle(Protocol):
     def age(self) -> float | None:
         """Seconds since it was last known here that there is nothing newer; None where that is always known."""
 
-    def reader(self, X: Matrix) -> Published:
+    def reader(self, X: Rows) -> Published:
         """The version that decides rows X (m, d); it may have to be asked for, which a thread does."""
 
     @property

@@ -97,7 +97,7 @@ class LiveModel:
         self.recent.note_predicted(len(decision))
         return Prediction(seen.version, decision, prediction, self.stale)
 
-    def reader(self, X: Matrix) -> Published:
+    def reader(self, X: Rows) -> Published:
         """The newest version, whatever the rows."""
         return self.published
 

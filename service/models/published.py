@@ -36,21 +36,20 @@ class Published:
     sizes: Sizes
     n_features: int | None
     n_support: int
-    row_bytes: float
-    is_sparse: bool
     C: float | None
     updated_at: float | None
     kernel: dict[str, Any] = field(default_factory=dict)
     robust: dict[str, Any] | None = None
+    row_bytes: float = 0.0
+    is_sparse: bool = False
 
     @classmethod
     def of(cls, state: ModelState) -> Published:
         """The version that ``state`` is at."""
         predictor = state.estimator.predictor() if state.can_predict else None
         n_support = 0 if predictor is None else int(predictor.n_support)
-        n_features, row_bytes, is_sparse = state.window.n_features, state.row_bytes, bool(state.window.is_sparse)
-        rest = state.C, state.updated_at, state.kernel, state.robust
-        return cls(state.version, predictor, state.sizes, n_features, n_support, row_bytes, is_sparse, *rest)
+        rest = state.C, state.updated_at, state.kernel, state.robust, state.row_bytes, bool(state.window.is_sparse)
+        return cls(state.version, predictor, state.sizes, state.window.n_features, n_support, *rest)
 
     def check(self, spec: ModelSpec, X: Rows, limit: int) -> None:
         """Raise EmptyModel, or InvalidInput for rows X (m, d) that are more than ``limit`` or of another width."""

@@ -13,7 +13,7 @@ from uuid import uuid4
 from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
 from livesvm.service.live.handle import Description, Erased, Reply
 from livesvm.service.logs.calls import current
-from livesvm.service.models.arrays import Key, Matrix
+from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted
 from livesvm.service.models.published import Published
@@ -38,10 +38,10 @@ class _Decided(Published):
 
     found: Any = None
 
-    def check(self, spec: ModelSpec, X: Matrix, limit: int) -> None:
+    def check(self, spec: ModelSpec, X: Rows, limit: int) -> None:
         """It was checked where it was decided."""
 
-    def decide(self, spec: ModelSpec, X: Matrix) -> Any:
+    def decide(self, spec: ModelSpec, X: Rows) -> Any:
         """What was decided."""
         return self.found
 
@@ -137,7 +137,7 @@ class RayModel:
             return True
         return time.monotonic() < self._held_until
 
-    def reader(self, X: Matrix) -> Published:
+    def reader(self, X: Rows) -> Published:
         """The version that rows X (m, d) are to be decided by; it may be asked of the actor, in a thread."""
         limit = self._settings.max_predict_rows
         if self._settings.ray_predictions == "actor" and len(X) <= DECIDED_ROWS:

@@ -57,7 +57,7 @@ class View:
     def published(self) -> Published:
         """The version as readers see it, without what it decides by."""
         now = self.description
-        rest = now.n_features, now.n_support, now.C, now.updated_at, now.kernel or {}, now.robust
+        rest = now.n_features, now.n_support, now.C, now.updated_at, now.kernel or {}, now.robust, now.row_bytes
         return Published(now.version, None, now.sizes, *rest)
 
     @property
