@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from tests.service.process import ServiceProcess
+from tests.support import ray_deployment
 
 Make = Callable[..., str]
 
@@ -43,3 +45,9 @@ def make(http: httpx.Client) -> Iterator[Make]:
     yield create
     for model in made:
         http.delete(f"/models/{model}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Over Ray, leave out what is of a process that models live in."""
+    if ray_deployment.VARIABLE in os.environ:
+        items[:] = [item for item in items if item.get_closest_marker("alone") is None]

@@ -19,6 +19,8 @@ from typing import Any, Self
 
 import httpx
 
+from tests.support.ray_deployment import settings_for
+
 START_SECONDS = 240.0
 """The first start compiles; the later ones find that in the cache."""
 
@@ -80,6 +82,8 @@ class ServiceProcess:
         self._lines = queue.Queue()
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LIVESVM_")}
         settings = {"port": 0, "data_dir": self.data_dir, **self.settings}
+        if self.module == "livesvm.service" and "redis_url" not in settings:
+            settings |= settings_for(self.data_dir)
         environment |= {f"LIVESVM_{name.upper()}": str(value) for name, value in settings.items() if value != ""}
         self._process = subprocess.Popen(
             [sys.executable, "-m", self.module],

@@ -57,6 +57,7 @@ def test_a_verb_equals_the_library(case: str, make: Make, service: ServiceProces
         assert client.model(model)["C"] == VERBS[case].get("C", 5.0)
 
 
+@pytest.mark.alone
 def test_verbs_are_replayed_after_a_kill_with_and_without_a_snapshot(tmp_path: Path) -> None:
     process = ServiceProcess(tmp_path)
     with process, Client(process.url) as client:

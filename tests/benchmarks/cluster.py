@@ -1,0 +1,132 @@
+"""What Ray adds to an update and to a prediction; and how many sleeping models a cluster on this machine holds.
+
+    python -m tests.benchmarks.cluster [--rounds 5] [--updates 100]
+    python -m tests.benchmarks.cluster --simulate 1000 [--nodes 20] [--actors 20]
+
+The first compares, by turns and on one Redis that writes every update through, a service that holds its model itself
+with front ends of a cluster of one node, of which one predicts by a copy and the other by the actor. Medians; run it on
+a machine that does nothing else. The second creates models that nobody updates, and times creation, lists and metrics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from livesvm.client import Client
+from tests.benchmarks.call_cost import alone, make
+from tests.benchmarks.first_requests import processor_seconds
+from tests.benchmarks.tables import machine
+from tests.contract.redis_server import RedisServer
+from tests.service.process import ServiceProcess
+from tests.support.ray_cluster import RayCluster
+
+EXAMPLES = 300
+MEGABYTE = 2**20
+PATIENCE = 600.0
+
+
+@contextmanager
+def services(nodes: int, **settings: Any) -> Iterator[tuple[RayCluster, dict[str, ServiceProcess]]]:
+    """A service by itself, and two front ends of one cluster."""
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        redis = stack.enter_context(RedisServer(place / "redis"))
+        cluster = stack.enter_context(RayCluster(nodes))
+        on_ray = {"redis_url": redis.url, "ray": cluster.address, "compile_ahead": "false", **settings}
+        chosen: dict[str, dict[str, Any]] = {
+            "by itself": {"redis_url": redis.url, "redis_prefix": "alone", "compile_ahead": "false"},
+            "Ray, predicts by a copy": on_ray,
+            "Ray, predicts by the actor": {**on_ray, "ray_predictions": "actor"},
+        }
+        yield (
+            cluster,
+            {name: stack.enter_context(ServiceProcess(place / name, **each)) for name, each in chosen.items()},
+        )
+
+
+def compare(rounds: int, updates: int) -> None:
+    """Print the medians of each, over all rounds, and what Ray adds."""
+    with services(1) as (_, made):
+        for name in ("by itself", "Ray, predicts by a copy"):
+            with Client(made[name].url) as client:
+                make(client, "window", EXAMPLES)
+        found: dict[str, list[dict[str, float]]] = {name: [] for name in made}
+        for _ in range(rounds):
+            for name, service in made.items():
+                found[name].append(alone(int(service.url.rsplit(":", 1)[1]), updates))
+    medians = {name: {k: float(np.median([one[k] for one in all_])) for k in all_[0]} for name, all_ in found.items()}
+    base = medians["by itself"]
+    for name, numbers in medians.items():
+        told = ", ".join(f"{what} {value:.2f} ms ({value - base[what]:+.2f})" for what, value in numbers.items())
+        print(f"{name}: {told}")
+
+
+def simulate(models: int, nodes: int, actors: int) -> None:
+    """Print what it takes to create, list and scrape so many models."""
+    settings = {"ray_actors": actors, "ray_actor_mb": 64, "max_models": 2 * models, "metrics_models": 50}
+    with services(nodes, **settings) as (cluster, made):
+        first, second = made["Ray, predicts by a copy"], made["Ray, predicts by the actor"]
+        with first.http(PATIENCE) as http, second.http(PATIENCE) as other:
+            began = time.perf_counter()
+            for number in range(models):
+                http.post("/models", json={"id": f"m{number}"}).raise_for_status()
+            print(f"created: {models} in {time.perf_counter() - began:.1f} s")
+            began = time.perf_counter()
+            while len(live := [m for m in other.get("/models").json()["models"] if m["state"] == "live"]) < models:
+                if time.perf_counter() - began > PATIENCE:
+                    raise SystemExit(f"the other front end knows {len(live)} models")
+            print(f"known to the other front end: {time.perf_counter() - began:.2f} s later")
+            for path in ("/models", "/metrics", "/models/m0", "/health/ready"):
+                print(f"GET {path}: {1e3 * float(np.median([timed(http, path) for _ in range(5)])):.1f} ms")
+            pids = {"front end": [first.pid], "actors": cluster.actors()}
+            used = {name: sum(processor_seconds(pid) for pid in group) for name, group in pids.items()}
+            time.sleep(10.0)
+            for name, group in pids.items():
+                cores = (sum(processor_seconds(pid) for pid in group) - used[name]) / 10.0
+                print(
+                    f"{name}: {len(group)}, {cores:.3f} cores at rest, {memory(group) / MEGABYTE:.0f} MB of their own"
+                )
+
+
+def timed(http: httpx.Client, path: str) -> float:
+    """Seconds of one request."""
+    began = time.perf_counter()
+    http.get(path).raise_for_status()
+    return time.perf_counter() - began
+
+
+def memory(pids: list[int]) -> int:
+    """Bytes that processes share with nobody."""
+    lines = [line for pid in pids for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Private_"))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.cluster", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--updates", type=int, default=100)
+    parser.add_argument("--simulate", type=int, default=0, metavar="MODELS")
+    parser.add_argument("--nodes", type=int, default=20)
+    parser.add_argument("--actors", type=int, default=20)
+    asked = parser.parse_args(arguments)
+    print(machine())
+    if asked.simulate:
+        simulate(asked.simulate, asked.nodes, asked.actors)
+    else:
+        compare(asked.rounds, asked.updates)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""The service's own tests over Ray: with ``LIVESVM_TEST_RAY=2`` in the environment every service that they start is a
+front end of one cluster, whose models share 2 actors (0: one for each model); they are kept in one Redis."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.contract.redis_server import RedisServer
+from tests.support.ray_cluster import RayCluster
+
+VARIABLE = "LIVESVM_TEST_RAY"
+
+
+def settings_for(data_dir: Path) -> dict[str, Any]:
+    """What makes a service a front end; what has the same data directory has the same models."""
+    if VARIABLE not in os.environ:
+        return {}
+    address, url = _deployment()
+    prefix = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]
+    actors = int(os.environ[VARIABLE])
+    return {"ray": address, "redis_url": url, "redis_prefix": prefix, "ray_actors": actors, "ray_actor_mb": 128}
+
+
+@cache
+def _deployment() -> tuple[str, str]:
+    stack = ExitStack()
+    directory = Path(tempfile.mkdtemp(prefix="livesvm-ray-"))
+    stack.callback(shutil.rmtree, directory, ignore_errors=True)
+    server = stack.enter_context(RedisServer(directory))
+    cluster = stack.enter_context(RayCluster(2))
+    atexit.register(stack.close)
+    return cluster.address, server.url
