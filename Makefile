@@ -8,6 +8,8 @@
 #   make attack     hostile requests by the thousand, and what others see of a hard update (REQUESTS=10000 for fewer)
 #   make browser    the page in a real browser (installs Chromium where there is none; SCREENSHOTS=dir keeps pictures)
 #   make watched    what a real Prometheus sees of services that die and disks that fill (needs prometheus, and root)
+#   make cluster    the demonstration over a Ray cluster of three nodes on this machine
+#   make cluster-tests   the service's own tests over Ray, and a campaign of kills (KILLS=40 for fewer)
 #   make check      ruff, mypy --strict, import-linter, hadolint
 #   make bench      the benchmarks, in their short form
 #   make keys       write docker/.env and docker/secrets/: API keys for `make up`
@@ -26,7 +28,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	if $$p -c '$(usable)' >/dev/null 2>&1; then echo $$p; break; fi; done)
 
 .NOTPARALLEL:
-.PHONY: install demo serve test browser faults attack watched check bench keys up down clean
+.PHONY: install demo serve test cluster cluster-tests browser faults attack watched check bench keys up down clean
 
 $(VENV)/.created:
 	@if ! "$(PYTHON)" -c '$(usable)' >/dev/null 2>&1; then \
@@ -96,6 +98,16 @@ faults: $(VENV)/.installed-test $(VENV)/.compiled
 	@$(PY) -m tests.faults.campaign --service-kills $(KILLS) --redis-kills $$(($(KILLS) / 5)) --stops $$(($(KILLS) / 50)) --outages $$(($(KILLS) / 50))
 	@MACHINE_EXAMPLES=$$(($(KILLS) / 2)) $(PY) -m pytest --timeout=7200 tests/faults/test_machine.py
 	@$(PY) -m pytest -m slow --numprocesses=0 --timeout=600 tests
+
+cluster: $(VENV)/.installed-test $(VENV)/.compiled-updates
+	@$(PY) -m tests.demo_on_ray
+
+OVER_RAY := $(addprefix tests/service/test_,$(addsuffix .py,api bad_input bulk client equality examples feed_clients feeds \
+	hostile_numbers jobs_over_rest outlier_jobs path_jobs pu ray readers streams tasks verbs versions watching))
+
+cluster-tests: $(VENV)/.installed-test $(VENV)/.compiled
+	@LIVESVM_TEST_RAY=2 $(PY) -m pytest --numprocesses=0 $(OVER_RAY) $(ARGS)
+	@$(PY) -m tests.faults.cluster --kills $$(($(KILLS) / 5))
 
 REQUESTS ?= 100000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Literal
 
 import typer
@@ -9,8 +10,14 @@ import typer
 from livesvm.service.cli.output import AsJson, show
 
 
-def serve() -> None:
+def serve(
+    ray: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Ray cluster in which the models live, in place of LIVESVM_RAY.")
+    ] = "",
+) -> None:
     """Run the service; settings come from the environment (livesvm settings)."""
+    if ray:
+        os.environ["LIVESVM_RAY"] = ray
     from livesvm.service.cli.serve import serve as run
 
     raise typer.Exit(run())

@@ -42,8 +42,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--picture", type=Path, default=PICTURE, help="where the picture goes (default: %(default)s)")
     parser.add_argument("--C", type=float, default=rise.C, help="of the model of rises (default: %(default)g)")
     parser.add_argument("--gamma", type=float, default=rise.GAMMA, help="of its rbf kernel (default: %(default)g)")
+    parser.add_argument("--ray", metavar="ADDRESS", help="have the models live in this Ray cluster")
+    parser.add_argument("--redis-url", help="and be kept in this Redis")
     shown = parser.parse_args(arguments)
-    server = Server(Path(tempfile.mkdtemp(prefix="livesvm-demo-")))
+    asked = {"LIVESVM_RAY": shown.ray, "LIVESVM_REDIS_URL": shown.redis_url}
+    settings = {name: value for name, value in asked.items() if value is not None}
+    server = Server(Path(tempfile.mkdtemp(prefix="livesvm-demo-")), settings)
     done = False
     try:
         server.start()

@@ -8,7 +8,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 READY = re.compile(r"LiveSVM is ready at (http://\S+)")
 START_SECONDS = 300.0
@@ -25,10 +27,12 @@ class Server:
     Parameters
     ----------
     data_dir : an empty directory; removed by :meth:`stop`
+    settings : of the service, as variables of its environment
     """
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, settings: Mapping[str, str] = MappingProxyType({})) -> None:
         self.data_dir = data_dir
+        self._settings = settings
         self.address = ""
         self.seconds = 0.0
         self._log = data_dir / "service.log"
@@ -40,7 +44,7 @@ class Server:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "livesvm.service"],
-                env=_environment(self.data_dir),
+                env=_environment(self.data_dir) | dict(self._settings),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
