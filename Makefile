@@ -97,6 +97,10 @@ KILLS ?= 1000
 faults: $(VENV)/.installed-test $(VENV)/.compiled
 	@$(PY) -m tests.faults.campaign --service-kills $(KILLS) --redis-kills $$(($(KILLS) / 5)) --stops $$(($(KILLS) / 50)) --outages $$(($(KILLS) / 50))
 	@MACHINE_EXAMPLES=$$(($(KILLS) / 2)) $(PY) -m pytest --timeout=7200 tests/faults/test_machine.py
+	@$(PY) -m tests.faults.feeds --kills $$(($(KILLS) / 5))
+	@$(PY) -m tests.faults.feeds --redis --kills $$(($(KILLS) / 5))
+	@$(PY) -m tests.faults.feed_source --kills $$(($(KILLS) / 5))
+	@$(PY) -m tests.faults.feed_source --store redis --kills $$(($(KILLS) / 10))
 	@$(PY) -m pytest -m slow --numprocesses=0 --timeout=600 tests
 
 cluster: $(VENV)/.installed-test $(VENV)/.compiled-updates

@@ -22,6 +22,9 @@ SOLUTION_POINTS = ("before-solution", "after-solution")
 ERASE_POINTS = ("erase-begun", "erase-solved", "erase-superseded", "erase-forgotten", "erase-wiped", "erase-signed")
 """Every erasure passes these, in this order."""
 
+SOURCE_POINTS = ("before-settle", "after-settle")
+"""Every delivery of a source passes these, when its effect is durable and when the source knows."""
+
 VARIABLE = "LIVESVM_CRASH_AT"
 
 _name, _, _times = os.environ.get(VARIABLE, "").partition(":")

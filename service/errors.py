@@ -73,6 +73,10 @@ class UnknownFeed(ServiceError):
     """No feed has that id."""
 
 
+class NoSource(ServiceError):
+    """The feed takes its readings from no source."""
+
+
 class FeedExists(ServiceError):
     """A feed of that id exists."""
 

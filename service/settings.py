@@ -16,7 +16,7 @@ from livesvm.service.logs import traces
 from livesvm.service.logs.setup import Format
 from livesvm.service.resources import environment
 from livesvm.service.resources.machine import memory_bytes
-from livesvm.service.store.connect import check_url
+from livesvm.service.store.connect import check_url, named_urls
 
 PREFIX = "LIVESVM_"
 
@@ -53,6 +53,12 @@ class Settings(BaseSettings):
         repr=False,
         description="Redis that keeps the models, as redis://, rediss://, unix://, redis+sentinel:// or "
         "rediss+sentinel://; empty: the embedded store does.",
+    )
+    sources: str = Field(
+        default="",
+        repr=False,
+        description="Redis servers that feeds may take readings from, as name=url separated by spaces, each URL as "
+        "LIVESVM_REDIS_URL, which is the one named `store`.",
     )
     redis_prefix: str = Field(
         default="livesvm", pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="First part of every key in Redis."
@@ -273,6 +279,7 @@ class Settings(BaseSettings):
     def _redis_is_readable(self) -> Self:
         if self.redis_url:
             check_url(self.redis_url)
+        named_urls(self.sources)
         return self
 
     @model_validator(mode="after")

@@ -359,6 +359,22 @@ class ForecastAnswer(BaseModel):
     stale: bool = Field(description="True when readings are refused now, so that newer ones may be unknown.")
 
 
+class FeedSource(BaseModel):
+    """Where a feed's readings come from, and how that goes; credentials are known to the service alone."""
+
+    kind: Literal["redis-stream"]
+    connection: str
+    stream: str
+    group: str
+    dead_letters: str
+    state: Literal["reading", "paused", "failing"]
+    fault: str | None = Field(default=None, description="Why it is not read; it is tried again every second.")
+    taken: str | None = Field(default=None, description="The newest entry that had its effect, or was refused.")
+    backlog: int | None = Field(default=None, description="Entries that wait; null while that is not known.")
+    backlog_at_least: bool = Field(default=False, description="Whether more may wait than were counted.")
+    refused: int = Field(default=0, description="Entries that went to the dead letters.")
+
+
 class FeedDescription(BaseModel):
     """A feed as it is now."""
 
@@ -378,6 +394,7 @@ class FeedDescription(BaseModel):
     scores: list[dict[str, Any]] = Field(default_factory=list, description="Of each step, over everything.")
     recent: list[dict[str, Any]] = Field(default_factory=list, description="The same over the newest window.")
     events: list[dict[str, Any]] = Field(default_factory=list, description="The newest that were announced.")
+    source: FeedSource | None = None
     durability: Literal["fsynced", "logged", "memory"] | None = None
     queue_depth: int = 0
     updated_at: datetime | None = None

@@ -6,16 +6,14 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected, finished
 from livesvm.service.cli.output import AsJson, show
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(help="Raw readings in, forecasts out.", no_args_is_help=True)
 
@@ -55,6 +53,8 @@ def show_one(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson =
             show(found | {"forecasts": client.forecast(feed)["forecasts"]}, as_json)
             return
         show({name: found[name] for name in ("id", "state", "position", "time", "every", "season")}, as_json)
+        if found["source"] is not None:
+            show(found["source"], as_json)
         show(client.forecast(feed)["forecasts"], as_json, FORECASTS)
         show(found["scores"], as_json, SCORES)
 
@@ -105,6 +105,35 @@ def run(
             show(found["scores"], as_json, SCORES)
 
 
+@app.command("pause")
+def pause(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
+    """Take nothing more from the feed's source, until it is resumed."""
+    with connected(url, key) as client:
+        _show_source(client.pause_feed(feed), as_json)
+
+
+@app.command("resume")
+def resume(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
+    """Take what waits in the feed's source."""
+    with connected(url, key) as client:
+        _show_source(client.resume_feed(feed), as_json)
+
+
+@app.command("watch")
+def watch(
+    feed: FeedId,
+    after: Annotated[int | None, typer.Option(help="Number of the newest event that is known.")] = None,
+    count: Annotated[int | None, typer.Option(help="End after so many.", min=1)] = None,
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Print a feed's events as they come, a line each, over restarts of the service too."""
+    with connected(url, key) as client:
+        for event in islice(client.feed_events(feed, after), count):
+            print(json.dumps(event) if as_json else _line(event), flush=True)
+
+
 @app.command("backtest")
 def backtest(
     feed: FeedId,
@@ -119,6 +148,19 @@ def backtest(
         rows = None if file is None else _rows(file, client.feed(feed)["settings"]["time"])
         job = finished(client, client.backtest(feed, rows, **json.loads(settings)))
         show(job if as_json else job["result"]["scores"], as_json, SCORES)
+
+
+def _show_source(feed: dict[str, Any], as_json: bool) -> None:
+    show(feed if as_json else feed["source"], as_json)
+
+
+def _line(event: dict[str, Any]) -> str:
+    """An event for people: its number, kind and time, and the nearest forecast, if it has one."""
+    words = [event["id"], event["kind"], event.get("time")]
+    if event.get("forecasts"):
+        first = event["forecasts"][0]
+        words += [f"step {first['step']}:", f"{first['value']:.6g}"]
+    return " ".join(str(word) for word in words if word is not None)
 
 
 def _known(feed: dict[str, Any], names: list[str], lines: list[list[str]]) -> int:

@@ -20,7 +20,7 @@ from tenacity import AsyncRetrying
 
 from livesvm.service.client import feeds as feed_requests
 from livesvm.service.client import requests
-from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, is_over, told_by
+from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, FeedEvents, is_over, told_by
 from livesvm.service.client.problems import checked, ended
 from livesvm.service.client.requests import Request, T, pieces
 from livesvm.service.client.retries import policy
@@ -81,6 +81,9 @@ class AsyncClient:
     feed_plot = method(feed_requests.feed_plot)
     backtest = method(feed_requests.backtest)
     tune = method(feed_requests.tune)
+    pause_feed = method(feed_requests.pause_feed)
+    resume_feed = method(feed_requests.resume_feed)
+    write_back_feed = method(feed_requests.write_back_feed)
 
     async def progress(self, job: str) -> AsyncIterator[dict[str, Any]]:
         """The job, without its result, each time it has changed, until it has ended."""
@@ -112,6 +115,22 @@ class AsyncClient:
         async for found in self.progress(job):
             on_progress(found)
         return ended(await self.job(job))
+
+    async def feed_events(self, id: str, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
+        """A feed's events as they come, each once and in order, over breaks and restarts too; ends with the feed.
+
+        ``after`` is the ``id`` of the newest event that is known; without it they begin with the newest.
+        """
+        events = FeedEvents(after)
+        while True:
+            await self.feed(id)  # raises ServiceProblem once it is gone
+            path = f"/feeds/{id}/events"
+            with suppress(httpx.TransportError):
+                async with self._http.stream("GET", path, headers=events.headers(), timeout=STREAM_SECONDS) as answer:
+                    async for line in answer.aiter_lines():
+                        if (told := events.told_by(line)) is not None:
+                            yield told
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def is_ready(self) -> bool:
         """Whether the service can do its work now."""

@@ -1,4 +1,4 @@
-"""Server-sent events, as far as jobs are told by them."""
+"""Server-sent events, as far as jobs and feeds are told by them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,37 @@ def told_by(line: str) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = json.loads(data)
     return found
+
+
+class FeedEvents:
+    """A feed's events by the lines of its stream; after a break it goes on behind the newest that was seen.
+
+    ``after`` is the number of an event; without it the stream begins with the newest.
+    """
+
+    def __init__(self, after: int | None) -> None:
+        self.newest = after
+        self._number: int | None = None
+        self._kind = ""
+
+    def headers(self) -> dict[str, str]:
+        """What the next request for the stream says."""
+        return {} if self.newest is None else {"last-event-id": str(self.newest)}
+
+    def told_by(self, line: str) -> dict[str, Any] | None:
+        """The event that a line completes, with its ``id`` and ``kind``; of some that are kept no more ``missed``."""
+        name, _, text = line.partition(":")
+        text = text.strip()
+        if name == "id":
+            self._number = int(text)
+        elif name == "event":
+            self._kind = text
+        elif name == "data":
+            found = {"id": self._number, "kind": self._kind, **json.loads(text)}
+            self.newest = self._number if self._number is not None else self.newest
+            self._number, self._kind = None, ""
+            return found
+        return None
 
 
 def is_over(job: dict[str, Any]) -> bool:

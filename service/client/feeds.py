@@ -89,6 +89,21 @@ def tune(id: str) -> Request[Document]:
     return Request("POST", f"/feeds/{id}/tune", _document, False)
 
 
+def pause_feed(id: str) -> Request[Document]:
+    """Have a feed take nothing more from its source, until it is resumed."""
+    return Request("POST", f"/feeds/{id}/pause", _document, True)
+
+
+def resume_feed(id: str) -> Request[Document]:
+    """Have a feed take what waits in its source."""
+    return Request("POST", f"/feeds/{id}/resume", _document, True)
+
+
+def write_back_feed(id: str) -> Request[Document]:
+    """Have the store hold a feed again that it has lost."""
+    return Request("POST", f"/feeds/{id}/writeback", _document, True)
+
+
 def rows_of(data: Rows) -> list[Document]:
     """Rows of what users have; neither pandas nor polars needs to be installed."""
     if hasattr(data, "to_dicts"):  # polars

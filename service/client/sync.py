@@ -20,7 +20,7 @@ from tenacity import Retrying
 
 from livesvm.service.client import feeds as feed_requests
 from livesvm.service.client import requests
-from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, is_over, told_by
+from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, FeedEvents, is_over, told_by
 from livesvm.service.client.problems import checked, ended
 from livesvm.service.client.requests import Request, T, pieces
 from livesvm.service.client.retries import policy
@@ -81,6 +81,9 @@ class Client:
     feed_plot = method(feed_requests.feed_plot)
     backtest = method(feed_requests.backtest)
     tune = method(feed_requests.tune)
+    pause_feed = method(feed_requests.pause_feed)
+    resume_feed = method(feed_requests.resume_feed)
+    write_back_feed = method(feed_requests.write_back_feed)
 
     def progress(self, job: str) -> Iterator[dict[str, Any]]:
         """The job, without its result, each time it has changed, until it has ended."""
@@ -110,6 +113,21 @@ class Client:
         for found in self.progress(job):
             on_progress(found)
         return ended(self.job(job))
+
+    def feed_events(self, id: str, after: int | None = None) -> Iterator[dict[str, Any]]:
+        """A feed's events as they come, each once and in order, over breaks and restarts too; ends with the feed.
+
+        ``after`` is the ``id`` of the newest event that is known; without it they begin with the newest.
+        """
+        events = FeedEvents(after)
+        while True:
+            self.feed(id)  # raises ServiceProblem once it is gone
+            path = f"/feeds/{id}/events"
+            stream = self._http.stream("GET", path, headers=events.headers(), timeout=STREAM_SECONDS)
+            with suppress(httpx.TransportError), stream as answer:
+                if answer.is_success:
+                    yield from filter(None, map(events.told_by, answer.iter_lines()))
+            sleep(RETRY_SECONDS)
 
     def is_ready(self) -> bool:
         """Whether the service can do its work now."""

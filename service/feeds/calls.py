@@ -1,4 +1,4 @@
-"""What a feed is asked, as its log keeps it: calls of readings, and recipes to learn anew with."""
+"""What a feed is asked, as its log keeps it: readings that are sent or delivered, recipes to learn anew with."""
 
 from __future__ import annotations
 
@@ -6,18 +6,29 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from livesvm.service.feeds.forecaster import Forecaster, Outcome
+from livesvm.service.feeds.cells import rows_of
+from livesvm.service.feeds.forecaster import Event, Forecaster, Outcome
+from livesvm.service.feeds.sources.base import DeadLetter, Entry, Position
 from livesvm.service.feeds.step_model import Recipe
-from livesvm.service.feeds.timeline import Plan, rows_of
+from livesvm.service.feeds.timeline import Plan
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
 from livesvm.solvers.errors import InvalidInput
 
 Document = dict[str, Any]
+
+
+class Progress(NamedTuple):
+    """How far a feed has come in its source: what it has taken, what its newest delivery refused, and all so far."""
+
+    taken: Position | None = None
+    dead: tuple[DeadLetter, ...] = ()
+    refused: int = 0
+    paused: bool = False
 
 
 class Call(Protocol):
@@ -34,6 +45,9 @@ class Call(Protocol):
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> Outcome:
         """Bring it; ``plan`` is what ``check`` returned. Raises SolverError, with the feed broken."""
+
+    def after(self, progress: Progress) -> Progress:
+        """How far the feed has come in its source then."""
 
     def digest(self) -> bytes:
         """SHA-256 of what is asked."""
@@ -75,6 +89,10 @@ class Observations:
         """Take the rows."""
         return feed.take(plan or self.check(feed))
 
+    def after(self, progress: Progress) -> Progress:
+        """No further."""
+        return progress
+
     def digest(self) -> bytes:
         """SHA-256 of the rows."""
         return hashlib.sha256(codec.pack(self.table)).digest()
@@ -102,6 +120,10 @@ class Tuning:
         """Learn the window anew with them."""
         return feed.adopt(self.recipes)
 
+    def after(self, progress: Progress) -> Progress:
+        """No further."""
+        return progress
+
     def digest(self) -> bytes:
         """SHA-256 of what is asked."""
         return hashlib.sha256(codec.pack({"tuned": self.job})).digest()
@@ -112,6 +134,127 @@ class Tuning:
         return codec.encode({"tuned": self.job, "recipes": found, "request": self.request, "at": self.at})
 
 
+@dataclass(frozen=True)
+class Delivery:
+    """Readings that a source has handed out, up to a position in it, and those among them that were refused.
+
+    ``reading`` holds the others; None where there is none.
+    """
+
+    reading: Observations | None
+    taken: Position
+    dead: list[DeadLetter]
+    at: float
+    request = None
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry], feed: Forecaster, at: float, why: str | None = None) -> Delivery:
+        """The call that brings entries, at least one; those that a feed cannot take are refused, all if ``why``."""
+        good: list[Document] = []
+        dead: list[DeadLetter] = []
+        waiting = list(entries)
+        while waiting:
+            found = _first_refused(feed, good, waiting, why)
+            if found is None:
+                good += [entry.row for entry in waiting]
+                break
+            number, letter = found
+            good += [entry.row for entry in waiting[:number]]
+            dead.append(letter)
+            waiting = waiting[number + 1 :]
+        reading = Observations.of(good, None, at) if good else None
+        return cls(reading, entries[-1].position, dead, at)
+
+    def check(self, feed: Forecaster) -> Plan:
+        """What the readings bring."""
+        return feed.check([] if self.reading is None else self.reading.rows())
+
+    def apply(self, feed: Forecaster, plan: Plan | None) -> Outcome:
+        """Take the readings."""
+        return feed.take(plan or self.check(feed))
+
+    def after(self, progress: Progress) -> Progress:
+        """Behind these entries."""
+        refused = progress.refused + len(self.dead)
+        return progress._replace(taken=self.taken, dead=tuple(self.dead), refused=refused)
+
+    def digest(self) -> bytes:
+        """It has no name, and needs none."""
+        return b""
+
+    def encode(self) -> bytes:
+        """Bytes for the log."""
+        table = None if self.reading is None else self.reading.table
+        dead = [[list(letter.position), letter.field, letter.reason] for letter in self.dead]
+        return codec.encode({"delivered": table, "taken": list(self.taken), "dead": dead, "at": self.at})
+
+    @classmethod
+    def decode(cls, document: Document) -> Delivery:
+        """The call that was encoded."""
+        at, table = document["at"], document["delivered"]
+        dead = [DeadLetter(tuple(position), field, reason) for position, field, reason in document["dead"]]
+        return cls(None if table is None else Observations(table, None, at), tuple(document["taken"]), dead, at)
+
+
+def _first_refused(
+    feed: Forecaster, before: Sequence[Document], entries: Sequence[Entry], why: str | None
+) -> tuple[int, DeadLetter] | None:
+    """The first of these entries that a feed cannot take behind others: its number, and the reason."""
+    for number, entry in enumerate(entries):
+        if (fault := why or entry.fault) is not None:
+            earlier = _first_refused(feed, before, entries[:number], None) if number else None
+            return earlier or (number, DeadLetter(entry.position, None, fault))
+    rows = [*before, *(entry.row for entry in entries)]
+    if (error := _fault(feed, rows)) is None:
+        return None
+    low, high = 0, len(entries)  # the first ``low`` can be taken, the first ``high`` cannot
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = _fault(feed, rows[: len(before) + middle])
+        if found is None:
+            low = middle
+        else:
+            high, error = middle, found
+    return high - 1, DeadLetter(entries[high - 1].position, error.field, error.reason)
+
+
+def _fault(feed: Forecaster, rows: Sequence[Document]) -> InvalidInput | None:
+    try:
+        feed.check(rows)
+    except InvalidInput as error:
+        return error
+    return None
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Whether a feed takes what its source has."""
+
+    paused: bool
+    at: float
+    request = None
+
+    def check(self, feed: Forecaster) -> None:
+        """It can always be."""
+
+    def apply(self, feed: Forecaster, plan: Plan | None) -> Outcome:
+        """Nothing comes of it for forecasts."""
+        kind, line = "paused" if self.paused else "resumed", feed.timeline
+        return Outcome(0, 0, 0, [], list(feed.latest), [Event(kind, line.slot, line.time, {})])
+
+    def after(self, progress: Progress) -> Progress:
+        """As far as before."""
+        return progress._replace(paused=self.paused)
+
+    def digest(self) -> bytes:
+        """It has no name: twice is once."""
+        return b""
+
+    def encode(self) -> bytes:
+        """Bytes for the log."""
+        return codec.encode({"paused": self.paused, "at": self.at})
+
+
 def decode_call(data: bytes) -> Call:
     """The call in a record of the log; raises StoreDamaged or StoreTooNew."""
     document = codec.decode(data)
@@ -120,6 +263,10 @@ def decode_call(data: bytes) -> Call:
         return Observations(document["observed"], request, at)
     if "tuned" in document:
         return Tuning(document["tuned"], [Recipe(*found) for found in document["recipes"]], request, at)
+    if "delivered" in document:
+        return Delivery.decode(document)
+    if "paused" in document:
+        return Pause(document["paused"], at)
     raise StoreDamaged("the record holds no call of a feed")
 
 

@@ -46,11 +46,11 @@ class Forecast(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something to be announced: "live", "rescaled", "drift", "chosen"."""
+    """Something to be announced: "live", "rescaled", "drift", "chosen"; "paused" and "resumed" of its source."""
 
     kind: str
     slot: int
-    time: float
+    time: float | None
     detail: dict[str, Any]
 
 

@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from livesvm.service.errors import ServiceError, UnknownFeed
-from livesvm.service.feeds.calls import Call, Observations, Tuning
+from livesvm.service.errors import NoSource, ServiceError, UnknownFeed
+from livesvm.service.feeds.calls import Call, Delivery, Observations, Pause, Progress, Tuning
+from livesvm.service.feeds.pump import Flow, Pump
 from livesvm.service.feeds.recovery import Recovery
 from livesvm.service.feeds.size import feed_bytes
+from livesvm.service.feeds.sources.base import Entry
+from livesvm.service.feeds.sources.opening import open_source
+from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import FeedState, View, answer, history
 from livesvm.service.feeds.step_model import Recipe
@@ -29,7 +33,7 @@ from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
 from livesvm.service.models.types import ServingState
-from livesvm.service.monitoring.feeds import FeedSample, StepSample
+from livesvm.service.monitoring.feeds import FeedSample, SourceSample, StepSample
 from livesvm.service.resources.turns import Solve
 from livesvm.service.store import codec
 from livesvm.service.store.base import Head, Lease
@@ -69,6 +73,14 @@ class LiveFeed:
         self._publish()
         around.budget.insist(self, self.memory)
         self._keeper.start()
+        self._pump = None if spec.source is None else self._pump_of(spec.source)
+        if self._pump is not None:
+            self._pump.start()
+
+    def _pump_of(self, source: RedisStreamSpec) -> Pump:
+        settings, consumer = self._around.settings, self._around.holder
+        opened = partial(open_source, source, self.id, self.spec.time, settings, consumer)
+        return Pump(f"{self}", self, opened, source.count)
 
     def _kept(self) -> Kept[FeedState]:
         return Kept(
@@ -112,7 +124,30 @@ class LiveFeed:
         """What the metrics show."""
         seen, wanted = self.view, self.spec.coverage
         steps = tuple(_sampled(scores) for scores in seen.recent if scores["n"])
-        return FeedSample(self.id, seen.position, self.queue_depth, seen.updated_at, seen.every, wanted, steps)
+        now = seen.position, self.queue_depth, seen.updated_at, seen.every, wanted
+        return FeedSample(self.id, *now, steps, self._source_sample())
+
+    def _source_sample(self) -> SourceSample | None:
+        flow = self.flow
+        if flow is None:
+            return None
+        backlog = None if flow.backlog is None else flow.backlog.entries
+        return SourceSample(flow.fault is None, backlog, self.progress.refused)
+
+    @property
+    def flow(self) -> Flow | None:
+        """How its source flows; None if it has none."""
+        return None if self._pump is None else self._pump.flow
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes readings now, as far as is known."""
+        return self.state == "live"
+
+    @property
+    def progress(self) -> Progress:
+        """How far it has come in its source."""
+        return self.view.progress
 
     def serving(self) -> LiveFeed:
         """The feed itself; one that is not served raises."""
@@ -132,6 +167,16 @@ class LiveFeed:
     def observe(self, rows: Sequence[Mapping[str, Any]], request: str | None) -> Future[Reply]:
         """Take one call's rows; ``request`` is its Idempotency-Key."""
         return self._ask(Observations.of(rows, request, time.time()))
+
+    def deliver(self, entries: Sequence[Entry], why: str | None = None) -> Future[Reply]:
+        """Take what its source has handed out, but for what it has taken; if ``why``, refuse it all."""
+        return self._keeper.change(None, bytes, partial(self._deliver, entries, why))
+
+    def pause(self, paused: bool) -> Future[Reply]:
+        """Take nothing more from its source, or go on; raises NoSource."""
+        if self.spec.source is None:
+            raise NoSource(f"{self} has no source")
+        return self._ask(Pause(paused, time.time()))
 
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
         """Learn the window anew with what a job has found."""
@@ -159,11 +204,21 @@ class LiveFeed:
 
     def give_up(self, reason: ServiceError) -> None:
         """End the solve that is under way, and refuse what waits, as nobody needs this feed here any more."""
+        self.leave_source()
         self._keeper.give_up(reason)
+
+    def leave_source(self) -> None:
+        """Take nothing more from its source; returns at once."""
+        if self._pump is not None:
+            self._pump.leave()
 
     def stop(self) -> None:
         """Let the queue run empty, end the writer, write a snapshot if anything changed, and let go of the feed."""
+        if self._pump is not None:
+            self._pump.stop()
         self._keeper.stop()
+        if self._pump is not None and self._keeper.deleted:
+            self._pump.forget()
 
     # The writer.
 
@@ -178,6 +233,14 @@ class LiveFeed:
 
     def _ask(self, call: Call) -> Future[Reply]:
         return self._keeper.change(call.request, call.digest, partial(self._execute, call))
+
+    def _deliver(self, entries: Sequence[Entry], why: str | None, digest: bytes, solve: Solve) -> Reply:
+        state = self._keeper.state
+        taken = state.progress.taken
+        new = [entry for entry in entries if taken is None or entry.position > taken]
+        if not new:
+            return Reply(b"", replayed=True)
+        return self._execute(Delivery.of(new, state.forecaster, time.time(), why), digest, solve)
 
     def _execute(self, call: Call, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish, then answer."""

@@ -27,6 +27,7 @@ from livesvm.service.errors import (
 )
 from livesvm.service.feeds.live import LiveFeed, encoded
 from livesvm.service.feeds.size import features_at_most, feed_bytes
+from livesvm.service.feeds.sources.opening import url_of
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.live.surroundings import Surroundings
@@ -132,6 +133,11 @@ class Feeds:
         """What the metrics show of those that are served."""
         return [feed.sample() for feed in self.live()]
 
+    def troubles(self) -> list[str]:
+        """Sources that are not read, and why."""
+        flows = [(feed, feed.flow) for feed in self.live()]
+        return [f"the source of {feed}: {flow.fault}" for feed, flow in flows if flow is not None and flow.fault]
+
     def create(self, id: str | None, spec: FeedSpec) -> LiveFeed:
         """Store a new feed and start it; raises FeedExists, TooManyFeeds, OutOfMemory or StoreError."""
         settings = self._around.settings
@@ -141,6 +147,8 @@ class Feeds:
         ):
             if size > most:
                 raise InvalidInput(f"makes {size}, the limit is {most}", field=name)
+        if spec.source is not None:
+            url_of(spec.source, settings)
         id = id or f"f-{secrets.token_hex(6)}"
         with self._reserved(id):
             self._around.budget.check("models", feed_bytes(spec))
@@ -202,6 +210,8 @@ class Feeds:
             if isinstance(feed, AbsentFeed):
                 feed.give_up(CutOff("the service stops"))
         self._restoring.shutdown(cancel_futures=True)
+        for live in self.live():
+            live.leave_source()
         for feed in self.all():
             feed.stop()
 

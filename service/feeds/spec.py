@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from livesvm.service.feeds.every import duration
+from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.times import zone_of
 from livesvm.solvers.errors import InvalidInput
 
@@ -89,6 +90,9 @@ class FeedSpec(BaseModel):
     )
     epsilon: Annotated[float, Field(ge=0, le=1e3)] | Auto = Field(
         default="auto", description="Half width of the tube without loss, in standard deviations of the target; 0.05."
+    )
+    source: RedisStreamSpec | None = Field(
+        default=None, description="Where readings come from, besides those that are sent; null: from nowhere."
     )
     on_drift: Literal["announce", "choose"] = Field(
         default="announce", description="`choose`: what is `auto` is chosen again, over the window."

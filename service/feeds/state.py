@@ -10,9 +10,10 @@ from typing import Any
 from pydantic_core import to_json
 
 from livesvm.service.feeds import keep, told
-from livesvm.service.feeds.calls import Call
+from livesvm.service.feeds.calls import Call, Progress
 from livesvm.service.feeds.forecaster import Forecaster, Outcome
 from livesvm.service.feeds.scores import Scored
+from livesvm.service.feeds.sources.base import DeadLetter
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.timeline import Plan
 from livesvm.service.store import codec
@@ -42,6 +43,7 @@ class FeedState:
     updated_at: float | None = None
     numbered: int = 0  #: of the newest event
     events: deque[Document] = field(default_factory=deque)
+    progress: Progress = field(default_factory=Progress)  #: in its source
 
     @classmethod
     def empty(cls, spec: FeedSpec) -> FeedState:
@@ -59,10 +61,12 @@ class FeedState:
         self.version += 1
         self.position += outcome.accepted
         self.rows += outcome.accepted + outcome.ignored
-        self.updated_at = call.at
-        return self._told(outcome)
+        if outcome.accepted or outcome.ignored:
+            self.updated_at = call.at
+        before, self.progress = self.progress, call.after(self.progress)
+        return self._told(outcome, self.progress.refused - before.refused)
 
-    def _told(self, outcome: Outcome) -> Document:
+    def _told(self, outcome: Outcome, refused: int) -> Document:
         feed = self.forecaster
         timeline = feed.timeline
         forecasts = told.forecasts(timeline, outcome.forecasts)
@@ -70,6 +74,8 @@ class FeedState:
         events = [
             {"kind": event.kind, "time": told.time_of(timeline, event.time), **event.detail} for event in outcome.events
         ]
+        if refused:
+            events.append({"kind": "dead-letters", "entries": refused, **_first(self.progress.dead)})
         counts = {name: getattr(outcome, name) for name in ("accepted", "ignored", "corrected")}
         for event in events:
             self._announce(event | {"position": self.position})
@@ -85,7 +91,9 @@ class FeedState:
         names = ("sequence", "version", "position", "rows", "updated_at", "numbered")
         document = {name: getattr(self, name) for name in names}
         arrays = keep.to_arrays(self.forecaster)
-        return codec.encode({**document, "events": list(self.events), "feed": arrays})
+        taken, dead, refused, paused = self.progress
+        progress = [taken, [list(letter) for letter in dead], refused, paused]
+        return codec.encode({**document, "events": list(self.events), "progress": progress, "feed": arrays})
 
     @classmethod
     def decode(cls, spec: FeedSpec, data: bytes) -> FeedState:
@@ -93,7 +101,20 @@ class FeedState:
         document = codec.decode(data)
         forecaster = keep.from_arrays(spec, document.pop("feed"))
         document["events"] = deque(document["events"], maxlen=events_kept(spec))
+        if "progress" in document:  # feeds knew no sources before
+            document["progress"] = _progress(*document["progress"])
         return cls(spec, forecaster, **document)
+
+
+def _progress(taken: list[int] | None, dead: list[Any], refused: int, paused: bool) -> Progress:
+    letters = tuple(DeadLetter(tuple(position), field, reason) for position, field, reason in dead)
+    return Progress(None if taken is None else tuple(taken), letters, refused, paused)
+
+
+def _first(dead: Sequence[DeadLetter]) -> Document:
+    """What is announced of dead letters: the first of them."""
+    first = dead[0]
+    return {"entry": "-".join(map(str, first.position)), "field": first.field, "reason": first.reason}
 
 
 def events_kept(spec: FeedSpec) -> int:
@@ -123,6 +144,7 @@ class View:
     recent: list[Document]
     settings: Document
     events: Sequence[Document] = field(repr=False)
+    progress: Progress
 
     @classmethod
     def of(cls, state: FeedState, before: View | None = None) -> View:
@@ -143,6 +165,7 @@ class View:
             recent,
             told.settings(feed) if before is None else before.settings,
             tuple(state.events),
+            state.progress,
         )
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -324,9 +324,3 @@ def _number(value: Any, name: str, row: int) -> float | None:
 
 def _given(values: list[float]) -> Given:
     return tuple(None if math.isnan(value) else value for value in values)
-
-
-def rows_of(columns: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
-    """Return columns of equal length as rows."""
-    names = list(columns)
-    return [dict(zip(names, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]

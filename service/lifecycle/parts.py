@@ -114,7 +114,8 @@ class Service:
         self.keys = parse_keys(settings.api_keys)
         self._lock = DirectoryLock(settings.data_dir)
         try:
-            self.store = open_store(settings, self._lock.holder())
+            holder = self._lock.holder()
+            self.store = open_store(settings, holder)
         except StoreError:
             self._lock.release()
             raise
@@ -127,9 +128,10 @@ class Service:
         self.budget = Budget(settings.memory_mb * MEGABYTE)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         self.metrics.watch_memory(self.budget)
-        self.registry = open_models(Surroundings(settings, source, self.turns, self.budget))
-        self.feeds_by_id = Feeds(Surroundings(settings, source, self.turns, self.budget))
+        around = Surroundings(settings, source, self.turns, self.budget, holder)
+        self.registry, self.feeds_by_id = open_models(around), Feeds(around)
         self.metrics.watch_feeds(self.feeds_by_id.states, self.feeds_by_id.samples, settings.metrics_models)
+        self.health.watch_sources(self.feeds_by_id.troubles)
         self.health.watch_models(lambda: [*self.registry.states(), *self.feeds_by_id.states()])
         self.metrics.watch(self.registry.samples, settings.metrics_models)
         self.datasets = Datasets(settings, self.store, self.health, self.budget)

@@ -135,6 +135,11 @@ class Keeper(Generic[S]):
         """Whether changes are refused now, so that newer data may be unknown."""
         return self.serving != "live" or not self._around.source.health.store_is_fresh
 
+    @property
+    def deleted(self) -> bool:
+        """Whether nothing is stored of it any more."""
+        return self._deleted
+
     def observe(self, known: int, head: Head | None) -> None:
         """Learn where the store stands; ``known`` was read before the store was asked."""
         if not self._deleted:

@@ -12,9 +12,10 @@ from livesvm.service.settings import Settings
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Settings, the store and what watches it, turns among solves, memory."""
+    """Settings, the store and what watches it, turns among solves, memory; ``holder`` is this service's name."""
 
     settings: Settings
     source: Source
     turns: Turns
     budget: Budget = field(default_factory=Budget)
+    holder: str = "livesvm"

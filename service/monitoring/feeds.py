@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import get_args
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from livesvm.service.models.types import ServingState
@@ -27,6 +27,15 @@ class StepSample:
 
 
 @dataclass(frozen=True)
+class SourceSample:
+    """A feed's source: whether it is read, entries that wait in it, if that is known, and those that were refused."""
+
+    is_up: bool
+    backlog: int | None
+    refused: int
+
+
+@dataclass(frozen=True)
 class FeedSample:
     """What one feed shows of itself; ``every`` is in seconds, ``coverage`` the share that its band is to hold."""
 
@@ -37,6 +46,7 @@ class FeedSample:
     every: float | None = None
     coverage: float | None = None
     steps: tuple[StepSample, ...] = ()
+    source: SourceSample | None = None
 
 
 _PER_FEED: tuple[tuple[str, str, Callable[[FeedSample], float | None]], ...] = (
@@ -45,6 +55,8 @@ _PER_FEED: tuple[tuple[str, str, Callable[[FeedSample], float | None]], ...] = (
     ("last_reading_timestamp_seconds", "Unix time at which the newest readings came", lambda f: f.updated_at),
     ("every_seconds", "How far apart its readings are", lambda f: f.every),
     ("wanted_coverage", "Share of readings that the band is to hold", lambda f: f.coverage),
+    ("source_up", "1 when its source was read last time", lambda f: None if f.source is None else f.source.is_up),
+    ("source_backlog", "Entries that wait in its source", lambda f: None if f.source is None else f.source.backlog),
 )
 _PER_STEP: tuple[tuple[str, str, Callable[[StepSample], float | None]], ...] = (
     ("error", "Mean absolute error over the newest window, of directions the share of wrong ones", lambda s: s.error),
@@ -82,6 +94,13 @@ class FeedSeries(Collector):
                 if (value := value_of(sample)) is not None:
                     family.add_metric([sample.id], value)
             yield family
+        letters = CounterMetricFamily(
+            "livesvm_feed_dead_letters", "Entries of its source that it refused", labels=["feed"]
+        )
+        for sample in shown:
+            if sample.source is not None:
+                letters.add_metric([sample.id], sample.source.refused)
+        yield letters
         for name, help_, of_step in _PER_STEP:
             family = GaugeMetricFamily(f"livesvm_feed_{name}", help_, labels=["feed", "step"])
             for sample in shown:

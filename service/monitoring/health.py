@@ -35,6 +35,7 @@ class Health:
         self._answered_at = time.monotonic()
         self._states: Callable[[], Iterable[ServingState]] = tuple
         self._uncompiled: Callable[[], Iterable[str]] = tuple
+        self._sources: Callable[[], Iterable[str]] = tuple
         self._level: Durability | None = None
         self._lock = threading.Lock()
         self._store_up = True
@@ -54,6 +55,10 @@ class Health:
     def watch_compiling(self, uncompiled: Callable[[], Iterable[str]]) -> None:
         """Tell of the solvers that are still being compiled."""
         self._uncompiled = uncompiled
+
+    def watch_sources(self, troubles: Callable[[], Iterable[str]]) -> None:
+        """Tell of what is wrong with sources of feeds."""
+        self._sources = troubles
 
     @property
     def store_up(self) -> bool:
@@ -94,9 +99,9 @@ class Health:
         return [reason for reason, holds in found.items() if holds] + unserved
 
     def degraded(self) -> list[str]:
-        """What a ready service does not do: models that it does not serve, or only for reading; jobs that wait."""
+        """What a ready service does not do: models not served, or only for reading; jobs that wait; sources unread."""
         waiting = [f"solvers of {family} are being compiled: jobs that need them wait" for family in self._uncompiled()]
-        return _told(self._states()) + waiting
+        return [*_told(self._states()), *waiting, *self._sources()]
 
     @property
     def _is_silent(self) -> bool:

@@ -9,11 +9,13 @@ Further options follow as a query, among them ``ssl_ca_certs``, and ``sentinel_u
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel")
 _SENTINEL_PORT = 26379
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def connect(url: str, timeout: float) -> Any:
@@ -36,6 +38,18 @@ def connect(url: str, timeout: float) -> Any:
     if scheme.endswith("+sentinel"):
         return _behind_sentinel(url, options)
     return redis.Redis.from_url(url, **options)
+
+
+def named_urls(text: str) -> dict[str, str]:
+    """URLs by name, of ``name=url`` separated by spaces; raises ValueError, which never repeats a password."""
+    found: dict[str, str] = {}
+    for part in text.split():
+        name, _, url = part.partition("=")
+        if not _NAME.fullmatch(name) or name in found:
+            raise ValueError("connections are told as name=url, separated by spaces, each name once")
+        check_url(url)
+        found[name] = url
+    return found
 
 
 def check_url(url: str) -> str:

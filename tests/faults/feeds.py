@@ -71,19 +71,19 @@ def repeated(http: httpx.Client, stream: Stream) -> str | None:
     return None if now == SIZE * stream.calls else f"the feed has {now} readings, {SIZE * stream.calls} were sent"
 
 
-def untroubled(calls: int) -> Forecaster:
+def untroubled(calls: int, size: int, spec: dict[str, Any]) -> Forecaster:
     """A feed that took the same calls in one go."""
-    one, rows = Forecaster(spec_of(FEED)), readings(series(SIZE * calls))
-    for begin in range(0, len(rows), SIZE):
-        one.observe(rows[begin : begin + SIZE])
+    one, rows = Forecaster(spec_of(spec)), readings(series(size * calls))
+    for begin in range(0, len(rows), size):
+        one.observe(rows[begin : begin + size])
     return one
 
 
-def differences(http: httpx.Client, calls: int) -> list[str]:
+def differences(http: httpx.Client, calls: int, size: int = SIZE, spec: dict[str, Any] = FEED) -> list[str]:
     """What of the feed is not as it would be untroubled."""
-    one, found = untroubled(calls), []
+    one, found = untroubled(calls, size, spec), []
     told = http.get("/feeds/load/forecast").json()["forecasts"]
-    spread = float(np.std(series(SIZE * calls)))
+    spread = float(np.std(series(size * calls)))
     for mine, other in zip(told, one.latest, strict=True):
         found += [
             f"step {mine['step']}: {name} is {mine[name]}, not {getattr(other, name)}"

@@ -50,6 +50,9 @@ REPEATABLE: dict[str, Call] = {
     "history": lambda client: client.history("f"),
     "feed_certificate": lambda client: client.feed_certificate("f"),
     "feed_plot": lambda client: client.feed_plot("f"),
+    "pause_feed": lambda client: client.pause_feed("f"),
+    "resume_feed": lambda client: client.resume_feed("f"),
+    "write_back_feed": lambda client: client.write_back_feed("f"),
 }
 """Calls that have one effect however often they are sent, so that it does not matter whether one was heard."""
 ONCE: dict[str, Call] = {
@@ -67,7 +70,7 @@ ONCE: dict[str, Call] = {
     "tune": lambda client: client.tune("f"),
 }
 """Calls that are sent again only where the service says that it did nothing."""
-NO_CALLS = {"wait", "progress", "is_ready", "send", "close"}
+NO_CALLS = {"wait", "progress", "feed_events", "is_ready", "send", "close"}
 CALLS = REPEATABLE | ONCE
 
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from livesvm.service.cli.main import main
-from livesvm.service.client import AsyncClient, Client
+from livesvm.service.client import AsyncClient, Client, ServiceProblem
+from livesvm.service.client.events import FeedEvents
 from livesvm.service.client.feeds import rows_of as sent_rows
 from tests.service.process import ServiceProcess
 from tests.support.feeds import FEED, rows_of, series
@@ -60,6 +61,37 @@ def test_a_feed_from_asyncio(service: ServiceProcess, client: Client) -> None:
     assert asyncio.run(talk())["rows"] == 3
 
 
+def test_events_are_iterated_from_where_they_were_left(service: ServiceProcess, client: Client) -> None:
+    rows = rows_of(series(72))
+    for begin in range(0, 72, 12):
+        client.observe("mine", rows[begin : begin + 12])
+    events = client.feed_events("mine", 2)
+    found = [next(events) for _ in range(5)]
+    assert [(event["id"], event["kind"]) for event in found] == [
+        (3, "readings"), (4, "readings"), (5, "live"), (6, "readings"), (7, "readings")
+    ]  # fmt: skip
+    assert next(client.feed_events("mine"))["id"] == 7
+
+    async def newest() -> dict[str, Any]:
+        async with AsyncClient(service.url) as other:
+            return await anext(other.feed_events("mine", 6))
+
+    assert asyncio.run(newest()) == found[-1]
+    with pytest.raises(ServiceProblem):
+        next(client.feed_events("nobody"))
+
+
+def test_a_stream_that_broke_goes_on_behind_what_was_seen() -> None:
+    events = FeedEvents(None)
+    assert events.headers() == {}
+    lines = ["id: 4", "event: readings", 'data: {"position": 3}', ": alive", "event: missed", 'data: {"events": 2}']
+    assert [event for line in lines if (event := events.told_by(line))] == [
+        {"id": 4, "kind": "readings", "position": 3},
+        {"id": None, "kind": "missed", "events": 2},
+    ]
+    assert events.headers() == {"last-event-id": "4"}
+
+
 class Frame:
     """What is used of a polars frame."""
 
@@ -96,6 +128,13 @@ def told(
     return run
 
 
+def _watched(capsys: pytest.CaptureFixture[str], feed: str) -> list[str]:
+    assert main(["feed", "watch", feed, "--count", "1"]) == 0
+    assert "readings" in capsys.readouterr().out
+    assert main(["feed", "watch", feed, "--count", "1", "--json"]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
 def test_a_file_is_run_from_where_the_feed_stands(
     told: Callable[..., Any], client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +153,8 @@ def test_a_file_is_run_from_where_the_feed_stands(
     assert (part["sent"], part["skipped"], part["position"]) == (85, 5, 90)
     rest = told("feed", "run", "lines", written("all.csv", 120), "--size", 7)
     assert (rest["sent"], rest["skipped"], rest["position"]) == (30, 90, 120)
+    (event,) = (json.loads(line) for line in _watched(capsys, "lines"))
+    assert (event["kind"], event["position"]) == ("readings", 120)
     shown = told("feed", "show", "lines")
     assert [one["step"] for one in shown["forecasts"]] == [1, 3]
     job = told("feed", "backtest", "lines", written("all.csv", 120), "--settings", '{"represent": "change"}')

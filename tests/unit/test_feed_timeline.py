@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from livesvm.service.feeds.cells import rows_of
 from livesvm.service.feeds.every import Every, duration, found_in, moment, seconds_of
 from livesvm.service.feeds.spec import FeedSpec, spec_of
-from livesvm.service.feeds.timeline import Plan, Reading, Timeline, rows_of
+from livesvm.service.feeds.timeline import Plan, Reading, Timeline
 from livesvm.service.feeds.times import parse
 from livesvm.solvers.errors import InvalidInput
 

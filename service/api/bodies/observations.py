@@ -12,8 +12,8 @@ from pydantic_core import from_json
 from livesvm.service.api.bodies import json_bounds, npz
 from livesvm.service.api.bodies.reading import JSON, NPZ, Body, read_body
 from livesvm.service.errors import MalformedBody, UnsupportedMedia
+from livesvm.service.feeds.cells import cell, rows_of
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.feeds.timeline import rows_of
 from livesvm.solvers.errors import InvalidInput
 
 CSV = "text/csv"
@@ -76,8 +76,8 @@ def checked_rows(rows: Any, name: str = "rows") -> list[Row]:
     for number, row in enumerate(rows):
         if not isinstance(row, dict) or len(row) > MOST_COLUMNS:
             raise InvalidInput(f"must be an object of at most {MOST_COLUMNS} columns", field=name, row=number)
-        for column, cell in row.items():
-            if isinstance(cell, list | dict) or len(column) > LONGEST_NAME:
+        for column, value in row.items():
+            if isinstance(value, list | dict) or len(column) > LONGEST_NAME:
                 raise InvalidInput("must be a number, under a short name", field=column[:LONGEST_NAME], row=number)
     return rows
 
@@ -105,22 +105,7 @@ def _csv_rows(body: Body, spec: FeedSpec) -> list[Row]:
         for number, line in enumerate(lines):
             if len(line) != len(names):
                 raise InvalidInput(f"has {len(line)} cells under {len(names)} names", field="rows", row=number)
-        return [
-            {name: _cell(text, name == spec.time) for name, text in zip(names, line, strict=True)} for line in lines
-        ]
-
-
-def _cell(text: str, is_time: bool) -> float | str | None:
-    """A number where it is one; text else, which is for the feed to refuse; None where there is nothing."""
-    text = text.strip()
-    if not text or text.lower() in ("nan", "na", "null"):
-        return None
-    if is_time:
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        return text
+        return [{name: cell(text, name == spec.time) for name, text in zip(names, line, strict=True)} for line in lines]
 
 
 def _npz_rows(body: Body, spec: FeedSpec) -> list[Row]:

@@ -15,10 +15,12 @@ from livesvm.service.api.answers import (
     FeedDescription,
     FeedHistory,
     FeedList,
+    FeedSource,
     ForecastAnswer,
     Job,
     ObservationAnswer,
     Recovery,
+    Writeback,
 )
 from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, parse_backtest, parse_rows, read_rows
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content
@@ -276,6 +278,46 @@ async def plot(id: ModelId, extension: Extension, request: Request, service: Par
     )
 
 
+async def _paused(paused: bool, id: str, request: Request, service: Service) -> Response:
+    live = service.feeds().get(id)
+    await awaited(request, live.pause(paused), Solve())
+    return told(description(live, service))
+
+
+@router.post(
+    "/feeds/{id}/pause",
+    summary="Pause a feed's source",
+    dependencies=[scope("admin")],
+    responses=answers(200, FeedDescription, "Entries wait in the source from now on, over restarts too."),
+)
+async def pause(id: ModelId, request: Request, service: Parts) -> Response:
+    """Take nothing more from the source; readings that are sent are taken as before."""
+    return await _paused(True, id, request, service)
+
+
+@router.post(
+    "/feeds/{id}/resume",
+    summary="Resume a feed's source",
+    dependencies=[scope("admin")],
+    responses=answers(200, FeedDescription, "Entries are taken again, from where it was paused."),
+)
+async def resume(id: ModelId, request: Request, service: Parts) -> Response:
+    """Take what waits in the source."""
+    return await _paused(False, id, request, service)
+
+
+@router.post(
+    "/feeds/{id}/writeback",
+    summary="Write a feed back that the store has lost",
+    dependencies=[scope("admin")],
+    responses=answers(200, Writeback, "The store holds the version that is served."),
+)
+async def write_back(id: ModelId, request: Request, service: Parts) -> Response:
+    """Have the store hold what memory does, where it has lost the feed or some of its readings; as of models."""
+    found = await awaited(request, service.feeds().get(id).write_back(), Solve())
+    return _json(found)
+
+
 _ASKED = {
     "requestBody": {
         "required": True,
@@ -356,11 +398,33 @@ def description(feed: AnyFeed, service: Service, *, whole: bool = True) -> FeedD
             "season": chosen["season"],
             "settings": found,
             "events": [event for event in seen.events if event["kind"] != "readings"][-SHOWN:] if whole else [],
+            "source": source_told(feed),
             "durability": None if level is None else level.value,
             "queue_depth": feed.queue_depth,
             "updated_at": moment(seen.updated_at),
             "recovery": Recovery(**vars(feed.returned)),
         }
+    )
+
+
+def source_told(feed: LiveFeed) -> FeedSource | None:
+    """What the API says of a feed's source."""
+    spec, flow, progress = feed.spec.source, feed.flow, feed.progress
+    if spec is None or flow is None:
+        return None
+    backlog = flow.backlog
+    return FeedSource(
+        kind=spec.kind,
+        connection=spec.connection,
+        stream=spec.stream,
+        group=spec.group_of(feed.id),
+        dead_letters=spec.dead_letters_of(feed.id),
+        state="failing" if flow.fault else "paused" if progress.paused else "reading",
+        fault=flow.fault,
+        taken=None if progress.taken is None else "-".join(map(str, progress.taken)),
+        backlog=None if backlog is None else backlog.entries,
+        backlog_at_least=backlog is not None and backlog.at_least,
+        refused=progress.refused,
     )
 
 

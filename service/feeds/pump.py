@@ -1,0 +1,155 @@
+"""What moves readings from a source into a feed: one thread a feed, which waits for the effect of what it took.
+
+It asks for more when that is durable, so that a feed that is slow leaves entries where they are. Every error is shown
+and tried again; what a feed refuses is no error.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from livesvm.service import crash
+from livesvm.service.errors import NotSolved, ServiceError
+from livesvm.service.feeds.calls import Progress
+from livesvm.service.feeds.sources.base import Backlog, Entry, Source, SourceError
+from livesvm.service.store.base import StoreError
+from livesvm.solvers.errors import SolverError
+
+WAIT_SECONDS = 0.5
+"""For entries; so long a stop may take."""
+RETRY_SECONDS = 1.0
+"""After an error."""
+LOOK_SECONDS = 1.0
+"""Between two looks how much waits."""
+
+log = logging.getLogger(__name__)
+
+
+class Fed(Protocol):
+    """A feed as its pump sees it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes readings now."""
+
+    @property
+    def progress(self) -> Progress:
+        """How far it has come in its source."""
+
+    def deliver(self, entries: Sequence[Entry], why: str | None = None) -> Future[Any]:
+        """Take entries, those behind its position; the future ends when that is durable. If ``why``, refuse them."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """How a source flows: what is wrong, if anything, and what waits in it, if that is known."""
+
+    fault: str | None = None
+    backlog: Backlog | None = None
+
+
+class Pump:
+    """Moves entries from a source to a feed until it is stopped.
+
+    Parameters
+    ----------
+    name : for people
+    feed : takes the entries
+    opened : makes the source; it is made again after an error
+    most : entries at once
+    """
+
+    def __init__(self, name: str, feed: Fed, opened: Callable[[], Source], most: int) -> None:
+        self._name, self._feed, self._opened, self._most = name, feed, opened, most
+        self.flow = Flow()
+        self._stopped = threading.Event()
+        self._looked_at = 0.0
+        self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Take nothing more; returns at once."""
+        self._stopped.set()
+
+    def stop(self) -> None:
+        """Return when nothing is under way any more."""
+        self.leave()
+        self._thread.join()
+
+    def forget(self) -> None:
+        """Have the source forget the feed, which is gone; a source that is away does not."""
+        try:
+            source = self._opened()
+            source.forget()
+            source.close()
+        except (SourceError, SolverError) as error:
+            log.warning("%s: its source was not told that it is gone: %s", self._name, error)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            source: Source | None = None
+            try:
+                source = self._opened()
+                progress = self._feed.progress
+                source.begin(progress.taken, progress.dead)
+                self._told(None)
+                while not self._stopped.is_set():
+                    self._move(source)
+            except (SourceError, StoreError, ServiceError, SolverError) as error:
+                self._told(f"{error}")
+            except Exception as error:
+                log.exception("%s: its source failed in an unforeseen way; it is tried again", self._name)
+                self._told(f"{type(error).__name__}: {error}")
+            finally:
+                if source is not None:
+                    source.close()
+            self._stopped.wait(RETRY_SECONDS)
+
+    def _move(self, source: Source) -> None:
+        """Take the next entries, if there are any, and say so when their effect is durable."""
+        if self._feed.progress.paused or not self._feed.is_open:
+            self._look(source)
+            self._stopped.wait(WAIT_SECONDS)
+            return
+        entries = source.fetch(self._feed.progress.taken, self._most, WAIT_SECONDS)
+        if entries:
+            self._deliver(entries)
+            crash.point("before-settle")
+            source.settle([entry.position for entry in entries], self._feed.progress.dead)
+            crash.point("after-settle")
+        self._look(source)
+
+    def _deliver(self, entries: list[Entry]) -> None:
+        """Have the feed take them; if it cannot learn them together, the first alone, and without that if need be."""
+        try:
+            self._feed.deliver(entries).result()
+        except (SolverError, NotSolved):
+            first = entries[:1]
+            del entries[1:]  # the others are fetched again
+            try:
+                self._feed.deliver(first).result()
+            except SolverError as error:
+                self._feed.deliver(first, str(error)).result()
+
+    def _look(self, source: Source) -> None:
+        if time.monotonic() - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = time.monotonic()
+            self.flow = Flow(None, source.backlog(self._feed.progress.taken))
+
+    def _told(self, fault: str | None) -> None:
+        """Know what is wrong, or that nothing is; the first and the last of it are logged."""
+        if fault != self.flow.fault:
+            if fault is not None:
+                log.warning("%s: its source is not read: %s", self._name, fault)
+            else:
+                log.info("%s: its source is read again", self._name)
+        self.flow = Flow(fault, self.flow.backlog if fault is None else None)

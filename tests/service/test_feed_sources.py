@@ -1,0 +1,286 @@
+"""Feeds that take their readings from a Redis Stream: once, whatever dies; what is refused is kept with its reason."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import redis
+
+from livesvm.service.errors import OutOfTime
+from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.live import LiveFeed
+from livesvm.service.feeds.registry import Feeds
+from livesvm.service.feeds.spec import FeedSpec, spec_of
+from livesvm.service.history.journal import Source
+from livesvm.service.live.surroundings import Surroundings
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.resources.turns import Turns
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import Store
+from livesvm.service.store.redis import RedisStore
+from livesvm.service.store.sqlite import SqliteStore
+from livesvm.solvers.errors import InvalidInput, NotOptimal
+from tests.contract.conftest import redis_server
+from tests.contract.redis_server import RedisServer
+from tests.service.process import ServiceProcess
+from tests.support.feeds import FEED, rows_of, series
+from tests.support.redis_services import until
+
+__all__ = ["redis_server"]
+
+GAP = 1e-8
+PASSWORD = "hunter2"
+
+
+class Stream:
+    """A stream of the test's own and who writes it."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self.client: Any = server.client()
+        self.name = f"meters-{os.urandom(4).hex()}"
+        self.rows = rows_of(series(1000))
+        self.sent = 0
+
+    def send(self, count: int) -> None:
+        """The next readings."""
+        for row in self.rows[self.sent : self.sent + count]:
+            self.client.xadd(self.name, row)
+        self.sent += count
+
+    def dead(self) -> list[dict[bytes, bytes]]:
+        return [letter for _, letter in self.client.xrange(f"{self.name}:dead:load")]
+
+    def pending(self) -> int:
+        return int(self.client.xpending(self.name, "livesvm:load")["pending"])
+
+    def spec(self, **settings: Any) -> FeedSpec:
+        return spec_of({**FEED, "source": {"connection": "plant", "stream": self.name, **settings}})
+
+
+@pytest.fixture
+def stream(redis_server: RedisServer) -> Iterator[Stream]:
+    made = Stream(redis_server)
+    yield made
+    made.client.close()
+
+
+@contextmanager
+def feeds_of(place: Path, server: RedisServer, store: Store | None = None, holder: str = "me") -> Iterator[Feeds]:
+    """The feeds of one service in this process."""
+    place.mkdir(exist_ok=True)
+    settings = Settings(data_dir=place, sources=f"plant={server.url}")
+    metrics = Metrics()
+    held = SqliteStore(place / "store") if store is None else store
+    around = Surroundings(settings, Source(held, Health(metrics), metrics), Turns(1), holder=holder)
+    feeds = Feeds(around)
+    metrics.watch_feeds(feeds.states, feeds.samples, 9)
+    try:
+        feeds.restore()
+        yield feeds
+    finally:
+        feeds.stop()
+        held.close()
+
+
+def at(feed: LiveFeed, position: int) -> None:
+    """Wait until so many readings are taken, and their source knows."""
+    until(lambda: feed.view.position == position)
+
+
+def same(feed: LiveFeed, count: int) -> None:
+    """The feed forecasts as one that was given so many readings."""
+    one = Forecaster(feed.spec)
+    one.observe(rows_of(series(count)))
+    told = feed.view.forecasts
+    assert [f["value"] for f in told] == pytest.approx([f.value for f in one.latest], abs=1e-4)
+    assert feed.certificate().result()["relative_gap"] <= GAP
+
+
+def test_readings_flow_and_what_is_refused_is_kept(tmp_path: Path, redis_server: RedisServer, stream: Stream) -> None:
+    with feeds_of(tmp_path, redis_server) as feeds:
+        feed = feeds.create("load", stream.spec(count=30))
+        stream.send(40)
+        stream.client.xadd(stream.name, {"time": "2030-01-01T00:00", "y": "high"})
+        stream.client.xadd(stream.name, {"time": "2024-01-01T00:00", "y": 999})
+        stream.client.xadd(stream.name, {"y": b"\xff"})
+        stream.send(40)
+        stream.client.xadd(stream.name, {"y": 1})
+        at(feed, 80)
+        until(lambda: feed.progress.refused == 4)
+        until(lambda: stream.pending() == 0)
+        same(feed, 80)
+        assert [(letter[b"_field"], letter[b"_reason"].decode()) for letter in stream.dead()] == [
+            (b"y", "must be a number, not 'high'"),
+            (b"time", "this time came before with other values; late='correct' takes such rows"),
+            (b"", "the field b'y' is no UTF-8"),
+            (b"time", "every row needs its time"),
+        ]
+        assert {letter[b"_feed"] for letter in stream.dead()} == {b"load"}
+        kinds = [event for event in feed.view.events if event["kind"] == "dead-letters"]
+        assert sum(event["entries"] for event in kinds) == 4
+        sample = feeds.samples()[0].source
+        assert sample is not None
+        assert (sample.is_up, sample.refused) == (True, 4)
+        assert feeds.troubles() == []
+        feeds.delete("load").result()
+        feeds.forget("load")
+        assert stream.client.xinfo_groups(stream.name) == []
+
+
+def test_a_pause_lasts_over_restarts(tmp_path: Path, redis_server: RedisServer, stream: Stream) -> None:
+    with feeds_of(tmp_path, redis_server) as feeds:
+        feed = feeds.create("load", stream.spec())
+        stream.send(10)
+        at(feed, 10)
+        feed.pause(True).result()
+        time.sleep(0.6)  # what was being fetched is taken
+        stream.send(10)
+    with feeds_of(tmp_path, redis_server) as feeds:
+        feed = feeds.get("load")
+        until(lambda: feed.flow is not None and feed.flow.backlog is not None and feed.flow.backlog.entries == 10)
+        assert (feed.view.position, feed.progress.paused) == (10, True)
+        feed.observe([{"time": "2024-01-01T10:00", "y": 5.0}], None).result()
+        feed.pause(False).result()
+        at(feed, 20)  # one of the ten had been sent already
+        assert feed.progress.refused == 1
+
+
+def test_another_service_takes_the_stream_over(tmp_path: Path, redis_server: RedisServer, stream: Stream) -> None:
+    prefix = os.urandom(4).hex()
+    with ExitStack() as stack:
+        stores = [RedisStore(redis_server.url, name, prefix=prefix, lease_seconds=0.2) for name in ("one", "two")]
+        one = stack.enter_context(feeds_of(tmp_path / "one", redis_server, stores[0], "one"))
+        before = one.create("load", stream.spec(count=10))
+        stream.send(70)
+        at(before, 70)
+        two = stack.enter_context(feeds_of(tmp_path / "two", redis_server, stores[1], "two"))
+        assert two.states() == ["held"]
+        time.sleep(0.3)  # nobody pings for the first
+        two.take_over()
+        until(lambda: two.states() == ["live"])
+        after = two.get("load")
+        stream.send(50)
+        at(after, 120)
+        same(after, 120)
+        until(lambda: stream.pending() == 0)
+        assert before.view.position == 70
+
+
+def test_a_server_that_was_killed_is_read_again(tmp_path: Path) -> None:
+    with RedisServer(tmp_path / "redis") as server, feeds_of(tmp_path / "data", server) as feeds:
+        stream = Stream(server)
+        feed = feeds.create("load", stream.spec())
+        stream.send(30)
+        at(feed, 30)
+        server.kill()
+        until(lambda: bool(feeds.troubles()))
+        assert "the source of feed load: stream" in feeds.troubles()[0]
+        server.start()
+        stream.send(40)
+        at(feed, 70)
+        until(lambda: not feeds.troubles())
+        same(feed, 70)
+
+
+@pytest.mark.parametrize("error", [NotOptimal("no optimum"), OutOfTime("its time is over")])
+def test_an_entry_that_cannot_be_learnt_does_not_stop_the_others(
+    tmp_path: Path, redis_server: RedisServer, stream: Stream, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    take: Callable[..., Any] = Forecaster.take
+
+    def failing(self: Forecaster, plan: Any) -> Any:
+        alone = plan.accepted == 1 and isinstance(error, OutOfTime)
+        if any(reading.slot == 65 and not reading.held for reading in plan.readings) and not alone:
+            raise error
+        return take(self, plan)
+
+    monkeypatch.setattr(Forecaster, "take", failing)
+    with feeds_of(tmp_path, redis_server) as feeds:
+        feed = feeds.create("load", stream.spec())
+        stream.send(80)
+        if isinstance(error, OutOfTime):
+            at(feed, 80)
+            assert feed.progress.refused == 0
+            return
+        until(lambda: feed.progress.refused > 0)
+        assert [letter[b"_reason"] for letter in stream.dead()] == [str(error).encode()]
+        at(feed, 79)
+
+
+def test_only_connections_of_the_service_are_named(tmp_path: Path, redis_server: RedisServer) -> None:
+    spec = spec_of({**FEED, "source": {"connection": "other", "stream": "s"}})
+    with feeds_of(tmp_path, redis_server) as feeds, pytest.raises(InvalidInput, match="no connection 'other'"):
+        feeds.create("load", spec)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [{}, {"stream": ""}, {"stream": "s", "url": "redis://x"}, {"stream": "s", "kind": "kafka"}, {"stream": "a b"},
+     {"stream": "s", "count": 0}, {"stream": "s", "start": "5-0"}, {"stream": "s", "connection": "a/b"}, "s"],
+)  # fmt: skip
+def test_sources_that_cannot_be(source: Any) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        spec_of({**FEED, "source": source})
+
+
+def test_sources_over_rest_show_no_credentials(tmp_path: Path) -> None:
+    with RedisServer(tmp_path / "redis") as server:
+        with server.client() as open_:
+            open_.config_set("requirepass", PASSWORD)
+        client: Any = redis.Redis(port=server.port, password=PASSWORD)
+        url = server.url.replace("redis://", f"redis://:{PASSWORD}@")
+        with ServiceProcess(tmp_path / "data", sources=f"plant={url}") as service, service.http() as http:
+            source = {"connection": "plant", "stream": "meters"}
+            made = http.post("/feeds", json={"id": "load", **FEED, "source": source})
+            assert made.status_code == 201, made.text
+            for row in rows_of(series(70)):
+                client.xadd("meters", row)
+            until(lambda: told(http)["position"] == 70)
+            until(lambda: told(http)["source"]["backlog"] == 0)
+            found = told(http)["source"]
+            assert found.pop("taken") == client.xinfo_stream("meters")["last-generated-id"].decode()
+            assert found == {
+                "kind": "redis-stream",
+                "connection": "plant",
+                "stream": "meters",
+                "group": "livesvm:load",
+                "dead_letters": "meters:dead:load",
+                "state": "reading",
+                "fault": None,
+                "backlog": 0,
+                "backlog_at_least": False,
+                "refused": 0,
+            }
+            assert http.post("/feeds/load/pause").json()["source"]["state"] == "paused"
+            assert http.post("/feeds/load/resume").json()["source"]["state"] == "reading"
+            unknown = http.post("/feeds", json={"id": "x", **FEED, "source": source | {"connection": "store"}})
+            assert (unknown.status_code, unknown.json()["field"]) == (422, "source.connection")
+            client.set("taken", 1)
+            http.post("/feeds", json={"id": "x", **FEED, "source": source | {"stream": "taken"}}).raise_for_status()
+            until(lambda: http.get("/feeds/x").json()["source"]["state"] == "failing")
+            assert "WRONGTYPE" in http.get("/feeds/x").json()["source"]["fault"]
+            assert "the source of feed x" in http.get("/health/ready").text
+            http.post("/feeds", json={"id": "none", **FEED}).raise_for_status()
+            assert http.post("/feeds/none/pause").json()["type"].endswith("no-source")
+            shown = http.get("/metrics").text
+            assert 'livesvm_feed_source_up{feed="x"} 0.0' in shown
+            assert 'livesvm_feed_source_backlog{feed="load"} 0.0' in shown
+            everything = [
+                http.get(path).text for path in ("/feeds", "/feeds/load", "/feeds/x", "/health/ready", "/metrics")
+            ]
+        client.close()
+        everything += [service.errors, service.said]
+        assert not any(PASSWORD in text for text in everything)
+
+
+def told(http: httpx.Client) -> dict[str, Any]:
+    found: dict[str, Any] = http.get("/feeds/load").json()
+    return found
