@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -38,9 +38,12 @@ from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import StoreError
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.runtime.interrupt import Interrupt, interruptible
+from livesvm.solvers.runtime.progress import Progress
 
 log = logging.getLogger(__name__)
 
+Elsewhere = Callable[[str, Document, Any, Progress, int, Callable[[], None]], Document]
+"""Does a kind's work in another process: kind, what was asked, the copy, progress, bytes, whether it is wanted."""
 LOOK_SECONDS = 0.1
 """Between two looks whether a job that waits for its model has been cancelled."""
 
@@ -96,6 +99,7 @@ class Jobs:
         budget: Budget | None = None,
         compiling: Compiling | None = None,
         datasets: Datasets | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         """Know the jobs of before; those that were cut off have failed."""
         self._files = files
@@ -105,6 +109,7 @@ class Jobs:
         self._budget = budget or Budget()
         self._compiling = compiling or Compiling()
         self._datasets = datasets
+        self._elsewhere = elsewhere
         self._lock = threading.RLock()
         self._stopping = False
         self._wanted: dict[str, Wanted] = {}
@@ -296,6 +301,9 @@ class Jobs:
             if kind.beside is not None:
                 place = Workplace(self._files.place(id), self._datasets, needed, wanted.check)
                 result = kind.beside(record.asked, model, progress, place)
+            elif self._elsewhere is not None:
+                asked = {**record.asked, **given}
+                result = self._elsewhere(record.kind, asked, model, progress, needed, wanted.check)
             else:
                 assert kind.run is not None
                 result = kind.run({**record.asked, **given}, model, progress)

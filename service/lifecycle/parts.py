@@ -21,7 +21,7 @@ from livesvm.service.feeds.registry import Feeds
 from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import tell_of
 from livesvm.service.jobs.files import JobFiles
-from livesvm.service.jobs.queue import JobLimits, Jobs
+from livesvm.service.jobs.queue import Elsewhere, JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
 from livesvm.service.live.handle import Models
 from livesvm.service.live.registry import Registry
@@ -91,6 +91,15 @@ def open_models(around: Surroundings) -> Models:
     return RayRegistry(around)
 
 
+def _elsewhere(settings: Settings) -> Elsewhere | None:
+    """What does the work of jobs, if it is not this process."""
+    if not settings.ray:
+        return None
+    from livesvm.service.ray.work import work_elsewhere
+
+    return work_elsewhere
+
+
 def _check_leftovers(data_dir: Path) -> None:
     """Raise StoreDamaged where jobs are kept of models, and the models are gone: that is no new service."""
     jobs = data_dir / JOBS
@@ -140,7 +149,13 @@ class Service:
         self.health.watch_compiling(self.compiling.left)
         files = JobFiles(settings.data_dir / JOBS)
         self.jobs = Jobs(
-            files, limits, self.metrics, budget=self.budget, compiling=self.compiling, datasets=self.datasets
+            files,
+            limits,
+            self.metrics,
+            budget=self.budget,
+            compiling=self.compiling,
+            datasets=self.datasets,
+            elsewhere=_elsewhere(settings),
         )
         self.metrics.watch_jobs(self.jobs.counts)
         self.erasures = Erasures(settings, self.store, self.health, self.registry, self.jobs)

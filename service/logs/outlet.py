@@ -6,7 +6,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from livesvm.service.logs.calls import current
 
@@ -24,11 +25,15 @@ class Outlet(logging.Handler):
     Parameters
     ----------
     make : the handler for a record's logger; called in the thread, before its first record
+    facts : that every record tells
     """
 
-    def __init__(self, make: Callable[[], Callable[[str], logging.Handler]]) -> None:
+    def __init__(
+        self, make: Callable[[], Callable[[str], logging.Handler]], facts: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         super().__init__()
         self._make = make
+        self._facts = facts
         self._waiting: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
         self._dropped = 0
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
@@ -43,6 +48,8 @@ class Outlet(logging.Handler):
             record.msg, record.args = record.getMessage(), None
         if (call := current()) is not None:
             record.facts = {"request": call.id, "key": call.key, **getattr(record, "facts", {})}
+        if self._facts:
+            record.facts = {**getattr(record, "facts", {}), **self._facts}
         self._waiting.put(record)
 
     def close(self) -> None:

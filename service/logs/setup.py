@@ -15,10 +15,10 @@ from livesvm.service.logs.outlet import Outlet
 Format = Literal["auto", "json", "text"]
 
 
-def set_up(level: str, format: Format, audit_file: str) -> None:
+def set_up(level: str, format: Format, audit_file: str, **facts: str) -> None:
     """Log to standard error from this level on; what changed a model, whatever the level, to its own file if given.
 
-    Raises OSError where that cannot be written. ``auto`` is text for a terminal.
+    Every line tells the ``facts``. Raises OSError where that cannot be written. ``auto`` is text for a terminal.
     """
     audit = None
     if audit_file:
@@ -28,7 +28,7 @@ def set_up(level: str, format: Format, audit_file: str) -> None:
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # lines do not say them
     is_terminal = sys.stderr.isatty()
     as_text = format == "text" or (format == "auto" and is_terminal)
-    logging.basicConfig(level=level.upper(), handlers=[Outlet(lambda: _handlers(as_text, is_terminal, audit))])
+    logging.basicConfig(level=level.upper(), handlers=[Outlet(lambda: _handlers(as_text, is_terminal, audit), facts)])
     logging.getLogger("numba").setLevel(logging.WARNING)  # at the level debug it tells every step of its compiler
 
 

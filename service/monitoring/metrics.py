@@ -149,6 +149,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = r = CollectorRegistry()
+        self._others: Callable[[], Iterable[Metric]] | None = None
         ProcessCollector(registry=r)
         GCCollector(registry=r)
         self.update_seconds = Histogram(
@@ -256,6 +257,19 @@ class Metrics:
         finally:
             self.store_seconds.labels(operation).observe(perf_counter() - start)
 
+    def watch_others(self, families: Callable[[], Iterable[Metric]]) -> None:
+        """Show, among the process's own, the series of other processes, which have labels that say so."""
+        self._others = families
+
     def render(self) -> bytes:
         """The text that Prometheus scrapes."""
-        return generate_latest(self.registry)
+        return generate_latest(self if self._others is not None else self.registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family once, with the series of all processes."""
+        found: dict[str, Metric] = {}
+        for family in [*self.registry.collect(), *(self._others() if self._others is not None else ())]:
+            if (known := found.get(family.name)) is None:
+                found[family.name] = known = Metric(family.name, family.documentation, family.type)
+            known.samples += family.samples
+        yield from found.values()

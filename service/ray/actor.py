@@ -21,6 +21,7 @@ from typing import Any
 from uuid import uuid4
 
 import ray
+from prometheus_client.core import Metric
 from threadpoolctl import threadpool_limits
 
 from livesvm.service.errors import Restoring, TurnMissed, Withdrawn
@@ -57,6 +58,15 @@ RETRY_SECONDS = 0.2
 PATIENCE_SECONDS = 10.0
 """For which a call waits for the models to be back."""
 SWITCH_SECONDS = 0.0001
+SCRAPED = (
+    "livesvm_update",
+    "livesvm_solve_",
+    "livesvm_store_seconds",
+    "livesvm_store_err",
+    "livesvm_snapshots",
+    "process_",
+)
+"""What of its metrics an actor tells; the rest is the front ends'."""
 TIMED = frozenset({"update", "restore", "swap", "erase", "certificate"})
 """Verbs that are solved for, and so take how long that may be."""
 READS = frozenset({"certificate", "examples", "copy"})
@@ -96,7 +106,8 @@ class ModelActor:
     """Models, and who asks them. Its methods run on one event loop, and hand on whatever takes long."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
-        _set_process_up(settings)
+        self._node = str(ray.get_runtime_context().get_node_id())[:12]
+        _set_process_up(settings, place, self._node)
         self._place = place
         self._metrics = Metrics()
         self._health = Health(self._metrics, settings.lease_seconds)
@@ -110,7 +121,6 @@ class ModelActor:
         around.budget.rest_on(resident_bytes())
         self._seconds = settings.lease_seconds / LOOKS
         self._registry = Registry(around)
-        self._node = str(ray.get_runtime_context().get_node_id())[:12]
         self._ready = threading.Event()
         self._asked_at = time.monotonic()
         self._under_way: dict[str, _UnderWay] = {}
@@ -165,8 +175,9 @@ class ModelActor:
         return packed(News(self._incarnation, self._moment, views, frozenset(self._views)))
 
     async def scrape(self) -> bytes:
-        """The metrics of this actor, as Prometheus's families."""
-        return packed((self._node, self._place.name, list(self._metrics.registry.collect())))
+        """The metrics of what is done here, as Prometheus's families, with where that is."""
+        where = {"node": self._node, "actor": self._place.name}
+        return packed([_labelled(f, where) for f in self._metrics.registry.collect() if f.name.startswith(SCRAPED)])
 
     # On the event loop.
 
@@ -290,6 +301,12 @@ class ModelActor:
                 self._loop.call_soon_threadsafe(call)
 
 
+def _labelled(family: Metric, where: dict[str, str]) -> Metric:
+    found = Metric(family.name, family.documentation, family.type)
+    found.samples = [sample._replace(labels=sample.labels | where) for sample in family.samples]
+    return found
+
+
 async def _awaited(future: Future[Any], solve: Solve) -> Any:
     """The result of what a writer was asked; raises TurnMissed or Withdrawn if its turn does not come in time."""
     answer = asyncio.wrap_future(future)
@@ -321,7 +338,7 @@ def _store(place: Place, settings: Settings) -> _Part:
             return store
 
 
-def _set_process_up(settings: Settings) -> None:
+def _set_process_up(settings: Settings, place: Place, node: str) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     threadpool_limits(1)
-    set_up(settings.log_level, settings.log_format, settings.audit_file)
+    set_up(settings.log_level, settings.log_format, settings.audit_file, node=node, actor=place.name)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import ray
-from ray.exceptions import ActorDiedError
+from ray.exceptions import ActorDiedError, RayError
 
 from livesvm.service.live.memory import model_bytes
 from livesvm.service.models.spec import ModelSpec
@@ -96,3 +97,13 @@ def when_done(reference: Any, call: Callable[[Any, BaseException | None], None])
         call(None if error is not None else future.result(), error)
 
     reference.future().add_done_callback(done)
+
+
+def answered(references: list[Any], seconds: float) -> list[Any]:
+    """The results of those calls that have one by then."""
+    ready, _ = ray.wait(references, num_returns=len(references), timeout=seconds) if references else ([], [])
+    found = []
+    for reference in ready:
+        with suppress(RayError):
+            found.append(ray.get(reference))
+    return found

@@ -11,6 +11,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 
+from prometheus_client.core import Metric
+
 from livesvm.service.errors import TooManyModels, UnknownModel
 from livesvm.service.history.names import is_feed
 from livesvm.service.live.surroundings import Surroundings
@@ -19,7 +21,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.ray.calls import Call
-from livesvm.service.ray.cluster import Cluster, when_done
+from livesvm.service.ray.cluster import Cluster, answered, when_done
 from livesvm.service.ray.handle_ray import RayModel
 from livesvm.service.ray.messages import News, View, unpacked
 from livesvm.service.ray.places import Place, place_of
@@ -30,6 +32,7 @@ from livesvm.solvers.errors import InvalidInput
 
 LOOK_SECONDS = 0.25
 """Between two looks at what the store knows, and whether actors have fallen silent."""
+SCRAPE_SECONDS = 1.0
 FIRST_SECONDS = 20.0
 """For which a start waits to hear of the models."""
 
@@ -61,6 +64,7 @@ class RayRegistry:
         self._stopped = threading.Event()
         self.open: set[Call] = set()
         self.cluster = Cluster(around.settings)
+        around.source.metrics.watch_others(self.scrape)
 
     # What routes ask.
 
@@ -138,6 +142,12 @@ class RayRegistry:
         end = time.monotonic() + FIRST_SECONDS
         while time.monotonic() < end and "restoring" in self.states():
             time.sleep(0.05)
+
+    def scrape(self) -> list[Metric]:
+        """What the actors tell of themselves, as far as they do within a second."""
+        places = [watch.place for watch in list(self._watches.values()) if self.cluster.is_known(watch.place)]
+        asked = [self.cluster.actor(place).scrape.remote() for place in places]
+        return [family for told in answered(asked, SCRAPE_SECONDS) for family in unpacked(told)]
 
     def restore_rest(self) -> None:
         """Actors do that by themselves."""

@@ -15,14 +15,17 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from livesvm.service.ray.messages import Answer, packed, unpacked
 from livesvm.service.ray.places import place_of
 from livesvm.service.settings import Settings
 from livesvm.solvers.errors import InvalidInput, UnknownKey
 from tests.contract.redis_server import RedisServer
-from tests.service.process import ServiceProcess
-from tests.support.ray_cluster import RayCluster
+from tests.service.process import ServiceProcess, blobs
+from tests.support.jobs import until
+from tests.support.jobs_over_rest import awaited
+from tests.support.ray_cluster import TASK, RayCluster
 from tests.support.updates_under_faults import MODEL, PROBE, check_whole, send
 
 PATIENCE = 60.0
@@ -84,6 +87,41 @@ def test_front_ends_share_a_model(http: tuple[httpx.Client, httpx.Client]) -> No
     assert [update["version"] for update in check] == [3, 2, 1]
     assert second.delete("/models/m").status_code == 204
     assert [client.get("/models/m/certificate").status_code for client in http] == [404, 404]
+
+
+def test_the_metrics_tell_what_is_done_where(http: tuple[httpx.Client, httpx.Client]) -> None:
+    first, _ = http
+    first.post("/models", json=MODEL).raise_for_status()
+    for number in range(2):
+        send(first, number).raise_for_status()
+    for client in http:
+        families = {family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)}
+        done = [s for s in families["livesvm_updates"].samples if s.labels["outcome"] == "applied" and s.value]
+        assert [(sample.labels["task"], sample.labels["actor"]) for sample in done] == [("svc", "models-0-of-1")]
+        assert done[0].value >= 2
+        assert {s.labels["node"] for s in families["livesvm_solve_seconds"].samples} == {done[0].labels["node"]}
+        (version,) = families["livesvm_model_version"].samples
+        assert (version.labels["model"], version.value) == ("m", 2)
+
+
+def test_a_job_is_a_task_of_the_cluster(fleet: Fleet, http: tuple[httpx.Client, httpx.Client]) -> None:
+    first, _ = http
+    first.post("/models", json=MODEL).raise_for_status()
+    for number in range(4):
+        send(first, number).raise_for_status()
+    asked = first.post("/models/m/assessment", json={"method": "k-fold", "folds": 4})
+    found = awaited(first, asked.json()["id"])
+    assert (found["state"], found["done"], found["version"]) == ("done", 4, 4)
+    assert len(found["result"]["decisions"]) == 40
+    X, y = blobs(np.random.default_rng(5), 1500, 20)
+    first.post("/models", json={"id": "large"}).raise_for_status()
+    first.post("/models/large/update", json={"add": {"X": X, "y": y}}).raise_for_status()
+    long = first.post("/models/large/outlier-path", json={"parameter": "theta"}).json()["id"]
+    until(lambda: bool(fleet.cluster.workers(TASK)))
+    assert first.delete(f"/jobs/{long}").status_code == 200
+    until(lambda: not fleet.cluster.workers(TASK))
+    assert awaited(first, long)["state"] == "cancelled"
+    first.delete("/models/large").raise_for_status()
 
 
 def test_an_actor_that_is_killed_comes_back_with_all_that_was_acknowledged(

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 ACTOR = b"ray::ModelActor"
+TASK = b"ray::_work"
 
 
 class RayCluster:
@@ -82,8 +83,12 @@ class RayCluster:
 
     def actors(self, raylet: int | None = None) -> list[int]:
         """Processes of actors, of one node or of all."""
+        return self.workers(ACTOR, raylet)
+
+    def workers(self, name: bytes, raylet: int | None = None) -> list[int]:
+        """Processes that do what has a name, on one node or on all."""
         nodes = self.raylets if raylet is None else [raylet]
-        return [pid for node in nodes for pid in children(node) if _command(pid).startswith(ACTOR)]
+        return [pid for node in nodes for pid in children(node) if _command(pid).startswith(name)]
 
     def signal_node(self, raylet: int, number: int) -> None:
         """Send a signal to all processes of a node."""

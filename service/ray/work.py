@@ -1,0 +1,95 @@
+"""Jobs as tasks of the cluster: the work on a copy of a model, wherever there is a core free for it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from livesvm.service.errors import WorkerLost
+from livesvm.service.jobs.kind import Document
+from livesvm.service.jobs.kinds import ALL_KINDS
+from livesvm.service.ray.messages import Answer, packed, unpacked
+from livesvm.solvers.errors import Cancelled
+from livesvm.solvers.runtime.progress import Progress
+
+LOOK_SECONDS = 0.1
+"""Between two looks whether the job is still wanted, and between two words of how far it is."""
+
+
+def work_elsewhere(
+    kind: str, asked: Document, model: Any, progress: Progress, memory: int, check: Callable[[], None]
+) -> Document:
+    """The result of a job's work on a copy of a model, by a task that is ended when ``check`` raises.
+
+    Raises what the work does, WorkerLost if its process or node is.
+    """
+    task: Any = ray.remote(_work)
+    message = packed((kind, asked, model))
+    told = task.options(num_returns="streaming", num_cpus=1, memory=memory, max_retries=0).remote(message)
+    try:
+        for answer in _answers(told, check):
+            if isinstance(answer, Answer):
+                if answer.error is not None:
+                    raise answer.error
+                found: Document = answer.value
+                return found
+            if not progress(*answer):
+                raise Cancelled("the job was cancelled")
+        raise WorkerLost("the task ended without an answer")
+    except RayError as error:
+        raise WorkerLost(f"the task was lost ({type(error).__name__}); ask for it again") from error
+    finally:
+        with suppress(RayError, ValueError):
+            ray.cancel(told, force=True)
+
+
+def _answers(told: Any, check: Callable[[], None]) -> Iterator[Any]:
+    """What a task tells, as it comes."""
+    while True:
+        check()
+        ready, _ = ray.wait([told], timeout=LOOK_SECONDS)
+        if not ready:
+            continue
+        try:
+            reference = next(told)
+        except StopIteration:
+            return
+        yield unpacked(ray.get(reference))
+
+
+def _work(message: bytes) -> Iterator[bytes]:
+    """Do the work of a job in a thread, and tell how far it is, and at last what came of it."""
+    kind, asked, model = unpacked(message)
+    told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    last = 0.0
+
+    def progress(done: int, total: int) -> bool:
+        """Tell now and then how far it is; who does not want it any more ends the process."""
+        nonlocal last
+        if done >= total or time.monotonic() - last > LOOK_SECONDS:
+            last = time.monotonic()
+            told.put((done, total))
+        return True
+
+    def work() -> None:
+        """Tell the result or the error."""
+        run = ALL_KINDS[kind].run
+        assert run is not None
+        try:
+            told.put(Answer(run(asked, model, progress)))
+        except Exception as error:
+            told.put(Answer(error=error))
+
+    threading.Thread(target=work, name="work", daemon=True).start()
+    while True:
+        answer = told.get()
+        yield packed(answer)
+        if isinstance(answer, Answer):
+            return
