@@ -25,6 +25,9 @@ ERASE_POINTS = ("erase-begun", "erase-solved", "erase-superseded", "erase-forgot
 SOURCE_POINTS = ("before-settle", "after-settle")
 """Every delivery of a source passes these, when its effect is durable and when the source knows."""
 
+DATASET_POINTS = ("erase-rewritten",)
+"""Erasures that concern datasets pass these too, once for each, between "erase-forgotten" and "erase-wiped"."""
+
 VARIABLE = "LIVESVM_CRASH_AT"
 
 _name, _, _times = os.environ.get(VARIABLE, "").partition(":")

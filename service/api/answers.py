@@ -102,7 +102,7 @@ class ExamplePage(BaseModel):
 
 
 class ErasedKeys(BaseModel):
-    """Which keys, to whoever knows them."""
+    """Which keys, to whoever knows them; of a feed the times of its readings."""
 
     count: int
     in_window: int = Field(description="How many examples of the window these were.")
@@ -111,11 +111,21 @@ class ErasedKeys(BaseModel):
     hashes: list[str]
 
 
+class FeedProof(BaseModel):
+    """Proof of optimality of all models of a feed: the worst of each."""
+
+    version: int
+    relative_gap: float
+    max_violation: float
+    n_examples: int
+
+
 class Receipt(BaseModel):
     """What was erased, where, when and for whom; signed by the service's own key."""
 
     receipt: str
-    model: str
+    model: str = Field(description="Its id, or that of the feed.")
+    kind: Literal["model", "feed"]
     asked_at: datetime
     asked_by: str | None = Field(description="Label of the API key.")
     erased_at: datetime
@@ -123,7 +133,7 @@ class Receipt(BaseModel):
     version_before: int
     version_after: int
     keys: ErasedKeys
-    certificate: Certificate | None = Field(description="Of the optimum without them.")
+    certificate: Certificate | FeedProof | None = Field(description="Of the optimum without them.")
     places: dict[str, str] = Field(description="What was searched and rewritten, and what was not.")
     public_key: str
     signature: str = Field(description="Ed25519, of the rest as JSON without spaces.")
@@ -141,6 +151,15 @@ class ReceiptList(BaseModel):
     """Every receipt that is kept, oldest first."""
 
     receipts: list[Receipt]
+
+
+class Verification(BaseModel):
+    """Whether a receipt is as a service signed it."""
+
+    verified: bool
+    is_own: bool = Field(description="Whether the key that signed it is this service's.")
+    reason: str | None = Field(description="What is wrong with it.")
+    receipt: dict[str, Any] | None = Field(description="What it says, once that is known to be what was signed.")
 
 
 class Checkpoint(BaseModel):
@@ -311,9 +330,10 @@ class Dataset(BaseModel):
     labels: list[float] | None = Field(description="Distinct targets, of at most 20.")
     has_targets: bool
     has_weights: bool
+    has_keys: bool = Field(default=False, description="Whether erasures find rows by key.")
     bytes: int = Field(description="On disk, as numbers.")
     uploaded_bytes: int
-    sha256: str = Field(description="Of what was uploaded.")
+    sha256: str = Field(description="Of what was uploaded; once rows were erased, of the checksums of its files.")
     created_at: datetime
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import AwareDatetime, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, ConfigDict, Field, StringConstraints, model_validator
 
 from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.wanted import Wanted
 from livesvm.service.models import commands
 from livesvm.service.models.commands import NOTHING
 from livesvm.service.models.fields import (
@@ -23,6 +24,8 @@ from livesvm.service.models.fields import (
     Weights,
 )
 
+Time = Annotated[str, StringConstraints(max_length=64)] | Annotated[float, Field(allow_inf_nan=False)]
+MOST_TIMES = 10_000
 MOST_OLDEST = 10**9
 """Examples that a removal may ask for."""
 
@@ -158,6 +161,30 @@ class EraseRequest(Request):
     """Keys of the examples to erase, in the window or not."""
 
     keys: Keys
+
+
+class FeedEraseRequest(Request):
+    """Readings to erase: those of some times, and those from one time to another; times as the feed has them."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "examples": [{"times": ["2024-01-01T00:00"]}]})
+
+    times: list[Time] = Field(default_factory=list, max_length=MOST_TIMES)
+    begin: Time | None = Field(default=None, alias="from", description="The first; all before when absent beside `to`.")
+    end: Time | None = Field(default=None, alias="to", description="The last; all since when absent beside `from`.")
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.times and self.begin is None and self.end is None:
+            raise ValueError("give times, from, or to")
+        return self
+
+    def wanted(self) -> Wanted:
+        """The readings that are meant."""
+        return Wanted(tuple(str(time) for time in self.times), _text(self.begin), _text(self.end))
+
+
+def _text(time: str | float | None) -> str | None:
+    return None if time is None else str(time)
 
 
 class RestoreRequest(Request):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from livesvm.service.cli import feeds, learning, local, models, paths, receipts, store
+from livesvm.service.cli import erasing, feeds, learning, local, models, paths, receipts, store
 
 app = typer.Typer(
     help="Live support vector machines.",
@@ -20,6 +20,8 @@ app.add_typer(store.app, name="store")
 app.add_typer(receipts.app, name="receipt")
 app.add_typer(models.app, name="models")
 app.add_typer(feeds.app, name="feed")
+feeds.app.command("erase")(erasing.erase_readings)
+app.command("erase")(erasing.erase)
 app.command("update")(learning.update)
 app.command("predict")(learning.predict)
 app.command("certificate")(learning.certificate)

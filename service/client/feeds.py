@@ -62,6 +62,16 @@ def history(id: str, limit: int = 100, *, begin: Any = None, end: Any = None) ->
     return Request("GET", f"/feeds/{id}/history", lambda answer: list(answer.json()["rows"]), True, params=params)
 
 
+def erase_readings(id: str, times: Iterable[Any] = (), *, begin: Any = None, end: Any = None) -> Request[Document]:
+    """Erase readings for good, of some times and from one to another: ``version``, ``removed``, ``receipt``.
+
+    Times are as the feed's readings have them, or datetimes.
+    """
+    given = {"times": list(times), "from": begin, "to": end}
+    body = {name: value for name, value in given.items() if value is not None and value != []}
+    return Request("POST", f"/feeds/{id}/erase", _document, True, *_json(body))
+
+
 def feed_certificate(id: str) -> Request[Document]:
     """The certificate of every step's models."""
     return Request("GET", f"/feeds/{id}/certificate", _document, True)

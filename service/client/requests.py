@@ -133,6 +133,13 @@ def erase(id: str, keys: Sequence[Key]) -> Request[Document]:
     return _post(f"/models/{id}/erase", {"keys": list(keys)}, is_repeatable=True)
 
 
+def verify_receipt(receipt: bytes | Document) -> Request[Document]:
+    """Ask whether a receipt, as it was answered or as the bytes of a file, is as a service signed it: ``verified``."""
+    if isinstance(receipt, bytes):
+        return Request("POST", "/receipts/verify", _document, True, receipt, {"content-type": "application/json"})
+    return _post("/receipts/verify", receipt, is_repeatable=True)
+
+
 def receipts() -> Request[list[Document]]:
     """Every receipt of an erasure that is kept."""
     return Request("GET", "/receipts", lambda answer: list(answer.json()["receipts"]), is_repeatable=True)
@@ -235,7 +242,13 @@ def cancel(job: str) -> Request[Document]:
 
 
 def put_dataset(
-    name: str, data: bytes | Path, format: str, *, target: str | None = None, weights: str | None = None
+    name: str,
+    data: bytes | Path,
+    format: str,
+    *,
+    target: str | None = None,
+    weights: str | None = None,
+    key: str | None = None,
 ) -> Request[Document]:
     """Keep a dataset, in place of one of that name.
 
@@ -243,13 +256,14 @@ def put_dataset(
     ----------
     data : its bytes, or the file that holds them, which is read as it is sent
     format : "npz", "svmlight", "csv" or "parquet"
-    target, weights : of a table, the columns that hold them, by name or by number from 0
+    target, weights, key : of a table, the columns that hold them, by name or by number from 0; a key is whose a row is
     """
     digest = hashlib.sha256()
     for piece in pieces(data) if isinstance(data, Path) else (data,):
         digest.update(piece)
     headers = {"content-type": DATASET_MEDIA[format], "x-content-sha256": digest.hexdigest()}
-    params = {key: value for key, value in (("target", target), ("weights", weights)) if value is not None}
+    given = {"target": target, "weights": weights, "key": key}
+    params = {name: value for name, value in given.items() if value is not None}
     return Request("PUT", f"/datasets/{name}", _document, True, data, headers, params)
 
 

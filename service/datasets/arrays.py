@@ -3,6 +3,7 @@
 X                       dense: (n, d) float64, row by row
 values, columns, starts sparse (CSR): (nnz,) float64, (nnz,) int64, (n + 1,) int64
 y, weights              (n,) float64
+keys                    (n, 2) int64: what stands for each row's key, see `keys`
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.service.datasets.keys import HALVES, Marks
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput
 
@@ -129,6 +131,10 @@ class Sink:
             raise InvalidInput(reason, field="weights", row=row + at)
         self._append("weights", weights)
 
+    def mark(self, marks: Marks) -> None:
+        """Take what stands for the keys of rows, (m, 2)."""
+        self._append("keys", marks, np.int64)
+
     def declare(self, width: int) -> None:
         """There are at least so many features."""
         self._check_width(width)
@@ -139,9 +145,9 @@ class Sink:
         n = self._size("starts") - 1 if is_sparse else self._size("X") // max(1, self.width)
         if n < 1 or self.width < 1:
             raise InvalidInput("must have at least one row and one column", field="X")
-        for name in ("y", "weights"):
-            if name in self._columns and self._size(name) != n:
-                raise InvalidInput(f"has {self._size(name)} entries for {n} rows of X", field=name)
+        for name, each in (("y", 1), ("weights", 1), ("keys", HALVES)):
+            if name in self._columns and self._size(name) != each * n:
+                raise InvalidInput(f"has {self._size(name) // each} entries for {n} rows of X", field=name)
         return {
             "n_examples": n,
             "n_features": self.width,
@@ -150,6 +156,7 @@ class Sink:
             "labels": sorted(self._labels) if "y" in self._columns and self._labels is not None else None,
             "has_targets": "y" in self._columns,
             "has_weights": "weights" in self._columns,
+            "has_keys": "keys" in self._columns,
             "bytes": self._bytes,
             "files": {name: column.finished() for name, column in self._columns.items()},
         }
@@ -225,6 +232,10 @@ class Arrays:
     def weights(self) -> NDArray[np.float64] | None:
         """Weights (n,), if there are any."""
         return self._mapped("weights") if "weights" in self._described["files"] else None
+
+    def marks(self) -> Marks | None:
+        """What stands for the rows' keys (n, 2), if there are any."""
+        return self._mapped("keys").reshape(self.n, HALVES) if "keys" in self._described["files"] else None
 
     def _mapped(self, name: str) -> Array:
         file = self._described["files"][name]

@@ -15,12 +15,16 @@ import secrets
 import shutil
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from livesvm.service.datasets import parquet_file
+from livesvm.service import crash
+from livesvm.service.datasets import parquet_file, rewriting
+from livesvm.service.datasets.arrays import Arrays
+from livesvm.service.datasets.keys import among, from_text, marks_of, to_text
 from livesvm.service.datasets.parsing import Format
 from livesvm.service.errors import (
     BodyTooLarge,
@@ -34,7 +38,7 @@ from livesvm.service.monitoring.health import Health
 from livesvm.service.resources.beside import run_beside
 from livesvm.service.resources.memory import MEGABYTE, Budget
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import DocumentName, Store, StoreDamaged, StoreUnavailable
+from livesvm.service.store.base import DocumentName, Store, StoreDamaged, StoreError, StoreUnavailable
 
 KIND = "dataset"
 DIRECTORY = "datasets"
@@ -42,6 +46,8 @@ DIRECTORY = "datasets"
 PARSING = "livesvm.service.datasets.parsing:parse"
 PARSING_BYTES = 96 * MEGABYTE
 """Memory that reading a file takes, whatever its size."""
+SALT = 32
+"""Bytes."""
 MOST_BYTES = 768 * MEGABYTE
 """That it may have, with libraries and room to spare."""
 
@@ -51,11 +57,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Asked:
-    """How an upload is to be read: its format, and which columns of a table hold targets and weights."""
+    """How an upload is to be read: its format, and which columns of a table hold targets, weights and keys."""
 
     format: Format
     target: str | None = None
     weights: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows of one dataset that are to be forgotten: where it is, what stands for their keys, how many they are."""
+
+    name: str
+    directory: str
+    marks: list[str]
+    rows: int
 
 
 class Upload:
@@ -139,13 +156,15 @@ class Datasets:
             raise UnsupportedMedia("parquet files are read where pyarrow is installed; here it is not")
         sha256 = upload.received(expected)
         with self._budget.holding("bodies", PARSING_BYTES):
-            found = run_beside(PARSING, self._work(upload, asked), lambda _: None, self._check_open)
+            salt = secrets.token_hex(SALT)
+            found = run_beside(PARSING, self._work(upload, asked, salt), lambda _: None, self._check_open)
         with _on_disk():
             upload.path.unlink()
             _sync(upload.directory)
             _sync(self._root)
         described = {"name": name, "format": asked.format, "created_at": time.time(), "sha256": sha256}
         described |= {"uploaded_bytes": upload.size, "directory": upload.directory.name, **found}
+        described |= {"salt": salt} if found["has_keys"] else {}
         with self._lock:
             self._check_room(name)
             before = self._described(name)
@@ -188,6 +207,66 @@ class Datasets:
         if before is not None:
             self._remove(before)
 
+    def find(self, keys: Sequence[int | str]) -> tuple[list[Found], list[str]]:
+        """Rows of these keys in every dataset that has keys, and the datasets that could not be searched.
+
+        Raises StoreUnavailable.
+        """
+        found, unsearched = [], []
+        with self._lock:
+            for described in self.all():
+                try:
+                    rows = self._found(described, keys) if described.get("has_keys") else None
+                except (StoreError, UnknownDataset) as error:
+                    log.warning("dataset %s cannot be searched: %s", described["name"], error)
+                    unsearched.append(str(described["name"]))
+                else:
+                    found += [] if rows is None else [rows]
+                    unsearched += [] if described.get("has_keys") else [str(described["name"])]
+        return found, unsearched
+
+    def _found(self, described: Document, keys: Sequence[int | str]) -> Found | None:
+        arrays = Arrays(self.directory(described), described)
+        wanted = marks_of(described["salt"], keys)
+        marks = arrays.marks()
+        assert marks is not None
+        rows = int(among(marks, wanted).sum())
+        there = to_text(wanted[among(wanted, marks)])
+        return Found(described["name"], described["directory"], there, rows) if rows else None
+
+    def erase(self, found: Sequence[Found]) -> None:
+        """Have the files of datasets hold none of these rows; what is done already stays so. Raises StoreError.
+
+        The files are written anew beside the old ones, take their place with the description, and the old ones go.
+        """
+        for each in found:
+            with self._lock:
+                described = self._described(each.name)
+                if described is not None and described["directory"] == each.directory:
+                    self._rewrite(described, each)
+                shutil.rmtree(self._root / each.directory, ignore_errors=True)
+                if (self._root / each.directory).exists():
+                    raise StoreUnavailable(f"the old files of dataset {each.name} cannot be removed")
+
+    def _rewrite(self, described: Document, found: Found) -> None:
+        at = DocumentName(KIND, described["name"])
+        fresh = self._root / f"d-{secrets.token_hex(8)}"
+        with _on_disk():
+            fresh.mkdir()
+            arrays = Arrays(self._root / found.directory, described)
+            now = rewriting.without(arrays, from_text(found.marks), fresh)
+            _sync(fresh)
+            _sync(self._root)
+        crash.point("erase-rewritten")
+        with self._health.store_call("document"):
+            if now is None:
+                self._store.delete_document(at)
+            else:
+                anew = {**described, **now, "directory": fresh.name, "sha256": rewriting.checksum(now)}
+                self._store.put_document(at, json.dumps(anew).encode())
+        if now is None:
+            shutil.rmtree(fresh, ignore_errors=True)
+
     def directory(self, described: Document) -> Path:
         """Where the files of a dataset are; raises UnknownDataset if it is no longer the one that was described."""
         now = self._described(described["name"])
@@ -221,8 +300,9 @@ class Datasets:
         if self._closed:
             raise CutOff("the service stops")
 
-    def _work(self, upload: Upload, asked: Asked) -> Document:
+    def _work(self, upload: Upload, asked: Asked, salt: str) -> Document:
         return {
+            "salt": salt,
             "file": str(upload.path),
             "directory": str(upload.directory),
             "most_bytes": self._settings.dataset_bytes,

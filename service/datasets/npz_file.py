@@ -1,5 +1,7 @@
 """npz files: ``X`` and ``y``, or the parts of a CSR array, ``data``, ``indices``, ``indptr`` and ``shape``, and ``y``.
 
+``weights`` and ``keys``, text or whole numbers, where there are any.
+
 Nothing is unpickled. Members are read piece by piece, whatever sizes they declare.
 """
 
@@ -19,11 +21,14 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from livesvm.service.datasets.arrays import BLOCK, Sink, blocks
+from livesvm.service.datasets.keys import marks_of
 from livesvm.solvers.errors import InvalidInput
 
 MOST_MEMBERS = 16
+LONGEST_KEY = 256
+"""Characters."""
 _DENSE, _SPARSE = frozenset({"X"}), frozenset({"data", "indices", "indptr", "shape"})
-_OTHER = frozenset({"y", "weights", "format"})
+_OTHER = frozenset({"y", "weights", "keys", "format"})
 _NO_HEADER = (ValueError, KeyError, SyntaxError, EOFError, TypeError, tokenize.TokenError, RecursionError)
 _NO_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, EOFError, NotImplementedError)
 Document = dict[str, Any]
@@ -44,6 +49,9 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
                 if name in members:
                     for block in _vector(archive, members[name], name, "fiu"):
                         take(block)
+            if "keys" in members:
+                for keys in _keys(archive, members["keys"]):
+                    sink.mark(marks_of(str(asked.get("salt", "")), keys))
     except _NO_ZIP as error:
         raise InvalidInput(f"is not an npz file: {str(error)[:128]}", field="body") from error
 
@@ -180,6 +188,29 @@ def _vector(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds:
         yield from _pieces(stream, shape[0], dtype, name, BLOCK)
 
 
+def _keys(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[list[int | str]]:
+    """Keys, block by block; raises InvalidInput."""
+    with archive.open(member) as stream:
+        shape, _, dtype = _header(stream, "keys", "iuU")
+        if len(shape) != 1 or dtype.itemsize > 4 * LONGEST_KEY or not dtype.itemsize:
+            raise InvalidInput(f"must be a list of at most {LONGEST_KEY} characters each", field="keys")
+        row = 0
+        for part in blocks(shape[0], BLOCK // LONGEST_KEY):
+            data = stream.read((part.stop - part.start) * dtype.itemsize)
+            if len(data) != (part.stop - part.start) * dtype.itemsize:
+                raise InvalidInput("holds fewer bytes than its shape asks for", field="keys")
+            try:
+                found: list[int | str] = np.frombuffer(data, dtype).tolist()
+            except ValueError as error:
+                raise InvalidInput("holds characters that are none", field="keys") from error
+            if "" in found:
+                raise InvalidInput("is empty", field="keys", row=row + found.index(""))
+            yield found
+            row += len(found)
+        if stream.read(1):
+            raise InvalidInput("holds more bytes than its shape asks for", field="keys")
+
+
 def _header(stream: IO[bytes], name: str, kinds: str) -> tuple[Shape, bool, np.dtype[Any]]:
     try:
         version = npy.read_magic(stream)
@@ -188,7 +219,8 @@ def _header(stream: IO[bytes], name: str, kinds: str) -> tuple[Shape, bool, np.d
     except _NO_HEADER as error:
         raise InvalidInput("is not an npy array of version 1 or 2", field=name) from error
     if dtype.kind not in kinds or any(side < 0 for side in shape):
-        raise InvalidInput(f"must hold {'numbers' if 'f' in kinds else 'integers'}, not {str(dtype)[:64]}", field=name)
+        wanted = {"fiu": "numbers", "iu": "integers"}.get(kinds, "integers or text")
+        raise InvalidInput(f"must hold {wanted}, not {str(dtype)[:64]}", field=name)
     return shape, fortran, dtype
 
 

@@ -32,7 +32,10 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
             columns = Columns(len(schema.names), schema.names, asked)
             sink.declare(len(columns.features))
             for j, field in enumerate(schema):
-                if not (pa.types.is_floating(field.type) or pa.types.is_integer(field.type)):
+                is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+                if j == columns.keys and not (is_text or pa.types.is_integer(field.type)):
+                    raise InvalidInput(f"holds {field.type}, neither text nor whole numbers", field="key", column=j)
+                if j != columns.keys and not (pa.types.is_floating(field.type) or pa.types.is_integer(field.type)):
                     raise InvalidInput(f"{field.name[:64]!r} holds {field.type}, not numbers", field="body", column=j)
             row = 0
             for batch in file.iter_batches(max(1, NUMBERS // len(schema.names))):
@@ -40,8 +43,12 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
                     if column.null_count:
                         at = row + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
                         raise InvalidInput("is empty", field="body", row=at, column=j)
-                numbers = [np.asarray(column, np.float64) for column in batch.columns]
-                columns.hand_over(np.column_stack(numbers), sink)
+                numbers = [
+                    np.zeros(batch.num_rows) if j == columns.keys else np.asarray(column, np.float64)
+                    for j, column in enumerate(batch.columns)
+                ]
+                keys = None if columns.keys is None else [str(key) for key in batch.columns[columns.keys].to_pylist()]
+                columns.hand_over(np.column_stack(numbers), sink, keys, row)
                 row += batch.num_rows
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
         raise InvalidInput(f"is not a parquet file: {str(error)[:128]}", field="body") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.datasets.arrays import Sink
+from livesvm.service.datasets.keys import marks_of
 from livesvm.solvers.errors import InvalidInput
 
 LONGEST = 2**22
@@ -20,7 +22,7 @@ Document = dict[str, Any]
 
 
 def read(path: Path, sink: Sink, asked: Document) -> None:
-    """Read a table; the column of targets is ``asked["target"]``, by default "y", or the last.
+    """Read a table; the column of targets is ``asked["target"]``, by default "y", or the last; that of keys holds text.
 
     Raises InvalidInput with row and column.
     """
@@ -31,14 +33,17 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
             raise InvalidInput("the file is empty", field="body")
         comma = max(",;\t", key=first.count)
         cells = [cell.strip().strip('"') for cell in first.split(comma)]
-        names = None if all(map(_is_number, cells)) else cells
+        numbers = [cell for column, cell in enumerate(cells) if str(column) != asked.get("key")]
+        names = None if all(map(_is_number, numbers)) else cells
         columns = Columns(len(cells), names, asked)
         sink.declare(len(columns.features))
         if names is None:
             lines = chain([first], lines)
         row, each = 0, max(1, NUMBERS // len(cells))
         while block := list(islice(lines, each)):
-            columns.hand_over(_numbers(block, comma, len(cells), row), sink)
+            found, at = _numbers(block, comma, len(cells), row, columns.keys), columns.keys
+            keys = None if at is None else [found[at] for found in _cells(block, comma, len(cells), row)]
+            columns.hand_over(found, sink, keys, row)
             row += len(block)
 
 
@@ -46,17 +51,26 @@ class Columns:
     """Which columns of a table are what."""
 
     def __init__(self, count: int, names: Sequence[str] | None, asked: Document) -> None:
-        self._count, self._names = count, names
+        self._count, self._names, self._salt = count, names, str(asked.get("salt", ""))
+        self.keys = self._place(asked.get("key"), "key")
         self.target = self._place(asked.get("target"), "target")
         if self.target is None:
-            self.target = names.index("y") if names is not None and "y" in names else count - 1
+            last = count - 2 if self.keys == count - 1 else count - 1
+            self.target = names.index("y") if names is not None and "y" in names else last
         self.weights = self._place(asked.get("weights"), "weights")
-        self.features = [j for j in range(count) if j not in (self.target, self.weights)]
+        roles = [place for place in (self.keys, self.target, self.weights) if place is not None]
+        if len(set(roles)) < len(roles):
+            raise InvalidInput("cannot be the column of targets or weights too", field="key")
+        self.features = [j for j in range(count) if j not in roles]
         if not self.features:
             raise InvalidInput("has no column of features beside that of the targets", field="body")
 
-    def hand_over(self, block: Any, sink: Sink) -> None:
-        """Hand rows (m, count) over."""
+    def hand_over(self, block: Any, sink: Sink, keys: Sequence[str] | None, row: int) -> None:
+        """Hand rows (m, count) over, and their keys; raises InvalidInput for one without."""
+        if keys is not None:
+            if "" in keys:
+                raise InvalidInput("is empty", field="key", row=row + keys.index(""), column=self.keys)
+            sink.mark(marks_of(self._salt, keys))
         sink.dense(np.ascontiguousarray(block[:, self.features]))
         sink.targets(block[:, self.target])
         if self.weights is not None:
@@ -90,20 +104,36 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _numbers(lines: list[str], comma: str, width: int, row: int) -> Any:
-    """Lines as numbers (m, width); raises InvalidInput for the first cell that is none."""
+def _numbers(lines: list[str], comma: str, width: int, row: int, keys: int | None) -> Any:
+    """Lines as numbers (m, width), 0 for keys; raises InvalidInput for the first cell that is none."""
+    used = [column for column in range(width) if column != keys]
     try:
-        found = np.loadtxt(lines, delimiter=comma, comments=None, quotechar='"', ndmin=2)
-        if found.shape == (len(lines), width):
-            return found
+        found = np.loadtxt(
+            lines, delimiter=comma, comments=None, quotechar='"', ndmin=2, usecols=None if keys is None else used
+        )
+        if found.shape == (len(lines), len(used)):
+            return found if keys is None else np.insert(found, keys, 0.0, axis=1)
     except ValueError:
         pass
-    for at, line in enumerate(lines, row):
-        cells = [cell.strip().strip('"').strip() for cell in line.rstrip("\n").split(comma)]
-        if len(cells) != width:
-            raise InvalidInput(f"has {len(cells)} columns, the first line has {width}", field="body", row=at)
+    for at, cells in enumerate(_cells(lines, comma, width, row), row):
         for column, cell in enumerate(cells):
-            if not _is_number(cell):
+            if column != keys and not _is_number(cell):
                 what = f"{cell[:32]!r} is not a number" if cell else "is empty"
                 raise InvalidInput(what, field="body", row=at, column=column)
     raise InvalidInput("is no table of numbers", field="body", row=row)
+
+
+def _cells(lines: list[str], comma: str, width: int, row: int) -> list[list[str]]:
+    """Lines as text, cell by cell; raises InvalidInput for the first that is longer or shorter than the head."""
+    found = []
+    for at, line in enumerate(lines, row):
+        try:
+            cells = [
+                cell.strip() for cell in next(csv.reader([line.rstrip("\n")], delimiter=comma, skipinitialspace=True))
+            ]
+        except csv.Error as error:
+            raise InvalidInput(f"is no table: {error}", field="body", row=at) from error
+        if len(cells) != width:
+            raise InvalidInput(f"has {len(cells)} columns, the first line has {width}", field="body", row=at)
+        found.append(cells)
+    return found

@@ -66,6 +66,19 @@ class Side:
         self.scores.append(score)
         insort(self._sorted, score)
 
+    def forget(self, which: NDArray[np.bool_]) -> bool:
+        """Forget some of the newest scores, (n,) in order, and all before these; whether there were any before."""
+        known = list(self.scores)
+        newest = known[len(known) - len(which) :]
+        self.replace([score for score, goes in zip(newest, which, strict=True) if not goes])
+        return len(known) > len(which)
+
+    def replace(self, scores: list[float]) -> None:
+        """Have these scores, in order, in place of those before."""
+        self.scores.clear()
+        self.scores.extend(scores)
+        self._sorted = sorted(self.scores)
+
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows."""
         return {"level": self.level, "scores": np.array(self.scores)}
@@ -108,6 +121,20 @@ class ConformalBand:
         for below, above in zip(low.tolist(), high.tolist(), strict=True):
             self.sides[0].learn(-below, None)
             self.sides[1].learn(above, None)
+
+    def forget(self, which: NDArray[np.bool_]) -> bool:
+        """Forget some of the newest scores, (n,) in order, and all before these; whether there were any before."""
+        begun = [side.forget(which) for side in self.sides]
+        return any(begun)
+
+    def reseed(self, low: Floats, high: Floats) -> None:
+        """Take residuals as :meth:`seed` does, as if they had come before all that is known."""
+        known = [list(side.scores) for side in self.sides]
+        for side in self.sides:
+            side.replace([])
+        self.seed(low, high)
+        for side, later in zip(self.sides, known, strict=True):
+            side.replace([*side.scores, *later])
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows."""

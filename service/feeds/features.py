@@ -134,7 +134,22 @@ class History:
         self.count = int(arrays["count"])
 
 
-def shared_row(layout: Layout, history: History, reading: Reading) -> Floats:
+class Past:
+    """A history as it was at an earlier reading; ``values`` are all up to that one, oldest first."""
+
+    def __init__(self, values: Floats) -> None:
+        self._values = values
+
+    def newest(self, n: int) -> Floats:
+        """Return the newest ``n`` values, oldest first."""
+        return self._values[len(self._values) - n :]
+
+    def back(self, n: int) -> float:
+        """Return the value ``n`` readings before the newest."""
+        return float(self._values[-1 - n])
+
+
+def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Floats:
     """Return the features that all steps share, (shared,): lags, their mean, rolling statistics, other columns."""
     out = np.empty(layout.shared)
     newest = history.newest(layout.reach)
@@ -192,6 +207,12 @@ class Ahead:
         return np.array(out, np.float64).reshape(len(steps), -1)
 
 
+def seasonal_values(layout: Layout, history: History | Past, steps: tuple[int, ...]) -> Floats:
+    """Return the last known values of the phase of each step, (steps, seasons)."""
+    found = [[history.back(seasonal_back(season, step)) for season in layout.seasons] for step in steps]
+    return np.array(found, np.float64).reshape(len(steps), len(layout.seasons))
+
+
 def own_rows(
     layout: Layout, spec: FeedSpec, every: Every, zone: tzinfo | None, parts: tuple[History, Reading, Ahead]
 ) -> Floats:
@@ -200,8 +221,7 @@ def own_rows(
     steps = spec.horizons
     out = np.empty((len(steps), layout.own))
     at = len(layout.seasons)
-    for i, season in enumerate(layout.seasons):
-        out[:, i] = [history.back(seasonal_back(season, step)) for step in steps]
+    out[:, :at] = seasonal_values(layout, history, steps)
     if layout.cycles:
         when = [every.after(reading.time, step) for step in steps]
         out[:, at : at + 2 * len(layout.cycles)] = [calendar_of(time, layout.cycles, zone) for time in when]

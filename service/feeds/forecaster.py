@@ -110,7 +110,7 @@ class Forecaster:
         self.looked_at = 0  # readings when scales were last looked at
         self._events: list[Event] = []
         self._scored: list[tuple[int, Scored]] = []
-        self._newest_taken: Reading | None = None
+        self.newest_taken: Reading | None = None
         self._due_scores: list[list[Scored]] = [[] for _ in self.steps]
 
     @property
@@ -163,7 +163,7 @@ class Forecaster:
 
     def _take(self, batch: list[Reading]) -> None:
         self.readings += sum(not reading.held for reading in batch)
-        self._newest_taken = batch[-1]
+        self.newest_taken = batch[-1]
         if self.rows is not None:
             self._advance(batch)
             return
@@ -188,7 +188,7 @@ class Forecaster:
         self._choose("live")
         self._look()
         at = self.rows.count - 1
-        self._publish(first[-1] if not first[-1].held else self._newest(first), at, self._predict([at])[0])
+        self.publish(first[-1] if not first[-1].held else self._newest(first), at, self.predict([at])[0])
 
     @staticmethod
     def _newest(readings: list[Reading]) -> Reading:
@@ -216,14 +216,14 @@ class Forecaster:
         """Take a batch: forecast from all but its last reading, learn it, forecast from the last; score in order."""
         ordinals = [self._enter(reading) for reading in batch]
         real = [n for n in ordinals if n is not None]
-        found = dict(zip(real[:-1], self._predict(real[:-1]), strict=True)) if len(real) > 1 else {}
+        found = dict(zip(real[:-1], self.predict(real[:-1]), strict=True)) if len(real) > 1 else {}
         if real:
             self._learn()
-            found[real[-1]] = self._predict(real[-1:])[0]
+            found[real[-1]] = self.predict(real[-1:])[0]
         for reading, ordinal in zip(batch, ordinals, strict=True):
             self._score(reading)
             if ordinal is not None:
-                self._publish(reading, ordinal, found[ordinal])
+                self.publish(reading, ordinal, found[ordinal])
         for scores, scored in zip(self.scores, self._due_scores, strict=True):
             if scored:
                 scores.learn(scored)
@@ -236,7 +236,7 @@ class Forecaster:
         assert self.rows is not None
         return choose.examples(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 
-    def _predict(self, ordinals: list[int]) -> Floats:
+    def predict(self, ordinals: list[int]) -> Floats:
         """Return forecasts from rows, (rows, steps, models), in units of the target."""
         out = np.empty((len(ordinals), len(self.steps), len(self.models[0].models)))
         for i, model in enumerate(self.models):
@@ -271,11 +271,12 @@ class Forecaster:
         self.looked_at = self.readings
         off = [i for i, model in enumerate(self.models) if model.is_off_scale(*self.examples(i, self.rows.known(i)))]
         for i in off:
-            self._fit(i)
+            self.learn_anew(i)
         if off:
             self._announce("rescaled", {"steps": [self.steps[i] for i in off]})
 
-    def _fit(self, step: int) -> None:
+    def learn_anew(self, step: int) -> None:
+        """Have a step's models, by index, learn the window from nothing, with a scale of it; raises SolverError."""
         assert self.rows is not None
         known = self.rows.known(step)
         self.models[step].fit(*self.examples(step, known), known)
@@ -294,7 +295,7 @@ class Forecaster:
         self.models = [StepModel(self.spec, recipe) for recipe in self.choice.recipes]
         for i, model in enumerate(self.models):
             model.refits = refits[i]
-            self._fit(i)
+            self.learn_anew(i)
         for band, residuals in zip(self.bands, self.choice.residuals, strict=False):
             if band is not None and not band.sides[0].scores:
                 low, high = (residuals[:, 0],) * 2 if self.spec.quantiles is None else residuals[:, 1:].T
@@ -326,7 +327,7 @@ class Forecaster:
 
     # -- forecasts and scores ------------------------------------------------------------------------------------------
 
-    def _publish(self, reading: Reading, ordinal: int, found: Floats) -> None:
+    def publish(self, reading: Reading, ordinal: int, found: Floats) -> None:
         """Keep the forecasts from a reading, ``found`` (steps, models), until theirs come."""
         assert self.rows is not None
         assert self.timeline.every is not None
@@ -371,7 +372,7 @@ class Forecaster:
                     self._choose("chosen")
 
     def _announce(self, kind: str, detail: dict[str, Any], reading: Reading | None = None) -> None:
-        reading = reading or self._newest_taken
+        reading = reading or self.newest_taken
         slot, time = (self.timeline.slot, self.timeline.time) if reading is None else (reading.slot, reading.time)
         self._events.append(Event(kind, slot, 0.0 if time is None else time, detail))
 

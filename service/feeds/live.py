@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from livesvm.service.errors import NoSource, ServiceError, UnknownFeed
+from livesvm.service import crash
+from livesvm.service.errors import NoSource, NotSolved, ServiceError, UnknownFeed
 from livesvm.service.feeds.calls import Call, Delivery, Observations, Pause, Progress, Tuning
 from livesvm.service.feeds.pump import Flow, Pump
 from livesvm.service.feeds.recovery import Recovery
@@ -24,19 +25,24 @@ from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import FeedState, View, answer, history
 from livesvm.service.feeds.step_model import Recipe
+from livesvm.service.feeds.wanted import Wanted
+from livesvm.service.history.erasure import Asked, Intent, left
 from livesvm.service.history.journal import Journal
 from livesvm.service.history.names import FEEDS
 from livesvm.service.history.recovery import Recovered
-from livesvm.service.live.handle import Reply, Return
+from livesvm.service.live import erasing
+from livesvm.service.live.handle import Erased, Reply, Return
 from livesvm.service.live.keeper import Keeper, Kept
 from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
+from livesvm.service.models.arrays import Key
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample, SourceSample, StepSample
 from livesvm.service.resources.turns import Solve
 from livesvm.service.store import codec
 from livesvm.service.store.base import Head, Lease
+from livesvm.solvers.errors import SolverError
 
 
 @dataclass(frozen=True)
@@ -182,6 +188,22 @@ class LiveFeed:
         """Learn the window anew with what a job has found."""
         return self._ask(Tuning(job, list(recipes), request, time.time()))
 
+    def erase(self, asked: Asked, solve: Solve | None = None) -> Future[Erased]:
+        """Forget readings, by their times as text, and all that was stored of the feed before.
+
+        A time that the window does not hold means those before it. What is left to do then, of files and of the store
+        as a whole, is for whoever asked.
+        """
+        return self._keeper.writer.submit(lambda: self._erase(asked, self._keeper.begun(solve)))
+
+    def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
+        """The same of every erasure that was begun and has not been ended, but for one by its id."""
+        return self._keeper.writer.submit(lambda: self._finish_erasing(but), always=True)
+
+    def named(self, wanted: Wanted) -> Future[list[Key]]:
+        """The times of readings that are wanted, as text, as :meth:`erase` takes them; raises InvalidInput."""
+        return self._keeper.read(lambda: self._named(wanted))
+
     def history(self, limit: int, begin: float | None = None, end: float | None = None) -> Future[list[dict[str, Any]]]:
         """Readings with the forecasts that were made for them; see :func:`~livesvm.service.feeds.state.history`."""
         return self._keeper.read(lambda: history(self._keeper.state, limit, begin, end))
@@ -261,8 +283,51 @@ class LiveFeed:
     def _recover(self, solve: Solve) -> Recovered[FeedState]:
         around = self._around
         found = Recovery(around.source, self._journal.lease, self.spec, around.turns, solve).run()
+        with around.source.health.store_call("load"):
+            self._journal.left = left(around.source.store, self._journal.lease.model)
         self._journal.known = found.state.sequence
         return found
+
+    def _named(self, wanted: Wanted) -> list[Key]:
+        state = self._keeper.state
+        return [*wanted.among(state.forecaster.timeline, state.names())]
+
+    def _erase(self, asked: Asked, solve: Solve) -> Erased:
+        self._keeper.check_open()
+        state = self._keeper.state
+        intent = erasing.begin(self._journal, asked, state.readings(), state.version, every=True)
+        try:
+            return self._forget(intent, solve)
+        except (SolverError, NotSolved):  # nothing was changed, and nothing is to be later
+            self._journal.delete_document(intent.at_store)
+            raise
+
+    def _finish_erasing(self, but: str) -> list[Erased]:
+        self._keeper.check_open()
+        begun = [intent for intent in self._journal.begun() if intent.id != but]
+        return [self._forget(intent, self._keeper.begun()) for intent in begun]
+
+    def _forget(self, intent: Intent, solve: Solve) -> Erased:
+        """Learn without, then have that stand for all that was stored; until then readers see what was before."""
+        state = self._keeper.state
+        try:
+            stage("turn")
+            with self._around.turns.turn(solve):
+                stage("solve")
+                names = state.names()
+                leaving = [names[str(name)] for name in intent.leaving(names)]
+                state.forget(leaving, beyond=len(leaving) < len(intent.keys))
+                certificate = _worst(state)
+            crash.point("erase-solved")
+            stage("log")
+            size, requests = erasing.write(self._journal, state, intent, self._around.settings.idempotency_keep)
+        except BaseException:
+            self._keeper.breaks()
+            raise
+        self._publish()
+        self._keeper.checkpoints.saved(state, size)
+        changed("erase", f"{self}", version=state.version, asked=len(intent.keys), removed=intent.found)
+        return Erased(intent, state.version, requests, certificate)
 
     def _certificate(self, solve: Solve) -> dict[str, Any]:
         feed = self._keeper.state.forecaster
@@ -280,6 +345,15 @@ class LiveFeed:
     def _copy(self) -> FeedCopy:
         state = self._keeper.state
         return FeedCopy(self.spec, state.encode(), state.version)
+
+
+def _worst(state: FeedState) -> dict[str, Any] | None:
+    """What a receipt says of the optima of all models; None while there is none."""
+    found = [_proof(model) for one in state.forecaster.models for model in one.models]
+    if not found:
+        return None
+    worst = {name: max(one[name] for one in found) for name in ("relative_gap", "max_violation")}
+    return {"version": state.version, **worst, "n_examples": max(one["n_examples"] for one in found)}
 
 
 def _sampled(scores: dict[str, Any]) -> StepSample:

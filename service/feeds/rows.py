@@ -13,6 +13,8 @@ from livesvm.service.feeds.features import Layout
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+EMPTY = -1  #: slot of a row that was dropped
+
 
 class Rows:
     """Raw features of the newest readings, and the targets that have become known of them.
@@ -41,12 +43,19 @@ class Rows:
         ordinal = self.count
         at = ordinal % self.size
         if ordinal >= self.size:
-            del self.by_slot[int(self.slot[at])]
+            self.by_slot.pop(int(self.slot[at]), None)
         self.shared[at], self.own[at], self.target[at], self.learnt[at] = shared, own, np.nan, False
         self.slot[at] = slot
         self.by_slot[slot] = ordinal
         self.count += 1
         return ordinal
+
+    def drop(self, ordinal: int) -> None:
+        """Have nothing remain of a row; its place stays empty."""
+        at = ordinal % self.size
+        self.by_slot.pop(int(self.slot[at]), None)
+        self.shared[at], self.own[at], self.target[at], self.learnt[at] = 0.0, 0.0, np.nan, False
+        self.slot[at] = EMPTY
 
     def come_true(self, slot: int, steps: tuple[int, ...], value: float) -> list[tuple[int, int]]:
         """Take the reading of a slot as the target of rows so many ``steps`` before; return (step, ordinal) of them."""
@@ -95,4 +104,5 @@ class Rows:
         places = self.places(ordinals)
         for name in ("shared", "own", "target", "slot", "learnt"):
             getattr(self, name)[places] = arrays[name]
-        self.by_slot = dict(zip(slots.tolist(), ordinals.tolist(), strict=True))
+        pairs = zip(slots.tolist(), ordinals.tolist(), strict=True)
+        self.by_slot = {slot: ordinal for slot, ordinal in pairs if slot != EMPTY}

@@ -70,6 +70,16 @@ class StepScores:
         self._n += len(rows)
         self.sums += measured(rows, self.coverage).sum(axis=0)
 
+    def forget(self, which: NDArray[np.bool_]) -> None:
+        """Be as if some of the newest, (n,) as ``recent`` has them, had never been scored."""
+        rows = self.recent.copy()
+        self.sums -= measured(rows[which], self.coverage).sum(axis=0)
+        kept = rows[~which]
+        self._ring[:], self._n = 0.0, len(kept)
+        self._ring[: len(kept)] = kept
+        if self.sums[0] == 0.0:
+            self.sums[:] = 0.0
+
     @property
     def recent(self) -> Floats:
         """The newest, oldest first, (n, fields) in the order of ``Scored``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from livesvm.service.feeds import keep, told
 from livesvm.service.feeds.calls import Call, Progress
 from livesvm.service.feeds.forecaster import Forecaster, Outcome
+from livesvm.service.feeds.forget import forget
 from livesvm.service.feeds.scores import Scored
 from livesvm.service.feeds.sources.base import DeadLetter
 from livesvm.service.feeds.spec import FeedSpec
@@ -65,6 +66,31 @@ class FeedState:
             self.updated_at = call.at
         before, self.progress = self.progress, call.after(self.progress)
         return self._told(outcome, self.progress.refused - before.refused)
+
+    def names(self) -> dict[str, float]:
+        """The times of the window, missing ones too, by what they are called."""
+        timeline = self.forecaster.timeline
+        times = [*timeline.past, *(time for time, _ in timeline.waiting)]
+        return {str(told.time_of(timeline, time)): time for time in times}
+
+    def readings(self) -> set[str]:
+        """What the times of readings are called that are not missing."""
+        missing = {time for time, one in self.forecaster.timeline.past.items() if one.held}
+        return {name for name, time in self.names().items() if time not in missing}
+
+    def forget(self, times: Collection[float], *, beyond: bool) -> None:
+        """Be as if readings had been missing, as the next version; see :mod:`~livesvm.service.feeds.forget`.
+
+        Of the events those go that tell of forecasts. Where there is nothing to forget, nothing changes. Raises
+        SolverError, with the feed broken.
+        """
+        count = forget(self.forecaster, times, beyond=beyond)
+        if count is None:
+            return
+        self.sequence += 1
+        self.version += 1
+        self.events = deque((one for one in self.events if one["kind"] != "readings"), maxlen=self.events.maxlen)
+        self._announce({"kind": "erased", "readings": count, "position": self.position})
 
     def _told(self, outcome: Outcome, refused: int) -> Document:
         feed = self.forecaster

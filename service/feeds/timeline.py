@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,6 +144,29 @@ class Timeline:
             return False
         self._next(plan, time, given, row)
         return True
+
+    def forget(self, times: Collection[float], *, beyond: bool) -> dict[int, tuple[float, ...]]:
+        """Have readings of some times be missing ones; the values by slot that are others now.
+
+        What is missing holds the last value, or the first where none is before; with ``beyond`` nothing that was
+        before the oldest is held.
+        """
+        self.waiting = [one for one in self.waiting if one[0] not in times]
+        nothing: Given = (None,) * len(self.spec.columns)
+        stay = [one.given for time, one in self.past.items() if time not in times]
+        first = tuple(next((v for v in column if v is not None), 0.0) for column in zip(*stay, strict=True))
+        before: tuple[float, ...] | None = None
+        changed = {}
+        for time, one in list(self.past.items()):
+            given = nothing if time in times else one.given
+            if before is None:
+                before = (first or (0.0,) * len(nothing)) if beyond or time in times else one.values
+            before = tuple(old if new is None else new for new, old in zip(given, before, strict=True))
+            self.past[time] = Past(one.slot, given, before, given[0] is None)
+            if before != one.values or given != one.given:
+                changed[one.slot] = before
+        self.last = before
+        return changed
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,6 +26,16 @@ SALT = 32
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What is asked of an erasure: ``keys``, ``by`` whom, and what was found around the model, as in an intent."""
+
+    keys: list[Key]
+    by: str | None
+    rows: tuple[dict[str, Any], ...] = ()
+    unsearched: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Intent:
     """An erasure that has begun, and is finished whatever happens.
 
@@ -35,6 +45,8 @@ class Intent:
     requests : of the names of requests that are to be forgotten with them
     found : how many of the keys the window held; ``version`` is that of the model then
     asked_by : label of the API key
+    rows : of datasets, as :class:`~livesvm.service.datasets.catalogue.Found` has them
+    unsearched : names of datasets without keys, or that could not be read
     """
 
     id: str
@@ -46,15 +58,18 @@ class Intent:
     version: int
     at: float
     asked_by: str | None
+    rows: tuple[dict[str, Any], ...] = ()
+    unsearched: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, model: str, keys: list[Key], window: Mapping[Key, float], version: int, asked_by: str | None) -> Intent:
+    def of(cls, model: str, asked: Asked, window: Container[Key], version: int) -> Intent:
         """A new one, which knows of no requests yet."""
         salt = secrets.token_bytes(SALT)
-        hashes = tuple(hashed(salt, key) for key in keys)
-        found = sum(key in window for key in keys)
+        hashes = tuple(hashed(salt, key) for key in asked.keys)
+        found = sum(key in window for key in asked.keys)
         id = f"e-{secrets.token_hex(6)}"
-        return cls(id, model, salt.hex(), hashes, (), found, version, time.time(), asked_by)
+        by = asked.by, asked.rows, asked.unsearched
+        return cls(id, model, salt.hex(), hashes, (), found, version, time.time(), *by)
 
     @property
     def at_store(self) -> DocumentName:
@@ -65,11 +80,13 @@ class Intent:
         """Bytes for the store."""
         return json.dumps(asdict(self)).encode()
 
-    def with_requests(self, requests: Mapping[str, Remembered], keys: list[Key]) -> Intent:
-        """The intent with the requests that have to go: whose answer, or whose name, tells of one of the keys."""
-        salt, named, texts = bytes.fromhex(self.salt), set(keys), [key for key in keys if isinstance(key, str)]
+    def with_requests(self, requests: Mapping[str, Remembered], keys: list[Key] | None) -> Intent:
+        """The intent with the requests that have to go: all, or those whose answer or name tells of one of the keys."""
+        salt, named, texts = bytes.fromhex(self.salt), set(keys or ()), [k for k in keys or () if isinstance(k, str)]
         going = [
-            name for name, known in requests.items() if any(text in name for text in texts) or _tells(known, named)
+            name
+            for name, known in requests.items()
+            if keys is None or any(text in name for text in texts) or _tells(known, named)
         ]
         return replace(self, requests=tuple(hashed(salt, name) for name in going))
 
@@ -134,7 +151,8 @@ def begun(store: Store, model: str | None = None) -> list[Intent]:
         data = store.document(at) if model is None or at.name.startswith(f"{model}:") else None
         if data is not None:
             document: dict[str, Any] = json.loads(data)
-            found.append(Intent(**document | {name: tuple(document[name]) for name in ("keys", "requests")}))
+            lists = {name: tuple(value) for name, value in document.items() if isinstance(value, list)}
+            found.append(Intent(**document | lists))
     return sorted(found, key=lambda intent: intent.at)
 
 

@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -244,12 +244,17 @@ class Jobs:
                     self.cancel(record.id)
                     self._forget(record.id)
 
-    def erase(self, model: str) -> int:
-        """Cancel and forget every job of a model; how many. None of them works, or keeps a file, when this returns."""
+    def erase(self, model: str, directories: Container[str] = ()) -> int:
+        """Cancel and forget every job of a model, or that used a dataset in one of these directories; how many.
+
+        None of them works, or keeps a file, when this returns.
+        """
         with self._lock:
-            mine = [record.id for record in self.all() if record.model == model]
+            mine = [record.id for record in self.all() if record.model == model or _uses(record, directories)]
             at_work = [self._under_way[id] for id in mine if id in self._under_way]
-            self.forget(model)
+            for id in mine:
+                self.cancel(id)
+                self._forget(id)
         wait(at_work)
         for id in mine:
             self._files.delete(id)
@@ -367,6 +372,12 @@ def _copied(live: Subject, wanted: Wanted) -> Any:
             copy.cancel()
         wanted.check()
     return copy.result()
+
+
+def _uses(record: JobRecord, directories: Container[str]) -> bool:
+    """Whether a job has to do with a dataset in one of these directories."""
+    dataset = record.asked.get("dataset")
+    return isinstance(dataset, dict) and dataset.get("directory") in directories
 
 
 def _named(described: Document) -> Document:

@@ -1,7 +1,7 @@
-"""Erasures from their request to their receipt, over all that a service keeps: models, jobs, files, the whole store.
+"""Erasures from their request to their receipt, over all that a service keeps: models, feeds, jobs, files, the store.
 
-The model's writer does its part first (``live.erasing``); what is left here can be done again and again, and is, until
-the receipt is kept.
+The writer of the model or feed does its part first (``live.erasing``); what is left here can be done again and again,
+and is, until the receipt is kept.
 """
 
 from __future__ import annotations
@@ -10,23 +10,30 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from livesvm.service import crash
-from livesvm.service.errors import ModelUnavailable, ServiceError, UnknownModel
-from livesvm.service.history.erasure import begun, forget_model
+from livesvm.service.datasets.catalogue import Datasets, Found
+from livesvm.service.errors import ModelUnavailable, ServiceError, UnknownFeed, UnknownModel
+from livesvm.service.feeds.live import LiveFeed
+from livesvm.service.feeds.registry import Feeds
+from livesvm.service.feeds.wanted import Wanted
+from livesvm.service.history.erasure import Asked, begun, forget_model
+from livesvm.service.history.journal import Source
+from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
 from livesvm.service.jobs.queue import Jobs
-from livesvm.service.live.handle import Erased, Models
+from livesvm.service.lifecycle.places import Places, places
+from livesvm.service.live.handle import Erased, ModelHandle, Models
 from livesvm.service.models.arrays import Key
-from livesvm.service.monitoring.health import Health
-from livesvm.service.receipts.receipt import HASH, signed
+from livesvm.service.receipts.receipt import HASH, BadReceipt, signed, verified
 from livesvm.service.receipts.signing import FILE, Signer
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import DocumentName, Store, StoreDamaged, StoreError, StoreUnavailable
+from livesvm.service.store.base import DocumentName, StoreDamaged, StoreError, StoreUnavailable
 from livesvm.solvers.errors import SolverError
 
 RECEIPT = "receipt"
@@ -34,72 +41,108 @@ RECEIPT = "receipt"
 _ID = re.compile(r"^e-[0-9a-f]{12}$")
 
 Document = dict[str, Any]
+Around = tuple[Jobs, Datasets]
+"""What may hold parts of a model beside it."""
 log = logging.getLogger(__name__)
 
 
 class Erasures:
     """One at a time; its calls wait for solves and disks, so none belongs on the event loop."""
 
-    def __init__(self, settings: Settings, store: Store, health: Health, registry: Models, jobs: Jobs) -> None:
-        self._settings, self._store, self._health = settings, store, health
-        self._registry, self._jobs = registry, jobs
+    def __init__(self, settings: Settings, source: Source, subjects: tuple[Models, Feeds], around: Around) -> None:
+        self._settings, self._store, self._health, self._metrics = settings, source.store, source.health, source.metrics
+        self._registry, self._feeds = subjects
+        self._jobs, self._datasets = around
         self._signer = Signer(settings.data_dir / FILE)
         self._lock = threading.Lock()
-        self.is_owed = False
+        self._owed: set[str] = set()
+        self._metrics.erasures_unfinished.set_function(lambda: len(self._owed))
+
+    @property
+    def is_owed(self) -> bool:
         """Whether one was begun and could not be ended yet."""
+        return bool(self._owed)
 
     def erase(self, model: str, keys: list[Key], asked_by: str | None) -> Document:
-        """Forget examples of a model for good; the receipt.
+        """Forget examples of a model for good, and rows of datasets with these keys; the receipt.
 
         Raises UnknownModel, ModelUnavailable, SolverError or NotSolved where nothing was changed; StoreError where it
         was begun, and is ended as soon as that can be done.
         """
-        with self._lock:
+        with self._metrics.erasure(), self._lock:
             live = self._registry.get(model)
-            self._jobs.erase(model)
-            try:
-                erased = live.erase(keys, asked_by).result()
-                earlier = live.finish_erasing(but=erased.intent.id).result()
-                return self._ended(model, [*earlier, erased])[-1]
-            except StoreError:
-                self.is_owed = True
-                raise
+            rows, unsearched = self._datasets.find(keys)
+            return self._erase(live, model, Asked(keys, asked_by, tuple(map(asdict, rows)), tuple(unsearched)))
+
+    def erase_readings(self, feed: str, wanted: Wanted, asked_by: str | None) -> Document:
+        """Forget readings of a feed for good; the receipt. Raises UnknownFeed, InvalidInput, and as :meth:`erase`."""
+        with self._metrics.erasure(), self._lock:
+            live = self._feeds.get(feed)
+            return self._erase(live, stored_feed(feed), Asked(live.named(wanted).result(), asked_by))
+
+    def _erase(self, live: ModelHandle | LiveFeed, stored: str, asked: Asked) -> Document:
+        self._jobs.erase(stored, _directories(asked.rows))
+        try:
+            erased = live.erase(asked).result()
+            earlier = live.finish_erasing(but=erased.intent.id).result()
+            return self._ended(stored, [*earlier, erased])[-1]
+        except StoreError:
+            self._owed.add(stored)
+            raise
 
     def finish(self) -> None:
         """End what was begun before a crash, or while the store was away; what cannot be ended yet is tried again."""
         with self._lock:
-            self.is_owed = False
             try:
                 with self._health.store_call("load"):
-                    models = {intent.model for intent in begun(self._store)}
-                for model in sorted(models):
-                    self._finish(model)
+                    stored = {intent.model for intent in begun(self._store)}
+                self._owed = set(stored)
+                for one in sorted(stored):
+                    self._finish(one)
             except StoreError as error:
-                self.is_owed = True
                 log.warning("erasures that were begun are not ended yet: %s", error)
 
-    def _finish(self, model: str) -> None:
+    def _finish(self, stored: str) -> None:
         try:
-            self._ended(model, self._registry.get(model).finish_erasing().result())
-        except UnknownModel:
-            forget_model(self._store, model)
+            live = self._feeds.get(stored.removeprefix(FEEDS)) if is_feed(stored) else self._registry.get(stored)
+            with self._metrics.erasure():
+                self._ended(stored, live.finish_erasing().result())
+        except (UnknownModel, UnknownFeed):
+            self._forget_model(stored)
         except (ModelUnavailable, ServiceError, SolverError) as error:
-            self.is_owed = True
-            log.warning("an erasure in model %s is not ended yet: %s", model, error)
+            log.warning("an erasure in %s is not ended yet: %s", stored, error)
         else:
-            log.warning("an erasure in model %s that was cut off has been ended", model)
+            log.warning("an erasure in %s that was cut off has been ended", stored)
 
-    def model_deleted(self, model: str) -> None:
-        """Have nothing remain of a model that was deleted; what cannot be done is said in the log."""
+    def model_deleted(self, stored: str) -> None:
+        """Have nothing remain of a model or feed that was deleted; what cannot be done is said in the log."""
         with self._lock:
-            self._jobs.erase(model)
-            remove_all(self._settings.data_dir, model)
+            self._jobs.erase(stored)
+            remove_all(self._settings.data_dir, stored)
             try:
                 with self._health.store_call("delete"):
-                    forget_model(self._store, model)
+                    self._forget_model(stored)
                     self._store.wipe(wholly=False)
             except StoreError as error:
-                log.warning("what model %s has left in the store could not be wiped: %s", model, error)
+                log.warning("what %s has left in the store could not be wiped: %s", stored, error)
+
+    def _forget_model(self, stored: str) -> None:
+        """Forget what is known of erasures in a model that is gone, once datasets have forgotten too."""
+        for intent in begun(self._store, stored):
+            self._datasets.erase([Found(**found) for found in intent.rows])
+        forget_model(self._store, stored)
+        self._owed.discard(stored)
+
+    def verify(self, data: bytes) -> Document:
+        """Whether a receipt, in the bytes in which it was kept, verifies, and by whose key."""
+        try:
+            receipt = verified(data)
+        except BadReceipt as error:
+            return {"verified": False, "is_own": False, "reason": str(error), "receipt": None}
+        with suppress(OSError, ValueError):
+            own = receipt["public_key"] == self._signer.public_key
+            return {"verified": True, "is_own": own, "reason": None, "receipt": receipt}
+        return {"verified": True, "is_own": False, "reason": None, "receipt": receipt}
 
     def receipts(self) -> list[Document]:
         """Every receipt that is kept, oldest first; raises StoreError."""
@@ -111,40 +154,34 @@ class Erasures:
                     found += [] if data is None else [json.loads(data)]
         return sorted(found, key=lambda receipt: str(receipt["erased_at"]))
 
-    def _ended(self, model: str, erased: Sequence[Erased]) -> list[Document]:
-        """Purge what lies around the model, and keep a receipt of each erasure; raises StoreError."""
-        n_jobs = self._jobs.erase(model)
-        n_files = remove_all(self._settings.data_dir, model)
+    def _ended(self, stored: str, erased: Sequence[Erased]) -> list[Document]:
+        """Purge what lies around a model or feed, and keep a receipt of each erasure; raises StoreError."""
+        n_jobs = self._jobs.erase(stored, _directories([found for each in erased for found in each.intent.rows]))
+        for each in erased:
+            self._datasets.erase([Found(**found) for found in each.intent.rows])
+        n_files = remove_all(self._settings.data_dir, stored)
         with self._health.store_call("wipe"):
             wiped = self._store.wipe(wholly=True)
         crash.point("erase-wiped")
-        places = {
-            "window": "solved without them",
-            "log, snapshots, solutions": "replaced by one snapshot without them",
-            "jobs and their results": f"all of the model's removed, {n_jobs} at the end",
-            "files of lost models": f"{n_files} removed",
-            "datasets": "not searched: their rows have no keys",
-            "feeds": "not searched: their readings have times, and no keys",
-            "backups, other copies, disks below the files": "not in this service's hands",
-        }
         receipts = []
         for each in erased:
-            requests = {"requests and answers": f"{each.requests} forgotten, the others name none of them"}
-            receipt = self._receipt(each, places | requests | wiped)
+            receipt = self._receipt(each, places(each.intent, each.requests, n_jobs, n_files) | wiped)
             with self._health.store_call("document"):
                 at = DocumentName(RECEIPT, each.intent.id)
                 self._store.put_document(at, json.dumps(receipt, ensure_ascii=False).encode())
                 crash.point("erase-signed")
                 self._store.delete_document(each.intent.at_store)
             receipts.append(receipt)
+        self._owed.discard(stored)
         self._let_go_of_old()
         return receipts
 
-    def _receipt(self, erased: Erased, places: dict[str, str]) -> Document:
+    def _receipt(self, erased: Erased, searched: Places) -> Document:
         intent, now = erased.intent, datetime.now(UTC)
         content = {
             "receipt": intent.id,
-            "model": intent.model,
+            "model": intent.model.removeprefix(FEEDS),
+            "kind": "feed" if is_feed(intent.model) else "model",
             "asked_at": datetime.fromtimestamp(intent.at, UTC).isoformat(),
             "asked_by": intent.asked_by,
             "erased_at": now.isoformat(),
@@ -159,7 +196,7 @@ class Erasures:
                 "hashes": list(intent.keys),
             },
             "certificate": erased.certificate,
-            "places": places,
+            "places": searched,
         }
         try:
             return signed(content, self._signer)
@@ -174,3 +211,8 @@ class Erasures:
                     self._store.delete_document(DocumentName(RECEIPT, receipt["receipt"]))
         except StoreError as error:
             log.warning("receipts whose time is over are kept on: %s", error)
+
+
+def _directories(rows: Iterable[Document]) -> set[str]:
+    """Where datasets are that hold such rows."""
+    return {str(found["directory"]) for found in rows}

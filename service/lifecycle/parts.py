@@ -158,7 +158,8 @@ class Service:
             elsewhere=_elsewhere(settings),
         )
         self.metrics.watch_jobs(self.jobs.counts)
-        self.erasures = Erasures(settings, self.store, self.health, self.registry, self.jobs)
+        subjects, beside = (self.registry, self.feeds_by_id), (self.jobs, self.datasets)
+        self.erasures = Erasures(settings, source, subjects, beside)
         self.erasing = Pool("erase", 1, ERASURES)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)

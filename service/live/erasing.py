@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Container
+from typing import Any, Protocol
 
 from livesvm.service import crash
-from livesvm.service.history.erasure import LEFT, Intent, Left
+from livesvm.service.history.erasure import LEFT, Asked, Intent, Left
 from livesvm.service.history.journal import Journal
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.outcome import Outcome
@@ -13,10 +14,23 @@ from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import DocumentName
 
 
-def begin(journal: Journal, state: ModelState, keys: list[Key], asked_by: str | None) -> Intent:
-    """Keep durably that these are to be forgotten; from here on they are, whatever happens. Raises StoreError."""
-    intent = Intent.of(journal.lease.model, keys, state.window.arrivals, state.version, asked_by)
-    intent = intent.with_requests(journal.requests(), keys)
+class Stored(Protocol):
+    """What a snapshot is made of: a model's state, or a feed's."""
+
+    version: int
+    sequence: int
+
+    def encode(self) -> bytes:
+        """All of it."""
+
+
+def begin(journal: Journal, asked: Asked, window: Container[Key], version: int, *, every: bool = False) -> Intent:
+    """Keep durably that these are to be forgotten; from here on they are, whatever happens. Raises StoreError.
+
+    With them go the requests that tell of them, or ``every`` one.
+    """
+    intent = Intent.of(journal.lease.model, asked, window, version)
+    intent = intent.with_requests(journal.requests(), None if every else asked.keys)
     journal.put_document(intent.at_store, intent.encode())
     crash.point("erase-begun")
     return intent
@@ -28,8 +42,8 @@ def solve(state: ModelState, intent: Intent) -> tuple[Outcome | None, dict[str, 
     return outcome, state.certificate() if state.can_predict else None
 
 
-def write(journal: Journal, state: ModelState, intent: Intent, keep: int) -> tuple[int, int]:
-    """Have a snapshot of the model stand for all that was stored; its bytes, and how many requests went.
+def write(journal: Journal, state: Stored, intent: Intent, keep: int) -> tuple[int, int]:
+    """Have a snapshot of the state stand for all that was stored; its bytes, and how many requests went.
 
     Raises StoreError; done again, it ends where it would have.
     """

@@ -7,9 +7,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from livesvm.service.history.erasure import Intent
+from livesvm.service.history.erasure import Asked, Intent
 from livesvm.service.history.recovery import Recovered
-from livesvm.service.models.arrays import Key, Rows
+from livesvm.service.models.arrays import Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted
 from livesvm.service.models.outcome import Sizes
@@ -144,7 +144,7 @@ class ModelHandle(Protocol):
     def versions(self) -> dict[str, Any]:
         """Which versions can be had; asks the store, so it belongs in a thread."""
 
-    def erase(self, keys: list[Key], asked_by: str | None, solve: Solve | None = None) -> Future[Erased]:
+    def erase(self, asked: Asked, solve: Solve | None = None) -> Future[Erased]:
         """Forget examples, whether they are in the window or have left, and all that was stored of the model before.
 
         What is left to do then, of files and of the store as a whole, is for whoever asked.

@@ -16,7 +16,7 @@ from typing import Any
 from livesvm.service import crash
 from livesvm.service.errors import EmptyModel, ModelUnavailable, NotSolved, QueueFull, ServiceError, UnknownModel
 from livesvm.service.history.entries import Entry, Restoration, Retraining, digest_of_restore, digest_of_swap
-from livesvm.service.history.erasure import Intent, left
+from livesvm.service.history.erasure import Asked, Intent, left
 from livesvm.service.history.journal import Journal
 from livesvm.service.history.recovery import Means, Recovered, recover
 from livesvm.service.history.replay import Patience
@@ -30,7 +30,7 @@ from livesvm.service.live.recent import Recent
 from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
-from livesvm.service.models.arrays import Key, Rows
+from livesvm.service.models.arrays import Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted, page_of
 from livesvm.service.models.learners import check_update, task_of
@@ -182,9 +182,9 @@ class LiveModel:
         digest = partial(digest_of_swap, found.job)
         return self._keeper.change(request, digest, partial(self._swap, found, request), solve)
 
-    def erase(self, keys: list[Key], asked_by: str | None, solve: Solve | None = None) -> Future[Erased]:
+    def erase(self, asked: Asked, solve: Solve | None = None) -> Future[Erased]:
         """Forget examples, in the window or not, and all that was stored of the model before; see ``live.erasing``."""
-        return self._keeper.writer.submit(lambda: self._erase(keys, asked_by, self._keeper.begun(solve)))
+        return self._keeper.writer.submit(lambda: self._erase(asked, self._keeper.begun(solve)))
 
     def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
         """The same of every erasure that was begun and has not been ended, but for one by its id."""
@@ -286,9 +286,9 @@ class LiveModel:
         keeper.checkpoints.keep_solution(self._state, record, outcome.seconds)
         return Reply(answer)
 
-    def _erase(self, keys: list[Key], asked_by: str | None, solve: Solve) -> Erased:
+    def _erase(self, asked: Asked, solve: Solve) -> Erased:
         self._keeper.check_open()
-        intent = erasing.begin(self._journal, self._state, keys, asked_by)
+        intent = erasing.begin(self._journal, asked, self._state.window.arrivals, self._state.version)
         try:
             return self._forget(intent, solve)
         except (SolverError, NotSolved):  # nothing was changed, and nothing is to be later

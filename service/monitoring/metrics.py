@@ -27,7 +27,7 @@ from livesvm.service.models.tasks import TASKS
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample, FeedSeries
 from livesvm.service.resources.memory import Budget
-from livesvm.service.store.base import LeaseHeld, ModelExists
+from livesvm.service.store.base import LeaseHeld, ModelExists, StoreError
 from livesvm.solvers.errors import SolverError
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -36,6 +36,9 @@ _SECONDS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25
 _JOB_SECONDS = (0.01, 0.1, 1.0, 10.0, 60.0, 300.0, 1800.0, 7200.0, 36_000.0)
 _OUTCOMES = ("applied", "replayed", "refused", "timed-out", "withdrawn", "failed")
 _EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+
+ERASURES = ("done", "refused", "unfinished")
+"""How a call of an erasure ends: with its receipt, with nothing changed, or begun and to be ended."""
 
 CUTS = (
     "displaced",
@@ -187,6 +190,20 @@ class Metrics:
             buckets=_JOB_SECONDS,
             registry=r,
         )
+        self.erasures = Counter("livesvm_erasures", "Erasures by outcome", ["outcome"], registry=r)
+        for outcome in ERASURES:
+            self.erasures.labels(outcome)
+        self.erasure_seconds = Histogram(
+            "livesvm_erasure_seconds",
+            "Time of an erasure that was ended, waiting for those before it included",
+            buckets=_JOB_SECONDS,
+            registry=r,
+        )
+        self.erasures_unfinished = Gauge(
+            "livesvm_erasures_unfinished",
+            "Models and feeds in which an erasure was begun and could not be ended yet",
+            registry=r,
+        )
         self.predictions = Counter("livesvm_predictions", "Rows predicted", ["task"], registry=r)
         self.predict_seconds = Histogram(
             "livesvm_predict_seconds", "Time of one predict call in its thread", ["task"], buckets=_SECONDS, registry=r
@@ -260,6 +277,18 @@ class Metrics:
     def watch_others(self, families: Callable[[], Iterable[Metric]]) -> None:
         """Show, among the process's own, the series of other processes, which have labels that say so."""
         self._others = families
+
+    @contextmanager
+    def erasure(self) -> Iterator[None]:
+        """Time one erasure, and count how it ends."""
+        start = perf_counter()
+        try:
+            yield
+        except Exception as error:
+            self.erasures.labels("unfinished" if isinstance(error, StoreError) else "refused").inc()
+            raise
+        self.erasures.labels("done").inc()
+        self.erasure_seconds.observe(perf_counter() - start)
 
     def render(self) -> bytes:
         """The text that Prometheus scrapes."""

@@ -11,9 +11,10 @@ from typing import Any
 from uuid import uuid4
 
 from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
+from livesvm.service.history import erasure
 from livesvm.service.live.handle import Description, Erased, Reply
 from livesvm.service.logs.calls import current
-from livesvm.service.models.arrays import Key, Rows
+from livesvm.service.models.arrays import Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted
 from livesvm.service.models.published import Published
@@ -213,9 +214,9 @@ class RayModel:
         found: dict[str, Any] = self._now("versions")
         return found
 
-    def erase(self, keys: list[Key], asked_by: str | None, solve: Solve | None = None) -> Future[Erased]:
+    def erase(self, asked: erasure.Asked, solve: Solve | None = None) -> Future[Erased]:
         """Forget examples, and all that was stored of the model before."""
-        return self.ask("erase", keys, asked_by, solve=solve)
+        return self.ask("erase", asked, solve=solve)
 
     def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
         """The same of every erasure that was begun and has not been ended, but for one by its id."""

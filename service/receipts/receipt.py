@@ -46,9 +46,9 @@ def signed(receipt: Document, signer: Signer) -> Document:
 def verified(data: bytes, public_key: str | None = None) -> Document:
     """The receipt in a file; raises BadReceipt if any byte was changed, or if another key than this one has signed."""
     try:
-        receipt = json.loads(data)
+        receipt = json.loads(data, parse_constant=_refuse)
         text = data.decode().removesuffix("\n")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadReceipt(f"it is no JSON: {error}") from error
     if not isinstance(receipt, dict) or not all(isinstance(receipt.get(n), str) for n in ("signature", "public_key")):
         raise BadReceipt("it holds no signature")
@@ -57,7 +57,11 @@ def verified(data: bytes, public_key: str | None = None) -> Document:
     rest = {name: value for name, value in receipt.items() if name != "signature"}
     if [*receipt][-1] != "signature" or receipt["signature"] != receipt["signature"].lower():
         raise BadReceipt("it is not written as a receipt is")
-    if not is_signed(_plain(rest), receipt["signature"], receipt["public_key"]):
+    try:
+        plain = _plain(rest)
+    except ValueError as error:
+        raise BadReceipt(f"it is no text: {error}") from error
+    if not is_signed(plain, receipt["signature"], receipt["public_key"]):
         raise BadReceipt("its signature is not of this content")
     if public_key is not None and public_key.lower() != receipt["public_key"]:
         raise BadReceipt(f"it was signed by another key, {receipt['public_key']}")
@@ -68,6 +72,10 @@ def names(receipt: Document, key: Key) -> bool:
     """Whether a receipt is of this key."""
     keys = receipt["keys"]
     return hashed(bytes.fromhex(keys["salt"]), key) in keys["hashes"]
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
 
 
 def _plain(receipt: Document) -> bytes:

@@ -19,6 +19,7 @@ SCREENS = {
     "model": ("#/models/seen", "Versions"),
     "path": ("#/models/seen/path", "The path"),
     "labels": ("#/models/seen/labels", "gave way"),
+    "erase": ("#/models/seen/erase", "Verify a receipt"),
     "data": ("#/data", "Data in"),
     "feeds": ("#/feeds", "Feeds"),
     "feed": ("#/feeds/fed", "Record"),

@@ -82,7 +82,8 @@ def test_suspected_labels_are_decided_in_one_update(
     wrong[:FLIPPED] *= -1
     http.post("/models", json={"id": "suspect", "C": 10.0, "kernel": {"name": "rbf", "gamma": 1.0}}).raise_for_status()
     keys = [f"k{i}" for i in range(100)]
-    add = {"X": X.tolist(), "y": wrong.tolist(), "keys": keys}
+    learnt_rows = X.tolist()
+    add = {"X": learnt_rows, "y": wrong.tolist(), "keys": keys}
     http.post("/models/suspect/update", json={"add": add}).raise_for_status()
     X, y = two_classes(rng, 200)
     held = written(tmp_path / "held.csv", X.tolist(), y.tolist())
@@ -92,9 +93,11 @@ def test_suspected_labels_are_decided_in_one_update(
     rows = page.get_by_role("region", name="Suspected labels").locator("tbody tr")
     expect(rows.first).to_be_visible(timeout=120_000)
     labels = dict(zip(keys, wrong.tolist(), strict=True))
+    features = dict(zip(keys, learnt_rows, strict=True))
     for row in rows.all():
-        key, label = row.get_by_role("rowheader").inner_text(), row.get_by_role("cell").nth(1).inner_text()
+        key, label = row.get_by_role("rowheader").inner_text(), row.get_by_role("cell").nth(2).inner_text()
         assert int(label.replace("\u2212", "-")) == labels[key]
+        expect(row.get_by_role("cell").nth(0)).to_have_text(", ".join(f"{value:.4g}" for value in features[key]))
     suspects = [row.get_by_role("rowheader").inner_text() for row in rows.all()]
     assert len(suspects) > 4
     assert len(set(suspects) & set(keys[:FLIPPED])) > 0.6 * len(suspects)  # most have labels that were turned

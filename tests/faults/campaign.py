@@ -2,10 +2,12 @@
 
     python -m tests.faults.campaign --service-kills 1000 --redis-kills 200 --stops 20 --outages 20 [--seed 0]
 
-A client sends updates one after another, each under its own Idempotency-Key, and repeats one until it is answered.
-Lost is an acknowledged update that is not there after a recovery; duplicated is one that is there twice; different is
-a model that is not the one trained from nothing on what was acknowledged, or a fenced writer that wrote. After every
-recovery the version is checked by its number and the model by training.
+A client sends updates one after another, each under its own Idempotency-Key, and repeats one until it is answered;
+while the service is killed, it erases examples in between, and repeats that until it has the receipt. Lost is an
+acknowledged update that is not there after a recovery; duplicated is one that is there twice; different is a model that
+is not the one trained from nothing on what was acknowledged, or a fenced writer that wrote. Traces are examples that
+were erased, and stand somewhere in what is stored. After every recovery the version is checked by its number and the
+model by training.
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from livesvm.service.crash import POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
+from livesvm.service.crash import ERASE_POINTS, POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
 from livesvm.solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
+from tests.support.erasing import bytes_of_directory, bytes_of_redis, traces
 from tests.support.updates_under_faults import MODEL, PROBE, batch, send
 
 PATIENCE = 30.0
@@ -38,7 +41,17 @@ WORKING_SECONDS = 5.0
 """From the moment that it is back until an update must be acknowledged."""
 IMPATIENT = 0.4
 """How often an update is sent with too little time first."""
-_WINDOW_UPDATES = 6
+ERASING = 0.15
+"""How often examples are erased in place of an update; more often where the service is to die of it."""
+ERASED_AT_ONCE = 3
+SEARCHED = 30
+"""Of the examples that were erased, the newest."""
+_WINDOW = 60
+
+Everything = Callable[[], dict[str, bytes]]
+"""Every byte that is stored."""
+Place = tuple[int, int]
+"""An example: the number of its update, and its row there."""
 
 
 @dataclass
@@ -52,26 +65,45 @@ class Tally:
     lost: int = 0
     duplicated: int = 0
     different: int = 0
+    traces: int = 0
     recovery: list[float] = field(default_factory=list)
+    updates: int = 0  #: that were acknowledged, among all calls
+    window: list[Place] = field(default_factory=list)
+    erased: list[Place] = field(default_factory=list)
+    erasing: list[Place] = field(default_factory=list)  #: asked for, and not acknowledged yet
+    is_updating: bool = False  #: whether an update has been sent that is not acknowledged yet
 
     @property
     def is_clean(self) -> bool:
         """Whether every promise held."""
-        return self.lost == self.duplicated == self.different == 0
+        return self.lost == self.duplicated == self.different == self.traces == 0
+
+    def updated(self) -> None:
+        """The next update is acknowledged."""
+        self.window = [*self.window, *((self.updates, row) for row in range(10))][-_WINDOW:]
+        self.updates += 1
+        self.acknowledged += 1
+
+    def forgotten(self) -> None:
+        """So is what was to be erased."""
+        self.window = [place for place in self.window if place not in self.erasing]
+        self.erased += self.erasing
+        self.erasing = []
+        self.acknowledged += 1
 
     def line(self) -> str:
         """One row of the report."""
         times = np.array(self.recovery or [0.0])
         return (
             f"{self.name:<24}{self.cycles:>8}{self.acknowledged:>14}{self.given_up:>10}{self.lost:>7}{self.duplicated:>12}"
-            f"{self.different:>11}"
+            f"{self.different:>11}{len(self.erased):>8}{self.traces:>8}"
             f"{np.median(times):>10.2f} s{times.max():>8.2f} s"
         )
 
 
 HEADER = (
     f"{'fault':<24}{'cycles':>8}{'acknowledged':>14}{'given up':>10}{'lost':>7}{'duplicated':>12}{'different':>11}"
-    f"{'recovery':>12}{'worst':>10}"
+    f"{'erased':>8}{'traces':>8}{'recovery':>12}{'worst':>10}"
 )
 
 
@@ -84,9 +116,8 @@ def compare(http: httpx.Client, tally: Tally) -> None:
 
 def compare_whole(http: httpx.Client, tally: Tally) -> None:
     """Count a model that is not the one trained from nothing on what was acknowledged."""
-    newest = range(max(0, tally.acknowledged - _WINDOW_UPDATES), tally.acknowledged)
-    added = [batch(number)["add"] for number in newest]
-    X, y = (np.concatenate([one[name] for one in added]) for name in ("X", "y"))
+    added = {number: batch(number)["add"] for number, _ in tally.window}
+    X, y = ([added[number][name][row] for number, row in tally.window] for name in ("X", "y"))
     fresh = IncrementalSVC(C=10.0, gamma=0.3, classes=(-1, 1)).fit(X, y).decision_function(PROBE)
     answer = http.post("/models/m/predict", json={"X": PROBE}).json()
     gap = http.get("/models/m/certificate").json()["relative_gap"]
@@ -99,12 +130,12 @@ def be_impatient(http: httpx.Client, tally: Tally, rng: random.Random) -> None:
     seconds = rng.uniform(0.001, 0.06)
     try:
         if rng.random() < 0.5:
-            answer = send(http, tally.acknowledged, params={"max_seconds": seconds})
+            answer = send(http, tally.updates, params={"max_seconds": seconds})
             if answer.status_code not in (200, 422, 429, 503):
-                raise RuntimeError(f"update {tally.acknowledged} was answered {answer.status_code}: {answer.text}")
+                raise RuntimeError(f"update {tally.updates} was answered {answer.status_code}: {answer.text}")
             tally.given_up += answer.status_code != 200
         else:
-            send(http, tally.acknowledged, timeout=seconds)
+            send(http, tally.updates, timeout=seconds)
     except httpx.TimeoutException:
         tally.given_up += 1
 
@@ -114,24 +145,51 @@ def acknowledge(http: httpx.Client, tally: Tally, rng: random.Random | None = No
     while rng is not None and rng.random() < IMPATIENT:
         be_impatient(http, tally, rng)
     end = time.monotonic() + PATIENCE
-    while (answer := send(http, tally.acknowledged)).status_code != 200:
+    while (answer := send(http, tally.updates)).status_code != 200:
         if answer.status_code not in (429, 503) or time.monotonic() > end:
-            raise RuntimeError(f"update {tally.acknowledged} was answered {answer.status_code}: {answer.text}")
+            raise RuntimeError(f"update {tally.updates} was answered {answer.status_code}: {answer.text}")
         time.sleep(0.02)
+    _compare_answer(answer, tally)
+    tally.updated()
+
+
+def erase(http: httpx.Client, tally: Tally, rng: random.Random) -> None:
+    """Have examples of the window erased, and one that left it or was erased before; until there is a receipt."""
+    if not tally.erasing:
+        tally.erasing = rng.sample(tally.window, ERASED_AT_ONCE)
+    before = (0, 0) if (0, 0) not in tally.window else tally.erasing[0]
+    keys = [f"{number}-{row}" for number, row in dict.fromkeys([*tally.erasing, before])]
+    answer = http.post("/models/m/erase", json={"keys": keys})
+    if answer.status_code != 200:
+        raise RuntimeError(f"an erasure was answered {answer.status_code}: {answer.text}")
+    _compare_answer(answer, tally)
+    tally.forgotten()
+
+
+def _compare_answer(answer: httpx.Response, tally: Tally) -> None:
     tally.duplicated += answer.json()["version"] > tally.acknowledged + 1
     tally.lost += answer.json()["version"] < tally.acknowledged + 1
-    tally.acknowledged += 1
+
+
+def search(everything: dict[str, bytes], tally: Tally) -> None:
+    """Count the erased of whom any feature, or all of them, stand somewhere."""
+    for number, row in tally.erased[-SEARCHED:]:
+        found = traces("", batch(number)["add"]["X"][row])
+        wanted = [trace for what, trace in found.items() if what != "key"]
+        tally.traces += any(trace in data for data in everything.values() for trace in wanted)
 
 
 def crash_at(rng: random.Random, cycle: int, snapshot_updates: int) -> str:
     """Where the service dies in this cycle: at each of its named points in turn, at its 2nd to 8th passage."""
-    every = (*POINTS, *SNAPSHOT_POINTS, *SOLUTION_POINTS)
+    every = (*POINTS, *SNAPSHOT_POINTS, *SOLUTION_POINTS, *ERASE_POINTS)
     name = every[cycle % len(every)]
+    if name in ERASE_POINTS:
+        return f"{name}:2"  # the first passage may be at the start, of an erasure that is to be ended
     passages = rng.randint(1, max(1, 8 // snapshot_updates)) if name in SNAPSHOT_POINTS else rng.randint(2, 8)
     return f"{name}:{passages}"
 
 
-def kill_service(directory: Path, cycles: int, seed: int, **settings: object) -> Tally:
+def kill_service(directory: Path, cycles: int, seed: int, everything: Everything, **settings: object) -> Tally:
     """Kill -9 the service at each of its named points in turn; measured from its start until it is ready.
 
     Some updates are given too little time at first, or their client leaves.
@@ -153,25 +211,40 @@ def kill_service(directory: Path, cycles: int, seed: int, **settings: object) ->
                 tally.recovery.append(time.monotonic() - start)
                 compare(http, tally)
             if cycle < cycles:
-                _send_until_it_dies(http, tally, rng)
+                erasing = 0.5 if point.startswith(ERASE_POINTS) else ERASING
+                _send_until_it_dies(http, tally, rng, erasing, everything)
                 tally.cycles += 1
             else:
-                acknowledge(http, tally)
+                _go_on(http, tally, rng, 0.0)
                 compare_whole(http, tally)
+                search(everything(), tally)
         _progress(tally)
     return tally
 
 
-def _send_until_it_dies(http: httpx.Client, tally: Tally, rng: random.Random) -> None:
-    """Compare the whole model once the update under way at the crash is answered; go on until the service is gone."""
+def _send_until_it_dies(
+    http: httpx.Client, tally: Tally, rng: random.Random, erasing: float, everything: Everything
+) -> None:
+    """Compare the whole model once the call under way at the crash is answered; go on until the service is gone."""
     try:
-        acknowledge(http, tally, rng)
+        _go_on(http, tally, rng, erasing)
         compare_whole(http, tally)
-        for _ in range(20):
-            acknowledge(http, tally, rng)
+        search(everything(), tally)
+        for _ in range(40):
+            _go_on(http, tally, rng, erasing)
     except httpx.TransportError:
         return
     raise RuntimeError("the service did not die")
+
+
+def _go_on(http: httpx.Client, tally: Tally, rng: random.Random, erasing: float) -> None:
+    """The call that is under way, or the next one."""
+    if tally.erasing or (len(tally.window) > 2 * ERASED_AT_ONCE and rng.random() < erasing and not tally.is_updating):
+        erase(http, tally, rng)
+    else:
+        tally.is_updating = True
+        acknowledge(http, tally, rng)
+        tally.is_updating = False
 
 
 def kill_redis(directory: Path, cycles: int, seed: int) -> Tally:
@@ -185,8 +258,8 @@ def kill_redis(directory: Path, cycles: int, seed: int) -> Tally:
             while tally.cycles < cycles:
                 killer = threading.Timer(rng.uniform(0.0, 0.05), server.kill)
                 killer.start()
-                while send(http, tally.acknowledged).status_code == 200:
-                    tally.acknowledged += 1
+                while send(http, tally.updates).status_code == 200:
+                    tally.updated()
                 killer.join()
                 server.start()
                 start = time.monotonic()
@@ -289,9 +362,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         places = [Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(5)]
         server = stack.enter_context(RedisServer(places[1] / "redis"))
+        client = stack.enter_context(server.client())
+
+        def in_files() -> dict[str, bytes]:
+            """What the embedded store and its service keep."""
+            return bytes_of_directory(places[0])
+
+        def in_redis() -> dict[str, bytes]:
+            """What Redis and its service keep."""
+            files = bytes_of_directory(places[1])
+            return bytes_of_redis(client) | {name: found for name, found in files.items() if "log" not in name}
+
         every: list[Callable[[], tuple[Tally, ...]]] = [
-            lambda: (kill_service(places[0], options.service_kills - on_redis, options.seed),),
-            lambda: (kill_service(places[1] / "data", on_redis, options.seed, redis_url=server.url),),
+            lambda: (kill_service(places[0], options.service_kills - on_redis, options.seed, in_files),),
+            lambda: (kill_service(places[1] / "data", on_redis, options.seed, in_redis, redis_url=server.url),),
             lambda: (kill_redis(places[2], options.redis_kills, options.seed),),
             lambda: (stop_writers(places[3], options.stops),),
             lambda: stop_redis(places[4], options.outages),

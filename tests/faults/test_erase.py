@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
-from livesvm.service.crash import ERASE_POINTS
+from livesvm.service.crash import DATASET_POINTS, ERASE_POINTS
 from livesvm.service.receipts.receipt import names, verified
 from livesvm.service.store.sqlite import DATABASE
 from tests.support.erasing import SPEC, WHO, data, keeping, lived, places, without
@@ -24,7 +24,7 @@ GONE = [WHO[0], WHO[1], WHO[7], WHO[33]]
 
 def points() -> Iterator[Any]:
     """Every point on both stores; by default each on one of them."""
-    for number, point in enumerate(ERASE_POINTS):
+    for number, point in enumerate((*ERASE_POINTS, *DATASET_POINTS)):
         for other, store in enumerate(("sqlite", "redis")):
             marks = [pytest.mark.slow] if (number + other) % 2 else []
             yield pytest.param(point, store, marks=marks, id=f"{point}-{store}")
@@ -44,6 +44,8 @@ def test_killed_in_the_middle(point: str, store: str, tmp_path: Path) -> None:
             for who in GONE:
                 assert places(everything(), who, X[WHO.index(who)]) == set()
             assert http.get("/models/m").json()["version"] == before + 1
+            assert http.get("/datasets/theirs").json()["n_examples"] == len(WHO) - len(GONE)
+            assert len(list((tmp_path / "data" / "datasets").iterdir())) == 1
             probe = data(30, seed=8)[0]
             decision = http.post("/models/m/predict", json={"X": probe}).json()["decision"]
             wanted = without(X, y, WHO, GONE).decision_function(np.array(probe))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -164,3 +165,41 @@ def test_commands_without_a_service_load_no_solver() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_forgetting_for_good_leaves_a_receipt_in_a_file(
+    told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = blobs(np.random.default_rng(1), 12)
+    keys = [f"person-{number}" for number in range(12)]
+    told("models", "create", "cli-erase", "--C", 1)
+    told("update", "cli-erase", written(tmp_path, "csv", X, y=y, keys=keys))
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert main(["erase", "cli-erase", keys[0]]) == 1  # asked, and it is not wanted
+    assert told("models", "show", "cli-erase")["n_examples"] == 12
+    (tmp_path / "more.txt").write_text(f"{keys[1]}\n\n17\n")
+    receipt = tmp_path / "receipt.json"
+    wanted = ["erase", "cli-erase", keys[0], "--keys-from", str(tmp_path / "more.txt"), "--yes"]
+    assert main([*wanted, "--receipt", str(receipt)]) == 0
+    said = capsys.readouterr().out
+    assert "2 erased; version 2" in said
+    assert "window: solved without them" in said
+    assert main(["receipt", "verify", str(receipt), "--example", "17"]) == 0
+    assert main(["receipt", "verify", str(receipt), "--example", keys[2]]) == 1
+    assert main([*wanted, "--receipt", str(tmp_path)]) == 1  # the directory is no file; it is printed then
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["keys"]["in_window"] == 0
+    assert main(["erase", "cli-erase", "--yes"]) == 2
+    monkeypatch.chdir(tmp_path)
+    answer = told("erase", "cli-erase", keys[3], "--yes")
+    assert (tmp_path / f"{answer['receipt']['receipt']}.json").is_file()
+    assert main(["models", "delete", "cli-erase", "--yes"]) == 0
+
+
+def test_readings_are_forgotten_by_their_times(told: Told, tmp_path: Path) -> None:
+    told("feed", "create", "cli-erase", "y", "--window", 40, "--settings", '{"time": null}')
+    (tmp_path / "y.csv").write_text("y\n" + "\n".join(map(str, range(8))))
+    told("feed", "push", "cli-erase", tmp_path / "y.csv")
+    answer = told("feed", "erase", "cli-erase", 3, "--from", 5, "--yes", "--receipt", tmp_path / "receipt.json")
+    assert (answer["removed"], answer["receipt"]["kind"]) == (4, "feed")
+    assert main(["feed", "erase", "cli-erase", "--yes"]) == 2
+    assert main(["receipt", "verify", str(tmp_path / "receipt.json"), "--example", "3.0"]) == 0

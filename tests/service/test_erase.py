@@ -15,7 +15,7 @@ import pytest
 
 from livesvm.service.access.keys import new_key
 from livesvm.service.cli.main import main
-from livesvm.service.client import Client
+from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.receipts.receipt import BadReceipt, names, verified
 from tests.service.process import ServiceProcess, blobs
 from tests.support.erasing import SPEC, WHO, Kept, data, keeping, lived, places, without
@@ -47,6 +47,8 @@ def test_nothing_remains(kept: Kept) -> None:
         np.testing.assert_allclose(decision, rival.decision_function(np.array(probe)), rtol=0, atol=1e-8)
         assert http.get("/jobs").json()["jobs"] == []
         assert told["receipt"]["certificate"]["relative_gap"] <= 1e-8
+        assert told["receipt"]["places"]["datasets"].startswith("4 rows removed from theirs")
+        assert http.get("/datasets/theirs").json()["n_examples"] == len(WHO) - len(gone)
         # earlier versions are gone, and say why; the newest is there
         refused = http.post("/models/m/restore", json={"version": before})
         assert (refused.status_code, refused.json()["field"]) == (422, "version")
@@ -79,6 +81,7 @@ def test_a_deleted_model_leaves_nothing_behind(kept: Kept) -> None:
         X, _ = lived(http)
         size = sum(len(found) for name, found in everything().items() if name.startswith("livesvm.sqlite3"))
         http.delete("/models/m").raise_for_status()
+        http.delete("/datasets/theirs").raise_for_status()
         here = {name: found for name, found in everything().items() if not name.startswith("redis/")}
         for who, x in zip(WHO, X, strict=True):
             assert places(here, who, x) == set()
@@ -94,6 +97,18 @@ def test_a_receipt_verifies_and_a_changed_byte_does_not(tmp_path: Path, capsys: 
         client.update("m", *data(), keys=WHO)
         receipt = client.erase("m", [WHO[3], WHO[4]])["receipt"]
         assert [found["receipt"] for found in client.receipts()] == [receipt["receipt"]]
+        assert client.verify_receipt(receipt) == {"verified": True, "is_own": True, "reason": None, "receipt": receipt}
+        refused = client.verify_receipt(json.dumps(receipt).replace('"count": 2', '"count": 1').encode())
+        assert (refused["verified"], refused["receipt"]) == (False, None)
+        assert "signature" in refused["reason"]
+        with pytest.raises(ServiceProblem):
+            client.erase("nobody", ["k"])
+        with service.http() as http:
+            metrics = http.get("/metrics", headers={"authorization": f"Bearer {secret}"}).text
+        for line in ('{outcome="done"} 1.0', '{outcome="unfinished"} 0.0'):
+            assert f"livesvm_erasures_total{line}" in metrics
+        assert "livesvm_erasure_seconds_count 1.0" in metrics
+        assert "livesvm_erasures_unfinished 0.0" in metrics
         log = service
     assert receipt["asked_by"] == "the-officer"
     assert (receipt["version_before"], receipt["version_after"], receipt["keys"]["in_window"]) == (1, 2, 2)

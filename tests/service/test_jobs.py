@@ -414,3 +414,18 @@ def test_a_job_that_computes_leaves_the_live_model_alone(live: LiveModel, tmp_pa
         np.testing.assert_array_equal(live.predict(np.eye(2)).decision, before)
         jobs.stop()
         assert store.models() == []
+
+
+def test_an_erasure_ends_the_jobs_of_a_model_and_those_that_use_a_dataset(
+    jobs: Jobs, live: LiveModel, work: Work, tmp_path: Path
+) -> None:
+    used, other = ({"dataset": {"name": "d", "directory": place}} for place in ("d-1", "d-2"))
+    ended = finished(jobs, jobs.submit("count", live, used).id)
+    stays = finished(jobs, jobs.submit("count", live, other).id)
+    running = jobs.submit("wait", live, used)
+    assert work.begun.wait(SECONDS)
+    assert jobs.erase("another", {"d-1"}) == 2
+    assert [record.id for record in jobs.all()] == [stays.id]
+    assert not [path for path in (tmp_path / "jobs").iterdir() if ended.id in path.name or running.id in path.name]
+    assert jobs.erase("m") == 1
+    assert jobs.all() == []

@@ -60,7 +60,9 @@ NEEDED = {
     "DELETE /models/{id}": "admin",
     "POST /models/{id}/writeback": "admin",
     "POST /models/{id}/erase": "admin",
+    "POST /feeds/{id}/erase": "admin",
     "GET /receipts": "admin",
+    "POST /receipts/verify": "read",
 }
 """The scope that each call needs; None is open to all."""
 

@@ -27,8 +27,17 @@ def data(n: int = 40, seed: int = 3) -> tuple[list[list[float]], list[int]]:
     return blobs(np.random.default_rng(seed), n)
 
 
+def put_dataset(http: httpx.Client, X: list[list[float]], y: list[int]) -> None:
+    """The same examples as a table whose rows have keys."""
+    lines = [",".join([key, *map(repr, x), str(label)]) for key, x, label in zip(WHO, X, y, strict=True)]
+    head = ",".join(["who", *(f"x{column}" for column in range(len(X[0]))), "y"])
+    kind = {"content-type": "text/csv"}
+    text = "\n".join([head, *lines])
+    http.put("/datasets/theirs", params={"key": "who"}, content=text, headers=kind).raise_for_status()
+
+
 def lived(http: httpx.Client, updates: int = 4) -> tuple[list[list[float]], list[int]]:
-    """A model with a history: updates with names, a checkpoint, a restore, jobs, examples that left again."""
+    """A model with a history: updates with names, a checkpoint, a restore, jobs, a dataset, some who left again."""
     X, y = data()
     http.post("/models", json=SPEC).raise_for_status()
     size = len(X) // updates
@@ -39,6 +48,7 @@ def lived(http: httpx.Client, updates: int = 4) -> tuple[list[list[float]], list
         http.post("/models/m/update", json={"add": add}, headers=name).raise_for_status()
         if number == 1:
             http.post("/models/m/checkpoint").raise_for_status()
+    put_dataset(http, X, y)
     job = http.post("/models/m/assessment", json={"method": "k-fold", "folds": 3}).json()["id"]
     awaited(http, job)
     http.post("/models/m/update", json={"remove": {"keys": WHO[:2]}}).raise_for_status()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -35,6 +35,7 @@ EDIT_MEMBERS = frozenset({"relabel_keys", "relabel_y", "reweight_keys", "reweigh
 UPDATE_MEMBERS = ADD_MEMBERS | EDIT_MEMBERS | {"remove_keys", "remove_oldest"}
 
 M = TypeVar("M", bound=RequestBody)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,15 @@ def parse_json(body: Body, schema: type[M]) -> M:
         if first["type"] == "json_invalid":
             raise MalformedBody(first["msg"]) from None
         raise
+
+
+def with_json(body: Body, use: Callable[[bytes], T]) -> T:
+    """What is made of the body's bytes, which are JSON of the usual bounds; raises MalformedBody, UnsupportedMedia."""
+    if body.media != JSON:
+        raise UnsupportedMedia(f"this call reads {JSON}")
+    shape = json_bounds.check(body.data, body.most_rows)
+    with body.memory(shape.parsed_bytes(len(body.data))):
+        return use(body.data)
 
 
 def parse_predict(body: Body) -> Rows:

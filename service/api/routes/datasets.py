@@ -56,17 +56,21 @@ async def put(
     service: Parts,
     target: ColumnName = None,
     weights: ColumnName = None,
+    key: ColumnName = None,
     sha256: Annotated[str | None, Header(alias="x-content-sha256", pattern="^[0-9A-Fa-f]{64}$")] = None,
 ) -> Response:
     """Keep a dataset, whole or not at all; until then, and if it fails, the one before is there.
 
     `npz`: `X` (n, d), `y` (n,), or, as SciPy's `save_npz` writes them, `data`, `indices`, `indptr` and `shape` of a CSR
-    array, and `y`; `weights`, if there are any. svmlight: sparse too. Tables, csv and parquet: `target` is the column
-    `y`, or the last, when absent. Rows and columns of a fault count from 0.
+    array, and `y`; `weights` and `keys`, if there are any. svmlight: sparse too. Tables, csv and parquet: `target` is
+    the column `y`, or the last, when absent. Rows and columns of a fault count from 0.
+
+    `key` is the column, of text or whole numbers, that says whose each row is: an erasure of these keys in any model
+    removes these rows. Keys are kept as salted hashes.
     """
     service.models()
     check_name(name)
-    asked = Asked(_format(request), target, weights)
+    asked = Asked(_format(request), target, weights, key)
     expected, largest = request.headers.get("content-length", "0"), service.settings.dataset_bytes
     if expected.isdigit() and int(expected) > largest:
         raise BodyTooLarge(f"the dataset has {expected} bytes, the limit is {largest} (LIVESVM_DATASET_BYTES)")

@@ -159,7 +159,7 @@ async def delete(id: ModelId, service: Parts) -> Response:
     await asyncio.wrap_future(deleted)
     with service.control.place():
         await service.control.run(feeds.forget, id)
-        await service.control.run(service.jobs.forget, stored_feed(id))
+        await service.control.run(service.erasures.model_deleted, stored_feed(id))
     return Response(status_code=204)
 
 

@@ -3,6 +3,7 @@
 import { button, call, change } from "./api.js";
 import { labelsOf, parse } from "./csv.js";
 import { count, field, h, section, short, table } from "./dom.js";
+import { dropped } from "./drop.js";
 import { has } from "./service.js";
 
 const PIECE = 500_000; // characters of one update, far below what a body may have
@@ -11,16 +12,10 @@ const UNEVEN = 20; // spreads of columns that differ by more are told of
 
 export function data(main) {
   const place = h("div");
-  const file = h("input", { type: "file", accept: ".csv,.tsv,.txt,text/csv", onchange: () => { take(file.files[0]); file.value = ""; } });
-  const drop = h("div", { class: "drop",
-    ondragover: (event) => { event.preventDefault(); drop.classList.add("over"); },
-    ondragleave: () => drop.classList.remove("over"),
-    ondrop: (event) => { event.preventDefault(); drop.classList.remove("over"); take(event.dataTransfer.files[0]); } },
-  field("Drop a CSV file here, or choose one", file, "The first row may name the columns. The file goes to this service and nowhere else."));
+  const drop = dropped("Drop a CSV file here, or choose one", ".csv,.tsv,.txt,text/csv", "The first row may name the columns. The file goes to this service and nowhere else.", take);
   main.replaceChildren(h("h1", {}, "Data in"), drop, place);
 
   async function take(given) {
-    if (!given) return;
     try {
       const text = await given.text();
       place.replaceChildren(choices(parse(text), given.name, text));

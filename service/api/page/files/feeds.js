@@ -4,6 +4,8 @@ import { button, change, get } from "./api.js";
 import { chart } from "./chart.js";
 import { ago, clock, count, facts, field, h, section, short, table } from "./dom.js";
 import { compare } from "./backtest.js";
+import { eraseReadings } from "./erase.js";
+import { tuning } from "./tuning.js";
 import { has, may, onChange, service } from "./service.js";
 import { watch } from "./stream.js";
 
@@ -42,7 +44,8 @@ export function feed(main, id) {
   main.replaceChildren(h("h1", {}, id), places.facts,
     section("Readings and forecasts", h("div", { class: "row" }, field("Step", step), field("Shown", length)), places.chart),
     section("What is to come", places.next), section("Record", places.record), may("learn") ? readings(id) : "",
-    section("What was chosen", places.chosen), may("learn") && has("/feeds/{id}/backtest") ? compare(id, leaving) : "", section("Events", log));
+    section("What was chosen", places.chosen), may("learn") && has("/feeds/{id}/backtest") ? compare(id, leaving) : "",
+    may("learn") && has("/feeds/{id}/tune") ? tuning(id, leaving, refresh) : "", may("admin") && has("/feeds/{id}/erase") ? eraseReadings(id) : "", section("Events", log));
   let rows = [], drawn = null, due = null, target = "";
   leaving.push(() => drawn?.end(), () => clearTimeout(due));
 

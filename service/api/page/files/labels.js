@@ -9,6 +9,7 @@ import { may } from "./service.js";
 
 const SHARE = 0.2; // of the window that is held back
 const PAGE = 25; // suspects that are shown at a time
+const FEATURES = 6; // of each, the others are counted
 
 export function labels(main, id) {
   const leaving = [];
@@ -66,6 +67,27 @@ async function errorOn(id, task, { X, y }) {
   return errors.reduce((sum, one) => sum + one, 0) / errors.length;
 }
 
+/** Write the features of examples beside their keys; of those who have left the window since, that they have. */
+async function features(id, keys, body) {
+  const known = new Map();
+  for (let wanted = keys; wanted.length; ) {
+    try {
+      const { examples } = await get(`/models/${id}/examples?${new URLSearchParams(wanted.map((key) => ["keys", String(key)]))}`);
+      for (const one of examples) known.set(String(one.key), one.x);
+      break;
+    } catch (problem) {
+      const { field, row } = problem.document ?? {};
+      if (field !== "keys" || row === undefined) throw problem;
+      wanted = wanted.filter((_, i) => i !== row); // that one has left the window since
+    }
+  }
+  for (const cell of body.querySelectorAll("td.features")) {
+    if (!keys.some((key) => String(key) === cell.dataset.key)) continue;
+    const values = known.get(cell.dataset.key);
+    cell.textContent = !values ? "no longer in the window" : values.slice(0, FEATURES).map(short).join(", ") + (values.length > FEATURES ? `, and ${values.length - FEATURES} more` : "");
+  }
+}
+
 /** On which side each outlier is: -1 where the model says too little of it, 1 where too much. */
 export function sidesOf({ outliers_at_start: first, switches }) {
   const sides = new Map(first.key.map((key, i) => [key, first.side[i]]));
@@ -94,15 +116,16 @@ function suspects(job, model, file, decide) {
     const choice = (kind, text) => h("label", { class: "choice" }, h("input", { type: "radio", name: `decision-${i}`, value: kind, checked: kind === "keep", onchange: () => choose(kind) }), text);
     const group = h("fieldset", {}, h("legend", { class: "unseen" }, `What to do with ${key}`), choice("keep", "keep"),
       (label !== null || !isClass) && choice("relabel", isClass ? `relabel ${label > 0 ? "−1" : "+1"}` : "relabel"), target, choice("remove", "remove"));
-    return h("tr", {}, h("th", { scope: "row" }, String(key)), h("td", {}, short(told.suspected.value[i])),
+    return h("tr", {}, h("th", { scope: "row" }, String(key)), may("learn") && h("td", { class: "features", "data-key": String(key) }, "…"), h("td", {}, short(told.suspected.value[i])),
       h("td", {}, isClass ? (label === null ? "–" : label > 0 ? "+1" : "−1") : side < 0 ? "far above the model" : "far below the model"), h("td", {}, may("learn") ? group : "kept"));
   }
 
   const body = h("tbody");
   const more = h("button", { type: "button", class: "plain", onclick: () => page() }, "Show more");
   function page() {
-    const from = body.children.length;
-    body.append(...told.suspected.key.slice(from, from + PAGE).map((key, i) => line(key, from + i)));
+    const from = body.children.length, keys = told.suspected.key.slice(from, from + PAGE);
+    body.append(...keys.map((key, i) => line(key, from + i)));
+    if (may("learn")) features(model.id, keys, body).catch((problem) => { summary.textContent = problem.message; });
     more.hidden = body.children.length >= told.suspected.key.length;
   }
   page();
@@ -123,7 +146,7 @@ function suspects(job, model, file, decide) {
       best && ` Letting them go takes the error on what was held back from ${short(error[0])} to ${short(best.error)} at best.`),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Suspected labels" },
       h("table", {}, h("caption", { class: "unseen" }, "Suspected labels, the most suspicious first"),
-        h("thead", {}, h("tr", {}, ["Key", `Gave way at ${told.parameter}`, isClass ? "Label" : "Target", "Decision"].map((title) => h("th", { scope: "col" }, title)))), body)), more,
+        h("thead", {}, h("tr", {}, ["Key", ...(may("learn") ? ["Features"] : []), `Gave way at ${told.parameter}`, isClass ? "Label" : "Target", "Decision"].map((title) => h("th", { scope: "col" }, title)))), body)), more,
     may("learn") && h("div", {}, summary,
       field("Held-back examples", file, "A CSV file that the model has not learnt: the features in order, then the target. Without it a fifth of the window is held back."),
       button("Carry out as one update", (once) => decide(job, model, update(), once))));

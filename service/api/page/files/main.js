@@ -16,6 +16,7 @@ const SCREENS = [
   [/^\/feeds\/([^/]+)$/, async () => (await import("./feeds.js")).feed],
   [/^\/models\/([^/]+)$/, async () => (await import("./model.js")).model],
   [/^\/models\/([^/]+)\/path$/, async () => (await import("./path.js")).path],
+  [/^\/models\/([^/]+)\/erase$/, async () => (await import("./erase.js")).erase],
   [/^\/models\/([^/]+)\/labels$/, async () => (await import("./labels.js")).labels],
 ];
 

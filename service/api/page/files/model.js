@@ -15,7 +15,7 @@ const SIDES = [["free", "on the margin", "n_free"], ["bound", "at the bound", "n
 export function heading(id, here) {
   const link = (end, label) => h("a", { href: `#/models/${id}${end}`, "aria-current": here === end && "page" }, label);
   return [h("h1", {}, id), h("nav", { class: "tabs", "aria-label": "Of this model" }, link("", "Model"),
-    link("/path", "Regularization path"), link("/labels", "Suspected labels"))];
+    link("/path", "Regularization path"), link("/labels", "Suspected labels"), may("admin") && link("/erase", "Erase"))];
 }
 
 export function model(main, id) {

@@ -1,0 +1,56 @@
+"""The arrays of a dataset written anew without some of its rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.datasets.arrays import BLOCK, Arrays, Sink, blocks
+from livesvm.service.datasets.keys import Marks, among
+
+NO_LIMIT = 2**62
+
+Document = dict[str, Any]
+
+
+def without(arrays: Arrays, marks: Marks, directory: Path) -> Document | None:
+    """Write a dataset's arrays into a directory, but for rows of these marks (m, 2); what is known of them then.
+
+    None where no row is left. Raises OSError.
+    """
+    known = arrays.marks()
+    assert known is not None
+    stays = ~among(known, marks)
+    if not stays.any():
+        return None
+    X, y, weights = arrays.X(), arrays.y(), arrays.weights()
+    with Sink(directory, NO_LIMIT, NO_LIMIT) as sink:
+        sink.declare(arrays.width)
+        for part in blocks(arrays.n, max(1, BLOCK // arrays.width)):
+            _copy_rows(sink, X[part], stays[part])
+            columns: list[tuple[Any, Callable[[Any], None]]] = [(y, sink.targets), (weights, sink.weigh)]
+            for column, take in [*columns, (known, sink.mark)]:
+                if column is not None and stays[part].any():
+                    take(column[part][stays[part]])
+        return sink.finish()
+
+
+def checksum(described: Document) -> str:
+    """SHA-256 of the checksums of a dataset's files, by name: what it is told by when its upload is no more."""
+    files = sorted(described["files"].items())
+    return hashlib.sha256("".join(f"{name}:{file['sha256']}\n" for name, file in files).encode()).hexdigest()
+
+
+def _copy_rows(sink: Sink, X: Any, stays: NDArray[np.bool_]) -> None:
+    if not stays.any():
+        return
+    kept = X[stays]
+    if isinstance(kept, np.ndarray):
+        sink.dense(kept)
+    else:
+        sink.sparse(kept.data, kept.indices.astype(np.int64), np.diff(kept.indptr))

@@ -1,0 +1,128 @@
+"""Readings forgotten: a feed becomes as if those of some times had been missing, and its models had never known them.
+
+Every model learns what is left from nothing, with a scale of that. What was chosen stays (recipes, the season, the
+errors of what was tried), and so do sums over what is older than the newest window: of errors, in the test for drift,
+in the levels of bands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.feeds import choose
+from livesvm.service.feeds.features import Ahead, History, Layout
+from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.forgotten import Forgotten, are_of, first_readings, from_history, from_rows
+from livesvm.service.feeds.rows import Rows
+from livesvm.service.feeds.timeline import Reading
+
+
+def forget(feed: Forecaster, times: Collection[float], *, beyond: bool = False) -> int | None:
+    """Forget the readings of some times; how many these were, or None where nothing was to be forgotten.
+
+    With too little left the window fills again. Raises SolverError, with the feed broken.
+
+    Parameters
+    ----------
+    times : in seconds since 1970, or numbers of readings that have an order alone
+    beyond : whether some before the oldest of the window are to be forgotten too: all are, then
+    """
+    timeline = feed.timeline
+    waiting = len(timeline.waiting)
+    known = [past for time in times if (past := timeline.past.get(time)) is not None]
+    oldest = next(iter(timeline.past.values())).slot if beyond and timeline.past else None
+    gone = frozenset(past.slot for past in known)
+    forgotten = Forgotten(gone, timeline.forget(times, beyond=beyond), oldest)
+    waiting -= len(timeline.waiting)
+    if feed.newest_taken is not None:
+        feed.newest_taken = feed.newest_taken._replace(values=timeline.last or ())
+    if feed.rows is None:
+        feed.first = first_readings(feed.first, forgotten)
+        feed.readings = sum(not reading.held for reading in feed.first)
+        is_changed = bool(forgotten.values or waiting)
+    else:
+        is_changed = _forget_rows(feed, feed.rows, forgotten)
+    return waiting + sum(not past.held for past in known) if is_changed else None
+
+
+def _forget_rows(feed: Forecaster, rows: Rows, forgotten: Forgotten) -> bool:
+    """Forget in what models learn from, and learn what is left; whether there was anything to forget."""
+    newest, layout = feed.timeline.slot, rows.layout
+    from_history(feed.history, newest, forgotten)
+    n_rows = from_rows(rows, feed.steps, feed.history, newest, forgotten)
+    records = [_forget_record(feed, layout, i, forgotten) for i in range(len(feed.steps))]
+    if not (forgotten.values or n_rows or any(record.any() for record in records)):
+        return False
+    if layout.known and feed.timeline.last is not None:
+        feed.ahead.newest = feed.timeline.last[1 + layout.others :]
+    _forget_pending(feed, layout, newest, forgotten)
+    _learn_anew(feed, rows, records)
+    return True
+
+
+def _learn_anew(feed: Forecaster, rows: Rows, records: list[NDArray[np.bool_]]) -> None:
+    begun = [band is not None and band.forget(goes) for band, goes in zip(feed.bands, records, strict=True)]
+    if min(len(rows.known(i)) for i in range(len(feed.steps))) < choose.LEAST:
+        _begin_again(feed)
+        return
+    for i, with_residuals in enumerate(begun):
+        feed.learn_anew(i)
+        if with_residuals:
+            _reseed(feed, rows, i)
+    _forecast_again(feed, rows, feed.timeline.slot)
+
+
+def _forget_record(feed: Forecaster, layout: Layout, i: int, forgotten: Forgotten) -> NDArray[np.bool_]:
+    """Forget what was forecast of some readings, or made at them; which of the newest that was."""
+    step = feed.steps[i]
+    made = feed.scores[i].recent[:, 0].astype(np.int64) - step
+    goes = are_of(layout, step, made, forgotten)
+    if goes.any():
+        feed.scores[i].forget(goes)
+    return goes
+
+
+def _forget_pending(feed: Forecaster, layout: Layout, newest: int, forgotten: Forgotten) -> None:
+    """Forget forecasts of readings to come, those made at the newest too, which are made again."""
+    for slot, waiting in list(feed.pending.items()):
+        made = [slot - one.forecast.step for one in waiting]
+        goes = [bool(are_of(layout, feed.steps[one.step], np.array([m]), forgotten)[0])
+                for one, m in zip(waiting, made, strict=True)]  # fmt: skip
+        kept = [one for one, m, is_gone in zip(waiting, made, goes, strict=True) if not is_gone and m != newest]
+        feed.pending[slot] = kept
+        if not kept:
+            del feed.pending[slot]
+    feed.latest = []
+
+
+def _reseed(feed: Forecaster, rows: Rows, i: int) -> None:
+    """Have the residuals that a band began with be of what is left."""
+    band = feed.bands[i]
+    assert band is not None
+    forecasts, y = choose.rolling_forecasts(feed.spec, rows, i, feed.models[i].recipe)
+    found = (y[:, None] - forecasts).T
+    low, high = (found[0], found[0]) if feed.spec.quantiles is None else (found[1], found[2])
+    band.reseed(low, high)
+
+
+def _forecast_again(feed: Forecaster, rows: Rows, newest: int) -> None:
+    """Forecast from the newest row, if it is still there."""
+    ordinal = rows.by_slot.get(newest)
+    if ordinal is not None:
+        time, past = next(reversed(feed.timeline.past.items()))
+        feed.publish(Reading(newest, time, past.values), ordinal, feed.predict([ordinal])[0])
+
+
+def _begin_again(feed: Forecaster) -> None:
+    """Fill the window again, with what is left of it."""
+    left = [Reading(one.slot, time, one.values, one.held) for time, one in feed.timeline.past.items()]
+    feed.first = first_readings(left, Forgotten(frozenset(), {}, None))
+    feed.readings = sum(not reading.held for reading in feed.first)
+    feed.rows, feed.models, feed.choice, feed.season = None, [], None, feed.spec.season
+    feed.history, feed.ahead = History(feed.spec.window + 1), Ahead(len(feed.spec.known))
+    feed.due = [[] for _ in feed.steps]
+    feed.looked_at = 0
+    feed.pending = {}

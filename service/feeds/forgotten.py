@@ -1,0 +1,124 @@
+"""Readings forgotten, part by part: a feed is then as if those of some times had been missing, their slots held.
+
+Features that look back on one are made anew from what is left; where that is kept no more, the row goes. Records that
+name one go, and what they added to sums.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.feeds.features import History, Layout, Past, seasonal_back, seasonal_values, shared_row
+from livesvm.service.feeds.rows import Rows
+from livesvm.service.feeds.timeline import Reading
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What is to be forgotten, by slot.
+
+    Parameters
+    ----------
+    gone : slots of the readings
+    values : of all slots whose values are others now: of those, and of missing ones that held theirs
+    oldest : the first slot whose reading may still be known; None where that is of every slot
+    """
+
+    gone: frozenset[int]
+    values: Mapping[int, tuple[float, ...]]
+    oldest: int | None
+
+    def names(self, slots: Ints) -> NDArray[np.bool_]:
+        """Which of these slots have lost what they were."""
+        found = np.isin(slots, self._slots)
+        return found if self.oldest is None else found | (slots < self.oldest)
+
+    def concerns(self, first: int, last: int) -> bool:
+        """Whether one of the slots from ``first`` to ``last`` has."""
+        return (self.oldest is not None and first < self.oldest) or _is_between(self._slots, first, last)
+
+    def takes(self, first: int, last: int) -> bool:
+        """Whether one of the slots from ``first`` to ``last`` has no reading any more."""
+        return _is_between(self._gone, first, last)
+
+    @cached_property
+    def _slots(self) -> list[int]:
+        return sorted(self.values)
+
+    @cached_property
+    def _gone(self) -> list[int]:
+        return sorted(self.gone)
+
+
+def _is_between(slots: list[int], first: int, last: int) -> bool:
+    place = bisect_left(slots, first)
+    return place < len(slots) and slots[place] <= last
+
+
+def from_history(history: History, newest: int, forgotten: Forgotten) -> None:
+    """Put other values in the history, whose newest reading is that of slot ``newest``."""
+    for slot, values in forgotten.values.items():
+        history.correct(newest - slot, values[0])
+    if forgotten.oldest is not None:
+        for slot in range(newest - history.longest + 1, forgotten.oldest):
+            history.correct(newest - slot, history.back(newest - forgotten.oldest))
+
+
+def from_rows(rows: Rows, steps: tuple[int, ...], history: History, newest: int, forgotten: Forgotten) -> int:
+    """Make rows anew from a history that has forgotten, or let them go, and targets that are no more; how many rows."""
+    count = 0
+    reach = rows.layout.reach
+    values = history.newest(min(history.count, history.longest))
+    first = newest - len(values) + 1
+    ahead = steps[-1] if rows.layout.known else 0  # what was known ahead stands in earlier rows too
+    for ordinal in range(max(0, rows.count - rows.size), rows.count):
+        slot = int(rows.slot[ordinal % rows.size])
+        begin = slot - reach + 1
+        if slot < 0 or not forgotten.concerns(begin, slot + ahead):
+            continue
+        count += 1
+        beyond = first if forgotten.oldest is None else max(first, forgotten.oldest)
+        if begin < beyond or forgotten.takes(slot, slot + ahead):
+            rows.drop(ordinal)
+        else:
+            _make_anew(rows, steps, ordinal, Past(values[: slot - first + 1]), forgotten)
+    for slot in forgotten.gone:
+        rows.come_true(slot, steps, np.nan)
+    return count
+
+
+def _make_anew(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Past, forgotten: Forgotten) -> None:
+    layout, at = rows.layout, ordinal % rows.size
+    slot = int(rows.slot[at])
+    others = forgotten.values.get(slot, (0.0, *rows.shared[at, layout.shared - layout.others :]))
+    rows.shared[at] = shared_row(layout, past, Reading(slot, 0.0, tuple(others)))
+    rows.own[at, :, : len(layout.seasons)] = seasonal_values(layout, past, steps)
+
+
+def are_of(layout: Layout, step: int, made: Ints, forgotten: Forgotten) -> NDArray[np.bool_]:
+    """Which forecasts, made at these slots for so many steps ahead, stand beside a reading that is to be forgotten.
+
+    That is the reading they are of, the one they were made at, the one before it, or the seasonal one.
+    """
+    before = made - (layout.lags[1] - 1 if len(layout.lags) > 1 else 0)
+    seasonal = made - (seasonal_back(layout.seasons[0], step) if layout.seasons else 0)
+    found = [forgotten.names(slots) for slots in (made, made + step, before, seasonal)]
+    return np.asarray(np.any(found, axis=0))
+
+
+def first_readings(readings: Sequence[Reading], forgotten: Forgotten) -> list[Reading]:
+    """Readings of a window that fills, with those that are forgotten missing; none where no other is left."""
+    found = [
+        reading._replace(values=forgotten.values.get(reading.slot, reading.values), held=held)
+        for reading in readings
+        for held in [reading.held or reading.slot in forgotten.gone]
+    ]
+    return found if any(not reading.held for reading in found) else []

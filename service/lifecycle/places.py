@@ -1,0 +1,51 @@
+"""What a receipt says of the places that were searched and rewritten, and of those that were not."""
+
+from __future__ import annotations
+
+from livesvm.service.history.erasure import Intent
+from livesvm.service.history.names import is_feed
+
+Places = dict[str, str]
+
+ELSEWHERE: Places = {"backups, other copies, disks below the files": "not in this service's hands"}
+
+
+def places(intent: Intent, requests: int, n_jobs: int, n_files: int) -> Places:
+    """Of everything but the store: a model or a feed, and what lies around it."""
+    own = _of_feed(requests) if is_feed(intent.model) else _of_model(intent, requests)
+    around = {
+        "jobs and their results": f"all of its own removed, and those that used such datasets, {n_jobs} at the end",
+        "files of lost models": f"{n_files} removed",
+    }
+    return own | around | ELSEWHERE
+
+
+def _of_model(intent: Intent, requests: int) -> Places:
+    return {
+        "window": "solved without them",
+        "log, snapshots, solutions": "replaced by one snapshot without them",
+        "requests and answers": f"{requests} forgotten, the others name none of them",
+        "datasets": _datasets(intent),
+        "feeds": "not searched: their readings have times, and no keys; POST /feeds/{id}/erase forgets by times",
+    }
+
+
+def _of_feed(requests: int) -> Places:
+    return {
+        "window": "missing ones in their place; every model learnt anew without them",
+        "record of forecasts": "without those at them, of them, or beside them; sums over what is older stay",
+        "log, snapshots": "replaced by one snapshot without them",
+        "requests and answers": f"all {requests} forgotten",
+        "its source, and entries that it refused": "not searched: a stream is its owner's",
+        "models and datasets": "not searched: they have keys, and no times",
+    }
+
+
+def _datasets(intent: Intent) -> str:
+    rows = [f"{found['rows']} rows removed from {found['name']}" for found in intent.rows]
+    said = [", ".join(rows) or "no row of those with keys is of them"]
+    if rows:
+        said.append("other models keep what they were trained to on these")
+    if intent.unsearched:
+        said.append(f"not searched, having no keys or not to be read here: {', '.join(intent.unsearched)}")
+    return "; ".join(said)

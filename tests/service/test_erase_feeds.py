@@ -1,0 +1,155 @@
+"""Readings are erased by their times: from a feed's models, its record, and every byte that is stored of it."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from livesvm.service.client import Client
+from livesvm.service.crash import ERASE_POINTS
+from livesvm.service.receipts.receipt import names, verified
+from tests.service.process import ServiceProcess
+from tests.support.erasing import Kept, keeping
+from tests.support.feeds import FEED, Stream
+from tests.support.jobs_over_rest import awaited
+
+SPEC = {"id": "load", **FEED, "C": 1.0, "gamma": 0.05, "represent": "level"}
+GONE = [10, 60, 84, 85]
+"""Of 96 readings; the first has left the window of 60."""
+
+
+def places(everything: dict[str, bytes], values: list[float]) -> list[str]:
+    """Where a reading's value stands, as float64 or as text."""
+    traces = [part for value in values for part in (struct.pack("<d", value), repr(value).encode())]
+    return [f"{trace!r} in {name}" for trace in traces for name, data in everything.items() if trace in data]
+
+
+def lived(http: httpx.Client) -> Stream:
+    """A feed with a history: calls with names, snapshots, a backtest."""
+    http.post("/feeds", json=SPEC).raise_for_status()
+    stream = Stream(http)
+    stream.send(8)
+    awaited(http, http.post("/feeds/load/backtest", json={}).json()["id"])
+    return stream
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    with keeping(request.param, tmp_path, snapshot_updates=3) as found:
+        yield found
+
+
+def test_nothing_of_a_reading_remains(kept: Kept) -> None:
+    process, everything = kept
+    with process as service, service.http() as http:
+        stream = lived(http)
+        values = stream.values[GONE].tolist()
+        assert places(everything(), values[:1])
+        assert places(everything(), values[1:])
+        before = http.get("/feeds/load").json()
+        answer = http.post("/feeds/load/erase", json={"times": [stream.rows[slot]["time"] for slot in GONE]})
+        assert answer.status_code == 200, answer.text
+        told = answer.json()
+        assert places(everything(), values) == []
+        assert (told["removed"], told["version"]) == (3, before["version"] + 1)
+        assert told["receipt"]["certificate"]["relative_gap"] <= 1e-8
+        assert (told["receipt"]["kind"], told["receipt"]["model"]) == ("feed", "load")
+        assert names(told["receipt"], stream.rows[60]["time"])
+        seen = {row["time"]: row for row in http.get("/feeds/load/history").json()["rows"]}
+        assert [seen[stream.rows[slot]["time"]]["value"] for slot in GONE[1:]] == [None] * 3
+        assert len(seen) == 60
+        again = http.post("/feeds/load/observations", json={"rows": stream.rows[84:96]}, headers=named(8))
+        assert (again.status_code, again.json()["type"]) == (409, "urn:livesvm:problem:request-erased")
+        assert http.get("/jobs").json()["jobs"] == []
+        once_more = http.post("/feeds/load/erase", json={"times": [stream.rows[60]["time"]]}).json()
+        assert (once_more["removed"], once_more["version"]) == (0, told["version"])
+        forecasts = http.get("/feeds/load/forecast").json()["forecasts"]
+        service.kill()
+    with process as service, service.http() as http:
+        assert http.get("/feeds/load").json()["version"] == told["version"]
+        for mine, other in zip(http.get("/feeds/load/forecast").json()["forecasts"], forecasts, strict=True):
+            assert mine["value"] == pytest.approx(other["value"], abs=1e-7)
+        stream.http = http
+        assert stream.send()["accepted"] == 12
+        assert http.get("/feeds/load/certificate").json()["relative_gap"] <= 1e-8
+        assert places(everything(), values) == []
+
+
+def named(call: int) -> dict[str, str]:
+    """The header of a call's name."""
+    return {"idempotency-key": f"call-{call}"}
+
+
+def points() -> Iterator[Any]:
+    """Every point, by turns on one of the stores; all on both in the long form."""
+    for number, point in enumerate(ERASE_POINTS):
+        for other, store in enumerate(("sqlite", "redis")):
+            marks = [pytest.mark.slow] if (number // 2 + other) % 2 or number % 2 else []
+            yield pytest.param(point, store, marks=marks, id=f"{point}-{store}")
+
+
+@pytest.mark.parametrize(("point", "store"), list(points()))
+def test_killed_in_the_middle(point: str, store: str, tmp_path: Path) -> None:
+    with keeping(store, tmp_path, snapshot_updates=3, crash_at=point) as (process, everything):
+        with process as service, service.http() as http:
+            stream = lived(http)
+            begin, end = stream.rows[80]["time"], stream.rows[84]["time"]
+            with pytest.raises(httpx.TransportError):
+                http.post("/feeds/load/erase", json={"from": begin, "to": end})
+            assert service.wait() == -9
+        process.settings["crash_at"] = ""
+        with process as service, service.http() as http:
+            assert wait_for_receipts(http)[0]["keys"]["in_window"] == 5
+            assert places(everything(), stream.values[80:85].tolist()) == []
+            assert http.get("/feeds/load").json()["version"] == 9
+            verified(http.get("/receipts").content[len(b'{"receipts":[') : -len(b"]}")])
+            stream.http = http
+            stream.send(2)
+            service.kill()
+        with process as service, service.http() as http:
+            assert http.get("/feeds/load").json()["position"] == 120
+            assert places(everything(), stream.values[80:85].tolist()) == []
+
+
+def wait_for_receipts(http: httpx.Client) -> list[dict[str, Any]]:
+    """The receipts; a feed may come back a little after the service."""
+    while not (found := http.get("/receipts").json()["receipts"]):
+        time.sleep(0.1)
+    assert len(found) == 1
+    return list(found)
+
+
+def test_what_cannot_be_erased_of_a_feed(http: httpx.Client) -> None:
+    assert http.post("/feeds/nobody/erase", json={"times": ["2024-01-01"]}).status_code == 404
+    spec = SPEC | {"id": "erase-refusals"}
+    http.post("/feeds", json=spec).raise_for_status()
+    bodies: list[dict[str, Any]] = [{}, {"times": []}, {"times": ["soon"]}, {"times": [None]}, {"keys": ["a"]}]
+    for body in [*bodies, {"from": "2024-01-01", "more": 1}, {"times": ["2024-01-01"]}]:  # it has no reading yet
+        assert http.post("/feeds/erase-refusals/erase", json=body).status_code == 422, body
+    http.delete("/feeds/erase-refusals").raise_for_status()
+
+
+def test_readings_without_times_while_the_window_fills(service: ServiceProcess) -> None:
+    with Client(service.url) as client:
+        client.create_feed("erase-order", target="y", time=None, window=40)
+        client.observe("erase-order", [{"y": float(value)} for value in np.arange(10.0)])
+        told = client.erase_readings("erase-order", [3.0, 4.0])
+        assert (told["removed"], told["receipt"]["certificate"]) == (2, None)
+        assert [row["value"] for row in client.history("erase-order")][2:6] == [2.0, None, None, 5.0]
+        client.erase_readings("erase-order", end=9)
+        assert [row["value"] for row in client.history("erase-order")] == [None] * 10
+        client.delete_feed("erase-order")
+
+
+def test_a_deleted_feed_leaves_nothing_behind(tmp_path: Path) -> None:
+    with keeping("sqlite", tmp_path) as (process, everything), process as service, service.http() as http:
+        stream = lived(http)
+        http.delete("/feeds/load").raise_for_status()
+        assert places(everything(), stream.values[:96].tolist()) == []

@@ -1,0 +1,216 @@
+"""Readings forgotten: a feed is as if they had been missing, and nothing of their values is left in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from livesvm.service.feeds import choose, keep
+from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.forget import forget
+from livesvm.service.feeds.spec import spec_of
+from livesvm.service.feeds.step_model import StepModel
+from livesvm.service.store import codec
+from tests.support.feeds import FEED, rows_of, series
+
+N = 150
+SPEC = FEED | {"steps": [1, 3], "late": "correct", "C": 1.0, "gamma": 0.05, "represent": "level"}
+
+
+def rows(columns: int = 1, n: int = N) -> list[dict[str, Any]]:
+    """Readings of so many columns."""
+    values = [series(n, seed) for seed in range(columns)]
+    names = ["y", "u", "v"][:columns]
+    return [
+        row | {name: float(column[i]) for name, column in zip(names, values, strict=True)}
+        for i, row in enumerate(rows_of(values[0]))
+    ]
+
+
+def fed(spec: dict[str, Any], given: list[dict[str, Any]], call: int = 12) -> Forecaster:
+    """A feed that took readings, so many a call."""
+    feed = Forecaster(spec_of(spec))
+    for begin in range(0, len(given), call):
+        feed.observe(given[begin : begin + call])
+    return feed
+
+
+def times_of(feed: Forecaster, slots: list[int]) -> list[float]:
+    """Times of slots that the window holds."""
+    return [time for time, past in feed.timeline.past.items() if past.slot in slots]
+
+
+def missing(given: list[dict[str, Any]], slots: list[int]) -> list[dict[str, Any]]:
+    """The same readings, some of them without a value."""
+    return [
+        {name: None if i in slots and name != "time" else value for name, value in row.items()}
+        for i, row in enumerate(given)
+    ]
+
+
+def decisions(feed: Forecaster, step: int, recipe: Any) -> np.ndarray[Any, Any]:
+    """What models that learn a feed's window from nothing say of its rows."""
+    assert feed.rows is not None
+    known = feed.rows.known(step)
+    X, y = choose.examples(feed.spec, feed.rows, step, recipe.represent, known)
+    model = StepModel(feed.spec, recipe)
+    model.fit(X, y, known)
+    return model.predict(X)
+
+
+def traces(feed: Forecaster, given: list[dict[str, Any]], slots: list[int]) -> list[str]:
+    """Where the bytes of a forgotten value stand in what would be stored of a feed."""
+    stored = codec.encode({"feed": keep.to_arrays(feed)})
+    names = [name for name in given[0] if name != "time"]
+    return [f"{name} {slot}" for slot in slots for name in names if np.float64(given[slot][name]).tobytes() in stored]
+
+
+@pytest.mark.parametrize(
+    ("slots", "more"),
+    [
+        ([120], {}),
+        ([149], {"represent": "change"}),
+        ([91], {"represent": "seasonal-change"}),
+        ([100, 101, 102, 140], {"features": ["u"]}),
+        ([*range(95, 130)], {"quantiles": [0.1, 0.9]}),
+        ([130, 149], {"task": "direction"}),
+    ],
+)
+def test_a_feed_is_as_if_they_had_been_missing(slots: list[int], more: dict[str, Any]) -> None:
+    spec = SPEC | more
+    given = rows(2 if "features" in more else 1)
+    feed = fed(spec, given)
+    assert traces(feed, given, slots)
+    before = [model.recipe for model in feed.models]
+    assert forget(feed, times_of(feed, slots)) == len(slots)
+    assert traces(feed, given, slots) == []
+    untold = fed(spec, missing(given, slots))
+    assert feed.rows is not None
+    assert untold.rows is not None
+    for slot, ordinal in feed.rows.by_slot.items():  # features are those of a feed that never had them
+        other = untold.rows.by_slot[slot]
+        here, there = feed.rows.places([ordinal])[0], untold.rows.places([other])[0]
+        np.testing.assert_allclose(feed.rows.shared[here], untold.rows.shared[there], rtol=1e-12)
+        np.testing.assert_allclose(feed.rows.own[here], untold.rows.own[there], rtol=1e-12)
+    for step, model in enumerate(feed.models):
+        assert model.recipe == before[step]
+        known = feed.rows.known(step)
+        X, _ = choose.examples(feed.spec, feed.rows, step, model.recipe.represent, known)
+        np.testing.assert_allclose(model.predict(X), decisions(feed, step, model.recipe), rtol=0, atol=1e-9)
+        assert model.gap() <= 1e-8
+        assert not {int(feed.rows.slot[n % feed.rows.size]) + feed.steps[step] for n in known} & set(slots)
+    assert [past.held for past in feed.timeline.past.values()].count(True) == len(slots)
+    newest = feed.timeline.slot
+    assert bool(feed.latest) == (newest not in slots)
+    assert {one.slot for waiting in feed.pending.values() for one in [p.forecast for p in waiting]} <= {
+        newest + 1,
+        newest + 2,
+        newest + 3,
+    }
+    for scores in feed.scores:
+        assert not set(scores.recent[:, 0].astype(int)) & set(slots)
+        assert scores.overall(feed.spec.task)["n"] >= len(scores.recent)
+    again = keep.from_arrays(feed.spec, codec.decode(codec.encode(keep.to_arrays(feed))))
+    more_rows = rows(2 if "features" in more else 1, N + 24)[N:]
+    for one in (feed, again):  # it goes on, and comes back as it is
+        one.observe(more_rows)
+    for mine, theirs in zip(feed.latest, again.latest, strict=True):
+        assert mine.value == pytest.approx(theirs.value, abs=1e-7)
+
+
+def test_rows_that_only_held_ones_lie_behind_go_only_where_nothing_else_is_known() -> None:
+    feed = fed(SPEC, rows())
+    assert feed.rows is not None
+    before = set(feed.rows.by_slot)
+    forget(feed, times_of(feed, [120]))
+    assert before - set(feed.rows.by_slot) == {120}
+
+
+def test_before_the_window() -> None:
+    given = rows()
+    feed = fed(SPEC, given)
+    gone = [*range(90 - 12, 90)]
+    assert traces(feed, given, gone)
+    assert forget(feed, [0.0], beyond=True) == 0
+    assert traces(feed, given, gone) == []
+    assert forget(feed, [0.0], beyond=True) is None
+    assert feed.state == "live"
+    feed.observe(rows(n=N + 12)[N:])
+
+
+@pytest.mark.parametrize("n", [5, 30, 59])
+def test_while_the_window_fills(n: int) -> None:
+    given = rows(n=120)
+    spec = SPEC | {"every": None} if n == 5 else SPEC
+    feed = fed(spec, given[:n], 5)
+    slot = 2 if n == 5 else 20
+    gone = [feed.timeline.waiting[slot][0]] if n == 5 else times_of(feed, [slot])
+    assert traces(feed, given, [slot])
+    forget(feed, gone)
+    assert traces(feed, given, [slot]) == []
+    for begin in range(n, 120, 12):
+        feed.observe(given[begin : begin + 12])
+    assert feed.state == "live"
+    assert traces(feed, given, [slot]) == []
+
+
+@pytest.mark.parametrize("share", [0.95, 1.0])
+def test_with_too_little_left_the_window_fills_again(share: float) -> None:
+    given = rows(n=300)
+    feed = fed(SPEC, given[:N])
+    slots = [*range(90, 90 + round(60 * share))]
+    assert forget(feed, times_of(feed, slots), beyond=True) == len(slots)
+    assert feed.state == "filling"
+    assert traces(feed, given, [*range(149 - 60, 90 + round(60 * share))]) == []
+    for begin in range(N, 300, 12):
+        feed.observe(given[begin : begin + 12])
+    assert feed.state == "live"
+    assert feed.gap() <= 1e-8
+
+
+def test_columns_known_ahead_go_from_rows_before_too() -> None:
+    random = np.random.default_rng(4)
+    given = [row | {"k": float(value)} for row, value in zip(rows(), random.normal(size=N), strict=True)]
+    feed = fed(SPEC | {"known": ["k"]}, given)
+    assert traces(feed, given, [120])
+    forget(feed, times_of(feed, [120]))
+    assert traces(feed, given, [120]) == []
+
+
+def test_a_reading_that_comes_again_is_a_late_one() -> None:
+    given = rows()
+    feed = fed(SPEC, given)
+    forget(feed, times_of(feed, [120]))
+    outcome = feed.observe([given[120]])
+    assert (outcome.accepted, outcome.corrected) == (1, 1)
+
+
+def test_nothing_is_forgotten_of_times_that_are_not_there() -> None:
+    feed = fed(SPEC, rows())
+    before = codec.encode(keep.to_arrays(feed))
+    assert forget(feed, [1.0, 2.0]) is None
+    assert codec.encode(keep.to_arrays(feed)) == before
+
+
+def slots_at_random() -> Iterator[Any]:
+    """Some sets of slots of the window."""
+    random = np.random.default_rng(8)
+    for size in (1, 2, 7, 20):
+        yield sorted(random.choice(np.arange(90, 150), size, replace=False).tolist())
+
+
+@pytest.mark.parametrize("slots", list(slots_at_random()))
+def test_one_after_the_other_is_as_all_at_once(slots: list[int]) -> None:
+    given = rows()
+    together, apart = fed(SPEC, given), fed(SPEC, given)
+    forget(together, times_of(together, slots))
+    for slot in slots:
+        forget(apart, times_of(apart, [slot]))
+    assert together.rows is not None
+    assert apart.rows is not None
+    assert together.rows.by_slot.keys() >= apart.rows.by_slot.keys()
+    assert {p.values for p in together.timeline.past.values()} == {p.values for p in apart.timeline.past.values()}
+    assert traces(apart, given, slots) == []
