@@ -19,6 +19,12 @@ class UpdateAnswer(BaseModel):
     version: int
     added: AnswerKeys
     removed: AnswerKeys = Field(description="Also those that left to make room.")
+    dropped: AnswerKeys | None = Field(
+        default=None, description="Of examples that came late, and are too old for the window; absent where none are."
+    )
+    n_ahead: int | None = Field(
+        default=None, description="Examples whose time has not come yet; absent where it has for all."
+    )
     changed: int = Field(description="Examples that stayed and got another target, weight or C.")
     events: int = Field(description="Events on the solution path.")
     n_examples: int
@@ -86,7 +92,7 @@ class Example(BaseModel):
     x: list[float] | SparseExample = Field(description="Its features, as they came.")
     y: float = Field(description="Its target; 1 where the task has none.")
     weight: float
-    arrived_at: datetime
+    time: datetime = Field(description="When it happened; when it arrived, if nothing was said of that.")
     side: Literal["free", "bound", "none"] = Field(description="On the margin, at the bound, without a coefficient.")
     coefficient: float = Field(description="Signed; f(x) = sum of coefficient k(x_i, x), and an intercept.")
     outlier: bool = Field(description="Whether a robust model counts it as one.")

@@ -66,7 +66,7 @@ def _json(page: Page) -> bytes:
         _listed(page.X),
         page.y.tolist(),
         page.weights.tolist(),
-        page.arrived.tolist(),
+        page.times.tolist(),
         page.side.tolist(),
         page.coefficient.tolist(),
         page.outlier.tolist(),
@@ -78,12 +78,12 @@ def _json(page: Page) -> bytes:
             "x": x,
             "y": y,
             "weight": weight,
-            "arrived_at": datetime.fromtimestamp(arrived, UTC),
+            "time": datetime.fromtimestamp(time, UTC),
             "side": SIDES[side],
             "coefficient": coefficient,
             "outlier": outlier,
         }
-        for key, x, y, weight, arrived, side, coefficient, outlier in rows
+        for key, x, y, weight, time, side, coefficient, outlier in rows
     ]
     head = {"version": page.version, "n_examples": page.n_examples, "next": page.next}
     return to_json(head | {"examples": examples})
@@ -112,7 +112,7 @@ def _npz(page: Page) -> bytes:
         y=page.y,
         keys=np.array(keys),
         weights=page.weights,
-        arrived=page.arrived,
+        times=page.times,
         side=np.array([SIDES[side] for side in page.side], "U8"),
         coefficient=page.coefficient,
         outlier=page.outlier,
@@ -127,11 +127,11 @@ def _csv(page: Page) -> bytes:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     features = [f"x{column}" for column in range(page.X.shape[1])]
-    writer.writerow(["key", *features, "y", "weight", "arrived_at", "side", "coefficient", "outlier"])
+    writer.writerow(["key", *features, "y", "weight", "time", "side", "coefficient", "outlier"])
     for at, key in enumerate(page.keys):
         rest: list[object] = [repr(float(column[at])) for column in (page.y, page.weights)]
-        arrived = datetime.fromtimestamp(float(page.arrived[at]), UTC)
+        time = datetime.fromtimestamp(float(page.times[at]), UTC)
         named = [SIDES[page.side[at]], repr(float(page.coefficient[at])), int(page.outlier[at])]
-        rest += [arrived.isoformat(), *named]
+        rest += [time.isoformat(), *named]
         writer.writerow([key, *map(repr, page.X[at].tolist()), *rest])
     return out.getvalue().encode()

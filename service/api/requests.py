@@ -21,6 +21,7 @@ from livesvm.service.models.fields import (
     Number,
     Request,
     Targets,
+    Times,
     Weights,
 )
 
@@ -37,14 +38,15 @@ class AddBatch(Request):
     y: Targets | None = None
     keys: Keys | None = None
     weights: Weights | None = None
+    times: Times | None = Field(default=None, description="By which `older_than`, `oldest` and ages go.")
 
     def command(self) -> commands.Batch:
         """The batch for the model."""
-        return commands.Batch(self.X, self.y, self.keys, self.weights)
+        return commands.Batch(self.X, self.y, self.keys, self.weights, self.times)
 
 
 class RemoveSpec(Request):
-    """Examples to forget: by key, the oldest so many, or those that arrived before a time. Exactly one of them."""
+    """Examples to forget: by key, the oldest so many, or those of before a time. Exactly one of them."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 

@@ -76,6 +76,7 @@ def update(
     *,
     keys: Sequence[Key] | NDArray[Any] | None = None,
     weights: ArrayLike | None = None,
+    times: Any = None,
     remove: Mapping[str, Any] | None = None,
     relabel: Mapping[Key, float] | None = None,
     reweight: Mapping[Key, float] | None = None,
@@ -90,6 +91,8 @@ def update(
     Parameters
     ----------
     X, y, keys, weights : examples to add, (n, d), dense or of scipy.sparse, and each (n,); no y for a one-class model
+    times : (n,) when each example happened, by which windows forget: datetimes with a time zone, text of ISO 8601 with
+        one, or Unix seconds; otherwise when they arrive
     remove : ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``, a datetime or a string, with a time
         zone
     relabel, reweight : target and weight by key, for examples that stay
@@ -102,7 +105,7 @@ def update(
     if convex:
         body["robust"] = None
     if X is not None:
-        add = {"X": _rows(X), "y": _listed(y), "keys": keys, "weights": _listed(weights)}
+        add = {"X": _rows(X), "y": _listed(y), "keys": keys, "weights": _listed(weights), "times": _times(times)}
         body["add"] = {name: value for name, value in add.items() if value is not None}
     if remove is not None:
         body["remove"] = dict(remove)
@@ -350,3 +353,17 @@ def _csr(X: Any) -> Any:
         rows = rows.copy()
         rows.sum_duplicates()
     return rows.astype(np.float64)
+
+
+def _times(values: Any) -> Any:
+    """Times as JSON has them; those of numpy and pandas without a time zone count as UTC."""
+    if values is None:
+        return None
+    found = np.asarray(values)
+    if found.dtype.kind == "M":
+        return (found.astype("datetime64[us]").astype(np.int64) / 1e6).tolist()
+    return found.tolist() if found.dtype.kind in "fiu" else [_time(value) for value in values]
+
+
+def _time(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value

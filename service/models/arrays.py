@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ MAX_KEY = 2**53
 MAX_KEY_LENGTH = 128
 MAX_MAGNITUDE = 1e150
 """Entries are at most this large, so that squares of differences stay finite."""
+
+FIRST_SECOND, LAST_SECOND = (datetime(year, 1, 2, tzinfo=UTC).timestamp() for year in (1, 9999))
+"""Unix times that every calendar has."""
 
 _NUMBERS = frozenset({int, float})
 
@@ -153,6 +157,37 @@ def vector(value: Any, field: str) -> Vector:
         if type(entry) not in _NUMBERS:
             raise InvalidInput(f"must be a number, not {_named(entry)}", field=field, row=row)
     return check_vector(_to_float(value, field), field)
+
+
+def times(value: Any, field: str = "times") -> Vector:
+    """A list of times, ISO 8601 with a UTC offset or Unix seconds, as the latter, (n,) float64; n is at least 1."""
+    if not isinstance(value, list):
+        raise InvalidInput("must be an array of times", field=field)
+    return check_times(np.array([_seconds(entry, row, field) for row, entry in enumerate(value)], np.float64), field)
+
+
+def _seconds(entry: Any, row: int, field: str) -> float:
+    if type(entry) in _NUMBERS and abs(entry) < MAX_KEY:
+        return float(entry)
+    if type(entry) is not str:
+        reason = f"must be a time as text, or Unix seconds, not {_named(entry)}"
+        raise InvalidInput(reason, field=field, row=row)
+    try:
+        found = datetime.fromisoformat(entry)
+    except ValueError:
+        raise InvalidInput("is no time of ISO 8601", field=field, row=row) from None
+    if found.tzinfo is None:
+        raise InvalidInput("has no UTC offset, such as Z or +01:00", field=field, row=row)
+    return found.timestamp()
+
+
+def check_times(seconds: NDArray[Any], field: str = "times") -> Vector:
+    """Unix seconds (n,) that lie between the years 1 and 9999; raises InvalidInput."""
+    found = check_vector(seconds, field)
+    wrong = np.flatnonzero((found < FIRST_SECOND) | (found > LAST_SECOND))
+    if wrong.size:
+        raise InvalidInput("lies before the year 1 or after 9999", field=field, row=int(wrong[0]))
+    return found
 
 
 def keys(value: Any, field: str = "keys") -> list[Key]:

@@ -7,6 +7,9 @@ from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from livesvm.service.models.arrays import Key, Rows, Vector
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.store import codec
@@ -30,11 +33,29 @@ class Batch:
     y: Vector | None = None
     keys: list[Key] | None = None
     weights: Vector | None = None
+    times: Vector | None = None  #: (n,) Unix seconds at which each happened; None: when they arrive
+
+    def document(self) -> dict[str, Any]:
+        """This batch as numbers, lists and arrays."""
+        parts = dict(vars(self))
+        if self.times is None:
+            del parts["times"]  # as before there were any: a digest from then is the same now
+        return parts
+
+    def only(self, which: NDArray[np.bool_]) -> Batch | None:
+        """Those of its examples, which have keys; None if these are none."""
+        if not which.any():
+            return None
+        columns = {
+            name: column[which] for name in ("y", "weights", "times") if (column := vars(self)[name]) is not None
+        }
+        keys = [key for key, stays in zip(self.keys or [], which.tolist(), strict=True) if stays]
+        return replace(self, X=self.X[which], keys=keys, **columns)
 
 
 @dataclass(frozen=True)
 class Removal:
-    """Examples to remove, in one of three ways; ``older_than`` is a Unix time in seconds."""
+    """Examples to remove, in one of three ways; ``older_than`` is a Unix time in seconds, by the times of examples."""
 
     keys: list[Key] | None = None
     oldest: int | None = None
@@ -122,7 +143,7 @@ class Update:
     def digest(self) -> bytes:
         """SHA-256 of what was asked, the same in whichever format it came."""
         parts = {
-            "add": self.add and vars(self.add),
+            "add": self.add and self.add.document(),
             "remove": self.remove and vars(self.remove),
             "edits": self.edits and self.edits.document(),
         }
@@ -144,7 +165,8 @@ class Command:
     """One update with nothing left open: which examples come, under which keys, which go, and what changes of others.
 
     ``next_key`` is the model's counter for handing out keys after it; ``arrived`` is a Unix time in seconds;
-    ``request`` is the Idempotency-Key that it came with; ``rules`` are what it was judged by, 0 before that was kept.
+    ``request`` is the Idempotency-Key that it came with; ``rules`` are what it was judged by, 0 before that was kept;
+    ``dropped`` are keys of examples too old to come in.
     """
 
     add: Batch | None
@@ -154,6 +176,7 @@ class Command:
     request: str | None
     edits: Edits | None = None
     rules: int = RULES
+    dropped: list[Key] = field(default_factory=list)
 
     @property
     def added(self) -> list[Key]:
@@ -175,8 +198,18 @@ class Command:
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
         """What whoever asked for it is told."""
-        changed = {"changed": outcome.changed, "events": outcome.events, "seconds": outcome.seconds}
-        return outcome.answer(version, durability, added=self.added, removed=self.remove, **changed)
+        told: dict[str, Any] = {"added": self.added, "removed": self.remove, "changed": outcome.changed}
+        if self.dropped:
+            told["dropped"] = self.dropped
+        if self.n_ahead:
+            told["n_ahead"] = self.n_ahead
+        return outcome.answer(version, durability, **told, events=outcome.events, seconds=outcome.seconds)
+
+    @property
+    def n_ahead(self) -> int:
+        """How many examples come with a time that had not come yet when they arrived."""
+        times = None if self.add is None else self.add.times
+        return 0 if times is None else int(np.count_nonzero(times > self.arrived))
 
     def told(self, outcome: Outcome) -> dict[str, Any]:
         """What it changed, in numbers, for the log."""
@@ -191,7 +224,7 @@ class Command:
 
     def encode(self) -> bytes:
         """Bytes for the log."""
-        parts = {"add": self.add and vars(self.add), "edits": self.edits and self.edits.document()}
+        parts = {"add": self.add and self.add.document(), "edits": self.edits and self.edits.document()}
         return codec.encode(vars(self) | parts)
 
     @classmethod

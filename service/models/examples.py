@@ -37,6 +37,8 @@ class Wanted:
 class Page:
     """Some of a window's examples, oldest first; features (m, d), dense or sparse, everything else (m,).
 
+    ``times`` are Unix seconds: when each happened, or arrived if nothing was said of that.
+
     ``n_examples`` is how many the window of this ``version`` holds, ``next`` the offset of what follows, if anything
     does. ``side`` holds places in :data:`SIDES`, ``outlier`` whether a robust model counts the example as one.
     """
@@ -48,7 +50,7 @@ class Page:
     X: Rows
     y: Vector
     weights: Vector
-    arrived: Vector
+    times: Vector
     side: np.ndarray[tuple[int], np.dtype[np.int8]]
     coefficient: Vector
     outlier: np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -71,14 +73,16 @@ def page_of(state: ModelState, wanted: Wanted) -> Page:
             SparseRows.empty(0, width) if state.window.is_sparse else np.empty((0, width)),
             *none,
         )
-    keys = state.estimator.keys_
+    keys = list(arrivals)
     end = n if wanted.limit is None else min(n, wanted.offset + wanted.limit)
     places = np.arange(min(n, wanted.offset), end) if wanted.keys is None else _places(keys, wanted.keys)
     estimator = state.estimator
+    named = [keys[place] for place in places.tolist()]
+    place_of = {key: place for place, key in enumerate(estimator.keys_)}  # there they stand as they came
+    places = np.array([place_of[key] for key in named], np.int64)
     coefficient, is_free = estimator.window_coefficients[places], estimator.window_is_free[places]
     robust = estimator.robustness()
     outliers = {} if robust is None else robust.outliers
-    named = [keys[place] for place in places.tolist()]
     return Page(
         state.version,
         n,

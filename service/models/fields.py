@@ -70,6 +70,18 @@ Weights = Annotated[
         }
     ),
 ]
+Times = Annotated[
+    Any,
+    PlainValidator(arrays.times),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "minItems": 1,
+            "items": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]},
+            "description": "(n,), ISO 8601 with a UTC offset, or Unix seconds: when each example happened",
+        }
+    ),
+]
 Keys = Annotated[
     Any,
     PlainValidator(arrays.keys),

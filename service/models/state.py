@@ -237,13 +237,14 @@ class ModelState:
         return {"name": now.pop("kernel"), **now}
 
     def _window_after(self, command: Command, edits: Edits) -> Batch:
-        """Every example that the window holds after ``command``, oldest first."""
+        """Every example that the window holds after ``command``, in the order in which they came."""
         leaving = set(command.remove)
         model, add = self.estimator, command.add
-        keys = [key for key in self.window.arrivals if key not in leaving]
+        here = model.keys_ if self.is_fitted else []
+        keys = [key for key in here if key not in leaving]
         parts = []
         if self.is_fitted:
-            stay = np.array([key not in leaving for key in self.window.arrivals], dtype=bool)
+            stay = np.array([key not in leaving for key in here], dtype=bool)
             y, weights = model.window_y[stay], model.window_sample_weight[stay] * edits.decay
             y = np.array([edits.relabel.get(key, old) for key, old in zip(keys, y, strict=True)], dtype=np.float64)
             weights = [edits.reweight.get(key, old) for key, old in zip(keys, weights, strict=True)]

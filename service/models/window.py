@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
+from heapq import merge
 from itertools import islice
+from operator import itemgetter
 
-from livesvm.service.models.arrays import MAX_KEY, Key, Rows
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.models.arrays import MAX_KEY, Key, Rows, Vector
 from livesvm.service.models.commands import NOTHING, Batch, Command, Edits, Removal, Update
 from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 from livesvm.solvers.sparse import SparseRows, like
@@ -23,7 +29,7 @@ class Limits:
 
 @dataclass
 class Window:
-    """Arrival times by key, oldest first; the width of an example once one came; the counter for new keys.
+    """Times by key, oldest first: when each example happened, or arrived if nothing was said of that. The width of an example once one came; the counter for new keys.
 
     What the first examples are, sparse or dense, all that follow are; ``is_sparse`` is None before.
     """
@@ -55,16 +61,24 @@ class Window:
         asked = self._leaving(update.remove)
         if update.edits is not None:
             self._check_edited(update.edits, set(asked))
-        remove = self._make_room(0 if add is None else len(add.X), asked, limits, now)
+        remove, stays = self._make_room(_times(add, now), asked, limits, now)
         self._check_new([] if add is None or add.keys is None else add.keys, set(remove).difference(asked))
         edits = None if update.edits is None else update.edits.only(self.arrivals.keys() - set(remove))
-        return Command(add=add, remove=remove, arrived=now, next_key=next_key, request=request, edits=edits)
+        dropped: list[Key] = []
+        if add is not None and not stays.all():
+            dropped = [key for key, stay in zip(add.keys or [], stays.tolist(), strict=True) if not stay]
+            add = add.only(stays)
+        return Command(add, remove, now, next_key, request, edits, dropped=dropped)
 
     def apply(self, command: Command) -> None:
         """Take over what a command did."""
         for key in command.remove:
             del self.arrivals[key]
-        self.arrivals.update(dict.fromkeys(command.added, command.arrived))
+        came = _times(command.add, command.arrived)
+        last = next(reversed(self.arrivals.values()), -math.inf)
+        self.arrivals.update(zip(command.added, came.tolist(), strict=True))
+        if came.size and (came[0] < last or (np.diff(came) < 0).any()):
+            self.arrivals = dict(sorted(self.arrivals.items(), key=itemgetter(1)))
         self.next_key = command.next_key
         if command.add is not None:
             self.n_features = command.add.X.shape[1]
@@ -82,7 +96,7 @@ class Window:
         self.check_width(batch.X.shape[1], limits)
         batch = replace(batch, X=self._as_held(batch.X))
         n = batch.X.shape[0]
-        for name, column in (("y", batch.y), ("keys", batch.keys), ("weights", batch.weights)):
+        for name, column in (("y", batch.y), ("keys", batch.keys), ("weights", batch.weights), ("times", batch.times)):
             if column is not None and len(column) != n:
                 raise InvalidInput(f"has {len(column)} entries for {n} rows of X", field=name)
         if limits.max_examples is not None and n > limits.max_examples:
@@ -152,18 +166,36 @@ class Window:
             if key in leaving:
                 raise DuplicateKey(f"key {key!r} is both added and removed", field="keys", row=row)
 
-    def _make_room(self, n_added: int, remove: list[Key], limits: Limits, now: float) -> list[Key]:
-        """The removals with those that the window's own limits ask for, oldest first."""
-        leaving = dict.fromkeys(remove)
+    def _make_room(
+        self, times: Vector, remove: list[Key], limits: Limits, now: float
+    ) -> tuple[list[Key], NDArray[np.bool_]]:
+        """The removals with those that the window's own limits ask for, and which of those who come can stay.
+
+        By their ``times``, the oldest first; of those of one time who are there go before who comes.
+        """
+        leaving, stays = dict.fromkeys(remove), np.ones(times.size, np.bool_)
         if limits.max_age_seconds is not None:
             oldest = now - limits.max_age_seconds
-            leaving |= dict.fromkeys(key for key, arrived in self.arrivals.items() if arrived < oldest)
+            leaving |= dict.fromkeys(key for key, time in self.arrivals.items() if time < oldest)
+            stays = times >= oldest
         if limits.max_examples is not None:
-            excess = len(self.arrivals) - len(leaving) + n_added - limits.max_examples
-            staying = (key for key in self.arrivals if key not in leaving)
-            leaving |= dict.fromkeys(list(islice(staying, max(0, excess))))
+            excess = len(self.arrivals) - len(leaving) + int(stays.sum()) - limits.max_examples
+            there = ((time, key, -1) for key, time in self.arrivals.items() if key not in leaving)
+            rows = np.flatnonzero(stays)
+            come = ((times[row], None, row) for row in rows[np.argsort(times[rows], kind="stable")].tolist())
+            gone = list(islice(merge(there, come, key=itemgetter(0)), max(0, excess)))
+            leaving |= {key: None for _, key, row in gone if row < 0 and key is not None}
+            stays[[row for _, _, row in gone if row >= 0]] = False
+        n_added = int(stays.sum())
         n = len(self.arrivals) - len(leaving) + n_added
         if n_added and n > limits.quota_examples:
             reason = f"would bring the window to {n} examples, the limit is {limits.quota_examples}"
             raise InvalidInput(reason, field="X")
-        return list(leaving)
+        return list(leaving), stays
+
+
+def _times(batch: Batch | None, now: float) -> Vector:
+    """When each of the examples that come happened, (n,)."""
+    if batch is None:
+        return np.empty(0)
+    return np.full(len(batch.X), now) if batch.times is None else batch.times
