@@ -1,6 +1,6 @@
-"""Examples in files: npz with ``X``, ``y``, ``keys``, ``weights``; JSON with the same; CSV; svmlight.
+"""Examples in files: npz with ``X``, ``y``, ``keys``, ``weights``, ``times``; JSON with the same; CSV; svmlight.
 
-CSV has a row of names: the columns ``y``, ``key`` and ``weight`` are what they say, all others are features, in their
+CSV has a row of names: the columns ``y``, ``key``, ``weight`` and ``time`` are what they say, all others are features, in their
 order. Files of svmlight hold sparse features, columns from 1; npz may as well, as ``indptr``, ``indices``, ``values``
 and ``n_features``.
 """
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-COLUMNS = ("y", "key", "weight")
+COLUMNS = ("y", "key", "weight", "time")
 SPARSE = ("indptr", "indices", "values", "n_features")
 
 
@@ -29,6 +29,7 @@ class Examples:
     y: NDArray[np.float64] | None = None
     keys: list[int | str] | None = None
     weights: NDArray[np.float64] | None = None
+    times: list[Any] | None = None  #: ISO 8601 with a UTC offset, or Unix seconds
 
 
 def read(path: Path) -> Examples:
@@ -116,6 +117,7 @@ def _csv(path: Path) -> Examples:
         _numbers(columns.get("y")),
         None if keys is None else [as_key(key) for key in keys],
         _numbers(columns.get("weight")),
+        None if "time" not in columns else [_time(text) for text in columns["time"]],
     )
 
 
@@ -125,15 +127,18 @@ def _of(members: dict[str, Any]) -> Examples:
         members["X"] = _sparse(**sparse)
     elif isinstance(members.get("X"), dict):
         members["X"] = _of_rows(members["X"])
-    unknown = members.keys() - {"X", "y", "keys", "weights"}
+    unknown = members.keys() - {"X", "y", "keys", "weights", "times"}
     if unknown or "X" not in members:
-        raise ValueError(f"it holds {', '.join(sorted(members))}; X, y, keys and weights are read, and X is needed")
+        raise ValueError(
+            f"it holds {', '.join(sorted(members))}; X, y, keys, weights and times are read, and X is needed"
+        )
     keys = members.get("keys")
     return Examples(
         members["X"] if hasattr(members["X"], "tocsr") else np.asarray(members["X"], dtype=np.float64),
         _numbers(members.get("y")),
         None if keys is None else np.asarray(keys).tolist() if isinstance(keys, np.ndarray) else list(keys),
         _numbers(members.get("weights")),
+        None if members.get("times") is None else np.asarray(members["times"]).tolist(),
     )
 
 
@@ -142,6 +147,13 @@ def _of_rows(given: dict[str, Any]) -> Any:
     indptr = np.cumsum([0, *map(len, given["indices"])])
     indices, values = ([entry for row in given[name] for entry in row] for name in ("indices", "values"))
     return _sparse(indptr, indices, values, given["n_features"])
+
+
+def _time(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _numbers(values: Any) -> NDArray[np.float64] | None:

@@ -29,9 +29,10 @@ class Limits:
 
 @dataclass
 class Window:
-    """Times by key, oldest first: when each example happened, or arrived if nothing was said of that. The width of an example once one came; the counter for new keys.
+    """Times by key, oldest first: when each example happened, or arrived if nothing was said of that.
 
-    What the first examples are, sparse or dense, all that follow are; ``is_sparse`` is None before.
+    Also the width of an example once one came, and the counter for new keys. What the first examples are, sparse or
+    dense, all that follow are; ``is_sparse`` is None before.
     """
 
     arrivals: dict[Key, float] = field(default_factory=dict)

@@ -55,6 +55,43 @@ def test_any_sequence_keeps_the_newest(
         assert list(window.arrivals.items()) == expected
 
 
+@given(
+    st.lists(st.tuples(st.lists(st.integers(-20, 20), max_size=5), st.booleans(), st.integers(0, 5)), max_size=12),
+    st.one_of(st.none(), st.integers(5, 8)),
+    st.one_of(st.none(), st.integers(1, 12)),
+)
+def test_windows_forget_by_the_times_of_examples(
+    steps: list[tuple[list[int], bool, int]], size: int | None, age: int | None
+) -> None:
+    """Whatever comes late, the window is what a list of (time, key) in order would be, cut as its limits say."""
+    window, limits = Window(), Limits(1000, 10, size, age)
+    expected: list[tuple[float, Any]] = []
+    now, next_key = 0.0, 0
+    for times, told, pause in steps:
+        now += pause
+        if not times:
+            continue
+        keys = list(range(next_key, next_key + len(times)))
+        next_key += len(times)
+        stamps = np.array(times, np.float64) + now if told else None
+        add = Batch(np.arange(2.0 * len(times)).reshape(-1, 2), np.ones(len(times)), keys, None, stamps)
+        command = learn(window, Update(add), limits, now)
+        came = [(now if stamps is None else float(stamps[i]), key) for i, key in enumerate(keys)]
+        before = [key for _, key in expected]
+        everyone = sorted(expected + came, key=lambda one: one[0])
+        kept = [one for one in everyone if age is None or one[0] >= now - age]
+        kept = kept if size is None else kept[max(0, len(kept) - size) :]
+        stay = [key for _, key in kept]
+        assert sorted(command.remove) == sorted(key for key in before if key not in stay)
+        assert command.dropped == [key for key in keys if key not in stay]
+        assert command.added == [key for key in keys if key in stay]
+        if command.add is not None:
+            assert command.add.X[:, 0].tolist() == [2.0 * i for i, key in enumerate(keys) if key in stay]
+        assert command.n_ahead == (sum(time > now for time, key in came if key in stay) if told else 0)
+        expected = kept
+        assert [(time, key) for key, time in window.arrivals.items()] == expected
+
+
 @given(st.lists(st.integers(0, 30), unique=True, max_size=20), st.integers(1, 20))
 def test_made_up_keys_are_new_and_rise(taken: list[int], n: int) -> None:
     window = Window(dict.fromkeys(taken, 0.0), 2)
