@@ -1,8 +1,8 @@
 """Examples in files: npz with ``X``, ``y``, ``keys``, ``weights``, ``times``; JSON with the same; CSV; svmlight.
 
-CSV has a row of names: the columns ``y``, ``key``, ``weight`` and ``time`` are what they say, all others are features, in their
-order. Files of svmlight hold sparse features, columns from 1; npz may as well, as ``indptr``, ``indices``, ``values``
-and ``n_features``.
+CSV has a row of names: the columns ``y``, ``key``, ``weight`` and ``time`` are what they say, all others are features,
+in their order. Files of svmlight hold sparse features, columns from 1; npz may as well, as ``indptr``, ``indices``,
+``values`` and ``n_features``.
 """
 
 from __future__ import annotations

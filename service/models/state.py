@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -299,12 +300,10 @@ class ModelState:
     def of(cls, spec: ModelSpec, cache_mb: int, document: dict[str, Any]) -> ModelState:
         """The model in a document; raises StoreDamaged, or MemoryLimit if it needs a larger cache."""
         arrivals = dict(zip(document["keys"], document["arrived"].tolist(), strict=True))
-        width, next_key, is_sparse = (
-            document["n_features"],
-            document["next_key"],
-            document.get("is_sparse", None if document["arrays"] is None else False),
-        )
-        window = Window(arrivals, width, next_key, is_sparse)
+        is_sparse = document.get("is_sparse", None if document["arrays"] is None else False)  # schema 4 knew dense ones
+        updated_at = document.get("updated_at")
+        latest = -math.inf if updated_at is None else updated_at
+        window = Window(arrivals, document["n_features"], document["next_key"], is_sparse, latest)
         try:
             arrays, changed = document["arrays"], document.get("changed", {})  # schema 1 knew no changed parameters
             if arrays is None:
@@ -316,7 +315,7 @@ class ModelState:
         except SolverError as error:
             raise StoreDamaged(f"the snapshot does not hold an optimal model: {error}") from error
         sizes = Sizes(**document["sizes"])
-        version, sequence, updated_at = document["version"], document["sequence"], document.get("updated_at")
+        version, sequence = document["version"], document["sequence"]
         return cls(spec, cache_mb, estimator, window, sizes, version, sequence, updated_at)
 
 

@@ -32,13 +32,15 @@ class Window:
     """Times by key, oldest first: when each example happened, or arrived if nothing was said of that.
 
     Also the width of an example once one came, and the counter for new keys. What the first examples are, sparse or
-    dense, all that follow are; ``is_sparse`` is None before.
+    dense, all that follow are; ``is_sparse`` is None before. ``latest`` is when the last update arrived: a clock
+    that is set back does not make what comes now older than what came.
     """
 
     arrivals: dict[Key, float] = field(default_factory=dict)
     n_features: int | None = None
     next_key: int = 0
     is_sparse: bool | None = None
+    latest: float = -math.inf
 
     def plan(self, update: Update, limits: Limits, now: float, request: str | None) -> Command:
         """Decide which examples come, go and change; changes nothing.
@@ -57,6 +59,7 @@ class Window:
         """
         if update == Update():
             raise InvalidInput(NOTHING, field="body")
+        now = max(now, self.latest)
         self._check_apart(update.add, update.remove)
         add, next_key = (None, self.next_key) if update.add is None else self._named(update.add, limits)
         asked = self._leaving(update.remove)
@@ -80,6 +83,7 @@ class Window:
         self.arrivals.update(zip(command.added, came.tolist(), strict=True))
         if came.size and (came[0] < last or (np.diff(came) < 0).any()):
             self.arrivals = dict(sorted(self.arrivals.items(), key=itemgetter(1)))
+        self.latest = max(self.latest, command.arrived)
         self.next_key = command.next_key
         if command.add is not None:
             self.n_features = command.add.X.shape[1]

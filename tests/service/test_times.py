@@ -110,6 +110,18 @@ def test_times_are_kept_by_logs_and_snapshots() -> None:
     assert (cold.estimator.window_y == state.estimator.window_y).all()
 
 
+def test_a_clock_that_is_set_back_makes_nobody_old() -> None:
+    spec = ModelSpec.model_validate({"id": "m", "kernel": {"name": "linear"}})
+    state = ModelState.empty(spec, 4)
+    for now in (100.0, 40.0):
+        given = Batch(np.eye(2), np.array([1.0, -1.0]))
+        command = state.window.plan(Update(given), Limits(100, 100, 3), now, None)
+        state.apply(Command.decode(command.encode()))
+        state = ModelState.decode(spec, 4, state.encode())
+    assert (command.remove, command.dropped) == ([0], [])
+    assert list(state.window.arrivals.items()) == [(1, 100.0), (2, 100.0), (3, 100.0)]
+
+
 def test_digests_without_times_are_those_of_before() -> None:
     plain = Update(Batch(np.ones((1, 1)), np.ones(1)))
     assert plain.add is not None
@@ -157,4 +169,4 @@ def test_clients_and_files_tell_times(service: ServiceProcess, make: Make, http:
     assert found.times == ["2026-03-01T04:00:00Z", 1772337600.5]
     with Client(service.url) as client:
         client.update(model, **vars(found))
-    assert order(http, model)[-1] == "e"
+    assert order(http, model)[-2:] == ["e", "f"]

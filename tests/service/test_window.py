@@ -71,7 +71,7 @@ def test_windows_forget_by_the_times_of_examples(
         now += pause
         if not times:
             continue
-        keys = list(range(next_key, next_key + len(times)))
+        keys: list[Any] = list(range(next_key, next_key + len(times)))
         next_key += len(times)
         stamps = np.array(times, np.float64) + now if told else None
         add = Batch(np.arange(2.0 * len(times)).reshape(-1, 2), np.ones(len(times)), keys, None, stamps)
