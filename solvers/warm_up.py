@@ -16,6 +16,7 @@ from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.regression import LiveSVR
+from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 from livesvm.solvers.frank_wolfe import warm_up as frank_wolfe
 from livesvm.solvers.homotopy.batch_update import hold_near
 from livesvm.solvers.homotopy.optimality import audited, scales
@@ -86,8 +87,11 @@ def _updates(X: Array, y: Array) -> None:
     for loss in ("epsilon_insensitive", "absolute", "pinball"):
         LiveSVR(gamma=0.5, loss=loss).fit(X, y.astype(float))
     LiveOneClassSVM(gamma=0.5).fit(X)
+    several = LiveMultiClassSVC(gamma=0.5).fit(X, np.arange(len(X)) % 3)
+    several.update(add=(SparseRows.of_dense(X[:4]), [0, 1, 2, 3]), remove=several.keys_[:6])
     held = SparseRows.of_dense(X)
-    Kernel("rbf", 0.5).matrix(held, held)
+    for kernel in (Kernel("rbf", 0.5), Kernel("linear")):
+        kernel.matrix(held, held)
     _what_comes_up_rarely(model)
     model.update(robust=Robustness(theta=0.5, s=-0.5))
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
+from scipy import sparse
 
 from livesvm import solvers
 from livesvm.solvers.robust.ramp_losses import Parameter
@@ -159,6 +160,23 @@ def classifiers() -> list[Any]:
     ]
 
 
+def sparse_life(kind: Kind) -> None:
+    """Updates with sparse rows, of two classes and of four, one of which comes late."""
+    held = sparse.csr_array(X)
+    values = kind(held.data)
+    if not values.dtype.isnative:
+        return  # scipy takes none of these
+    rows = sparse.csr_array((values, held.indices.astype(np.int64), held.indptr), shape=held.shape)
+    for labels in (Y, np.arange(80) % 3):
+        model = solvers.IncrementalSVC(gamma=0.1).fit(rows[:60], kind(labels[:60]))
+        model.update(add=(rows[60:70], kind(labels[60:70])), remove=model.keys_[:10])
+        model.update(add=(rows[70:71], kind(np.full(1, 3.0))))
+        model.predict(rows)
+        model.certificate()
+        solvers.leave_one_out(model)
+        again(model, np.asarray)
+
+
 def everything(kind: Kind, chosen: slice) -> None:
     """Make every public call with arrays of a kind, of the ``chosen`` classifiers."""
     for model in classifiers()[chosen]:
@@ -166,6 +184,8 @@ def everything(kind: Kind, chosen: slice) -> None:
         paths_of(model, kind, Y)
     precomputed(kind)
     little_room(kind)
+    life_of(solvers.IncrementalSVC(gamma=0.1), kind, np.arange(80) % 3)
+    sparse_life(kind)
     for loss in ("epsilon_insensitive", "absolute", "pinball"):
         regressor = solvers.IncrementalSVR(gamma=0.1, loss=loss)
         life_of(regressor, kind, TARGETS)

@@ -25,6 +25,7 @@ DIRECTORY = "rehearsal"
 """Below the data directory."""
 _X = [[0.0, 0.0], [0.0, 1.0], [2.0, 2.0], [3.0, 2.0], [1.0, 1.0], [2.0, 0.0]]
 _Y = [-1, -1, 1, 1, 1, -1]
+_SPARSE = {"indices": [[0], [1]], "values": [[1.0], [1.0]], "n_features": 3}
 _KEYS = ["a", "b", "c", "d", "e", "f"]
 _EDITS = {"reweight": {"keys": ["a"], "weights": [0.5]}, "relabel": {"keys": ["b"], "y": [1]}, "decay": 0.9, "C": 2.0}
 REQUESTS: tuple[tuple[str, str, Any], ...] = (
@@ -33,6 +34,11 @@ REQUESTS: tuple[tuple[str, str, Any], ...] = (
     ("POST", "/models/m/update", _EDITS),
     ("POST", "/models/m/update", {"add": {"X": _X[:2], "y": _Y[:2]}, "remove": {"oldest": 1}}),
     ("POST", "/models/m/predict", {"X": _X}),
+    ("POST", "/models", {"id": "s", "kernel": {"name": "linear"}}),
+    ("POST", "/models/s/update", {"add": {"X": _SPARSE, "y": _Y[:2], "times": ["2026-01-02T00:00:00Z", 0.0]}}),
+    ("POST", "/models/s/predict", {"X": _SPARSE}),
+    ("GET", "/models/s/examples", None),
+    ("DELETE", "/models/s", None),
     ("GET", "/models/m/certificate", None),
     ("GET", "/models/m", None),
     ("GET", "/models", None),

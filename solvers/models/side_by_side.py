@@ -26,7 +26,7 @@ def side_by_side(works: Sequence[Callable[[], T]], count: int | None = None) -> 
     ------
     SolverError : what the first of them raised, or a handler of this thread; nobody works any more then
     """
-    count = min(threads._threads if count is None else count, len(works))
+    count = min(threads.allowed() if count is None else count, len(works))
     if count <= 1:
         return [_looking(work) for work in works]
     team = _Team()

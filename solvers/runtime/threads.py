@@ -38,6 +38,11 @@ def threads(count: int) -> Iterator[None]:
         _threads = 1
 
 
+def allowed() -> int:
+    """Return how many threads one solve may use now."""
+    return _threads
+
+
 @contextmanager
 def at_work() -> Iterator[None]:
     """Ask who can wait to do so for as long as this lasts, as all threads that one solve may use are busy."""
@@ -69,7 +74,7 @@ def together(works: Sequence[Callable[[], T]], count: int | None = None) -> list
 
     ``count`` is that number for who has been told one of its own.
     """
-    count = min(_threads if count is None else count, len(works))
+    count = min(allowed() if count is None else count, len(works))
     if count <= 1:
         return [work() for work in _looking(works)]
     with ThreadPoolExecutor(count, "together") as pool:
