@@ -90,8 +90,8 @@ def _updates(X: Array, y: Array) -> None:
     several = LiveMultiClassSVC(gamma=0.5).fit(X, np.arange(len(X)) % 3)
     several.update(add=(SparseRows.of_dense(X[:4]), [0, 1, 2, 3]), remove=several.keys_[:6])
     held = SparseRows.of_dense(X)
-    for kernel in (Kernel("rbf", 0.5), Kernel("linear")):
-        kernel.matrix(held, held)
+    for function in (Kernel("rbf", 0.5), Kernel("linear")):
+        function.matrix(held, held)
     _what_comes_up_rarely(model)
     model.update(robust=Robustness(theta=0.5, s=-0.5))
 
