@@ -1,8 +1,11 @@
-"""Hypothesis profiles: `ci`, the default, draws the same examples in every run; `long` draws new ones."""
+"""Hypothesis profiles: `ci`, the default, draws the same examples in every run; `long` draws new ones. Services are
+forked from a process that has loaded everything."""
 
 from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
+
+from tests.service.process import ServiceProcess
 
 settings.register_profile(
     "ci",
@@ -14,3 +17,6 @@ settings.register_profile(
 )
 settings.register_profile("long", settings.get_profile("ci"), derandomize=False, max_examples=2000)
 settings.load_profile("ci")
+
+ServiceProcess.forks = True
+collect_ignore = ["service/preloaded.py"]  # which loads it

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-_BEFORE_NUMPY = {
+BEFORE_NUMPY = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -19,7 +19,7 @@ them when it is first written to, which is what bringing a large model back woul
 def serve() -> int:
     """Run the service with the settings of the environment; its exit status, 2 where they cannot be used."""
     gc.disable()  # nothing that a start makes is garbage; the restored service collects again
-    for name, value in _BEFORE_NUMPY.items():
+    for name, value in BEFORE_NUMPY.items():
         os.environ.setdefault(name, value)
     from pydantic import ValidationError
 

@@ -18,7 +18,7 @@ import pytest
 
 from livesvm.service.client import Client
 from livesvm.service.store.sqlite import SqliteStore
-from tests.service.process import ServiceProcess, blobs
+from tests.service.process import ServiceProcess, ServiceStartedAfresh, blobs
 
 
 def add(rng: np.random.Generator, n: int = 10, d: int = 3) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def add(rng: np.random.Generator, n: int = 10, d: int = 3) -> dict[str, Any]:
 def test_sigterm_under_load_loses_nothing_and_exits_0(tmp_path: Path) -> None:
     """Updates are answered or refused, never forgotten; a snapshot makes the restart short."""
     acknowledged: list[int] = []
-    with ServiceProcess(tmp_path) as service, service.http() as http:
+    with ServiceStartedAfresh(tmp_path) as service, service.http() as http:
         http.post("/models", json={"id": "m", "window": {"max_examples": 100}}).raise_for_status()
 
         def stream(seed: int) -> None:
@@ -52,7 +52,7 @@ def test_sigterm_under_load_loses_nothing_and_exits_0(tmp_path: Path) -> None:
             thread.join()
     assert len(acknowledged) > 10
     assert len(set(acknowledged)) == len(acknowledged)
-    with ServiceProcess(tmp_path) as service, service.http() as http:
+    with ServiceStartedAfresh(tmp_path) as service, service.http() as http:
         described = http.get("/models/m").json()
         assert described["version"] >= max(acknowledged)
         assert described["recovery"]["replayed"] == 0
@@ -72,7 +72,7 @@ def until(path: Path) -> None:
 
 def test_an_update_that_outlasts_the_stop_is_told_so_and_is_there_afterwards(tmp_path: Path) -> None:
     """Its solve is cut off, its client is told to ask again, and then it is done once."""
-    process = ServiceProcess(tmp_path, shutdown_seconds=1)
+    process = ServiceStartedAfresh(tmp_path, shutdown_seconds=1)
     process.module = "tests.faults.held_update"
     body = add(np.random.default_rng(0), 10) | {"decay": 0.5}
     headers = {"idempotency-key": "held"}
@@ -164,7 +164,7 @@ def test_the_time_of_the_newest_version_survives(tmp_path: Path) -> None:
 
 def test_a_second_process_on_the_same_data_is_refused(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service, service.http() as http:
-        second = ServiceProcess(tmp_path)
+        second = ServiceStartedAfresh(tmp_path)
         second.launch()
         assert second.wait() == 1
         assert f"in use by process {service.pid}" in second.errors
@@ -175,7 +175,7 @@ def test_a_store_that_a_newer_version_wrote_is_refused(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "livesvm.sqlite3").close()
     with closing(sqlite3.connect(tmp_path / "livesvm.sqlite3")) as db:
         db.execute("PRAGMA user_version = 99")
-    service = ServiceProcess(tmp_path)
+    service = ServiceStartedAfresh(tmp_path)
     service.launch()
     assert service.wait() == 1
     assert "schema 99" in service.errors

@@ -8,8 +8,6 @@ import queue
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,10 +17,20 @@ from typing import Any, Self
 
 import httpx
 
+from tests.service.starts import Forked, Started, afresh
 from tests.support.ray_deployment import settings_for
 
 START_SECONDS = 240.0
 """The first start compiles; the later ones find that in the cache."""
+
+
+def _compiles() -> dict[str, str]:
+    """What the environment says of how solvers are compiled, and where that is kept."""
+    return {name: value for name, value in os.environ.items() if name.startswith("NUMBA_")}
+
+
+COMPILED = _compiles()
+"""For what is forked."""
 
 
 class ServiceProcess:
@@ -35,6 +43,10 @@ class ServiceProcess:
     settings : settings without their prefix, as ``queue_size=2``; what is empty is not set
     """
 
+    forks = False
+    """Whether it is forked from a process that has loaded everything once, as tests say and commands do not; what has
+    something to prepare, or is to compile differently, is started afresh all the same."""
+
     def __init__(self, data_dir: Path, prepare: Callable[[], None] | None = None, **settings: Any) -> None:
         self.data_dir = data_dir
         self.prepare = prepare
@@ -46,7 +58,7 @@ class ServiceProcess:
         self.errors = ""
         self._lines: queue.Queue[str] = queue.Queue()
         self._readers: list[threading.Thread] = []
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Started | None = None
 
     @property
     def pid(self) -> int:
@@ -85,14 +97,10 @@ class ServiceProcess:
         if self.module == "livesvm.service" and "redis_url" not in settings:
             settings |= settings_for(self.data_dir)
         environment |= {f"LIVESVM_{name.upper()}": str(value) for name, value in settings.items() if value != ""}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", self.module],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=self.prepare,
-        )
+        if self.forks and self.prepare is None and _compiles() == COMPILED:
+            self._process = Forked(self.module, environment)
+        else:
+            self._process = afresh(self.module, environment, self.prepare)
         self._readers = [
             threading.Thread(target=reader, args=(self._process,), daemon=True)
             for reader in (self._read_lines, self._read_errors)
@@ -100,14 +108,14 @@ class ServiceProcess:
         for reader in self._readers:
             reader.start()
 
-    def _read_lines(self, process: subprocess.Popen[str]) -> None:
+    def _read_lines(self, process: Started) -> None:
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
                 self._lines.put(line)
         self._lines.put("")
 
-    def _read_errors(self, process: subprocess.Popen[str]) -> None:
+    def _read_errors(self, process: Started) -> None:
         assert process.stderr is not None
         with process.stderr as lines:
             for line in lines:
@@ -162,6 +170,12 @@ class ServiceProcess:
         if self._process.poll() is None:
             self.kill()
         self.wait()
+
+
+class ServiceStartedAfresh(ServiceProcess):
+    """One that is never forked, where a start or an end is what is tested."""
+
+    forks = False
 
 
 def blobs(rng: Any, n: int, d: int = 3) -> tuple[list[list[float]], list[int]]:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import httpx
 
-from tests.service.process import ServiceProcess
+from tests.service.process import ServiceStartedAfresh
 
 
 def test_a_task_and_a_kind_of_job_are_one_entry_each(tmp_path: Path) -> None:
-    process = ServiceProcess(tmp_path)
+    process = ServiceStartedAfresh(tmp_path)
     process.module = "tests.service.toys"
     with process, process.http() as http:
         _use(http)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.service.process import START_SECONDS, ServiceProcess
+from tests.service.process import START_SECONDS, ServiceStartedAfresh
 
 SCRIPT = """
 import sys
@@ -79,7 +79,7 @@ def test_a_start_says_what_it_waits_for(tmp_path: Path) -> None:
     """No solver is compiled yet, and none is while the test looks."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    process = ServiceProcess(tmp_path, port=port)
+    process = ServiceStartedAfresh(tmp_path, port=port)
     process.module = "tests.service.held_warm_up"
     with ExitStack() as stack:
         process.launch()
@@ -102,7 +102,7 @@ def test_a_start_says_what_it_waits_for(tmp_path: Path) -> None:
 
 def test_a_stop_does_not_wait_for_the_compiler(tmp_path: Path) -> None:
     """No solver is ever compiled here."""
-    process = ServiceProcess(tmp_path)
+    process = ServiceStartedAfresh(tmp_path)
     process.module = "tests.service.held_warm_up"
     process.launch()
     end = time.monotonic() + START_SECONDS

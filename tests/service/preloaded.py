@@ -1,0 +1,19 @@
+"""What every service loads at its start, loaded once for those that are forked: see ``tests.service.starts``."""
+
+from __future__ import annotations
+
+import gc
+import os
+
+from livesvm.service.cli.serve import BEFORE_NUMPY
+
+gc.disable()  # as in a start
+for name, value in BEFORE_NUMPY.items():
+    os.environ.setdefault(name, value)
+
+import livesvm.service.process.server  # noqa: E402
+import livesvm.service.process.start  # noqa: E402, F401
+from livesvm.solvers.warm_up import warm_up  # noqa: E402
+
+warm_up("updates")
+gc.freeze()
