@@ -25,6 +25,7 @@ from livesvm.service.client.problems import checked, ended
 from livesvm.service.client.requests import Request, T, pieces
 from livesvm.service.client.retries import policy
 from livesvm.service.client.surface import method
+from livesvm.service.client.trust import authorities
 
 
 class Client:
@@ -41,7 +42,7 @@ class Client:
 
     def __init__(self, url: str, api_key: str | None = None, *, timeout: float = 30.0, patience: float = 10.0) -> None:
         headers = {"authorization": f"Bearer {api_key}"} if api_key is not None else {}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False)
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False, verify=authorities())
         self._patience = patience
 
     create_model = method(requests.create_model)

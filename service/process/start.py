@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -27,6 +28,7 @@ ALIVE_SECONDS = 1.0
 
 def start(settings: Settings) -> int:
     """Start and serve; 0 after an orderly end, 1 when the service could not start."""
+    gc.freeze()  # what has been loaded is no garbage, and no collection need walk it
     sys.setswitchinterval(SWITCH_SECONDS)
     threadpool_limits(1)
     give_back_large_blocks()

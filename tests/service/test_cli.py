@@ -16,6 +16,7 @@ import pytest
 from livesvm.service.access.keys import new_key
 from livesvm.service.cli import files
 from livesvm.service.cli.main import main
+from livesvm.service.client import Client
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
 
@@ -139,7 +140,10 @@ def test_what_cannot_be_understood_is_status_2(arguments: list[str], capsys: pyt
     capsys.readouterr()
 
 
-def test_a_service_that_is_not_there_is_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_service_that_is_not_there_is_status_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(Client.__init__.__kwdefaults__, "patience", 0.1)
     assert main(["certificate", "m", "--url", "http://127.0.0.1:9"]) == 1
     assert "cannot be reached" in capsys.readouterr().err
 
