@@ -43,7 +43,7 @@ def exercise(operation: Any, url: str, known: dict[str, str]) -> set[int]:
     statuses: set[int] = set()
 
     @settings(
-        max_examples=30,
+        max_examples=12,
         deadline=None,
         derandomize=True,
         database=None,
