@@ -19,11 +19,17 @@ SECONDS = 35.0
 MEGABYTES = 300.0
 
 
+def feeds(http: httpx.Client) -> set[str]:
+    return {feed["id"] for feed in http.get("/feeds").json()["feeds"]}
+
+
 @pytest.fixture
 def attacked(http: httpx.Client) -> Iterator[None]:
-    """Delete the models that an attack leaves behind."""
-    before = versions(http)
+    """Delete the models and feeds that an attack leaves behind."""
+    before, feeds_before = versions(http), feeds(http)
     yield
+    for feed in feeds(http) - feeds_before:
+        http.delete(f"/feeds/{feed}").raise_for_status()
     for model in versions(http).keys() - before:
         http.delete(f"/models/{model}").raise_for_status()
 

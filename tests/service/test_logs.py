@@ -14,7 +14,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from livesvm.service.access.keys import new_key
-from tests.service.process import ServiceProcess, blobs
+from tests.service.process import ServiceProcess, ServiceStartedAfresh, blobs
 
 SECRET, ENTRY = new_key("gauge", "learn")
 ADMIN, ADMIN_ENTRY = new_key("boss", "admin")
@@ -198,7 +198,7 @@ def test_traces_have_a_span_a_stage_below_the_callers(tmp_path: Path, monkeypatc
     with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as collector:
         threading.Thread(target=collector.serve_forever, args=(0.01,)).start()
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
-        with ServiceProcess(tmp_path, traces="true") as process, process.http() as http:
+        with ServiceStartedAfresh(tmp_path, traces="true") as process, process.http() as http:
             headers = {"traceparent": f"00-{trace}-{parent}-01", "x-request-id": "mine"}
             http.post("/models", json={"id": "m"}, headers=headers).raise_for_status()
             assert process.stop() == 0
