@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,7 @@ def test_what_cannot_be_understood_is_status_2(arguments: list[str], capsys: pyt
 def test_a_service_that_is_not_there_is_status_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(Client.__init__.__kwdefaults__, "patience", 0.1)
+    monkeypatch.setattr(Client, "__init__", partialmethod(Client.__init__, patience=0.1))
     assert main(["certificate", "m", "--url", "http://127.0.0.1:9"]) == 1
     assert "cannot be reached" in capsys.readouterr().err
 
