@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from livesvm.service.datasets.catalogue import Datasets
@@ -244,13 +245,14 @@ class Jobs:
                     self.cancel(record.id)
                     self._forget(record.id)
 
-    def erase(self, model: str, directories: Container[str] = ()) -> int:
+    def erase(self, model: str, directories: Container[str] = (), until: float = inf) -> int:
         """Cancel and forget every job of a model, or that used a dataset in one of these directories; how many.
 
-        None of them works, or keeps a file, when this returns.
+        Those asked for after ``until``, a Unix time, stay. None of them works, or keeps a file, when this returns.
         """
         with self._lock:
-            mine = [record.id for record in self.all() if record.model == model or _uses(record, directories)]
+            then = [record for record in self.all() if record.created_at <= until]
+            mine = [record.id for record in then if record.model == model or _uses(record, directories)]
             at_work = [self._under_way[id] for id in mine if id in self._under_way]
             for id in mine:
                 self.cancel(id)

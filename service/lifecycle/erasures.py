@@ -10,6 +10,7 @@ import json
 import logging
 import re
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -22,12 +23,12 @@ from livesvm.service.errors import ModelUnavailable, ServiceError, UnknownFeed, 
 from livesvm.service.feeds.live import LiveFeed
 from livesvm.service.feeds.registry import Feeds
 from livesvm.service.feeds.wanted import Wanted
-from livesvm.service.history.erasure import Asked, begun, forget_model
+from livesvm.service.history.erasure import Asked, Intent, begun, forget_model
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
 from livesvm.service.jobs.queue import Jobs
-from livesvm.service.lifecycle.places import Places, places
+from livesvm.service.lifecycle.places import OTHER_FRONT_ENDS, Places, places
 from livesvm.service.live.handle import Erased, ModelHandle, Models
 from livesvm.service.models.arrays import Key
 from livesvm.service.receipts.receipt import HASH, BadReceipt, signed, verified
@@ -36,6 +37,8 @@ from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName, StoreDamaged, StoreError, StoreUnavailable
 from livesvm.solvers.errors import SolverError
 
+OTHERS_SECONDS = 30.0
+"""Beside its solve, for which an erasure is left to the front end that has begun it."""
 RECEIPT = "receipt"
 """Kind of the documents."""
 _ID = re.compile(r"^e-[0-9a-f]{12}$")
@@ -56,6 +59,7 @@ class Erasures:
         self._signer = Signer(settings.data_dir / FILE)
         self._lock = threading.Lock()
         self._owed: set[str] = set()
+        self._followed: set[DocumentName] = set()
         self._metrics.erasures_unfinished.set_function(lambda: len(self._owed))
 
     @property
@@ -95,12 +99,30 @@ class Erasures:
         with self._lock:
             try:
                 with self._health.store_call("load"):
-                    stored = {intent.model for intent in begun(self._store)}
+                    found = begun(self._store)
+                    self._follow()
+                stored = {i.model for i in found if i.model in self._owed or not self._is_anothers(i)}
                 self._owed = set(stored)
                 for one in sorted(stored):
                     self._finish(one)
             except StoreError as error:
                 log.warning("erasures that were begun are not ended yet: %s", error)
+
+    def _is_anothers(self, intent: Intent) -> bool:
+        """Whether another front end may be at work on it: each of them can reach every model on Ray."""
+        return bool(self._settings.ray) and time.time() - intent.at < self._settings.solve_seconds + OTHERS_SECONDS
+
+    def _follow(self) -> None:
+        """Remove what is kept here of models that other front ends have erased from; raises StoreError."""
+        if not self._settings.ray:
+            return
+        now = set(self._store.documents(RECEIPT))
+        for at in sorted(now - self._followed):
+            if (data := self._store.document(at)) is not None:
+                receipt = json.loads(data)
+                self._jobs.erase(receipt["model"], until=datetime.fromisoformat(receipt["erased_at"]).timestamp())
+                remove_all(self._settings.data_dir, receipt["model"])
+        self._followed = now
 
     def _finish(self, stored: str) -> None:
         try:
@@ -163,9 +185,10 @@ class Erasures:
         with self._health.store_call("wipe"):
             wiped = self._store.wipe(wholly=True)
         crash.point("erase-wiped")
+        others = OTHER_FRONT_ENDS if self._settings.ray else {}
         receipts = []
         for each in erased:
-            receipt = self._receipt(each, places(each.intent, each.requests, n_jobs, n_files) | wiped)
+            receipt = self._receipt(each, places(each.intent, each.requests, n_jobs, n_files) | wiped | others)
             with self._health.store_call("document"):
                 at = DocumentName(RECEIPT, each.intent.id)
                 self._store.put_document(at, json.dumps(receipt, ensure_ascii=False).encode())

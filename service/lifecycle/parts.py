@@ -82,13 +82,16 @@ def open_store(settings: Settings, holder: str) -> Store:
     )
 
 
-def open_models(around: Surroundings) -> Models:
-    """The models: those of this process, or of the Ray cluster that the settings name; raises StoreUnavailable."""
+def open_models(around: Surroundings, gone: Callable[[str], object]) -> Models:
+    """The models: those of this process, or of the Ray cluster that the settings name; raises StoreUnavailable.
+
+    ``gone`` is called with a model that another front end of the cluster has deleted.
+    """
     if not around.settings.ray:
         return Registry(around)
     from livesvm.service.ray.registry import RayRegistry  # and its library only where models live elsewhere
 
-    return RayRegistry(around)
+    return RayRegistry(around, gone)
 
 
 def _elsewhere(settings: Settings) -> Elsewhere | None:
@@ -138,7 +141,8 @@ class Service:
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         self.metrics.watch_memory(self.budget)
         around = Surroundings(settings, source, self.turns, self.budget, holder)
-        self.registry, self.feeds_by_id = open_models(around), Feeds(around)
+        self.registry = open_models(around, lambda model: self.jobs.forget(model))
+        self.feeds_by_id = Feeds(around)
         self.metrics.watch_feeds(self.feeds_by_id.states, self.feeds_by_id.samples, settings.metrics_models)
         self.health.watch_sources(self.feeds_by_id.troubles)
         self.health.watch_models(lambda: [*self.registry.states(), *self.feeds_by_id.states()])

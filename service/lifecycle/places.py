@@ -8,6 +8,9 @@ from livesvm.service.history.names import is_feed
 Places = dict[str, str]
 
 ELSEWHERE: Places = {"backups, other copies, disks below the files": "not in this service's hands"}
+OTHER_FRONT_ENDS: Places = {
+    "other front ends": "their jobs of it are removed when they see this receipt; their datasets were not searched"
+}
 
 
 def places(intent: Intent, requests: int, n_jobs: int, n_files: int) -> Places:

@@ -52,8 +52,8 @@ class _Watch:
 class RayRegistry:
     """Knows every model. Its calls block on the store and on Ray, but for :meth:`get` of known ones."""
 
-    def __init__(self, around: Surroundings) -> None:
-        """Join the cluster; raises StoreUnavailable."""
+    def __init__(self, around: Surroundings, gone: Callable[[str], object]) -> None:
+        """Join the cluster; raises StoreUnavailable. ``gone`` is called with a model that another has deleted."""
         store = around.source.store
         assert isinstance(store, RedisStore)
         self._settings, self._health = around.settings, around.source.health
@@ -63,6 +63,7 @@ class RayRegistry:
         self._lock = threading.RLock()
         self._stopped = threading.Event()
         self.open: set[Call] = set()
+        self._gone = gone
         self.cluster = Cluster(around.settings)
         around.source.metrics.watch_others(self.scrape)
 
@@ -204,6 +205,7 @@ class RayRegistry:
             if not any(call.makes(id_) for call in list(self.open)):
                 with self._lock:
                     self._models.pop(id_, None)
+                self._gone(id_)
 
     def _learnt(self, stored: StoredModel | None) -> RayModel | None:
         """A model that is stored, known from now on."""

@@ -64,6 +64,14 @@ class Client:
     def path(self) -> str:
         return f"/models/m{self.model}"
 
+    def create(self) -> None:
+        """Have the model made, by an actor that may have to be started first."""
+        end = time.monotonic() + PATIENCE
+        with self.fronts[0].http(PATIENCE) as http:
+            while (answer := http.post("/models", json={"id": f"m{self.model}", **SPEC})).status_code not in (201, 409):
+                if time.monotonic() > end:
+                    answer.raise_for_status()
+
     def run(self) -> None:
         chosen = self.model
         while not self.done.wait(PAUSE_SECONDS):
@@ -192,8 +200,7 @@ def main() -> int:
         fronts = [stack.enter_context(ServiceProcess(place / f"front-{i}", **settings)) for i in range(2)]
         clients = [Client(model, fronts, done) for model in range(given.models)]
         for client in clients:
-            with fronts[0].http(PATIENCE) as http:
-                http.post("/models", json={"id": f"m{client.model}", **SPEC}).raise_for_status()
+            client.create()
         threads = [threading.Thread(target=client.run) for client in clients]
         for thread in threads:
             thread.start()

@@ -70,6 +70,7 @@ def test_one_class_equals_the_library(make: Make, service: ServiceProcess) -> No
 
 
 @pytest.mark.parametrize("spec", [{"task": "svr", "epsilon": 0.01}, {"task": "oneclass", "nu": 0.3}], ids=str)
+@pytest.mark.alone
 def test_a_task_survives_snapshots_kill_and_retries(spec: dict[str, Any], tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     X = rng.normal(size=(40, 2))
