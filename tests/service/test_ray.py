@@ -89,6 +89,29 @@ def test_front_ends_share_a_model(http: tuple[httpx.Client, httpx.Client]) -> No
     assert [client.get("/models/m/certificate").status_code for client in http] == [404, 404]
 
 
+def test_an_erasure_and_a_deletion_reach_the_jobs_of_every_front_end(http: tuple[httpx.Client, httpx.Client]) -> None:
+    first, second = http
+    first.post("/models", json=MODEL).raise_for_status()
+    for number in range(2):
+        send(first, number).raise_for_status()
+
+    def assessed() -> str:
+        """A job of the second front end."""
+        job = second.post("/models/m/assessment", json={"method": "k-fold", "folds": 2}).json()["id"]
+        awaited(second, job)
+        return f"/jobs/{job}"
+
+    old = assessed()
+    erased = first.post("/models/m/erase", json={"keys": ["0-3"]})
+    assert erased.status_code == 200, erased.text
+    assert "other front ends" in erased.json()["receipt"]["places"]
+    until(lambda: second.get(old).status_code == 404)
+    new = assessed()
+    assert second.get(new).status_code == 200
+    first.delete("/models/m").raise_for_status()
+    until(lambda: second.get(new).status_code == 404)
+
+
 def test_the_metrics_tell_what_is_done_where(http: tuple[httpx.Client, httpx.Client]) -> None:
     first, _ = http
     first.post("/models", json=MODEL).raise_for_status()
