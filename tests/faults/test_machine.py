@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import tempfile
 import uuid
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from livesvm.service import crash
-from livesvm.service.errors import IdempotencyConflict
+from livesvm.service.errors import IdempotencyConflict, RequestErased
+from livesvm.service.history.erasure import BEGUN, Asked
 from livesvm.service.history.journal import Source
 from livesvm.service.live.model import LiveModel
 from livesvm.service.live.surroundings import Surroundings
@@ -144,6 +146,19 @@ class Machine(RuleBasedStateMachine):
         def call() -> Any:
             return (self.live.update(update, name) if target is None else self.live.restore(target, name)).result()
 
+        self.die_at(point, call)
+        self.reopen()
+        written = point != "before-log"
+        assert self.live.published.version == version + written
+        answer = call()
+        assert answer.replayed is written
+        self.history.append(window if target is None else dict(self.history[target]))
+        self.next_key = next_key if target is None else self.next_key
+        self.requests[name] = (call, answer.body)
+
+    def die_at(self, point: str, call: Callable[[], Any]) -> None:
+        """Make a call whose writer dies at a point."""
+
         def die(here: str) -> None:
             if here == point:
                 self.live._keeper.writer._rest = lambda: None  # the dead write no snapshot
@@ -154,14 +169,30 @@ class Machine(RuleBasedStateMachine):
             with pytest.raises(Crash):
                 call()
             self.live._keeper.writer.stop()
-        self.reopen()
-        written = point != "before-log"
-        assert self.live.published.version == version + written
-        answer = call()
-        assert answer.replayed is written
-        self.history.append(window if target is None else dict(self.history[target]))
-        self.next_key = next_key if target is None else self.next_key
-        self.requests[name] = (call, answer.body)
+
+    @precondition(lambda self: self.next_key)
+    @rule(data=st.data(), point=st.none() | st.sampled_from(crash.ERASE_POINTS[:4]))
+    def erase(self, data: Any, point: str | None) -> None:
+        """Of the window or not; what a crash cuts off is ended by the next process, and no request is done twice."""
+        gone = data.draw(st.sets(st.integers(0, self.next_key - 1), min_size=1, max_size=4))
+        asked = Asked(sorted(gone), None)
+        if point is None:
+            self.live.erase(asked).result()
+        else:
+            self.die_at(point, lambda: self.live.erase(asked).result())
+            self.reopen()
+            assert len(self.live.finish_erasing().result()) == 1
+        for at in self.store.documents(BEGUN):
+            self.store.delete_document(at)
+        window = {key: row for key, row in self.history[-1].items() if key not in gone}
+        if len(window) < len(self.history[-1]):
+            self.history.append(window)
+        for name, (call, body) in list(self.requests.items()):
+            told = json.loads(body)
+            if gone & {*told.get("added", ()), *told.get("removed", ())}:
+                del self.requests[name]
+                with pytest.raises(RequestErased):
+                    call()
 
     @rule()
     def crash_at_rest(self) -> None:
