@@ -206,3 +206,56 @@ def test_one_erasure_waits_for_another_and_predictions_for_none(tmp_path: Path) 
         assert statuses.count(200) >= 4  # as many as may wait
         assert answered > 0
         assert http.get("/models/m").json()["n_examples"] == 1200 - 20 * statuses.count(200)
+
+
+TASKS: dict[str, dict[str, Any]] = {
+    "svc": {"C": 2.0},
+    "svr": {"C": 2.0},
+    "oneclass": {"nu": 0.3},
+    "pu": {"prior": 0.5},
+    "l2svc": {"C": 2.0},
+}
+
+
+def test_nothing_remains_whatever_the_task(tmp_path: Path) -> None:
+    """Weights that decayed, losses that were made robust, jobs with their pictures, answers that were kept."""
+    gone = [WHO[1], WHO[29]]
+    kept = keeping("sqlite", tmp_path, snapshot_updates=2)
+    with kept as (process, everything), process as service, service.http(60.0) as http:
+        for number, (task, more) in enumerate(TASKS.items()):
+            X, y = data(seed=20 + number)
+            http.post("/models", json={"id": task, "task": task, "kernel": SPEC["kernel"], **more}).raise_for_status()
+            own = {"svr": [x[0] for x in X], "pu": [max(label, 0) for label in y]}.get(task, y)
+            for part in (slice(0, 20), slice(20, 40)):
+                add = {"X": X[part], "keys": WHO[part]} | ({} if task == "oneclass" else {"y": own[part]})
+                name = {"idempotency-key": f"part {part.start}"}
+                answer = http.post(f"/models/{task}/update", json={"add": add}, headers=name)
+                assert answer.status_code == 200, answer.text
+            worked(http, task)
+            rows = {who: X[WHO.index(who)] for who in gone}
+            assert all(features(everything(), rows[who]) for who in gone)
+            answer = http.post(f"/models/{task}/erase", json={"keys": gone})
+            assert answer.status_code == 200, answer.text
+            assert [features(everything(), rows[who]) for who in gone] == [set(), set()], task
+        for who in gone:  # now that no model knows them
+            assert places(everything(), who, rows[who]) == set()
+
+
+def features(everything: dict[str, bytes], x: list[float]) -> set[str]:
+    """Where there is any trace of an example's features."""
+    return {place for place in places(everything, "", x) if not place.startswith("key in")}
+
+
+def worked(http: httpx.Client, task: str) -> None:
+    """What there is to do with a model: its weights decay, it is assessed and drawn, made robust, restored."""
+    http.post(f"/models/{task}/checkpoint").raise_for_status()
+    if task not in ("pu", "l2svc"):
+        http.post(f"/models/{task}/update", json={"decay": 0.9}).raise_for_status()
+    if task in ("svc", "svr"):
+        awaited(http, http.post(f"/models/{task}/assessment", json={"method": "k-fold", "folds": 2}).json()["id"])
+        path = http.post(f"/models/{task}/regularization-path", json={"minimum": 0.5, "maximum": 2.0}).json()["id"]
+        awaited(http, path)
+        assert http.get(f"/jobs/{path}/plot.svg").status_code == 200
+    if task == "svc":
+        job = awaited(http, http.post("/models/svc/outlier-path", json={"parameter": "theta"}).json()["id"])
+        http.post(f"/jobs/{job['id']}/apply", json={"choice": {"value": 0.3}}).raise_for_status()
