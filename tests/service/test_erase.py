@@ -225,7 +225,8 @@ def test_nothing_remains_whatever_the_task(tmp_path: Path) -> None:
         for number, (task, more) in enumerate(TASKS.items()):
             X, y = data(seed=20 + number)
             http.post("/models", json={"id": task, "task": task, "kernel": SPEC["kernel"], **more}).raise_for_status()
-            own = {"svr": [x[0] for x in X], "pu": [max(label, 0) for label in y]}.get(task, y)
+            targets: dict[str, list[Any]] = {"svr": [x[0] for x in X], "pu": [max(label, 0) for label in y]}
+            own = targets.get(task, y)
             for part in (slice(0, 20), slice(20, 40)):
                 add = {"X": X[part], "keys": WHO[part]} | ({} if task == "oneclass" else {"y": own[part]})
                 name = {"idempotency-key": f"part {part.start}"}
