@@ -20,6 +20,7 @@ Key = str | int
 PLAIN = {int, str}  # types of keys
 REAL = "?bhilqBHILQefd"  # type codes of arrays of numbers
 UNMASKED: set[type] = {np.ndarray, list}  # types of arrays that are neither masked nor sparse
+ONE_THREAD = 8192  #: numbers, of which BLAS makes a product in one thread; several wait for each other, spinning
 LARGEST = 1e100  #: of C and of weights: their products, and sums of those over a window, are finite
 
 
@@ -165,7 +166,10 @@ def check_width(found: int, width: int | None, field: str) -> None:
 
 def check_finite(array: Floats, field: str) -> None:
     """Raise InvalidInput at the first entry that is NaN or infinite."""
-    if math.isfinite(np.vdot(array, array)) or np.isfinite(array).all():  # the sum of squares is found sooner
+    few = array.size <= ONE_THREAD
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.vdot(array, array) if few else array.sum()  # which are found sooner than that all are finite
+    if math.isfinite(total) or np.isfinite(array).all():
         return
     where = np.argwhere(~np.isfinite(array))[0].tolist()
     what = "NaN" if np.isnan(array[tuple(where)]) else "inf"

@@ -35,17 +35,25 @@ class Edit(NamedTuple):
     losses: Losses  #: their losses from now on
     total: float = 0.0  #: what all betas sum up to afterwards
 
+    @property
+    def who(self) -> Ints:
+        """Slots of all of them."""
+        return np.concatenate([self.leave, self.changed]) if self.changed.size else self.leave
 
-def update(state: PathState, X: Features, losses: Losses, edit: Edit) -> tuple[Ints, Trace]:
+
+def update(
+    state: PathState, X: Features, losses: Losses, edit: Edit, undone: UndoneOnError | None = None
+) -> tuple[Ints, Trace]:
     """Add examples ``X`` (m, d) with their losses, remove some, change the losses of others, along one path.
 
-    Returns the slots of the new examples and what the walk did. On any error the state is as it was.
+    Returns the slots of the new examples and what the walk did. On any error the state is as it was; ``undone`` is for
+    who may want to take the update back later, and has it made for who leaves and changes.
 
     Raises
     ------
     NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.solve.follow``
     """
-    with UndoneOnError(state, np.concatenate([edit.leave, edit.changed]) if edit.changed.size else edit.leave):
+    with undone or UndoneOnError(state, edit.who):
         slots = state.insert(X, losses)
         state.total = edit.total
         meet(state, slots)

@@ -173,6 +173,9 @@ class ClassWindow:
 
     def unused_keys(self, m: int) -> list[Key]:
         """Return ``m`` whole numbers that are nobody's key."""
+        following = range(self.next_key, self.next_key + m)
+        if self.keys.keys().isdisjoint(following):
+            return list(following)
         out: list[Key] = []
         key = self.next_key
         while len(out) < m:

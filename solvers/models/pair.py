@@ -76,9 +76,10 @@ class Pair:
         edit = batch_update.Edit(leave, changed, change.new_losses)
         if self._is_new(change, leave, changed):
             return self._solve_from_nothing(change)
-        before = UndoneOnError(state, np.concatenate([leave, changed]))
+        before = UndoneOnError(state, edit.who)
+        come = change.come[:, None].astype(np.float64)
         try:
-            slots, trace = batch_update.update(state, change.come[:, None].astype(np.float64), change.losses, edit)
+            slots, trace = batch_update.update(state, come, change.losses, edit, before)
         except NotOptimal:
             return self._solve_from_nothing(change)
         self._move(change, leave, slots, before.undo)

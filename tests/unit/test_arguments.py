@@ -17,6 +17,7 @@ from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalS
 from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.robust.settings import Robustness
+from livesvm.solvers.validation import check_finite
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 3))
@@ -369,3 +370,18 @@ def test_no_warning_of_arithmetic_escapes() -> None:
         warnings.simplefilter("error")
         models = IncrementalSVC().fit(np.zeros((4, 2)), [0, 1, 0, 1]), IncrementalSVC(gamma=1.0).fit(X * 1e200, Y)
     assert [model.certificate().relative_gap <= 1e-9 for model in models] == [True, True]
+
+
+@pytest.mark.parametrize("n", [10, 20_000])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_found_in_arrays_of_any_size(n: int, wrong: float) -> None:
+    X = np.full((n, 2), 1e308)  # whose sum is not finite
+    check_finite(X, "X")
+    X[n // 2, 1] = wrong
+    with pytest.raises(InvalidInput) as found:
+        check_finite(X, "X")
+    assert (found.value.row, found.value.column) == (n // 2, 1)
+    X[n // 3, 0] = -wrong  # two that could make up for each other
+    with pytest.raises(InvalidInput) as found:
+        check_finite(X, "X")
+    assert (found.value.row, found.value.column) == (n // 3, 0)
