@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -23,14 +23,21 @@ Serve = Callable[..., ServiceProcess]
 Picture = Callable[[Page, str], None]
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+@contextmanager
+def chromium() -> Iterator[Browser]:
     """Chromium on the path, or Playwright's own."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     with sync_playwright() as playwright:
         sandbox = os.geteuid() != 0
         with playwright.chromium.launch(executable_path=found, chromium_sandbox=sandbox) as launched:
             yield launched
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The browser of all tests."""
+    with chromium() as launched:
+        yield launched
 
 
 @pytest.fixture(scope="module")
