@@ -444,8 +444,9 @@ class HistoryRow(BaseModel):
 
 
 class FeedHistory(BaseModel):
-    """Readings of the window, oldest first."""
+    """Readings of the window, oldest first; where there were too many, `every` so many one."""
 
+    every: int
     rows: list[HistoryRow]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator
 from itertools import islice
@@ -14,11 +12,12 @@ import typer
 
 from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected, finished
 from livesvm.service.cli.output import AsJson, show
+from livesvm.service.cli.readings import Line, csv_of, rows_in, table
 
 app = typer.Typer(help="Raw readings in, forecasts out.", no_args_is_help=True)
 
 FeedId = Annotated[str, typer.Argument(help="The feed's id.", metavar="FEED")]
-CsvFile = Annotated[Path, typer.Argument(help="Readings: CSV with a row of names.", metavar="FILE.csv")]
+File = Annotated[Path, typer.Argument(help="Readings: .parquet, or CSV with a row of names.", metavar="FILE")]
 SCORES = ("step", "n", "mae", "last_value_mae", "seasonal_mae", "mase", "coverage", "accuracy", "ahead")
 FORECASTS = ("step", "time", "value", "low", "high")
 CALL = 24
@@ -62,7 +61,7 @@ def show_one(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson =
 @app.command("push")
 def push(
     feed: FeedId,
-    file: CsvFile,
+    file: File,
     idempotency_key: Annotated[str | None, typer.Option(help="Sent again under this name, it has one effect.")] = None,
     url: Url = LOCAL,
     key: ApiKey = "",
@@ -70,31 +69,30 @@ def push(
 ) -> None:
     """Send the readings of a file in one call."""
     with connected(url, key) as client:
-        answer = client.observe(feed, file.read_bytes(), idempotency_key=idempotency_key)
-        if as_json:
-            show(answer, as_json)
-        else:
-            show(answer, as_json)
+        names, lines = table(file)
+        answer = client.observe(feed, csv_of([names, *lines]), idempotency_key=idempotency_key)
+        show(answer, as_json)
+        if not as_json:
             show(answer["forecasts"], as_json, FORECASTS)
 
 
 @app.command("run")
 def run(
     feed: FeedId,
-    file: CsvFile,
+    file: File,
     size: Annotated[int, typer.Option(help="Readings of one call.", min=1, max=10_000)] = CALL,
     url: Url = LOCAL,
     key: ApiKey = "",
     as_json: AsJson = False,
 ) -> None:
     """Send the readings of a file, a few to a call, from where the feed stands; may be interrupted and run again."""
-    with connected(url, key) as client, file.open(newline="", encoding="utf-8-sig") as opened:
-        names, *lines = [line for line in csv.reader(opened) if line]
+    with connected(url, key) as client:
+        names, lines = table(file)
         new = lines[_known(client.feed(feed), names, lines) :]
         sent = 0
         with _Board(len(new), not as_json) as board:
             for piece in _pieces(new, size):
-                answer = client.observe(feed, _csv([names, *piece]))
+                answer = client.observe(feed, csv_of([names, *piece]))
                 sent += len(piece)
                 board.show(sent, answer, client.feed(feed) if board.is_shown else {})
         found = client.feed(feed)
@@ -145,7 +143,7 @@ def backtest(
 ) -> None:
     """Say how good forecasts would have been; nothing live is touched."""
     with connected(url, key) as client:
-        rows = None if file is None else _rows(file, client.feed(feed)["settings"]["time"])
+        rows = None if file is None else rows_in(file, client.feed(feed)["settings"]["time"])
         job = finished(client, client.backtest(feed, rows, **json.loads(settings)))
         show(job if as_json else job["result"]["scores"], as_json, SCORES)
 
@@ -163,7 +161,7 @@ def _line(event: dict[str, Any]) -> str:
     return " ".join(str(word) for word in words if word is not None)
 
 
-def _known(feed: dict[str, Any], names: list[str], lines: list[list[str]]) -> int:
+def _known(feed: dict[str, Any], names: Line, lines: list[Line]) -> int:
     """How many of a file's readings the feed has: up to its newest time, or so many as it has taken note of."""
     from livesvm.service.feeds.spec import FeedSpec
     from livesvm.service.feeds.told import seconds_asked
@@ -179,30 +177,9 @@ def _known(feed: dict[str, Any], names: list[str], lines: list[list[str]]) -> in
     return sum((seconds_asked(spec, line[at], spec.time) or 0.0) <= newest for line in lines)
 
 
-def _pieces(lines: list[list[str]], size: int) -> Iterator[list[list[str]]]:
+def _pieces(lines: list[Line], size: int) -> Iterator[list[Line]]:
     for begin in range(0, len(lines), size):
         yield lines[begin : begin + size]
-
-
-def _csv(lines: list[list[str]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows(lines)
-    return text.getvalue().encode()
-
-
-def _rows(file: Path, time: str | None) -> list[dict[str, Any]]:
-    with file.open(newline="", encoding="utf-8-sig") as opened:
-        return [
-            {name: cell if name == time else _cell(cell) for name, cell in row.items()}
-            for row in csv.DictReader(opened)
-        ]
-
-
-def _cell(text: str) -> Any:
-    try:
-        return float(text) if text else None
-    except ValueError:
-        return text
 
 
 class _Board:

@@ -52,12 +52,21 @@ def forecast(id: str) -> Request[Document]:
     return Request("GET", f"/feeds/{id}/forecast", _document, True)
 
 
-def history(id: str, limit: int = 100, *, begin: Any = None, end: Any = None) -> Request[list[Document]]:
+def history(
+    id: str,
+    limit: int = 100,
+    *,
+    begin: Any = None,
+    end: Any = None,
+    step: int | None = None,
+    points: int | None = None,
+) -> Request[list[Document]]:
     """The newest readings of a feed's window, oldest first, with the forecasts that were made for them.
 
-    ``begin`` and ``end`` are times as the feed's readings have them, or datetimes.
+    ``begin`` and ``end`` are times as the feed's readings have them, or datetimes. Forecasts are of one ``step`` or of
+    all; of more readings than ``points``, some evenly apart are told.
     """
-    given = {"limit": limit, "from": begin, "to": end}
+    given = {"limit": limit, "from": begin, "to": end, "step": step, "points": points}
     params = {name: _plain(value) for name, value in given.items() if value is not None}
     return Request("GET", f"/feeds/{id}/history", lambda answer: list(answer.json()["rows"]), True, params=params)
 

@@ -2,7 +2,8 @@
 
 Models learn the first part of the window and move through the rest in blocks, each forecast before it is learnt
 [Tashman 2000]. One thing is varied after the other, from the settings that do on most series: the representation, then
-gamma, then C. Every error found is kept, to be shown.
+gamma, then C; where the naive forecasts are not clearly beaten, models are tried that stay close to them. Every error
+found is kept, to be shown.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ BLOCKS = 10  #: in which the rest is
 TRIED = 4  #: steps that are tried; others take what was chosen for the nearest
 GAMMAS = (0.02, 0.1, 0.4)  #: times 1 / number of features
 COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
+CAUTIOUS = (0.01, 0.001)  #: C where nothing is clearly ahead of naive forecasts: models that hardly differ from them
 START_GAMMA, START_C = 0.1, 1.0
 LEAST = 10  #: examples of a first model
 BETTER = 0.97  #: times the error of the settings so far, which others have to stay below
@@ -132,10 +134,15 @@ def _search(spec: FeedSpec, rows: Rows, step: int, trials: list[Trial]) -> Recip
     )
     plain = spec.model_copy(update={"quantiles": None})
     known: dict[Recipe, float] = {}
+    naive = math.inf  # the error of the references that changes were taken from, which are the naive forecasts
 
     def error(recipe: Recipe) -> float:
+        nonlocal naive
         if recipe not in known:
-            known[recipe] = _error(plain, *rolling_forecasts(plain, rows, step, recipe))
+            forecasts, y = rolling_forecasts(plain, rows, step, recipe)
+            known[recipe] = _error(plain, forecasts, y)
+            if recipe.represent != "level" and y.size and spec.task == "value":
+                naive = min(naive, float(np.abs(y).mean()))
             trials.append(Trial(spec.horizons[step], recipe, known[recipe]))
         return known[recipe]
 
@@ -143,7 +150,12 @@ def _search(spec: FeedSpec, rows: Rows, step: int, trials: list[Trial]) -> Recip
     if spec.represent == "auto":
         best = _least(best, [best._replace(represent=r) for r in represents], error)
     best = _least(best, [best._replace(gamma=g) for g in gammas], error)
-    return _least(best, [best._replace(C=c) for c in costs], error)
+    best = _least(best, [best._replace(C=c) for c in costs], error)
+    if spec.C != "auto" or error(best) < BETTER * naive:
+        return best
+    represent = best.represent if spec.represent != "auto" else "change"
+    cautious = [best._replace(represent=represent, gamma=gammas[0], C=c) for c in CAUTIOUS]
+    return min([best, *cautious], key=error)
 
 
 def _least(best: Recipe, others: list[Recipe], error: Callable[[Recipe], float]) -> Recipe:

@@ -16,6 +16,7 @@ from typing import Any
 from livesvm.service import crash
 from livesvm.service.errors import NoSource, NotSolved, ServiceError, UnknownFeed
 from livesvm.service.feeds.calls import Call, Delivery, Observations, Pause, Progress, Tuning
+from livesvm.service.feeds.lookback import Lookback, look_back
 from livesvm.service.feeds.pump import Flow, Pump
 from livesvm.service.feeds.recovery import Recovery
 from livesvm.service.feeds.size import feed_bytes
@@ -23,7 +24,7 @@ from livesvm.service.feeds.sources.base import Entry
 from livesvm.service.feeds.sources.opening import open_source
 from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.feeds.state import FeedState, View, answer, history
+from livesvm.service.feeds.state import FeedState, View, answer
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.wanted import Wanted
 from livesvm.service.history.erasure import Asked, Intent, left
@@ -204,9 +205,9 @@ class LiveFeed:
         """The times of readings that are wanted, as text, as :meth:`erase` takes them; raises InvalidInput."""
         return self._keeper.read(lambda: self._named(wanted))
 
-    def history(self, limit: int, begin: float | None = None, end: float | None = None) -> Future[list[dict[str, Any]]]:
-        """Readings with the forecasts that were made for them; see :func:`~livesvm.service.feeds.state.history`."""
-        return self._keeper.read(lambda: history(self._keeper.state, limit, begin, end))
+    def history(self, asked: Lookback) -> Future[dict[str, Any]]:
+        """Readings with the forecasts that were made for them; the future may raise InvalidInput."""
+        return self._keeper.read(lambda: look_back(self._keeper.state.forecaster, asked))
 
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of every step's models from the data of the window."""

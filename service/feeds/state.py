@@ -13,7 +13,6 @@ from livesvm.service.feeds import keep, told
 from livesvm.service.feeds.calls import Call, Progress
 from livesvm.service.feeds.forecaster import Forecaster, Outcome
 from livesvm.service.feeds.forget import forget
-from livesvm.service.feeds.scores import Scored
 from livesvm.service.feeds.sources.base import DeadLetter
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.timeline import Plan
@@ -193,32 +192,3 @@ class View:
             tuple(state.events),
             state.progress,
         )
-
-
-def history(state: FeedState, limit: int, begin: float | None, end: float | None) -> list[Document]:
-    """The newest readings of the window, oldest first, with the forecasts that were made for them.
-
-    ``begin`` and ``end`` are seconds since 1970, or numbers of a feed without times; both are among what is told.
-    """
-    feed = state.forecaster
-    past = [
-        (time, one)
-        for time, one in feed.timeline.past.items()
-        if (begin is None or time >= begin) and (end is None or time <= end)
-    ][-limit:]
-    made: dict[int, list[Document]] = {one.slot: [] for _, one in past}
-    for step, scores in zip(feed.steps, feed.scores, strict=True):
-        for row in scores.recent:
-            if int(row[0]) in made:
-                made[int(row[0])].append(
-                    told.forecast_made(feed.timeline, step, Scored(int(row[0]), *row[1:].tolist()))
-                )
-    return [
-        {
-            "time": told.time_of(feed.timeline, time),
-            "value": None if one.held else one.values[0],
-            "held": one.held,
-            "forecasts": made[one.slot],
-        }
-        for time, one in past
-    ]

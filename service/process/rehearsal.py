@@ -1,7 +1,7 @@
 """Requests of every common kind to an application of its own, before readiness, so that no user's is the slow first.
 
 What a first request would find cold (validators, serializers, pages of machine code, the database library) belongs to
-the process; so a model in a directory of its own, gone at the end, warms it for all.
+the process; so a model and a feed in a directory of their own, gone at the end, warm it for all.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _Y = [-1, -1, 1, 1, 1, -1]
 _SPARSE = {"indices": [[0], [1]], "values": [[1.0], [1.0]], "n_features": 3}
 _KEYS = ["a", "b", "c", "d", "e", "f"]
 _EDITS = {"reweight": {"keys": ["a"], "weights": [0.5]}, "relabel": {"keys": ["b"], "y": [1]}, "decay": 0.9, "C": 2.0}
+_READINGS = [{"time": float(hour * 3600), "y": float(hour % 5)} for hour in range(46)]
+_FEED = {"id": "f", "target": "y", "window": 40, "steps": 2, "lags": 3, "rolling": {"mean": [4]}, "season": 5}
 REQUESTS: tuple[tuple[str, str, Any], ...] = (
     ("POST", "/models", {"id": "m", "kernel": {"name": "rbf", "gamma": 0.5}, "window": {"max_examples": 6}}),
     ("POST", "/models/m/update", {"add": {"X": _X, "y": _Y, "keys": _KEYS}}),
@@ -42,7 +44,14 @@ REQUESTS: tuple[tuple[str, str, Any], ...] = (
     ("GET", "/models/m/certificate", None),
     ("GET", "/models/m", None),
     ("GET", "/models", None),
+    ("POST", "/feeds", _FEED),
+    ("POST", "/feeds/f/observations", {"rows": _READINGS[:42]}),
+    ("POST", "/feeds/f/observations", {"rows": _READINGS[42:]}),
+    ("GET", "/feeds/f/forecast", None),
+    ("GET", "/feeds/f/history", None),
+    ("GET", "/feeds/f", None),
     ("GET", "/metrics", None),
+    ("DELETE", "/feeds/f", None),
     ("DELETE", "/models/m", None),
 )
 

@@ -22,9 +22,10 @@ from pathlib import Path
 import httpx
 import yaml
 
-from tests.contract.redis_server import free_port
+from tests.contract.redis_server import RedisServer, free_port
 from tests.faults.disks import Disk, disk
 from tests.service.process import ServiceProcess
+from tests.support.feeds import FEED, rows_of, series
 from tests.support.updates_under_faults import MODEL, PROBE, check_whole, send
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -91,25 +92,26 @@ def until(what: str, holds: Callable[[], bool], limit: float) -> None:
     print(f"{time.monotonic() - begin:6.1f} s  {what}", flush=True)
 
 
-def panels() -> dict[str, list[str]]:
-    """The queries of each panel of the dashboard, for every instance and model."""
+def panels(dashboard: str = "livesvm") -> dict[str, list[str]]:
+    """The queries of each panel of a dashboard, for every instance, model and feed."""
     found = {}
-    for panel in json.loads((DEPLOY / "grafana/dashboards/livesvm.json").read_text())["panels"]:
+    for panel in json.loads((DEPLOY / f"grafana/dashboards/{dashboard}.json").read_text())["panels"]:
         queries = [target["expr"] for target in panel.get("targets", [])]
-        for name, value in (("$instance", ".*"), ("$model", ".*"), ("$__rate_interval", "10s")):
+        everything = (("$instance", ".*"), ("$model", ".*"), ("$feed", ".*"), ("$__rate_interval", "10s"))
+        for name, value in everything:
             queries = [query.replace(name, value) for query in queries]
         found[panel["title"]] = queries
     return found
 
 
-def check_panels(watch: Prometheus) -> None:
+def check_panels(watch: Prometheus, dashboard: str = "livesvm") -> None:
     """Every query of every panel is answered, and has something to show."""
-    asked = panels()
+    asked = panels(dashboard)
     for title, queries in asked.items():
         for query in queries:
             if not watch.query(query) and title not in MAY_BE_EMPTY:
                 sys.exit(f"FAILED: panel {title!r} has nothing to show: {query}")
-    print(f"          {sum(map(len, asked.values()))} queries of the dashboard are answered")
+    print(f"          {sum(map(len, asked.values()))} queries of the dashboard {dashboard!r} are answered")
 
 
 def readiness(http: httpx.Client) -> int:
@@ -126,6 +128,32 @@ def use(http: httpx.Client) -> None:
     for number in range(3):
         send(http, number).raise_for_status()
         http.post("/models/m/predict", json={"X": PROBE}).raise_for_status()
+
+
+def feed_from(service: ServiceProcess, server: RedisServer) -> None:
+    """A feed with the record of forecasts, which takes readings from a stream, and refuses one of them."""
+    source = {"connection": "plant", "stream": "meters"}
+    with service.http() as http, server.client() as client:
+        http.post("/feeds", json={"id": "load", **FEED, "source": source}).raise_for_status()
+        for row in rows_of(series(120)):
+            client.xadd("meters", row)
+        until("the feed has its readings", lambda: http.get("/feeds/load").json()["position"] == 120, 30)
+
+
+def watch_feeds(watch: Prometheus, service: ServiceProcess, server: RedisServer) -> None:
+    """What is refused, and a source that dies, are seen."""
+    one = instance(service)
+    with server.client() as client:
+        client.xadd("meters", {"y": "broken"})
+    print("-- an entry that is no reading, then a source that is killed")
+    until("LiveSVMFeedDeadLetters fires", lambda: watch.firing("LiveSVMFeedDeadLetters") == {one}, SECONDS + SCRAPED)
+    server.kill()
+    down = panels("feeds")["Sources that are read"][0]
+    until("panel 'Sources that are read'", lambda: watch.query(down) == {one: 0}, SECONDS + SCRAPED)
+    with service.http() as http:
+        assert "source of feed load" in http.get("/health/ready").text
+    server.start()
+    until("it is read again", lambda: watch.query(down) == {one: 1}, SECONDS + SCRAPED)
 
 
 def watch_a_disk_fill(watch: Prometheus, service: ServiceProcess, other: str, full: Disk) -> None:
@@ -206,14 +234,19 @@ def main() -> int:
     with ExitStack() as opened:
         place = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="livesvm-watched-")))
         full = opened.enter_context(disk(place / "a"))
-        first, second = (opened.enter_context(ServiceProcess(place / name / "data")) for name in "ab")
+        server = opened.enter_context(RedisServer(place / "redis"))
+        sources = f"plant={server.url}"
+        first, second = (opened.enter_context(ServiceProcess(place / name / "data", sources=sources)) for name in "ab")
         for service in (first, second):
             with service.http() as http:
                 use(http)
+        feed_from(second, server)
         watch = opened.enter_context(prometheus(place, [instance(first), instance(second)]))
         until("both are seen", lambda: len(watch.query("livesvm_ready == 1")) == 2, 10)
         time.sleep(3)  # rates need two scrapes
         check_panels(watch)
+        watch_feeds(watch, second, server)
+        check_panels(watch, "feeds")
         watch_a_disk_fill(watch, first, instance(second), full)
         watch_one_die(watch, second, instance(first))
         first.stop()

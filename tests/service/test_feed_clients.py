@@ -155,6 +155,17 @@ def test_a_file_is_run_from_where_the_feed_stands(
     assert (rest["sent"], rest["skipped"], rest["position"]) == (30, 90, 120)
     (event,) = (json.loads(line) for line in _watched(capsys, "lines"))
     assert (event["kind"], event["position"]) == ("readings", 120)
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    more = rows_of(series(126))
+    columns = {"time": [datetime.fromisoformat(row["time"]) for row in more], "y": [row["y"] for row in more]}
+    parquet.write_table(arrow.table(columns | {"remark": [None] * 126}), tmp_path / "more.parquet")
+    more = told("feed", "run", "lines", tmp_path / "more.parquet")
+    assert (more["sent"], more["skipped"], more["position"]) == (6, 120, 126)
+    (tmp_path / "none.parquet").write_text("x")
+    assert main(["feed", "run", "lines", str(tmp_path / "none.parquet")]) == 1
+    (tmp_path / "none.csv").write_text("")
+    assert main(["feed", "push", "lines", str(tmp_path / "none.csv")]) == 1
+    assert "is empty" in capsys.readouterr().err
     shown = told("feed", "show", "lines")
     assert [one["step"] for one in shown["forecasts"]] == [1, 3]
     job = told("feed", "backtest", "lines", written("all.csv", 120), "--settings", '{"represent": "change"}')

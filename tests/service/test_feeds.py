@@ -86,6 +86,13 @@ def test_history_holds_what_was_said_before(http: httpx.Client, feed: str) -> No
     assert compared >= 2
     some = http.get(f"{feed}/history", params={"from": rows[3]["time"], "to": rows[7]["time"]}).json()["rows"]
     assert some == rows[3:8]
+    thin = http.get(f"{feed}/history", params={"limit": 20, "points": 6, "step": 3}).json()
+    assert thin["every"] == 4
+    assert [row["time"] for row in thin["rows"]] == [row["time"] for row in rows[3::4]]
+    assert [row["forecasts"] for row in thin["rows"]] == [
+        [one for one in row["forecasts"] if one["step"] == 3] for row in rows[3::4]
+    ]
+    assert problem(http.get(f"{feed}/history", params={"step": 2}))[:2] == (422, "step")
     for extension, begin in (("svg", b"<?xml"), ("png", b"\x89PNG")):
         assert http.get(f"{feed}/plot.{extension}").content.startswith(begin)
 

@@ -45,6 +45,7 @@ from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.streams import Event, every_event
 from livesvm.service.errors import EmptyModel, ModelUnavailable, UnknownFeed
 from livesvm.service.feeds.live import LiveFeed
+from livesvm.service.feeds.lookback import MOST_POINTS, Lookback
 from livesvm.service.feeds.registry import AbsentFeed, AnyFeed
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.told import seconds_asked
@@ -60,10 +61,15 @@ router = APIRouter(tags=["feeds"])
 
 SHOWN = 10
 """Announcements that a description holds."""
-PLOTTED = 300
-MOST_ROWS = 10_000
+PLOTTED, PLOTTED_MOST = 300, 3000
+"""Readings of a picture, unless more are asked for, and at most."""
+MOST_ROWS = 100_000
 
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Most rows, the newest.")]
+Points = Annotated[
+    int, Query(ge=1, le=MOST_POINTS, description="Most rows that are told; of more, some evenly apart are.")
+]
+Step = Annotated[int | None, Query(ge=1, description="Only forecasts of this step.")]
 From = Annotated[str | None, Query(alias="from", max_length=64, description="Earliest time.")]
 To = Annotated[str | None, Query(alias="to", max_length=64, description="Latest time.")]
 LastEventId = Annotated[
@@ -206,13 +212,23 @@ async def forecast(id: ModelId, service: Parts) -> Response:
     responses=answers(200, FeedHistory, "Readings with the forecasts that were made for them."),
 )
 async def look_back(
-    id: ModelId, request: Request, service: Parts, limit: Limit = 100, begin: From = None, end: To = None
+    id: ModelId,
+    request: Request,
+    service: Parts,
+    limit: Limit = 100,
+    begin: From = None,
+    end: To = None,
+    step: Step = None,
+    points: Points = MOST_POINTS,
 ) -> Response:
-    """Readings of the window, oldest first, each with the forecasts that were made before it was known."""
+    """Readings of the window, oldest first, each with the forecasts that were made before it was known.
+
+    Of more than `points`, or of more than 50,000 forecasts, each `every`-th reading is told.
+    """
     live = service.feeds().get(id)
     ends = seconds_asked(live.spec, begin, "from"), seconds_asked(live.spec, end, "to")
-    rows = await awaited(request, live.history(limit, *ends), Solve(), changes=False)
-    return _json({"rows": rows})
+    found = await awaited(request, live.history(Lookback(limit, *ends, step, points)), Solve(), changes=False)
+    return await in_control(service, lambda: _json(found))
 
 
 @router.get(
@@ -270,7 +286,8 @@ async def watch(id: ModelId, request: Request, service: Parts, last_event_id: La
 async def plot(id: ModelId, extension: Extension, request: Request, service: Parts, limit: Limit = PLOTTED) -> Response:
     """The newest readings, what was forecast of them with its band, what is to come, errors beside naive ones."""
     live = service.feeds().get(id)
-    rows = await awaited(request, live.history(limit), Solve(), changes=False)
+    asked = Lookback(limit, step=live.spec.horizons[0], points=PLOTTED_MOST)
+    rows = (await awaited(request, live.history(asked), Solve(), changes=False))["rows"]
     seen = live.view
     return await in_control(
         service,

@@ -9,7 +9,8 @@ import { tuning } from "./tuning.js";
 import { has, may, onChange, service } from "./service.js";
 import { watch } from "./stream.js";
 
-const LENGTHS = [100, 300, 1000, 3000]; // readings that are shown: no more than a chart has points
+const LENGTHS = [100, 300, 1000, 3000, 10_000, 100_000]; // readings that are looked at
+const POINTS = 2000; // readings that are drawn: no more than a chart has points
 const REFRESH = 1000; // ms between two looks while readings come
 const EVENTS = 20;
 const PIECE = 500_000; // characters of one call
@@ -39,7 +40,7 @@ export function feed(main, id) {
   const leaving = [];
   const places = { facts: h("div"), chart: h("div"), next: h("div"), record: h("div"), chosen: h("div") };
   const log = h("div", { class: "log", role: "log", "aria-label": "Events", tabindex: "0" });
-  const step = h("select", { onchange: () => draw() }), length = h("select", { onchange: () => refresh() }, LENGTHS.map((n) => h("option", { value: n }, `${count(n)} readings`)));
+  const step = h("select", { onchange: () => refresh() }), length = h("select", { onchange: () => refresh() }, LENGTHS.map((n) => h("option", { value: n }, `${count(n)} readings`)));
   length.value = 300;
   main.replaceChildren(h("h1", {}, id), places.facts,
     section("Readings and forecasts", h("div", { class: "row" }, field("Step", step), field("Shown", length)), places.chart),
@@ -50,6 +51,7 @@ export function feed(main, id) {
   leaving.push(() => drawn?.end(), () => clearTimeout(due));
 
   async function refresh() {
+    clearTimeout(due);
     due = null;
     try {
       const now = await get(`/feeds/${id}`);
@@ -57,13 +59,14 @@ export function feed(main, id) {
         now.error ? h("p", { class: "banner wrong", role: "alert" }, now.error) : "");
       places.record.replaceChildren(record(now));
       places.chosen.replaceChildren(chosen(now));
-      const [forecast, history] = await Promise.all([get(`/feeds/${id}/forecast`), get(`/feeds/${id}/history?limit=${length.value}`)]);
+      const steps = now.scores.map((one) => one.step);
+      if (steps.join() !== [...step.options].map((option) => option.value).join()) step.replaceChildren(...steps.map((one) => h("option", { value: one }, String(one))));
+      const some = `limit=${length.value}&points=${POINTS}${step.value && `&step=${step.value}`}`;
+      const [forecast, history] = await Promise.all([get(`/feeds/${id}/forecast`), get(`/feeds/${id}/history?${some}`)]);
       places.next.replaceChildren(forecast.forecasts.length ? table("Forecasts", ["Step", "Time", "Value", "Low", "High"], forecast.forecasts.map((one) => [String(one.step), String(one.time ?? "–"), short(one.value), short(one.low), short(one.high)]))
         : h("p", { class: "quiet" }, "No forecast before the feed knows enough readings."));
       rows = history.rows;
       target = now.settings.target;
-      const steps = [...new Set(rows.flatMap((row) => row.forecasts.map((one) => one.step)))].sort((a, b) => a - b);
-      if (steps.join() !== [...step.options].map((option) => option.value).join()) step.replaceChildren(...steps.map((one) => h("option", { value: one }, String(one))));
       draw();
     } catch (problem) {
       places.facts.replaceChildren(h("p", { class: "banner wrong", role: "alert" }, problem.message));

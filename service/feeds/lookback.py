@@ -1,0 +1,83 @@
+"""A feed's readings with the forecasts that were made for them: bounded, and thinned where there are too many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from livesvm.service.feeds import told
+from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.scores import Scored
+from livesvm.solvers.errors import InvalidInput
+
+Document = dict[str, Any]
+MOST_POINTS = 10_000
+"""Readings that are told at most."""
+MOST_FORECASTS = 50_000
+"""Forecasts that are told at most."""
+
+
+@dataclass(frozen=True)
+class Lookback:
+    """What is asked of the past.
+
+    Parameters
+    ----------
+    limit : readings that are looked at, the newest
+    begin, end : seconds since 1970, or numbers of a feed without times; both are among what is told
+    step : whose forecasts are told; of all steps when absent
+    points : readings that are told at most, evenly apart, the newest among them
+    """
+
+    limit: int
+    begin: float | None = None
+    end: float | None = None
+    step: int | None = None
+    points: int = MOST_POINTS
+
+    def steps(self, feed: Forecaster) -> list[int]:
+        """Places of the steps that are asked for; raises InvalidInput."""
+        if self.step is None:
+            return list(range(len(feed.steps)))
+        if self.step not in feed.steps:
+            raise InvalidInput(f"must be one of the feed's steps, {_some(feed.steps)}", field="step")
+        return [feed.steps.index(self.step)]
+
+
+def look_back(feed: Forecaster, asked: Lookback) -> Document:
+    """The ``rows``, oldest first, ``every`` so many readings one; raises InvalidInput."""
+    steps = asked.steps(feed)
+    wanted = (
+        (time, one)
+        for time, one in reversed(feed.timeline.past.items())
+        if (asked.begin is None or time >= asked.begin) and (asked.end is None or time <= asked.end)
+    )
+    past = list(islice(wanted, asked.limit))
+    most = max(1, min(asked.points, MOST_FORECASTS // len(steps)))
+    every = -(-len(past) // most) or 1
+    past = past[::every][::-1]
+    made: dict[int, list[Document]] = {one.slot: [] for _, one in past}
+    slots = np.array(list(made), dtype=np.float64)
+    for number in steps:
+        recent = feed.scores[number].recent
+        for row in recent[np.isin(recent[:, 0], slots)]:
+            scored = Scored(int(row[0]), *row[1:].tolist())
+            made[scored.slot].append(told.forecast_made(feed.timeline, feed.steps[number], scored))
+    rows = [
+        {
+            "time": told.time_of(feed.timeline, time),
+            "value": None if one.held else one.values[0],
+            "held": one.held,
+            "forecasts": made[one.slot],
+        }
+        for time, one in past
+    ]
+    return {"every": every, "rows": rows}
+
+
+def _some(steps: tuple[int, ...]) -> str:
+    text = ", ".join(map(str, steps[:8]))
+    return text if len(steps) <= 8 else f"{text}, ..."
