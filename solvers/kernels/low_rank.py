@@ -20,6 +20,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 SAMPLE = 4000  # examples among which pivots are sought at once
 FEW = 1000  # of these, which need no more than three in four of the pivots there may be where there is hope
 TILE = 1000  # examples that are projected at once
+EARLY, HOPELESS = 8, 0.5  # where an eighth of the pivots leaves half of the diagonal, all will not do
 LEAST = 1e-12  # of the largest diagonal entry: what is left of it below is rounding
 
 
@@ -83,10 +84,10 @@ def _pivots(kernel: Kernel, X: Floats, before: Floats, left: Floats, tolerance: 
     ``before`` (r, m) and ``left`` (m,) are what was taken out of them so far, and what is not.
     """
     XT, columns = np.ascontiguousarray(X.T), np.empty((min(most, len(X)), len(X)))
-    left, found = left.copy(), list[int]()
+    left, found, hopeless = left.copy(), list[int](), HOPELESS * left.sum()
     while left.max() > 0.5 * tolerance and len(found) < len(X):
         k = len(found)
-        if k == columns.shape[0]:
+        if k == columns.shape[0] or (k == max(1, columns.shape[0] // EARLY) and left.sum() > hopeless):
             return None
         check()
         i = int(left.argmax())

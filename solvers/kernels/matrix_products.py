@@ -23,6 +23,7 @@ Numbers = NDArray[Any]  #: of single or double precision
 
 COLUMNS = 128  #: and ROWS: a tile of values, which stays in the cache of a core from the product to the sum
 ROWS = 512
+NARROW = 64  #: rows whose values are transposed at once
 SHARE = 4096  #: columns that a thread takes at once
 DENSE = (
     0.5  #: share of entries, from which on a dense array takes less memory: each stored one has its column beside it
@@ -65,8 +66,10 @@ class Examples:
             last = sparse.csr_array(_with_one(kernel.gamma * _squares(X)))
             return cls(kernel, sparse.hstack([X, last], format="csr", dtype=dtype), nobody)
         center = X.mean(axis=0) if like is None or like.center is None else like.center
-        moved = X - center
-        return cls(kernel, np.hstack([moved, _with_one(kernel.gamma * _squares(moved))], dtype=dtype), nobody, center)
+        values = np.empty((len(X), X.shape[1] + 2))
+        moved = np.subtract(X, center, out=values[:, :-2])
+        values[:, -2:] = _with_one(kernel.gamma * _squares(moved))
+        return cls(kernel, values.astype(dtype, copy=False), nobody, center)
 
     @property
     def n(self) -> int:
@@ -125,7 +128,7 @@ def block(rows: Examples, columns: Examples) -> Numbers:
     return _tile(_written_out(rows), rows, columns)
 
 
-def write(rows: Examples, columns: Examples, out: Numbers, places: Ints, threads: int = 1) -> None:
+def write(rows: Examples, columns: Examples, out: Numbers, places: Ints, threads: int | None = 1) -> None:
     """Write k(x, z) to ``out[places[i], j]``, for the i-th of ``rows`` and the j-th of ``columns``; places ascend."""
 
     shares = _shares(columns, 4 * COLUMNS)
@@ -141,7 +144,25 @@ def write(rows: Examples, columns: Examples, out: Numbers, places: Ints, threads
         together([partial(work, share, left, these, places[piece]) for share in shares], threads)
 
 
-def product(columns: Examples, rows: Examples, weights: Floats, threads: int = 1) -> Floats:
+def matrix(examples: Examples, threads: int | None = 1) -> Numbers:
+    """Return all values k(x, z) of dense examples, (n, n), of which each pair is computed once."""
+    n, columns = examples.n, examples.values.T
+    out = np.empty((n, n), examples.dtype)
+
+    def work(start: int) -> None:
+        stop = min(n, start + ROWS)
+        rows = examples.take(slice(start, stop))
+        _finished(rows.kernel, np.matmul(_written_out(rows), columns[:, start:], out=out[start:stop, start:]))
+        for first in range(start, stop, NARROW):
+            last = min(stop, first + NARROW)
+            out[last:, first:last] = out[first:last, last:].T
+
+    together([partial(work, start) for start in range(0, n, ROWS)], threads)
+    np.fill_diagonal(out, examples.diagonal())
+    return out
+
+
+def product(columns: Examples, rows: Examples, weights: Floats, threads: int | None = 1) -> Floats:
     """Return ``sum_i weights[i, q] k(x_i, z_j)`` over the ``rows`` x, (m, p) weights, for every column z: (n, p).
 
     No values are kept: a tile is made, multiplied and forgotten.

@@ -1,4 +1,7 @@
-"""Kernel rows over examples that do not change, for solvers without an engine: fetched, cached, multiplied."""
+"""Kernel rows over examples that do not change, for solvers without an engine: fetched, cached, multiplied.
+
+Values come from matrix products where these lose little, else pair by pair.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,18 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from livesvm.solvers.kernels import matrix_products
 from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.matrix_products import Examples
 from livesvm.solvers.kernels.row_cache import RowCache
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.threads import together
 from livesvm.solvers.runtime.types import Floats, Ints
 
-TALL = 64  #: rows whose values are held at once in a product
+TALL = 64  #: rows whose values are held at once in a product pair by pair
 WIDE = 2048  #: columns of these: one megabyte, which stays in the cache of the processor
+FAR = 1e3  #: largest gamma |x|^2 of examples whose distances matrix products tell: to 12 digits of a value
+BY_PRODUCTS = ("linear", "rbf", "poly", "sigmoid")  #: kernels that these can compute
 
 
 class KernelRows:
@@ -22,7 +29,7 @@ class KernelRows:
     Parameters
     ----------
     kernel : positive semi-definite; of the kernel "precomputed" ``X`` (n, 1) holds numbers in its ``gram``
-    X : (n, d) features, finite, C-ordered; not copied but for its transpose
+    X : (n, d) features, finite, C-ordered; copied once
     cache_bytes : what the rows that are kept may take
 
     Examples
@@ -37,7 +44,7 @@ class KernelRows:
     def __init__(self, kernel: Kernel, X: Floats, *, cache_bytes: int) -> None:
         self.kernel = kernel
         self.X = X
-        self.XT = np.ascontiguousarray(X.T)
+        self.examples = _examples(kernel, X)
         self.cache = RowCache(cache_bytes)
         self.cache.resize(self.n)
 
@@ -56,11 +63,6 @@ class KernelRows:
         """How many rows can be kept at once."""
         return min(self.cache.max_rows, self.n)
 
-    @cached_property
-    def diagonal(self) -> Floats:
-        """``k(x_i, x_i)``, (n,)."""
-        return self.kernel.diagonal(self.X)
-
     def fetch(self, who: Ints) -> Ints:
         """Return where in ``values`` the rows of ``who`` (m,) are, all different; they stay there until the next call.
 
@@ -71,17 +73,25 @@ class KernelRows:
         missing = self.cache.missing(who)
         if missing.size:
             places = self.cache.vacate(missing.size, who)
-            self.kernel.write(self.X[missing], self.XT, self.n, self.cache.values, places)
+            if self.examples is None:
+                self.kernel.write(self.X[missing], self._transposed, self.n, self.cache.values, places)
+            else:
+                rows = self.examples.take(missing)
+                matrix_products.write(rows, self.examples, self.cache.values[:, : self.n], places, None)
             self.cache.hold(missing, places)
         return self.cache.row_of[who]
 
-    def row(self, i: int) -> Floats:
-        """Return ``k(x_i, .)`` (n,), a view that is good until the next call."""
-        return self.cache.values[self.fetch(np.array([i], np.int64))[0], : self.n]
-
     def block(self, who: Ints, others: Ints) -> Floats:
         """Return ``k(x_i, x_j)`` for i in ``who`` and j in ``others``, (m, k); nothing of it is kept."""
-        return self.kernel.matrix(self.X[who], np.ascontiguousarray(self.XT[:, others]))
+        if self.examples is None:
+            return self.kernel.matrix(self.X[who], np.ascontiguousarray(self.X[others].T))
+        return matrix_products.block(self.examples.take(who), self.examples.take(others))
+
+    def matrix(self) -> Floats:
+        """Return ``k(x_i, x_j)`` of all, (n, n), each pair computed once; nothing of it is kept."""
+        if self.examples is None:
+            return self.kernel.matrix(self.X, self._transposed)
+        return matrix_products.matrix(self.examples, None)
 
     def times(self, who: Ints, c: Floats) -> Floats:
         """Return the sum of ``c[k]`` times the row of ``who[k]``, (n,); rows are made in tiles, and none is kept.
@@ -95,16 +105,32 @@ class KernelRows:
 
         Of the linear kernel this is ``O((l + m) d)``: the sum of the examples comes first.
         """
-        A = self.X[who]
         if self.kernel.name == "linear":
-            return np.asarray(X @ (c @ A))
-        starts = range(0, X.shape[0], WIDE)
+            return np.asarray(X @ (c @ self.X[who]))
+        columns = self.examples
+        if columns is not None and X is not self.X:
+            columns = _examples(self.kernel, X, columns)
+        if columns is not None and self.examples is not None:
+            return matrix_products.product(columns, self.examples.take(who), c[:, None], None)[:, 0]
+        A, starts = self.X[who], range(0, X.shape[0], WIDE)
         works = [partial(_product, self.kernel, A, c, X[start : start + WIDE]) for start in starts]
         return np.concatenate([np.empty(0), *together(works)])
 
+    @cached_property
+    def _transposed(self) -> Floats:
+        return np.ascontiguousarray(self.X.T)
+
+
+def _examples(kernel: Kernel, X: Floats, like: Examples | None = None) -> Examples | None:
+    """Return examples as matrix products take them; None: not of this kernel, or they would lose digits."""
+    if kernel.name not in BY_PRODUCTS or not X.size:
+        return None
+    found = Examples.of(kernel, X, like=like)
+    return found if found.largest_norm <= FAR else None
+
 
 def _product(kernel: Kernel, A: Floats, c: Floats, X: Floats) -> Floats:
-    """Return ``K(X, A) c`` for few rows of ``X``."""
+    """Return ``K(X, A) c`` for few rows of ``X``, pair by pair."""
     XT = np.ascontiguousarray(X.T)
     out, rows = np.zeros(X.shape[0]), np.arange(TALL)
     tile = np.empty((TALL, X.shape[0]))

@@ -13,6 +13,7 @@ from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.linalg.products import add_rows
 from livesvm.solvers.runtime.types import Floats, Ints
 
+VALUE = 8  # bytes
 FEW_EXAMPLES = 4000  # whose rows cost less than looking for pivots
 RANK = 3  # pivots are worth it up to that many roots of the number of examples
 
@@ -59,24 +60,42 @@ class Linear:
         return Linear(self.U[who])
 
 
+class Whole:
+    """The whole matrix ``K`` (m, m) of few examples, every value of which is computed once."""
+
+    error = 0.0
+
+    def __init__(self, K: Floats) -> None:
+        self.K = K
+
+    def block(self, who: Ints) -> Floats:
+        return self.K if who.size == len(self.K) else self.K[np.ix_(who, who)]
+
+    def times(self, who: Ints, c: Floats) -> Floats:
+        out = np.zeros(len(self.K))
+        add_rows(self.K, who, c, out)
+        return out
+
+    def ahead(self, others: Ints, who: Ints, c: Floats) -> Floats:
+        return self.times(who, c)[others]
+
+    def part(self, who: Ints) -> Whole:
+        return Whole(self.block(who))
+
+
 class FromRows:
-    """Rows computed when they are asked for; those of few examples are kept, if there is room for them.
+    """Rows computed when they are asked for; a few are kept. Products with many go through pivots where these are."""
 
-    Products with many examples go through pivots, where there are some.
-    """
-
-    def __init__(self, kernel: Kernel, U: Floats, cache_bytes: int, pivots: LowRank | None = None) -> None:
-        self.rows = KernelRows(kernel, U, cache_bytes=cache_bytes)
+    def __init__(self, rows: KernelRows, pivots: LowRank | None = None) -> None:
+        self.rows = rows
         self.pivots = pivots
         self.error = pivots.error if pivots is not None else 0.0
 
     def block(self, who: Ints) -> Floats:
-        if not self._are_kept(who):
-            return self.rows.block(who, who)
-        return self.rows.values[np.ix_(self.rows.fetch(who), who)]
+        return self.rows.block(who, who)
 
     def times(self, who: Ints, c: Floats) -> Floats:
-        if self._by_pivots(who) or not (self._are_kept(who) or 2 * who.size <= self.rows.max_rows):
+        if self._by_pivots(who) or 2 * who.size > self.rows.max_rows:
             return self._product(self.rows.X, who, c)
         out = np.zeros(self.rows.n)
         add_rows(self.rows.values, self.rows.fetch(who), c, out)
@@ -85,22 +104,25 @@ class FromRows:
     def ahead(self, others: Ints, who: Ints, c: Floats) -> Floats:
         return self._product(self.rows.X[others], who, c)
 
-    def part(self, who: Ints) -> FromRows:
-        return FromRows(self.rows.kernel, self.rows.X[who], self.rows.cache.limit)
+    def part(self, who: Ints) -> Products:
+        return exact(self.rows.kernel, self.rows.X[who], self.rows.cache.limit)
 
     def _product(self, X: Floats, who: Ints, c: Floats) -> Floats:
         if self.pivots is not None and self._by_pivots(who):
             return self.pivots.product(self.rows, X, who, c)
         return self.rows.product(X, who, c)
 
-    def _are_kept(self, who: Ints) -> bool:
-        """Say whether there is room for all rows, and most of these are there already."""
-        known = self.rows.cache.row_of[who] >= 0
-        return self.rows.max_rows == self.rows.n and 2 * int(np.count_nonzero(known)) >= who.size
-
     def _by_pivots(self, who: Ints) -> bool:
         """Say whether a product with so many examples is cheaper through pivots."""
         return self.pivots is not None and who.size > 2 * self.pivots.pivots.size
+
+
+def exact(kernel: Kernel, U: Floats, cache_bytes: int) -> Products:
+    """Return products without an error beyond rounding: with the whole matrix where ``cache_bytes`` hold it."""
+    if kernel.name == "linear":
+        return Linear(U)
+    rows = KernelRows(kernel, U, cache_bytes=cache_bytes)
+    return Whole(rows.matrix()) if VALUE * rows.n**2 <= cache_bytes else FromRows(rows)
 
 
 def products(kernel: Kernel, U: Floats, cache_bytes: int, tolerance: float) -> Products:
@@ -109,7 +131,8 @@ def products(kernel: Kernel, U: Floats, cache_bytes: int, tolerance: float) -> P
     Where few pivots leave an error of at most ``tolerance``, those with many examples go through them.
     """
     n = U.shape[0]
-    if kernel.name == "linear":
-        return Linear(U)
-    by_pivots = n >= FEW_EXAMPLES and kernel.always_positive
-    return FromRows(kernel, U, cache_bytes, low_rank(kernel, U, tolerance, RANK * isqrt(n)) if by_pivots else None)
+    if n >= FEW_EXAMPLES and kernel.name != "linear" and kernel.always_positive:
+        pivots = low_rank(kernel, U, tolerance, RANK * isqrt(n))
+        if pivots is not None:
+            return FromRows(KernelRows(kernel, U, cache_bytes=cache_bytes), pivots)
+    return exact(kernel, U, cache_bytes)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from livesvm.solvers.errors import NotOptimal
-from livesvm.solvers.pu.problem import JUMP, PUProblem
+from livesvm.solvers.kernels.rows import KernelRows
+from livesvm.solvers.pu.problem import JUMP, LITTLE, PUProblem
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats
 
@@ -61,7 +62,7 @@ def quadratic_program(problem: PUProblem, tolerance: float = 1e-9) -> QPSolution
     ------
     NotOptimal : it was not reached
     """
-    K = problem.kernel.matrix(problem.U, np.ascontiguousarray(problem.U.T))
+    K = KernelRows(problem.kernel, problem.U, cache_bytes=LITTLE).matrix()
     cost = np.stack([-problem.q - JUMP, -problem.q + JUMP])
     top = np.tile(0.5 * problem.c2, (2, 1))
     x = np.tile(0.5 * problem.total / problem.c2.sum() * problem.c2, (2, 1))

@@ -19,7 +19,7 @@ import numpy as np
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.pu.pair_selection import STEPS, STOP, descend, working_set, write_offsets
 from livesvm.solvers.pu.problem import JUMP, PUProblem, slacks
-from livesvm.solvers.pu.products import FromRows, Products, products
+from livesvm.solvers.pu.products import Products, exact, products
 from livesvm.solvers.pu.starts import feasible_start, from_scores, one_class_start
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.progress import Progress, steadily
@@ -135,7 +135,8 @@ def optimize(run: Run, tau: float, tell: Callable[[Run], None]) -> None:
 def nested_start(problem: PUProblem, K: Products) -> Floats:
     """Return coefficients (n,) that f of ever larger random parts of the unlabelled asks for.
 
-    A part of m tells f but for an error like ``1 / sqrt(m)``, so that few of the whole are left to move.
+    A part of m tells f but for an error like ``1 / sqrt(m)``, so that few of the whole are left to move. Where f of a
+    part does not even tell its own coefficients, as most are non-bound, all are set to the same.
     """
     n = problem.n
     order = np.random.default_rng(0).permutation(n)
@@ -147,10 +148,20 @@ def nested_start(problem: PUProblem, K: Products) -> Floats:
         who, ahead = np.sort(order[:size]), np.sort(order[:following])
         run = Run(problem.part(who), K.part(who), sigma)
         optimize(run, ROUGH, lambda _: None)
+        if not _is_told_by_f(run):
+            return feasible_start(problem)
         support = np.flatnonzero(run.sigma)
         F = problem.q[ahead] - K.ahead(ahead, who[support], run.sigma[support])
         sigma = from_scores(F, problem.part(ahead).c2, problem.total)
     return sigma
+
+
+def _is_told_by_f(run: Run) -> bool:
+    """Say whether the coefficients that f asks for are nearer to the optimum than those that are all the same."""
+    problem = run.problem
+    starts = from_scores(run.F, problem.c2, problem.total), feasible_start(problem)
+    told, same = (Run(problem, run.K, sigma) for sigma in starts)
+    return problem.dual(told.sigma, told.F) >= problem.dual(same.sigma, same.F)
 
 
 class Look(NamedTuple):
@@ -243,7 +254,7 @@ def _solved(problem: PUProblem, tau: float, start: Start, cache_bytes: int, tell
         sigma = one_class_start(problem) if start == "one_class" else nested_start(problem, K)
     run = _finished(Run(problem, K, sigma), tau, tell)
     if K.error and run.relative_gap(K.error) > tau:
-        run = _finished(Run(problem, FromRows(problem.kernel, problem.U, cache_bytes), run.sigma), tau, tell)
+        run = _finished(Run(problem, exact(problem.kernel, problem.U, cache_bytes), run.sigma), tau, tell)
     return run
 
 
