@@ -51,7 +51,7 @@ class _Point:
         return float(np.mean(self.x * self.z + self.w * self.v)) / 2.0
 
 
-def quadratic_program(problem: PUProblem, tolerance: float = 1e-9) -> QPSolution:
+def quadratic_program(problem: PUProblem, tolerance: float = 1e-8) -> QPSolution:
     """Solve the problem with its whole kernel matrix.
 
     Parameters

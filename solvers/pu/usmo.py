@@ -35,6 +35,7 @@ MOST_REFRESHES = 5
 FRESH = 20  # passes whose changes f can carry along: in each its last digits get lost once more
 FLOOR = 1e-13  # of the largest f: a violation below is rounding
 GROWTH = 4  # from one part of a nested start to the next
+LEAST_GAP = 1e-9  # that can be asked for
 ROUGH = 1e-3  # violation on a part, which only tells where to set out
 PARTS = 1000  # of the way, in reports of progress
 TINY = float(np.finfo(np.float64).tiny)
@@ -119,7 +120,8 @@ def optimize(run: Run, tau: float, tell: Callable[[Run], None]) -> None:
     ------
     NotOptimal : that was not reached
     """
-    tolerance, floor = tau, FLOOR * max(1.0, float(np.abs(run.F).max()))
+    floor = FLOOR * max(1.0, float(np.abs(run.problem.q).max()), float(np.abs(run.F).max()))
+    tolerance = max(tau, floor)
     while True:
         check()
         tell(run)
@@ -128,7 +130,9 @@ def optimize(run: Run, tau: float, tell: Callable[[Run], None]) -> None:
                 return
             tolerance = max(floor, TENTH * tolerance)
         if run.passes >= MOST_PASSES:
-            raise NotOptimal(f"not optimal after {run.passes} passes: a pair violates by {run.violation:.1e}")
+            size = float(np.abs(run.problem.q).max())
+            reason = f"a pair violates by {run.violation:.1e}, f of the positives alone goes up to {size:.1e}"
+            raise NotOptimal(f"not optimal after {run.passes} passes: {reason}; scale the features")
         run.improve(max(0.5 * tolerance, TENTH * run.violation))
 
 
@@ -180,7 +184,7 @@ class Solution:
     ----------
     sigma : (n,) coefficients of the unlabelled, in [0, c2]; those of the positives are c1
     b : the intercept
-    violation : by how much the worst pair violates optimality, in units of f
+    violation : by how much the worst pair violates optimality, in units of f: tau, or rounding of large f
     relative_gap : the duality gap divided by the larger of the two objectives
     by_pivots : whether few pivots stood for all examples in large products: then these two are bounds, which take in
         the error of that; in any case f is from the data, and no more than 20 passes of changes old
@@ -219,7 +223,7 @@ def usmo(
 
     Raises
     ------
-    NotOptimal, Cancelled : see the message
+    NotOptimal, Cancelled : see the message; also where double precision does not suffice for such a gap
     """
     started, history = time.perf_counter(), list[Look]()
     if start not in ("nested", "one_class", "feasible"):
@@ -232,11 +236,16 @@ def usmo(
 
         run = _solved(problem, tau, start, cache_bytes, tell)
     error = run.K.error
+    gap = run.relative_gap(error)
+    if gap > max(tau, LEAST_GAP):
+        size = float(problem.kernel.diagonal(problem.U).max())
+        reason = f"k(x, x) goes up to {size:.1e}; scale the features"
+        raise NotOptimal(f"in double precision the relative gap stays at {gap:.1e}: {reason}")
     return Solution(
         run.sigma,
         run.b,
         run.violation + 2.0 * error * problem.total,
-        run.relative_gap(error),
+        gap,
         error > 0.0,
         run.passes,
         run.steps,

@@ -165,3 +165,15 @@ def test_what_cannot_be_solved_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usmo, "MOST_PASSES", 0)
     with pytest.raises(NotOptimal):
         usmo.usmo(_problem())
+
+
+def test_badly_scaled_features_are_solved_or_refused() -> None:
+    rng = np.random.default_rng(0)
+    P, U = (rng.normal(size=(n, 6)) * 10.0 ** np.linspace(-1, 1, 6) for n in (10, 60))
+    for kernel in KERNELS[:2]:
+        problem = pu_problem(kernel, P, U, *costs(0.3, 1e-3, np.ones(10), np.ones(60)))
+        solution = usmo.usmo(problem)
+        assert problem.certificate(solution.sigma, solution.b).relative_gap <= 1e-6
+    far = pu_problem(Kernel("poly", 0.5, 2, 1.0), P + 1e5, U + 1e5, *costs(0.3, 1.0, np.ones(10), np.ones(60)))
+    with pytest.raises(NotOptimal, match="double precision"):
+        usmo.usmo(far)
