@@ -93,6 +93,10 @@ class UnknownDataset(ServiceError):
     """There is no dataset of that name, or no longer the one that was meant."""
 
 
+class DatasetElsewhere(ServiceError):
+    """The files of a dataset are not on this machine: another one, which shares the store, has taken the upload."""
+
+
 class TooManyDatasets(ServiceError):
     """The quota of datasets is used up."""
 

@@ -1,5 +1,7 @@
 """The datasets of one service: their files in its data directory, their descriptions in the store.
 
+Where the store is shared, another service knows the descriptions and not the files, and says so by name.
+
 A dataset is what its description says, and the description is written last and in one step: half an upload is never
 seen, and one that replaces another is seen whole. Files that no description knows are what a crash has left, and go
 with the next start.
@@ -29,6 +31,7 @@ from livesvm.service.datasets.parsing import Format
 from livesvm.service.errors import (
     BodyTooLarge,
     CutOff,
+    DatasetElsewhere,
     MalformedBody,
     TooManyDatasets,
     UnknownDataset,
@@ -172,7 +175,7 @@ class Datasets:
                 self._store.put_document(DocumentName(KIND, name), json.dumps(described).encode())
         if before is not None:
             self._remove(before)
-        return described, before is None
+        return described | {"is_here": True}, before is None
 
     def all(self) -> list[Document]:
         """Every description, by name; what is damaged is passed over, and said in the log."""
@@ -268,14 +271,18 @@ class Datasets:
             shutil.rmtree(fresh, ignore_errors=True)
 
     def directory(self, described: Document) -> Path:
-        """Where the files of a dataset are; raises UnknownDataset if it is no longer the one that was described."""
+        """Where the files of a dataset are.
+
+        Raises UnknownDataset if it is no longer the one that was described, DatasetElsewhere if they are not here.
+        """
         now = self._described(described["name"])
         if now is None or now["directory"] != described["directory"]:
             what = "deleted" if now is None else "replaced"
             raise UnknownDataset(f"dataset {described['name']} was {what} since this was asked for")
         directory = self._root / str(described["directory"])
         if not directory.is_dir():
-            raise StoreUnavailable(f"the data of dataset {described['name']} are not in {self._root}")
+            reason = "was uploaded to another machine that shares the store; upload it here too"
+            raise DatasetElsewhere(f"dataset {described['name']} is not in {self._root}: it {reason}")
         return directory
 
     def close(self) -> None:
@@ -288,7 +295,7 @@ class Datasets:
         if data is None:
             return None
         found: Document = json.loads(data)
-        return found
+        return found | {"is_here": (self._root / str(found["directory"])).is_dir()}
 
     def _check_room(self, name: str) -> None:
         with self._health.store_call("load"):

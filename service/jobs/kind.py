@@ -57,12 +57,14 @@ class Workplace:
     datasets : that it may read
     memory : bytes that the process may take
     check : raises Cancelled when the job is not wanted any more
+    show : takes what may be plotted while the work goes on, in the form of its result; never changed afterwards
     """
 
     directory: Path
     datasets: Datasets | None
     memory: int
     check: Callable[[], None]
+    show: Callable[[Document], None] = lambda _: None
 
 
 def _as_asked(request: Request, spec: ModelSpec, now: Description) -> Order:
@@ -82,7 +84,7 @@ class JobKind:
         InvalidInput for what cannot be done for this model
     apply : from a result and what was chosen of it, the update that brings it into the live model; None if the results
         of this kind cannot be applied
-    plot : from a result a picture of it; None if there is none
+    plot : from a result a picture of it, or from what is shown of it on the way; None if there is none
     beside : in place of ``run``, where the work is done in a process of its own: the same, with the job's workplace
     swaps : whether the result, with the file of the workplace, takes the place of the model when it is applied
     needs_exact : whether it is for models alone whose every update leads to an optimum

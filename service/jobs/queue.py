@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -115,6 +116,7 @@ class Jobs:
         self._stopping = False
         self._wanted: dict[str, Wanted] = {}
         self._under_way: dict[str, Future[None]] = {}
+        self._shown: dict[str, Document] = {}
         self._threads = ThreadPoolExecutor(limits.running, "job")
         self._records = {record.id: record for record in files.load()}
         for record in list(self._records.values()):
@@ -149,7 +151,9 @@ class Jobs:
             raise NotApplicable(f"models of task {live.spec.task} have no {kind}: no update leads to an optimum")
         order = self._kinds[kind].check(request, live.spec, live.describe())
         if "dataset" in order.asked and self._datasets is not None:
-            order.asked["dataset"] = _named(self._datasets.get(order.asked["dataset"]))
+            described = self._datasets.get(order.asked["dataset"])
+            self._datasets.directory(described)
+            order.asked["dataset"] = _named(described)
         return self.submit(kind, live, order.asked, order.given)
 
     def submit(self, kind: str, live: Subject, asked: Document, given: dict[str, Any] | None = None) -> JobRecord:
@@ -231,11 +235,12 @@ class Jobs:
         return record.model, apply(self.result(id), choice)
 
     def plot(self, id: str, extension: Extension) -> bytes:
-        """A picture of a job's result; raises NoPlot, UnknownJob or JobNotDone."""
+        """A picture of a job's result, or of what is there of it so far; raises NoPlot, UnknownJob or JobNotDone."""
         draw = self._kinds[self.get(id).kind].plot
         if draw is None:
             raise NoPlot(f"the result of a job of kind {self.get(id).kind} has no plot")
-        return draw(self.result(id), extension)
+        shown = self._shown.get(id)
+        return draw(self.result(id) if shown is None else shown, extension)
 
     def forget(self, model: str) -> None:
         """Cancel and forget every job of a model."""
@@ -306,7 +311,7 @@ class Jobs:
         needed, kind = self._needed(record.kind, live, record.asked, given), self._kinds[record.kind]
         with self._budget.holding("jobs", needed):
             if kind.beside is not None:
-                place = Workplace(self._files.place(id), self._datasets, needed, wanted.check)
+                place = Workplace(self._files.place(id), self._datasets, needed, wanted.check, partial(self._show, id))
                 result = kind.beside(record.asked, model, progress, place)
             elif self._elsewhere is not None:
                 asked = {**record.asked, **given}
@@ -333,6 +338,11 @@ class Jobs:
             if id in self._records:  # it may have been forgotten with its model
                 self._records[id] = replace(self._records[id], **values)
 
+    def _show(self, id: str, found: Document) -> None:
+        with self._lock:
+            if id in self._records:
+                self._shown[id] = found
+
     def _finish(self, id: str, state: State, error: Exception | None = None) -> None:
         """Give a job its last state, which is on the disk before it is seen.
 
@@ -354,6 +364,7 @@ class Jobs:
             except StoreError as failure:
                 log.warning("the end of job %s could not be kept: %s", id, failure)
             self._records[id] = ended
+            self._shown.pop(id, None)
             log_end(ended, None if wanted is None else wanted.call)
 
     def _forget_oldest(self) -> None:
@@ -362,6 +373,7 @@ class Jobs:
             self._forget(id)
 
     def _forget(self, id: str) -> None:
+        self._shown.pop(id, None)
         self._records.pop(id, None)
         self._files.delete(id)
 

@@ -6,6 +6,7 @@ kill in the middle leaves the model as it was.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import ConfigDict, Field
@@ -33,6 +34,8 @@ COPIES = 4
 """Of a dataset, in memory: as it is mapped, prepared for the kernel in two precisions, and those that are active."""
 BESIDE = 768 * MEGABYTE
 """What a process takes beside its data: libraries, compiled code, room to spare."""
+MOST_POINTS = 500
+"""Of the history of a gap that a plot shows while there is more to come."""
 LABELS = [-1.0, 1.0]
 
 
@@ -110,14 +113,40 @@ def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workpl
     except OSError as error:
         raise StoreUnavailable(f"there is no room for what a retraining is given: {error}") from error
 
+    course = Course(asked["solver"])
+
     def tell(told: Document) -> None:
-        """Pass progress on."""
-        if not progress(told["done"], told["total"]):
+        """Pass progress on, and what a plot may show of it."""
+        if "relative_gap" in told:
+            course.add(told["seconds"], told["relative_gap"])
+            place.show(course.document())
+        elif not progress(told["done"], told["total"]):
             raise Cancelled("the job was cancelled")
 
     found = run_beside(WORK, work, tell, place.check)
     (place.directory / "given").unlink(missing_ok=True)
     return found
+
+
+@dataclass
+class Course:
+    """The gap against time of a training that goes on."""
+
+    solver: str
+    points: list[tuple[float, float]] = field(default_factory=list)
+
+    def add(self, seconds: float, gap: float) -> None:
+        """Take a point; one that is earlier than the last is of another training, and the first of its course."""
+        if self.points and seconds < self.points[-1][0]:
+            self.points.clear()
+        if len(self.points) >= MOST_POINTS:
+            del self.points[1::2]
+        self.points.append((seconds, gap))
+
+    def document(self) -> Document:
+        """What a plot needs of it."""
+        seconds, gaps = zip(*self.points, strict=True)
+        return {"solver": self.solver, "history": {"seconds": seconds, "relative_gap": gaps}}
 
 
 def _checked(asked: Document, place: Workplace, width: int | None) -> Document:
@@ -136,10 +165,12 @@ def _checked(asked: Document, place: Workplace, width: int | None) -> Document:
 
 
 def plot(result: Document, extension: Extension) -> bytes:
-    """The relative gap against time."""
+    """The relative gap against time, of a training that is over or goes on."""
     history = result["history"]
     curve = Curve("relative gap", history["seconds"], history["relative_gap"])
-    title = f"{result['solver']} on {result['n_examples']} examples, {result['n_support']} support vectors"
+    title = f"{result['solver']}, so far"
+    if "n_support" in result:
+        title = f"{result['solver']} on {result['n_examples']} examples, {result['n_support']} support vectors"
     return plots.draw(extension, title, "seconds", [curve], logarithmic=False, logarithmic_y=True)
 
 
@@ -149,7 +180,7 @@ KIND = JobKind(
 Train a model anew on its window (`l2svc`: or on a dataset), with other parameters where these are asked for, in a
 process of its own.
 
-The result holds the `relative_gap`, `n_support`, `seconds`, the `history` of the gap, which `plot` shows, and with
+The result holds the `relative_gap`, `n_support`, `seconds`, the `history` of the gap, which `plot` shows while it is under way too, and with
 `hold_out` the error on what a first training was not shown. To apply the job puts what was found in place of the
 model, as one logged version; if the window has slid meanwhile, models of other tasks are brought to its optimum by one
 update. A model of task `l2svc` predicts by its last retraining, and the next one sets out from there.

@@ -22,7 +22,7 @@ from livesvm.service.store.files import write_whole
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC, SparsePredictor
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
-from livesvm.solvers.frank_wolfe.solution import Solution
+from livesvm.solvers.frank_wolfe.solution import Look, Solution
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.base import LiveEstimator
@@ -40,6 +40,8 @@ WRITTEN_OUT = 2**20
 """Numbers of sparse rows that are written out at once."""
 MOST_POINTS = 500
 """Of the history of a gap that a result holds."""
+TOLD_EVERY = 0.1
+"""Seconds between two points of it that are told while there are more to come."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Work:
     before: Document  #: parameters that were changed before
     changed: Document  #: and are from now on
     progress: Progress
+    look: Look  #: is told how the gap gets smaller
 
     @property
     def cache_mb(self) -> int:
@@ -98,7 +101,8 @@ def retrain(asked: Document, tell: Callable[[Document], None]) -> Document:
         tell({"done": done, "total": total})
         return True
 
-    work = Work(asked, spec, given["arrays"], given["changed"], _parameters(asked, given), progress)
+    changed = _parameters(asked, given)
+    work = Work(asked, spec, given["arrays"], given["changed"], changed, progress, _telling(tell))
     solver = {"usmo": _by_usmo, "batch": _by_engine}.get(asked["solver"], _by_frank_wolfe)
     with threads(asked["threads"]):
         found = solver(work)
@@ -116,6 +120,20 @@ def retrain(asked: Document, tell: Callable[[Document], None]) -> Document:
         "history": {"seconds": history[:, 0].tolist(), "relative_gap": history[:, 1].tolist()},
         **found.told,
     }
+
+
+def _telling(tell: Callable[[Document], None]) -> Look:
+    """What tells of a gap that gets smaller, now and then."""
+    last = -np.inf
+
+    def look(seconds: float, gap: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= TOLD_EVERY:
+            last = now
+            tell({"seconds": seconds, "relative_gap": gap})
+
+    return look
 
 
 def _parameters(asked: Document, given: Document) -> Document:
@@ -210,7 +228,7 @@ def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
     c1, c2 = costs(model.prior, model.lam, weights[known], weights[~known])
     problem = pu_problem(kernel, X[known], X[~known], c1, c2)
     cache = work.cache_mb * 2**20
-    found = usmo(problem, work.asked.get("tol", TAU), cache_bytes=cache, progress=work.progress)
+    found = usmo(problem, work.asked.get("tol", TAU), cache_bytes=cache, progress=work.progress, look=work.look)
     beta, segments = np.empty(s.size), np.zeros(s.size, np.int64)
     beta[known], beta[~known] = c1, -found.sigma
     segments[~known] = _segments(found.sigma, c2)
@@ -243,7 +261,8 @@ def _segments(sigma: Floats, c2: Floats) -> NDArray[np.int64]:
 def _by_frank_wolfe(work: Work) -> Found:
     asked = work.asked
     variant = "auto" if asked["solver"] == "blocks" else asked["solver"]
-    how = {"variant": variant, "tol": asked.get("tol", GAP), "threads": asked["threads"], "progress": work.progress}
+    told = {"progress": work.progress, "look": work.look}
+    how = {"variant": variant, "tol": asked.get("tol", GAP), "threads": asked["threads"], **told}
     model = LiveL2SVC.from_arrays(work.made | work.before, work.arrays)
     if "C" in asked and asked["C"] != model.C:
         model.update(C=asked["C"])

@@ -17,7 +17,7 @@ from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.estimators.training_data import check_costs, scale_of
 from livesvm.solvers.frank_wolfe.problem import Known, Problem, check_finite, gap_of
-from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Solution, Trace
+from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look, Solution, Trace
 from livesvm.solvers.frank_wolfe.solve import Options, Variant, solve
 from livesvm.solvers.frank_wolfe.warm_start import carried
 from livesvm.solvers.kernels.kernel import Kernel
@@ -273,7 +273,13 @@ class LiveL2SVC(LiveEstimator):
     # -- training ------------------------------------------------------------------------------------------------------
 
     def retrain(
-        self, variant: str = "auto", tol: float = 0.1, *, threads: int = 1, progress: Progress | None = None
+        self,
+        variant: str = "auto",
+        tol: float = 0.1,
+        *,
+        threads: int = 1,
+        progress: Progress | None = None,
+        look: Look | None = None,
     ) -> Solution:
         """Train on the window, from the last solution if there is one; the model as it was if this raises.
 
@@ -281,6 +287,7 @@ class LiveL2SVC(LiveEstimator):
         ----------
         variant, tol : as in ``FrankWolfeSVC``
         progress : called with how much is done and how much there is; returning False cancels
+        look : is told how the gap gets smaller
 
         Raises
         ------
@@ -295,7 +302,7 @@ class LiveL2SVC(LiveEstimator):
         kernel = self._kernel_of(X, weights)
         problem = made_problem(kernel, X[counts], y[counts], float(self.C) * weights[counts], threads)
         start = self._start(problem, who[counts])
-        found = _solved(problem, variant, tol, float(self.cache_mb), start, progress)
+        found = _solved(problem, variant, tol, float(self.cache_mb), start, progress, look)
         held = np.flatnonzero(found.a)
         own.b[:], own.parts[:], own.place[:] = 0.0, 0.0, NOWHERE
         slots = who[counts]
@@ -315,6 +322,7 @@ class LiveL2SVC(LiveEstimator):
         *,
         threads: int = 1,
         progress: Progress | None = None,
+        look: Look | None = None,
     ) -> Solution:
         """Train on other examples, (n, d) dense or CSR, and leave the window as it is; as :meth:`retrain`."""
         labels = signs(y, X.shape[0])
@@ -324,7 +332,7 @@ class LiveL2SVC(LiveEstimator):
             X, labels, weights = X[counts], labels[counts], weights[counts]
         kernel = self._kernel_of(X, weights)
         problem = made_problem(kernel, X, labels, float(self.C) * weights, threads)
-        found = _solved(problem, variant, tol, float(self.cache_mb), None, progress)
+        found = _solved(problem, variant, tol, float(self.cache_mb), None, progress, look)
         held = np.flatnonzero(found.a)
         self._by_slot.b[:], self._by_slot.place[:] = 0.0, NOWHERE
         self._parts_hold = False
@@ -552,10 +560,16 @@ def made_problem(kernel: Kernel, X: Any, y: Floats, costs: Floats, threads: int)
 
 
 def _solved(
-    problem: Problem, variant: str, tol: float, cache_mb: float, start: Known | None, progress: Progress | None
+    problem: Problem,
+    variant: str,
+    tol: float,
+    cache_mb: float,
+    start: Known | None,
+    progress: Progress | None,
+    look: Look | None,
 ) -> Solution:
     if variant not in get_args(Variant):
         raise InvalidInput(f"unknown variant {variant!r}; one of {', '.join(get_args(Variant))}", field="variant")
     options = Options(cast("Variant", variant), validation.positive(tol, "tol"), cache_bytes=int(2**20 * cache_mb))
     with steadily(progress, PER_MILLE) as tell, threadpool_limits(1, "blas"):
-        return solve(problem, options, Trace(options.tol, tell), start)
+        return solve(problem, options, Trace(options.tol, tell, look), start)

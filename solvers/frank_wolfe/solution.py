@@ -13,6 +13,8 @@ from livesvm.solvers.runtime.types import Floats
 
 PER_MILLE = 1000
 
+Look = Callable[[float, float], object]  #: is told seconds, and the relative gap known then
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -65,10 +67,16 @@ def proved(problem: Problem, b: Floats, tol: float, steps: int, kernel_values: i
 
 @dataclass
 class Trace:
-    """The gap against time, told as progress on its logarithm; thinned out where there is much of it."""
+    """The gap against time, told as progress on its logarithm; thinned out where there is much of it.
+
+    Attributes
+    ----------
+    look : is told each point
+    """
 
     tol: float
     tell: Callable[[int, int], None] | None = None
+    look: Look | None = None
     points: list[tuple[float, float]] = field(default_factory=list)
     _begun: float = field(default_factory=time.perf_counter)
     _first: float = 0.0
@@ -82,6 +90,8 @@ class Trace:
         if len(self.points) > 2 * PER_MILLE:
             del self.points[1::2]
         self.points.append((now, gap))
+        if self.look is not None:
+            self.look(now, gap)
         self._first = self._first or max(gap, 2.0 * self.tol)
         self._best = min(self._best, gap)
         if self.tell is not None:

@@ -210,6 +210,7 @@ def usmo(
     start: Start = "nested",
     cache_bytes: int = 200 * 2**20,
     progress: Progress | None = None,
+    look: Callable[[float, float], object] | None = None,
 ) -> Solution:
     """Solve the problem until no pair violates optimality by more than ``tau``, nor the relative gap is larger.
 
@@ -220,6 +221,7 @@ def usmo(
         whose solution is where a larger part sets out, and so on
     cache_bytes : what kernel rows may take
     progress : called with how much is done, in logarithms of the violation, and how much there is; False cancels
+    look : is told seconds, and the relative gap known then, after every pass
 
     Raises
     ------
@@ -232,6 +234,8 @@ def usmo(
 
         def tell(run: Run) -> None:
             history.append(Look(time.perf_counter() - started, run.violation, run.relative_gap()))
+            if look is not None:
+                look(history[-1].seconds, history[-1].relative_gap)
             teller(_done(run.violation, history[0].violation, tau), PARTS)
 
         run = _solved(problem, tau, start, cache_bytes, tell)

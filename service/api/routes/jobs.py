@@ -84,7 +84,10 @@ def _submission(name: str, kind: JobKind) -> Callable[..., Awaitable[Response]]:
     responses=image_answers("The plot."),
 )
 async def plot(job: JobId, extension: Extension, service: Parts) -> Response:
-    """Of a path: validation error, and number of support vectors or of outliers, over the parameter."""
+    """Of a path: validation error, and number of support vectors or of outliers, over the parameter.
+
+    Of a retraining: the relative gap over time, while it is under way too, as far as it is known then.
+    """
     return await in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
 
 
