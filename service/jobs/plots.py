@@ -12,6 +12,9 @@ from typing import Literal
 Extension = Literal["svg", "png"]
 MEDIA: dict[Extension, str] = {"svg": "image/svg+xml", "png": "image/png"}
 
+MOST_POINTS = 500
+"""Of a history that grows: more than a picture shows."""
+
 _lock = threading.Lock()
 """Figures share fonts that are loaded on first use; one is drawn at a time."""
 

@@ -34,8 +34,6 @@ COPIES = 4
 """Of a dataset, in memory: as it is mapped, prepared for the kernel in two precisions, and those that are active."""
 BESIDE = 768 * MEGABYTE
 """What a process takes beside its data: libraries, compiled code, room to spare."""
-MOST_POINTS = 500
-"""Of the history of a gap that a plot shows while there is more to come."""
 LABELS = [-1.0, 1.0]
 
 
@@ -139,7 +137,7 @@ class Course:
         """Take a point; one that is earlier than the last is of another training, and the first of its course."""
         if self.points and seconds < self.points[-1][0]:
             self.points.clear()
-        if len(self.points) >= MOST_POINTS:
+        if len(self.points) >= plots.MOST_POINTS:
             del self.points[1::2]
         self.points.append((seconds, gap))
 
@@ -180,10 +178,10 @@ KIND = JobKind(
 Train a model anew on its window (`l2svc`: or on a dataset), with other parameters where these are asked for, in a
 process of its own.
 
-The result holds the `relative_gap`, `n_support`, `seconds`, the `history` of the gap, which `plot` shows while it is under way too, and with
-`hold_out` the error on what a first training was not shown. To apply the job puts what was found in place of the
-model, as one logged version; if the window has slid meanwhile, models of other tasks are brought to its optimum by one
-update. A model of task `l2svc` predicts by its last retraining, and the next one sets out from there.
+The result holds the `relative_gap`, `n_support`, `seconds`, the `history` of the gap, which `plot` shows, while the job
+runs too, and with `hold_out` the error on what a first training was not shown. To apply the job puts what was found in
+place of the model, as one logged version; if the window has slid meanwhile, models of other tasks are brought to its
+optimum by one update. A model of task `l2svc` predicts by its last retraining, and the next one sets out from there.
 """,
     request=RetrainRequest,
     check=_ordered,

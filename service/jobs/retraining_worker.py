@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from livesvm.service.datasets.arrays import Arrays
+from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.models.learners import new_estimator, parameters, restored_estimator, task_of
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.spec import ModelSpec
@@ -38,8 +39,6 @@ Floats = NDArray[np.float64]
 GAP, TAU = 0.1, 1e-6
 WRITTEN_OUT = 2**20
 """Numbers of sparse rows that are written out at once."""
-MOST_POINTS = 500
-"""Of the history of a gap that a result holds."""
 TOLD_EVERY = 0.1
 """Seconds between two points of it that are told while there are more to come."""
 

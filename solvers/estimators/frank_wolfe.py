@@ -247,8 +247,7 @@ class FrankWolfeClassifier:
         there = np.full(last.n, -1, np.int64)
         there[last.rows[q]] = np.arange(last.rows[q].size)
         inside = np.where(was[who] >= 0, there[was[who]], -1)
-        before = last.solutions[q]
-        return carried(problem, last.problems[q], Known(before.b, before.parts), inside)
+        return carried(problem, last.problems[q], last.solutions[q].known, inside)
 
     def _keep(
         self,

@@ -572,4 +572,7 @@ def _solved(
         raise InvalidInput(f"unknown variant {variant!r}; one of {', '.join(get_args(Variant))}", field="variant")
     options = Options(cast("Variant", variant), validation.positive(tol, "tol"), cache_bytes=int(2**20 * cache_mb))
     with steadily(progress, PER_MILLE) as tell, threadpool_limits(1, "blas"):
-        return solve(problem, options, Trace(options.tol, tell, look), start)
+        found = solve(problem, options, Trace(options.tol, tell, look), start)
+    if not found.is_converged:
+        raise NotOptimal(f"the relative gap is {found.gap.relative:.2g} after {found.steps} steps, not {tol:g}")
+    return found

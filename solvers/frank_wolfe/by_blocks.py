@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 INSIDE = 0.5  #: to which part of the last gap of all the gap of the active ones is brought before the next look
 MARGIN = 0.8  #: and to which part of the tolerance at the end: the look at all is not to be in vain
 NOT_FAR = 3.0  #: tolerances
-CALM = 0.01  #: of the active ones, if no more than these came last: the next look at all is the proof
+CALM = 0.03  #: of the active ones, if no more than these came last: the next look at all is the proof
 ROUNDS = 60  #: looks at all, at most
 
 
@@ -30,6 +30,8 @@ class Search:
     ----------
     examples : all, in the precision of the search
     b, parts : (n,) and (2, n); the parts of those that are not active are as of the last look
+    exact : where all parts were known in double precision last
+    seen : where those of everyone were known last
     """
 
     problem: Problem
@@ -39,6 +41,7 @@ class Search:
     b: Floats
     parts: Floats
     exact: Known | None = None
+    seen: Known | None = None
     computed: int = 0
     steps: int = 0
     active: Active = field(init=False)
@@ -76,12 +79,14 @@ class Search:
     def look(self, outside: Ints) -> None:
         """Compute g of those who are not active."""
         self.computed += outside.size * int(np.count_nonzero(self.b))
-        self.parts[:, outside] = parts_from(self.problem, self.examples, self.b, self.exact, outside)
+        self.parts[:, outside] = parts_from(self.problem, self.examples, self.b, self.seen, outside)
+        self.seen = Known(self.b.copy(), self.parts.copy())
 
     def prove(self) -> None:
         """Compute g of everyone in double precision."""
         self.parts = exact_parts(self.problem, self.b, self.exact)
-        self.exact = Known(self.b.copy(), self.parts.copy())
+        age = 0 if self.exact is None else self.exact.age
+        self.exact = self.seen = Known(self.b.copy(), self.parts.copy(), age)
         self.active.parts = np.ascontiguousarray(self.parts[:, self.active.who])
 
     def use_double(self) -> bool:
@@ -137,7 +142,8 @@ def solve(
         is_calm = _grow(search, outside) < CALM * search.active.who.size
     else:
         search.prove()
-    return solution(problem, search.b, search.parts, tol, search.steps, search.kernel_values, trace)
+    found = solution(problem, search.b, search.parts, tol, search.steps, search.kernel_values, trace)
+    return replace(found, age=search.exact.age if search.exact is not None else 0)
 
 
 def _begun(problem: Problem, start: Known | None, cache_bytes: int, random: np.random.Generator) -> Search:
@@ -148,8 +154,8 @@ def _begun(problem: Problem, start: Known | None, cache_bytes: int, random: np.r
         search.activate(growth.first(problem.of_class, random))
         return search
     now = balanced(problem, start)
-    search = Search(problem, problem.quick(), cache_bytes, random, now.b.copy(), now.parts.copy(), start)
-    search.activate(np.flatnonzero((now.b > 0) | (now.parts.sum(axis=0) < 1.0 + growth.SAFE)))
+    search = Search(problem, problem.quick(), cache_bytes, random, now.b.copy(), now.parts.copy(), start, start)
+    search.activate(np.union1d(np.flatnonzero(now.b), start.come))
     return search
 
 

@@ -10,7 +10,7 @@ examples of one class, [negative, positive], make of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -87,10 +87,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class Known:
-    """Coefficients b (n,) of the twin, whose parts of g (2, n) are known in double precision."""
+    """Coefficients b (n,) of the twin, whose parts of g (2, n) are known in double precision.
+
+    ``age`` is how often these were brought along since all of them were computed from the data, ``come`` who was not
+    there then.
+    """
 
     b: Floats
     parts: Floats
+    age: int = 0
+    come: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 @dataclass(frozen=True)

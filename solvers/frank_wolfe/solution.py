@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from livesvm.solvers.frank_wolfe.problem import Gap, Problem, exact_parts, gap_of
+from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, exact_parts, gap_of
 from livesvm.solvers.runtime.types import Floats
 
 PER_MILLE = 1000
@@ -30,6 +30,7 @@ class Solution:
     kernel_values : how many were computed, without those of the proof
     is_converged : whether the gap is what was asked for
     trace : (k, 2) seconds, and the relative gap known then
+    age : how often ``parts`` were brought along, see ``Known``
     """
 
     a: Floats
@@ -40,6 +41,12 @@ class Solution:
     kernel_values: int
     is_converged: bool
     trace: Floats
+    age: int = 0
+
+    @property
+    def known(self) -> Known:
+        """What another search can start from."""
+        return Known(self.b, self.parts, self.age)
 
     @property
     def R(self) -> float:

@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
 from livesvm.solvers.runtime.types import Ints
 
 WORST = 1e12  #: condition of the products of two classes that can still be told apart
+OLD = 100  #: times that g was brought along, after which it is computed anew: rounding adds up
 
 
 def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Known:
     """Return the coefficients of ``before`` for those who stayed, 0 for those who came, and their parts of g.
 
     Only what has left is taken from g, and only for those who came it is computed: no more than their share of the time
-    that g takes.
+    that g takes. Whose label has changed has left and come; other costs change the diagonal alone. With another
+    kernel, or if more left than stayed, all of g is computed.
 
     Parameters
     ----------
-    places : (n,) where the examples of ``problem`` were in ``before``, -1: nowhere. Where costs, labels
-        or the kernel have changed, all of g is computed
+    places : (n,) where the examples of ``problem`` were in ``before``, -1: nowhere
     """
-    stay = np.flatnonzero(places >= 0)
+    stays = places >= 0
+    stays[stays] = problem.y[stays] == before.y[places[stays]]
+    stay, new = np.flatnonzero(stays), np.flatnonzero(~stays)
     was = places[stay]
-    new = np.flatnonzero(places < 0)
-    b = np.zeros(problem.n)
-    b[stay] = known.b[was]
-    same = (problem.y[stay] == before.y[was]) & (problem.costs[stay] == before.costs[was])
-    if not same.all() or problem.examples.kernel != before.examples.kernel:
-        return Known(b, problem.parts(problem.examples, b))
-    gone = known.b.copy()
-    gone[was] = 0.0
+    b, gone = np.zeros(problem.n), known.b.copy()
+    b[stay], gone[was] = known.b[was], 0.0
+    is_cheaper = np.count_nonzero(gone) < np.count_nonzero(b) and known.age < OLD
+    if problem.examples.kernel != before.examples.kernel or not is_cheaper:
+        return Known(b, problem.parts(problem.examples, b), come=new)
     parts = np.zeros((2, problem.n))
     parts[:, stay] = known.parts[:, was] - before.parts(before.examples, gone, was)
+    parts[problem.of_class[stay], stay] += b[stay] * (problem.ridge[stay] - before.ridge[was])
     parts[:, new] = problem.parts(problem.examples, b, new)
-    return Known(b, parts)
+    return Known(b, parts, known.age + 1, new)
 
 
 def balanced(problem: Problem, known: Known) -> Known:
@@ -52,4 +55,4 @@ def balanced(problem: Problem, known: Known) -> Known:
     scales = np.linalg.solve(0.5 * (H + H.T), sums)
     if not (scales > 0).all():
         return known
-    return Known(known.b * scales[of_class], known.parts * scales[:, None])
+    return replace(known, b=known.b * scales[of_class], parts=known.parts * scales[:, None])

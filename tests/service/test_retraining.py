@@ -287,3 +287,126 @@ def test_others_go_on_and_a_kill_in_the_middle_leaves_the_old_model(tmp_path: Pa
         assert client.job(job)["state"] == "failed"
         assert refused(lambda: client.apply(job)) == (409, "job-not-done", None)
         assert retrained(client, "m")["result"]["relative_gap"] <= 0.1
+
+
+def npz(X: Any, y: Any, **members: Any) -> bytes:
+    """A dataset, dense or sparse."""
+    out = io.BytesIO()
+    features = {"X": X}
+    if sparse.issparse(X):
+        features = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+    np.savez(out, **features, y=y, **members)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("teacher", ["window", "dataset"])
+@pytest.mark.parametrize("solver", ["auto", "fw", "mfw"])
+def test_each_solver_learns_a_window_and_a_dataset_with_new_parameters(
+    solver: str, teacher: str, client: Client
+) -> None:
+    client.create_model("m", task="l2svc", C=10.0, kernel=KERNEL)
+    client.update("m", X, Y)
+    asked: dict[str, Any] = {}
+    rows, labels = (X, Y) if teacher == "window" else data(300, seed=7)
+    if teacher == "dataset":
+        client.put_dataset("d", npz(rows, labels), "npz")
+        asked["dataset"] = "d"
+    kernel = {"name": "poly", "gamma": 0.3, "degree": 2, "coef0": 1.0}
+    job = retrained(client, "m", solver=solver, kernel=kernel, C=0.5, tol=0.02, hold_out=0.2, **asked)
+    result = job["result"]
+    assert result["solver"] == ("blocks" if solver == "auto" else solver)
+    assert (result["n_examples"], result["held_back"]["n_examples"]) == (len(rows), len(rows) // 5)
+    assert result["held_back"]["accuracy"] > 0.85
+    assert result["relative_gap"] <= 0.02
+    assert client.plot(job["id"], "png").startswith(b"\x89PNG")
+    peer = FrankWolfeSVC(C=0.5, kernel="poly", gamma=0.3, degree=2, coef0=1.0, tol=1e-4).fit(rows, labels)
+    found = np.array(client.predict("m", Z)["decision"])
+    assert np.abs(found - peer.decision_function(Z) / peer.margin_[0]).max() < 0.2
+    described = client.model("m")
+    assert described["C"] == 0.5
+    assert {name: described["kernel"][name] for name in kernel} == kernel
+    assert described["n_examples"] == len(X)
+
+
+@pytest.mark.parametrize("solver", ["auto", "fw", "mfw"])
+def test_a_solver_shows_its_gap_while_it_runs_and_can_be_cancelled(solver: str, client: Client) -> None:
+    slow_X, slow_Y = data(6000, seed=8)
+    client.create_model("m", task="l2svc", C=1.0, kernel=KERNEL)
+    client.update("m", slow_X, slow_Y)
+    job = client.retrain("m", solver, C=1e7, tol=1e-11)["id"]
+    end, shown = time.monotonic() + 120, b""
+    while not shown:
+        assert time.monotonic() < end
+        with suppress(ServiceProblem):  # until the first gap is known
+            shown = client.plot(job)
+        time.sleep(0.05)
+    assert client.job(job)["state"] == "running"
+    assert b"so far" in shown
+    client.cancel(job)
+    assert client.wait(job)["state"] == "cancelled"
+    assert refused(lambda: client.plot(job)) == (409, "job-not-done", None)
+    assert refused(lambda: client.apply(job)) == (409, "job-not-done", None)
+    assert client.model("m")["C"] == 1.0
+
+
+def test_a_gap_that_is_not_reached_is_no_result(client: Client) -> None:
+    client.create_model("m", task="l2svc", C=10.0, kernel=KERNEL)
+    client.update("m", X, Y)
+    retrained(client, "m")
+    before = client.predict("m", Z)
+    job = client.retrain("m", tol=1e-12, C=1e8)["id"]
+    assert refused(lambda: client.wait(job))[:2] == (422, "not-optimal")
+    assert "the relative gap is" in client.job(job)["error"]["detail"]
+    assert client.predict("m", Z) == before
+
+
+def test_the_datasets_of_another_machine_are_refused_by_name(own: ServiceProcess, client: Client) -> None:
+    client.create_model("m", task="l2svc", C=10.0, kernel=KERNEL)
+    found = client.put_dataset("d", npz(X, Y), "npz")
+    assert found["is_here"]
+    retrained(client, "m", dataset="d")
+    before = client.predict("m", Z)
+    slow_X, slow_Y = data(4000, seed=9)
+    client.create_model("slow", task="l2svc", C=1.0, kernel=KERNEL)
+    client.update("slow", slow_X, slow_Y)
+    first, waiting = client.retrain("slow", C=1e7, tol=1e-11)["id"], client.retrain("m", dataset="d")["id"]
+    (directory,) = (own.data_dir / "datasets").iterdir()
+    directory.rename(own.data_dir / "elsewhere")  # as a service that has taken over from the one that took the upload
+    assert not client.dataset("d")["is_here"]
+    assert refused(lambda: client.retrain("m", dataset="d")) == (409, "dataset-elsewhere", None)
+    client.cancel(first)
+    assert refused(lambda: client.wait(waiting)) == (409, "dataset-elsewhere", None)
+    assert "dataset d is not in" in client.job(waiting)["error"]["detail"]
+    assert client.predict("m", Z) == before  # what was learnt is in the store
+    assert client.put_dataset("d", npz(X, Y), "npz")["is_here"]
+    assert retrained(client, "m", dataset="d")["result"]["relative_gap"] <= 0.1
+
+
+def peak_memory(process: int) -> int:
+    """Bytes that a process had in memory at most."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
+def test_eight_thousand_sparse_features_are_never_written_out(tmp_path: Path) -> None:
+    n, width = 20_000, 8000
+    rng = np.random.default_rng(10)
+    A = sparse.random_array((n, width), density=1e-3, format="csr", rng=rng)
+    y = np.where(A[:, :4000].sum(axis=1) > A[:, 4000:].sum(axis=1), 1.0, -1.0)
+    with ServiceProcess(tmp_path, cache_mb=64, max_features=width) as service, Client(service.url) as client:
+        before = peak_memory(service.pid)
+        found = client.put_dataset("d", npz(A, y), "npz")
+        assert (found["is_sparse"], found["n_features"]) == (True, width)
+        client.create_model("m", task="l2svc", C=1.0, kernel={"name": "linear"})
+        job = retrained(client, "m", dataset="d", hold_out=0.1)  # its process may not have what 1.3 GB would take
+        assert job["result"]["held_back"]["accuracy"] > 0.8
+        assert job["result"]["n_support"] * width * 8 > 5e8
+        peer = FrankWolfeSVC(C=1.0, kernel="linear", tol=0.02).fit(A, y)
+        rows = A[:3].toarray()
+        decisions = np.array(client.predict("m", rows)["decision"])
+        assert np.abs(decisions - peer.decision_function(rows) / peer.margin_[0]).max() < 0.2
+        client.checkpoint("m")
+        assert peak_memory(service.pid) - before < 2e8
+        service.kill()
+    with ServiceProcess(tmp_path, cache_mb=64, max_features=width) as service, Client(service.url) as client:
+        assert client.predict("m", rows)["decision"] == decisions.tolist()

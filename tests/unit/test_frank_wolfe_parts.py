@@ -12,7 +12,7 @@ from livesvm.solvers.frank_wolfe.core_vector import minimize_pairwise
 from livesvm.solvers.frank_wolfe.one_versus_one import pairs, votes
 from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of
 from livesvm.solvers.frank_wolfe.solution import Trace
-from livesvm.solvers.frank_wolfe.warm_start import carried
+from livesvm.solvers.frank_wolfe.warm_start import OLD, carried
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples
 from tests.oracle import Matrix, Vector
@@ -72,17 +72,26 @@ def test_what_is_known_saves_work_and_changes_nothing() -> None:
     np.testing.assert_allclose(found.sum(axis=0), Q @ after, atol=1e-12)
 
 
-@pytest.mark.parametrize("other_costs", [False, True])
-def test_a_start_is_carried_to_the_next_window(other_costs: bool) -> None:
+@pytest.mark.parametrize("change", ["nothing", "costs", "labels", "most have gone", "old"])
+def test_a_start_is_carried_to_the_next_window(change: str) -> None:
     problem, _ = problem_of(50)
     b = np.maximum(np.random.default_rng(1).normal(size=50), 0.0)
-    values, places = problem.examples.values[:, :3], np.r_[5:50, -1, -1]
-    X = np.vstack([values[5:], [[0.0, 1.0, 2.0], [1.0, 1.0, 1.0]]])
-    costs = np.append(problem.costs[5:], [1.0, 1.0]) * (2.0 if other_costs else 1.0)
-    after = Problem(Examples.of(RBF, X), np.append(problem.y[5:], [1.0, -1.0]), costs)
-    start = carried(after, problem, Known(b, exact_parts(problem, b)), places)
-    np.testing.assert_array_equal(start.b, np.append(b[5:], [0.0, 0.0]))
+    first = 40 if change == "most have gone" else 5
+    values, places = problem.examples.values[:, :3], np.r_[first:50, -1, -1]
+    X = np.vstack([values[first:], [[0.0, 1.0, 2.0], [1.0, 1.0, 1.0]]])
+    costs = np.append(problem.costs[first:], [1.0, 1.0]) * (2.0 if change == "costs" else 1.0)
+    y = np.append(problem.y[first:], [1.0, -1.0])
+    stays = np.append(np.ones(50 - first, bool), [False, False])
+    if change == "labels":
+        stays[:3] = False
+        y[:3] *= -1.0
+    after = Problem(Examples.of(RBF, X), y, costs)
+    age = OLD if change == "old" else 7
+    start = carried(after, problem, Known(b, exact_parts(problem, b), age), places)
+    np.testing.assert_array_equal(start.b, np.where(stays, np.append(b[first:], [0.0, 0.0]), 0.0))
     np.testing.assert_allclose(start.parts, exact_parts(after, start.b), atol=1e-12)
+    np.testing.assert_array_equal(start.come, np.flatnonzero(~stays))
+    assert start.age == (0 if change in ("most have gone", "old") else 8)
 
 
 @pytest.mark.parametrize("limit", [1, 4000, 10**6])
