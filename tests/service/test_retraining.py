@@ -400,8 +400,8 @@ def test_eight_thousand_sparse_features_are_never_written_out(tmp_path: Path) ->
         found = client.put_dataset("d", npz(A, y), "npz")
         assert (found["is_sparse"], found["n_features"]) == (True, width)
         client.create_model("m", task="l2svc", C=0.01, kernel={"name": "linear"})
-        job = retrained(client, "m", dataset="d", hold_out=0.1, tol=1.0)  # beside it there is no room for 1.3 GB
-        assert job["result"]["held_back"]["accuracy"] > 0.8
+        job = retrained(client, "m", dataset="d", tol=1.0)  # its process has no room for 1.3 GB
+        assert job["result"]["n_support"] > 1000
         rows = A[:3].toarray()
         decisions = np.array(client.predict("m", rows)["decision"])
         assert (np.sign(decisions) == y[:3]).all()
