@@ -49,32 +49,37 @@ class Cluster:
         self._class: Any = ray.remote(ModelActor)
 
     def actor(self, place: Place, spec: ModelSpec | None = None) -> Any:
-        """The actor of a place, started if there is none; the first time this waits for Ray."""
-        with self._lock:
-            found = self._actors.get(place.name)
-            if found is None:
-                size = self._bytes(spec if place.model is not None else None)
-                found = self._actors[place.name] = self._class.options(
-                    name=place.name,
-                    get_if_exists=True,
-                    lifetime="detached",
-                    max_restarts=-1,
-                    max_task_retries=0,
-                    num_cpus=A_LITTLE,
-                    memory=PROCESS_BYTES + size,
-                    scheduling_strategy="SPREAD",
-                ).remote(place, self._settings.model_copy(update={"memory_mb": (PROCESS_BYTES + size) // MEGABYTE}))
-            return found
+        """The actor of a place, started if there is none; the first time this waits for Ray: not in its own thread."""
+        found = self.known(place)
+        if found is None:
+            with self._lock:
+                found = self.known(place)
+                if found is None:
+                    found = self._actors[place.name] = self._started(place, spec)
+        return found
 
-    def is_known(self, place: Place) -> bool:
-        """Whether :meth:`actor` answers at once."""
-        return place.name in self._actors
+    def _started(self, place: Place, spec: ModelSpec | None) -> Any:
+        size = self._bytes(spec if place.model is not None else None)
+        settings = self._settings.model_copy(update={"memory_mb": (PROCESS_BYTES + size) // MEGABYTE})
+        return self._class.options(
+            name=place.name,
+            get_if_exists=True,
+            lifetime="detached",
+            max_restarts=-1,
+            max_task_retries=0,
+            num_cpus=A_LITTLE,
+            memory=PROCESS_BYTES + size,
+            scheduling_strategy="SPREAD",
+        ).remote(place, settings)
+
+    def known(self, place: Place) -> Any | None:
+        """The actor of a place, if it was asked for before; waits for nothing."""
+        return self._actors.get(place.name)
 
     def lost(self, place: Place, error: BaseException) -> None:
         """A call of an actor has failed: one that is dead for good is looked for, or started, anew."""
         if isinstance(error, ActorDiedError):
-            with self._lock:
-                self._actors.pop(place.name, None)
+            self._actors.pop(place.name, None)
 
     def _bytes(self, spec: ModelSpec | None) -> int:
         """What the models of an actor may take; of one that does not say, what the setting says."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from prometheus_client.core import Metric
 
@@ -45,6 +46,7 @@ class _Watch:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.incarnation, self.moment = "", 0
+        self.views: dict[str, View] = {}
         self.is_asked = False
         self.heard_at = time.monotonic()
 
@@ -146,8 +148,8 @@ class RayRegistry:
 
     def scrape(self) -> list[Metric]:
         """What the actors tell of themselves, as far as they do within a second."""
-        places = [watch.place for watch in list(self._watches.values()) if self.cluster.is_known(watch.place)]
-        asked = [self.cluster.actor(place).scrape.remote() for place in places]
+        actors = [self.cluster.known(watch.place) for watch in list(self._watches.values())]
+        asked = [actor.scrape.remote() for actor in actors if actor is not None]
         return [family for told in answered(asked, SCRAPE_SECONDS) for family in unpacked(told)]
 
     def restore_rest(self) -> None:
@@ -218,7 +220,9 @@ class RayRegistry:
         with self._lock:
             if stored.id not in self._models:
                 place = place_of(stored.id, self._settings.ray_actors)
-                self._models[stored.id] = RayModel(stored.id, spec, place, self, self._settings)
+                self._models[stored.id] = found = RayModel(stored.id, spec, place, self, self._settings)
+                if (watch := self._watches.get(place.name)) is not None and stored.id in watch.views:
+                    found.hear(watch.views[stored.id], watch.heard_at)
             return self._models[stored.id]
 
     def _ask_for_news(self) -> None:
@@ -231,21 +235,22 @@ class RayRegistry:
         for name, there in models.items():
             watch = self._watches.setdefault(name, _Watch(there[0].place))
             if not watch.is_asked:
-                self._ask(watch, there[0].spec)
+                try:
+                    self._ask(watch, self.cluster.actor(watch.place, there[0].spec))
+                except Exception as error:
+                    self._told(watch, None, error)
 
-    def _ask(self, watch: _Watch, spec: ModelSpec | None = None) -> None:
+    def _ask(self, watch: _Watch, actor: Any) -> None:
         watch.is_asked = True
         there = {model.id: model for model in self.all() if model.place == watch.place}
         predicted = {id_: rows for id_, model in there.items() if (rows := model.recent.taken())}
-        asked_at = time.monotonic()
         try:
-            actor = self.cluster.actor(watch.place, spec)
-            told: Callable[..., None] = partial(self._told, watch, asked_at)
-            when_done(actor.watch.remote(watch.incarnation, watch.moment, predicted), told)
-        except Exception as error:
-            self._told(watch, asked_at, None, error)
+            when_done(actor.watch.remote(watch.incarnation, watch.moment, predicted), partial(self._told, watch))
+        except Exception:
+            watch.is_asked = False  # the next look asks again
+            raise
 
-    def _told(self, watch: _Watch, asked_at: float, message: bytes | None, error: BaseException | None) -> None:
+    def _told(self, watch: _Watch, message: bytes | None, error: BaseException | None) -> None:
         """Take in what an actor tells, and ask for more; one that was lost is asked again at the next look."""
         there = [model for model in self.all() if model.place == watch.place]
         if message is None:
@@ -261,11 +266,16 @@ class RayRegistry:
             watch.is_asked = False
             return
         watch.incarnation, watch.moment = news.incarnation, news.moment
+        told = watch.views | news.views
+        watch.views = {id_: view for id_, view in told.items() if id_ in news.models}  # some may not be known here yet
         for model in there:
             if model.id in news.models:
-                model.hear(news.views.get(model.id), watch.heard_at)
-        if watch.place.name in self._watches:
-            self._ask(watch)
+                model.hear(watch.views.get(model.id), watch.heard_at)
+        actor = self.cluster.known(watch.place)
+        if actor is None or watch.place.name not in self._watches:
+            watch.is_asked = False
+        else:
+            self._ask(watch, actor)
 
     def _is_silent(self, place: Place) -> bool:
         watch = self._watches.get(place.name)

@@ -68,6 +68,7 @@ def test_front_ends_share_a_model(http: tuple[httpx.Client, httpx.Client]) -> No
     first, second = http
     assert first.post("/models", json=MODEL).status_code == 201
     assert second.post("/models", json=MODEL).status_code == 409
+    until(lambda: second.get("/models/m").json()["state"] == "live")  # whether it hears of it or learns of it first
     assert send(second, 0).json()["version"] == 1
     assert send(first, 1).json()["version"] == 2
     for client in http:
