@@ -125,7 +125,7 @@ class ModelActor:
         self._asked_at = time.monotonic()
         self._under_way: dict[str, _UnderWay] = {}
         self._incarnation, self._moment = uuid4().hex, 0
-        self._views: dict[str, tuple[int, View]] = {}
+        self._views: dict[str, View] = {}
         self._waiting: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         threading.Thread(target=self._live, name="keep", daemon=True).start()
@@ -148,8 +148,7 @@ class ModelActor:
             if not is_foreseen(found):
                 log.exception("%s of model %s failed", asked.verb, asked.model)
         self._look(asked.model)
-        _, view = self._views.get(asked.model, (0, None))
-        return packed(Answer(value, error, view, call.facts))
+        return packed(Answer(value, error, self._views.get(asked.model), call.facts))
 
     async def withdraw(self, call: str) -> None:
         """Nobody waits for a call any more."""
@@ -171,7 +170,7 @@ class ModelActor:
             self._waiting.add(news)
             await asyncio.wait([news], timeout=HEARTBEAT_SECONDS)
             self._waiting.discard(news)
-        views = {id_: view for id_, (at, view) in self._views.items() if at > moment}
+        views = {id_: view for id_, view in self._views.items() if view.moment > moment}
         return packed(News(self._incarnation, self._moment, views, frozenset(self._views)))
 
     async def scrape(self) -> bytes:
@@ -213,8 +212,11 @@ class ModelActor:
             if before is not None:
                 del self._views[model]
                 self._tell()
-        elif before is None or before[1] != (view := self._view(found)):
-            self._views[model] = self._moment + 1, self._view(found) if before is None else view
+            return
+        life = (self._incarnation, self._moment + 1) if before is None else before.life
+        view = self._view(found, life)
+        if view != before:
+            self._views[model] = view
             self._tell()
 
     def _look_at_all(self) -> None:
@@ -230,11 +232,10 @@ class ModelActor:
     def _found(self, model: str) -> LiveModel | FailedModel | None:
         return self._registry.known(model)
 
-    def _view(self, model: LiveModel | FailedModel) -> View:
-        if isinstance(model, FailedModel):
-            return View(model.spec, model.describe(), True, False, self._node)
-        can_predict = model.published.predictor is not None
-        return View(model.spec, model.describe(), model.stale, can_predict, self._node)
+    def _view(self, model: LiveModel | FailedModel, life: tuple[str, int]) -> View:
+        can_predict = isinstance(model, LiveModel) and model.published.predictor is not None
+        stale = model.stale if isinstance(model, LiveModel) else True
+        return View(model.spec, model.describe(), stale, can_predict, self._node, life, self._moment + 1)
 
     # In threads.
 

@@ -104,9 +104,9 @@ class RayModel:
     def hear(self, view: View | None, at: float) -> None:
         """The actor said at some time, monotonic, how it is; None: the same as before."""
         now = self._view
-        if view is not None and (now is None or view.version >= now.version or view.node != now.node):
-            if now is not None and now.version > view.version:
-                self._held = None  # it went back: what the store had lost is not served on
+        if view is not None and (now is None or view.life != now.life or view.moment >= now.moment):
+            if now is not None and now.life != view.life:
+                self._held = None
             self._view = view
         self._heard_at = max(self._heard_at, at)
         self.is_lost = False

@@ -40,13 +40,18 @@ class Asked:
 
 @dataclass(frozen=True)
 class View:
-    """What a front end knows of a model without asking."""
+    """What a front end knows of a model without asking.
+
+    Its ``life`` is another one after it was restored, or deleted and made again; within one, ``moment`` tells which of
+    two views is newer."""
 
     spec: ModelSpec
     description: Description
     stale: bool
     can_predict: bool
     node: str
+    life: tuple[str, int]
+    moment: int = field(default=0, compare=False)
 
     @property
     def version(self) -> int:

@@ -104,8 +104,6 @@ class RayRegistry:
             reason = f"is {spec.n_features}, LIVESVM_MAX_FEATURES is {settings.max_features}"
             raise InvalidInput(reason, field="n_features")
         id_ = spec.id or f"m-{secrets.token_hex(6)}"
-        if id_ in self._models:
-            raise ModelExists(f"a model {id_} exists")
         if len(self._models) >= settings.max_models:
             raise TooManyModels(f"there are {settings.max_models} models, the limit")
         with self._health.store_call("load"):
@@ -121,7 +119,8 @@ class RayRegistry:
         except BaseException as error:
             if not (isinstance(error, ModelExists) and call.tries > 1):  # else it is this one, made before it was lost
                 with self._lock:
-                    self._models.pop(id_, None)
+                    if self._models.get(id_) is made:
+                        del self._models[id_]
                 raise
         changed("create", id_, version=0)
         return made
