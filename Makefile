@@ -106,8 +106,8 @@ faults: $(VENV)/.installed-test $(VENV)/.compiled
 cluster: $(VENV)/.installed-test $(VENV)/.compiled-updates
 	@$(PY) -m tests.demo_on_ray
 
-OVER_RAY := $(addprefix tests/service/test_,$(addsuffix .py,api bad_input bulk client equality examples feed_clients feeds \
-	hostile_numbers jobs_over_rest outlier_jobs path_jobs pu ray readers streams tasks verbs versions watching))
+OVER_RAY := $(addprefix tests/service/test_,$(addsuffix .py,api bad_input bulk client equality examples jobs_over_rest \
+	outlier_jobs path_jobs pu readers streams tasks verbs versions watching))
 
 cluster-tests: $(VENV)/.installed-test $(VENV)/.compiled
 	@LIVESVM_TEST_RAY=2 $(PY) -m pytest --numprocesses=0 $(OVER_RAY) $(ARGS)
