@@ -193,6 +193,9 @@ class Settings(BaseSettings):
     max_feeds: int = Field(default=64, ge=1, description="Feeds that may exist at once.")
     max_examples: int = Field(default=50_000, ge=1, description="Examples that one window may hold.")
     max_features: int = Field(default=10_000, ge=1, description="Features that one example may have.")
+    max_classes: int = Field(
+        default=100, ge=2, le=1000, description="Classes that one model may have; k of them are k (k - 1) / 2 problems."
+    )
     max_predict_rows: int = Field(default=100_000, ge=1, description="Rows that one predict call may ask for.")
     cache_mb: int = Field(
         default=512,

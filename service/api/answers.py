@@ -13,6 +13,13 @@ from livesvm.service.models.types import ServingState
 AnswerKeys = Annotated[list[int | str], WithJsonSchema({"type": "array", "items": KEY_SCHEMA})]
 
 
+class Warned(BaseModel):
+    """What makes a model useless, and what to do about it."""
+
+    name: Literal["kernel_is_constant", "kernel_is_identity", "one_feature_decides"]
+    message: str
+
+
 class UpdateAnswer(BaseModel):
     """What an update did, and the version that holds it."""
 
@@ -34,14 +41,24 @@ class UpdateAnswer(BaseModel):
     max_violation: float = Field(description="Largest violation of the optimality conditions.")
     relative_gap: float | None = Field(description="Duality gap over the objective; no answer is better by more.")
     durability: Literal["fsynced", "logged", "memory"]
+    gamma: float | None = Field(default=None, description="After a change of parameters: that of the kernel.")
+    resolved: bool | None = Field(default=None, description="After one: whether the window was solved from nothing.")
+    warnings: list[Warned] | None = Field(default=None, description="Absent where there are none.")
 
 
 class PredictAnswer(BaseModel):
-    """Decision values, predicted labels or values, and the version that answered."""
+    """Decision values, predicted labels or values, and the version that answered.
+
+    With other labels than -1 and 1 it names the `classes`: of two the decision is positive for the second; of more
+    there is a value for each, or for each of the `pairs`, positive for the first of the two.
+    """
 
     version: int
-    decision: list[float]
-    prediction: list[float]
+    decision: list[float] | list[list[float]]
+    prediction: list[float | str]
+    classes: list[int | str] | None = Field(default=None, description="In the order of decisions and probabilities.")
+    pairs: list[list[int | str]] | None = None
+    probability: list[list[float]] | None = Field(default=None, description="Of every class, where asked for.")
     stale: bool = Field(description="True when updates are refused now, so that newer data may be unknown.")
 
 
@@ -64,6 +81,16 @@ class Robust(BaseModel):
     wall_distance: float | None = None
 
 
+class PairCertificate(BaseModel):
+    """Proof of optimality of one pair of classes."""
+
+    classes: list[int | str]
+    relative_gap: float
+    duality_gap: float
+    max_violation: float
+    n_examples: int
+
+
 class Certificate(BaseModel):
     """Proof of optimality, recomputed from the window's data alone; of a robust model, given who its outliers are."""
 
@@ -75,6 +102,10 @@ class Certificate(BaseModel):
     dual: float
     n_examples: int
     robust: Robust | None = None
+    pairs: list[PairCertificate] | None = Field(
+        default=None, description="Of more than two classes; above are sums, and of gaps and violations the worst."
+    )
+    worst: list[int | str] | None = Field(default=None, description="The pair with the largest gap.")
 
 
 class SparseExample(BaseModel):
@@ -90,11 +121,14 @@ class Example(BaseModel):
 
     key: int | str
     x: list[float] | SparseExample = Field(description="Its features, as they came.")
-    y: float = Field(description="Its target; 1 where the task has none.")
+    y: float | str = Field(description="Its target; 1 where the task has none.")
     weight: float
     time: datetime = Field(description="When it happened; when it arrived, if nothing was said of that.")
     side: Literal["free", "bound", "none"] = Field(description="On the margin, at the bound, without a coefficient.")
-    coefficient: float = Field(description="Signed; f(x) = sum of coefficient k(x_i, x), and an intercept.")
+    coefficient: float | list[float] = Field(
+        description="Signed; f(x) = sum of coefficient k(x_i, x), and an intercept. Of more than two classes one for "
+        "each other class, of the pair with that."
+    )
     outlier: bool = Field(description="Whether a robust model counts it as one.")
 
 
@@ -221,6 +255,13 @@ class Recovery(BaseModel):
     set_aside: int = Field(description="Updates that nobody was told of and that took too long again.")
 
 
+class ClassCount(BaseModel):
+    """A class, and its examples in the window."""
+
+    label: int | str
+    n_examples: int
+
+
 class ModelDescription(BaseModel):
     """A model as it is now."""
 
@@ -242,6 +283,16 @@ class ModelDescription(BaseModel):
         default=None, description="Of a model that a job has made robust; an update with `robust: null` ends that."
     )
     fit_intercept: bool
+    gamma: float | None = Field(default=None, description="Of the kernel, as a number, once that is known.")
+    scale: Literal["none", "standard", "minmax", "robust"] = Field(
+        default="none", description="What features go through first."
+    )
+    class_weight: str | dict[str, float] | None = None
+    probability: bool | Literal["platt", "isotonic"] = Field(default=False, description="Whether it has some.")
+    decision_function_shape: Literal["ovr", "ovo"] | None = Field(
+        default=None, description="Of decisions of more than two classes: one for each, or one for each pair."
+    )
+    classes: list[ClassCount] | None = Field(default=None, description="In the order of decisions; null: has none.")
     window: dict[str, Any]
     version: int
     n_examples: int
@@ -256,6 +307,7 @@ class ModelDescription(BaseModel):
     updated_at: datetime | None
     recovery: Recovery | None = None
     error: str | None = None
+    warnings: list[Warned] = Field(default_factory=list, description="As of when they were last looked for.")
 
 
 class ModelList(BaseModel):

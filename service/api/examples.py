@@ -127,11 +127,19 @@ def _csv(page: Page) -> bytes:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     features = [f"x{column}" for column in range(page.X.shape[1])]
-    writer.writerow(["key", *features, "y", "weight", "time", "side", "coefficient", "outlier"])
+    several = page.coefficient.ndim == 2
+    coefficients = page.coefficient if several else page.coefficient[:, None]
+    names = [f"coefficient{other}" for other in range(coefficients.shape[1])] if several else ["coefficient"]
+    writer.writerow(["key", *features, "y", "weight", "time", "side", *names, "outlier"])
+    words = page.y.dtype.kind == "U"
     for at, key in enumerate(page.keys):
-        rest: list[object] = [repr(float(column[at])) for column in (page.y, page.weights)]
+        rest: list[object] = [str(page.y[at]) if words else repr(float(page.y[at])), repr(float(page.weights[at]))]
         time = datetime.fromtimestamp(float(page.times[at]), UTC)
-        named = [SIDES[page.side[at]], repr(float(page.coefficient[at])), int(page.outlier[at])]
-        rest += [time.isoformat(), *named]
+        rest += [
+            time.isoformat(),
+            SIDES[page.side[at]],
+            *map(repr, coefficients[at].tolist()),
+            int(page.outlier[at]),
+        ]
         writer.writerow([key, *map(repr, page.X[at].tolist()), *rest])
     return out.getvalue().encode()

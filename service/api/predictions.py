@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import combinations
 from time import perf_counter
 from typing import Any
 
@@ -16,6 +18,7 @@ from livesvm.service.live.handle import ModelHandle
 from livesvm.service.logs.calls import note, stage
 from livesvm.service.models.arrays import Matrix, Rows, Vector
 from livesvm.service.models.published import Published
+from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.memory import Budget
 from livesvm.service.resources.shares import Steps
@@ -37,17 +40,35 @@ ANSWER_BYTES = 64
 """What a row takes in the answer: two numbers as text, twice while it is put together."""
 
 
-def answering(live: ModelHandle, body: Body, most_rows: int, budget: Budget, metrics: Metrics) -> Steps[bytes]:
-    """The answer to a request for predictions, by the version that is newest when its turn comes."""
+@dataclass(frozen=True)
+class Calibrated:
+    """Rows (m, d) whose probabilities are asked for, and the version that tells them."""
+
+    seen: Published
+    X: Rows | None = None
+
+
+def answering(
+    live: ModelHandle,
+    body: Body,
+    most_rows: int,
+    budget: Budget,
+    metrics: Metrics,
+    calibrated: Calibrated | None = None,
+) -> Steps[bytes]:
+    """The answer to a request for predictions, by the version that is newest when its turn comes.
+
+    Of one that is ``calibrated``, with probabilities; rows that were read already are among that.
+    """
     start = perf_counter()
-    X = yield from _read(body)
+    X = calibrated.X if calibrated is not None and calibrated.X is not None else (yield from _read(body))
     del body
     stage("predict")
-    seen, stale = live.reader(X), live.stale
+    seen, stale = live.reader(X) if calibrated is None else calibrated.seen, live.stale
     note(version=seen.version, rows=len(X))
     seen.check(live.spec, X, most_rows)
-    with budget.holding("predictions", X.nbytes + ANSWER_BYTES * len(X)):
-        answer = yield from _decided(live, seen, stale, X)
+    with budget.holding("predictions", X.nbytes + ANSWER_BYTES * seen.n_values * len(X)):
+        answer = yield from _decided(live, seen, stale, X, calibrated is not None)
     metrics.predictions.labels(live.spec.task).inc(len(X))
     live.recent.note_predicted(len(X))
     metrics.predict_seconds.labels(live.spec.task).observe(perf_counter() - start)
@@ -61,7 +82,12 @@ def is_quick(live: ModelHandle, body: Body) -> bool:
     if (seen := live.published).predictor is None:
         return False
     rows = body.data.count(b"[")  # no more than that
-    return PARSING * len(body.data) + rows * (ROW + seen.n_support * (KERNEL + (seen.n_features or 0))) < QUICK
+    return PARSING * len(body.data) + rows * _of_row(seen, float(seen.n_features or 0)) < QUICK
+
+
+def _of_row(seen: Published, products: float) -> float:
+    """Work of one row, whose kernel values take so many multiplications each."""
+    return ROW * seen.n_values + seen.n_support * (KERNEL + products + seen.n_values - 1)
 
 
 def at_once(steps: Steps[bytes]) -> bytes:
@@ -102,10 +128,10 @@ def _read_in_pieces(body: Body) -> Steps[Matrix]:
         return np.concatenate(blocks)
 
 
-def _decided(live: ModelHandle, seen: Published, stale: bool, X: Rows) -> Steps[bytes]:
+def _decided(live: ModelHandle, seen: Published, stale: bool, X: Rows, with_chances: bool) -> Steps[bytes]:
     """The answer's JSON, put together block by block."""
-    decisions, predictions = [], []
-    of_row = ROW + seen.n_support * (KERNEL + _products(X, seen))
+    decisions, predictions, chances = [], [], []
+    of_row = _of_row(seen, _products(X, seen))
     rows = max(1, int(BLOCK / of_row))
     for first in range(0, len(X), rows):
         if first:
@@ -113,8 +139,13 @@ def _decided(live: ModelHandle, seen: Published, stale: bool, X: Rows) -> Steps[
         decision, prediction = _decide(live, seen, X, slice(first, first + rows))
         decisions.append(_listed(decision))
         predictions.append(_listed(prediction))
+        if with_chances:
+            chances.append(_listed(seen.probabilities(decision)))
     head = b'{"version":%d,"decision":[' % seen.version
-    return b"".join((head, b",".join(decisions), b'],"prediction":[', b",".join(predictions), _tail(stale)))
+    tail = _named(seen, live.spec, with_chances) + _tail(stale)
+    if chances:
+        tail = b'],"probability":[' + b",".join(chances) + tail
+    return b"".join((head, b",".join(decisions), b'],"prediction":[', b",".join(predictions), tail))
 
 
 def _products(X: Rows, seen: Published) -> float:
@@ -138,5 +169,18 @@ def _listed(values: NDArray[Any]) -> bytes:
     return to_json(values.tolist())[1:-1]
 
 
+def _named(seen: Published, spec: ModelSpec, with_chances: bool) -> bytes:
+    """Which classes decisions are of, and pairs of them, where that does not go without saying."""
+    classes = seen.answers_with
+    if with_chances and seen.classes is not None:
+        classes = seen.classes.tolist()
+    if classes is None:
+        return b"]"
+    told: dict[str, Any] = {"classes": classes}
+    if len(classes) > 2 and spec.decision_function_shape == "ovo":
+        told["pairs"] = list(combinations(classes, 2))
+    return b"]," + to_json(told)[1:-1]
+
+
 def _tail(stale: bool) -> bytes:
-    return b'],"stale":' + to_json(stale) + b"}"
+    return b',"stale":' + to_json(stale) + b"}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, ConfigDict, Field, StringConstraints, model_validator
 
@@ -15,6 +15,7 @@ from livesvm.service.models.fields import (
     SHORT,
     Cost,
     Decay,
+    Gamma,
     Keys,
     Matrix,
     Name,
@@ -24,6 +25,8 @@ from livesvm.service.models.fields import (
     Times,
     Weights,
 )
+from livesvm.service.models.spec import ClassWeights, KernelSpec, Scale
+from livesvm.solvers.errors import InvalidInput
 
 Time = Annotated[str, StringConstraints(max_length=64)] | Annotated[float, Field(allow_inf_nan=False)]
 MOST_TIMES = 10_000
@@ -73,7 +76,7 @@ class RelabelSpec(Request):
     keys: Keys
     y: Targets
 
-    def by_key(self) -> dict[int | str, float]:
+    def by_key(self) -> dict[int | str, Any]:
         """Target by key."""
         return commands.paired(self.keys, self.y, "relabel.y")
 
@@ -87,6 +90,41 @@ class ReweightSpec(Request):
     def by_key(self) -> dict[int | str, float]:
         """Weight by key."""
         return commands.paired(self.keys, self.weights, "reweight.weights")
+
+
+class ChangeSpec(Request):
+    """Other parameters for a live model: those of its task, and no others."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    C: Cost | None = None
+    epsilon: float | None = Field(default=None, ge=0, le=1e8, allow_inf_nan=False)
+    quantile: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
+    nu: float | None = Field(default=None, gt=0, le=1, allow_inf_nan=False)
+    class_weight: ClassWeights | None = Field(default=None, description="`null`: none any more.")
+    fit_intercept: bool | None = None
+    kernel: KernelSpec | None = Field(default=None, description="The whole kernel.")
+    gamma: Gamma | None = Field(default=None, description="Of the kernel alone; `scale`: by the window as it is now.")
+    scale: Scale | None = None
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("name a parameter at least")
+        if self.kernel is not None and self.gamma is not None:
+            raise InvalidInput("is a part of the kernel, which is given", field="change.gamma")
+        for name in self.model_fields_set - {"class_weight"}:
+            if getattr(self, name) is None:
+                raise InvalidInput("must have a value", field=f"change.{name}")
+        return self
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters by the names that estimators have for them."""
+        named = self.model_dump(include=self.model_fields_set - {"kernel"})
+        if self.kernel is not None:
+            kernel = self.kernel.model_dump()
+            named |= {"kernel": kernel.pop("name"), **kernel}
+        return named
 
 
 class UpdateRequest(Request):
@@ -112,6 +150,15 @@ class UpdateRequest(Request):
     C: Cost | None = Field(default=None, description="`svc`, `svr`: from now on the model's C.")
 
     robust: None = Field(default=None, description="`null`: a robust model's losses are convex again.")
+    change: ChangeSpec | None = Field(
+        default=None,
+        description="Other parameters: those of the losses along a path; kernel, intercept and scale by solving anew, "
+        "in one step as readers see it. Stands alone.",
+    )
+    rescale: Literal[True] | None = Field(
+        default=None,
+        description="Fit the scale of the features, and a gamma `scale`, to the window as it is now. Stands alone.",
+    )
 
     @property
     def _is_convex(self) -> bool:
@@ -120,8 +167,12 @@ class UpdateRequest(Request):
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
-        if all(value is None for _, value in self) and not self._is_convex:
+        given = {name for name, value in self if value is not None} | ({"robust"} if self._is_convex else set())
+        if not given:
             raise ValueError(NOTHING)
+        for alone in ("change", "rescale"):
+            if alone in given and len(given) > 1:
+                raise InvalidInput("stands alone; send the rest as another update", field=alone)
         return self
 
     def command(self) -> commands.Update:
@@ -133,6 +184,9 @@ class UpdateRequest(Request):
         )
 
     def _edits(self) -> commands.Edits | None:
+        if self.change is not None or self.rescale:
+            change = None if self.change is None else self.change.parameters()
+            return commands.Edits(change=change, rescale=bool(self.rescale))
         if all(value is None for value in (self.relabel, self.reweight, self.decay, self.C)) and not self._is_convex:
             return None
         return commands.Edits(
@@ -150,6 +204,10 @@ class PredictRequest(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"X": [[0.2, 0.5]]}]})
 
     X: Matrix
+    probability: bool = Field(
+        default=False,
+        description="Whether to tell probabilities of classes, of a model that was created with them.",
+    )
 
 
 class ApplyRequest(Request):

@@ -2,7 +2,7 @@
 
 CSV has a row of names: the columns ``y``, ``key``, ``weight`` and ``time`` are what they say, all others are features,
 in their order. Files of svmlight hold sparse features, columns from 1; npz may as well, as ``indptr``, ``indices``,
-``values`` and ``n_features``.
+``values`` and ``n_features``. Targets are numbers, or words where one of them is none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Examples:
     """What a file holds: features (n, d), dense or of scipy.sparse, and what else it has of each example."""
 
     X: Any
-    y: NDArray[np.float64] | None = None
+    y: NDArray[Any] | None = None
     keys: list[int | str] | None = None
     weights: NDArray[np.float64] | None = None
     times: list[Any] | None = None  #: ISO 8601 with a UTC offset, or Unix seconds
@@ -57,11 +57,17 @@ def as_key(text: str) -> int | str:
 
 
 def write_predictions(path: Path, answer: dict[str, Any]) -> None:
-    """Decision values and predictions as CSV, a row each."""
-    with path.open("w", newline="") as file:
+    """Decision values and predictions as CSV, a row each; of more than two classes a column for each or each pair."""
+    named = answer.get("pairs", answer.get("classes", []))
+    several, chances = len(named) > 2, answer.get("probability")
+    names = [f"decision {' / '.join(map(str, one)) if isinstance(one, list) else one}" for one in named]
+    with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
-        rows.writerow(("decision", "prediction"))
-        rows.writerows(zip(answer["decision"], answer["prediction"], strict=True))
+        more = [] if chances is None else [f"probability {one}" for one in answer["classes"]]
+        rows.writerow((*(names if several else ["decision"]), "prediction", *more))
+        for row, (decision, prediction) in enumerate(zip(answer["decision"], answer["prediction"], strict=True)):
+            probabilities = [] if chances is None else chances[row]
+            rows.writerow((*(decision if several else [decision]), prediction, *probabilities))
 
 
 def _npz(path: Path) -> Examples:
@@ -114,7 +120,7 @@ def _csv(path: Path) -> Examples:
     keys = columns.get("key")
     return Examples(
         np.array(features, dtype=np.float64).T,
-        _numbers(columns.get("y")),
+        _targets(columns.get("y")),
         None if keys is None else [as_key(key) for key in keys],
         _numbers(columns.get("weight")),
         None if "time" not in columns else [_time(text) for text in columns["time"]],
@@ -135,7 +141,7 @@ def _of(members: dict[str, Any]) -> Examples:
     keys = members.get("keys")
     return Examples(
         members["X"] if hasattr(members["X"], "tocsr") else np.asarray(members["X"], dtype=np.float64),
-        _numbers(members.get("y")),
+        _targets(members.get("y")),
         None if keys is None else np.asarray(keys).tolist() if isinstance(keys, np.ndarray) else list(keys),
         _numbers(members.get("weights")),
         None if members.get("times") is None else np.asarray(members["times"]).tolist(),
@@ -154,6 +160,16 @@ def _time(text: str) -> str | float:
         return float(text)
     except ValueError:
         return text
+
+
+def _targets(values: Any) -> NDArray[Any] | None:
+    """Numbers if all of them are, else words."""
+    if values is None:
+        return None
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except ValueError:
+        return np.asarray([str(value) for value in values])
 
 
 def _numbers(values: Any) -> NDArray[np.float64] | None:

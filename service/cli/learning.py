@@ -58,6 +58,7 @@ def predict(
     model: ModelId,
     file: DataFile,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV there.")] = None,
+    probability: Annotated[bool, typer.Option("--probability", help="Tell probabilities of classes, too.")] = False,
     url: Url = LOCAL,
     key: ApiKey = "",
     as_json: AsJson = False,
@@ -66,13 +67,13 @@ def predict(
     from livesvm.service.cli import files
 
     with connected(url, key) as client:
-        answer = client.predict(model, _read(client, model, file).X)
+        answer = client.predict(model, _read(client, model, file).X, probability=probability)
         if output is not None:
             files.write_predictions(output, answer)
         if as_json:
             show(answer, as_json)
         elif output is None:
-            names = ("decision", "prediction")
+            names = ("decision", "prediction", *(["probability"] if probability else []))
             pairs = zip(*(answer[name] for name in names), strict=True)
             show([dict(zip(names, pair, strict=True)) for pair in pairs], as_json, names)
 

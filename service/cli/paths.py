@@ -1,4 +1,4 @@
-"""``livesvm path`` and ``outliers``: jobs, waited for, shown, drawn and applied."""
+"""``livesvm path``, ``tune`` and ``outliers``: jobs, waited for, shown, drawn and applied."""
 
 from __future__ import annotations
 
@@ -35,6 +35,21 @@ def path(
     with connected(url, key) as client:
         asked = client.regularization_path(model, minimum, maximum, parameter=parameter, validation=_given(validation))
         _told(client, asked, plot, apply, as_json)
+
+
+def tune(
+    model: ModelId,
+    judge: Annotated[Literal["k-fold", "leave-one-out", "rolling-origin"], typer.Option(help="Who judges.")] = "k-fold",
+    folds: Annotated[int, typer.Option(help="Of k-fold and rolling-origin.")] = 5,
+    plot: Plot = None,
+    apply: Apply = False,
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Choose gamma and C by a model's own window."""
+    with connected(url, key) as client:
+        _told(client, client.tune_model(model, judge=judge, folds=folds), plot, apply, as_json)
 
 
 def outliers(

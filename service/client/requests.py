@@ -78,11 +78,13 @@ def update(
     weights: ArrayLike | None = None,
     times: Any = None,
     remove: Mapping[str, Any] | None = None,
-    relabel: Mapping[Key, float] | None = None,
+    relabel: Mapping[Key, float | str] | None = None,
     reweight: Mapping[Key, float] | None = None,
     decay: float | None = None,
     C: float | None = None,
     convex: bool = False,
+    change: Mapping[str, Any] | None = None,
+    rescale: bool = False,
     idempotency_key: str | None = None,
     max_seconds: float | None = None,
 ) -> Request[Document]:
@@ -90,7 +92,8 @@ def update(
 
     Parameters
     ----------
-    X, y, keys, weights : examples to add, (n, d), dense or of scipy.sparse, and each (n,); no y for a one-class model
+    X, y, keys, weights : examples to add, (n, d), dense or of scipy.sparse, and each (n,); labels are words or whole
+        numbers; no y for a one-class model
     times : (n,) when each example happened, by which windows forget: datetimes with a time zone, text of ISO 8601 with
         one, or Unix seconds; otherwise when they arrive
     remove : ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``, a datetime or a string, with a time
@@ -99,26 +102,36 @@ def update(
     decay : multiplies the weights of all other examples that stay
     C : from now on the model's C
     convex : whether a robust model's losses are convex again from now on
+    change : other parameters, as ``C``, ``epsilon``, ``gamma``, ``kernel`` or ``scale``; stands alone, as ``rescale``
+    rescale : whether the scale of features is fitted to the window as it is now
     max_seconds : until the answer has to be there; past it nothing is changed, and ServiceProblem says so
     """
     body: Document = {name: value for name, value in (("decay", decay), ("C", C)) if value is not None}
     if convex:
         body["robust"] = None
+    if change is not None:
+        body["change"] = dict(change)
+    if rescale:
+        body["rescale"] = True
     if X is not None:
-        add = {"X": _rows(X), "y": _listed(y), "keys": keys, "weights": _listed(weights), "times": _times(times)}
+        add = {"X": _rows(X), "y": _targets(y), "keys": keys, "weights": _listed(weights), "times": _times(times)}
         body["add"] = {name: value for name, value in add.items() if value is not None}
     if remove is not None:
         body["remove"] = dict(remove)
     if relabel is not None:
-        body["relabel"] = {"keys": list(relabel), "y": _listed(list(relabel.values()))}
+        body["relabel"] = {"keys": list(relabel), "y": _targets(list(relabel.values()))}
     if reweight is not None:
         body["reweight"] = {"keys": list(reweight), "weights": _listed(list(reweight.values()))}
     params = {} if max_seconds is None else {"max_seconds": max_seconds}
     return _once(f"/models/{id}/update", body, idempotency_key, params)
 
 
-def predict(id: str, X: Any) -> Request[Document]:
-    """Predict rows X (m, d), dense or of scipy.sparse: ``version``, ``decision`` (m), ``prediction`` (m)."""
+def predict(id: str, X: Any, *, probability: bool = False) -> Request[Document]:
+    """Predict rows X (m, d), dense or of scipy.sparse: ``version``, ``decision`` (m), ``prediction`` (m).
+
+    Of other labels than -1 and 1 with ``classes``; of more than two ``decision`` is (m, k). On request with their
+    ``probability`` (m, n_classes).
+    """
     stream = io.BytesIO()
     if hasattr(X, "tocsr"):
         rows = _csr(X)
@@ -128,7 +141,8 @@ def predict(id: str, X: Any) -> Request[Document]:
         return Request("POST", f"/models/{id}/predict", _document, True, stream.getvalue(), headers)
     np.save(stream, np.asarray(X, dtype=np.float64), allow_pickle=False)
     headers = {"content-type": "application/x-npy"}
-    return Request("POST", f"/models/{id}/predict", _document, True, stream.getvalue(), headers)
+    params = {"probability": "true"} if probability else {}
+    return Request("POST", f"/models/{id}/predict", _document, True, stream.getvalue(), headers, params)
 
 
 def erase(id: str, keys: Sequence[Key]) -> Request[Document]:
@@ -205,7 +219,7 @@ def regularization_path(
     """Ask for the whole path of a model's window, or of other ``data`` (X, y): a job."""
     examples = {"validation": validation, "data": data}
     body: Document = {"parameter": parameter, "minimum": minimum, "maximum": maximum}
-    body |= {name: given and {"X": _rows(given[0]), "y": _listed(given[1])} for name, given in examples.items()}
+    body |= {name: given and {"X": _rows(given[0]), "y": _targets(given[1])} for name, given in examples.items()}
     return _post(f"/models/{id}/regularization-path", body)
 
 
@@ -220,8 +234,22 @@ def outlier_path(
 ) -> Request[Document]:
     """Ask which labels or targets of a model's window look wrong, and for robust models: a job."""
     body: Document = {"parameter": parameter, "theta": theta, "s": s, "hold_out": hold_out}
-    body["validation"] = validation and {"X": _rows(validation[0]), "y": _listed(validation[1])}
+    body["validation"] = validation and {"X": _rows(validation[0]), "y": _targets(validation[1])}
     return _post(f"/models/{id}/outlier-path", body)
+
+
+def tune_model(
+    id: str,
+    *,
+    gammas: Sequence[float] | None = None,
+    C: tuple[float, float] | None = None,
+    epsilon: tuple[float, float] | None = None,
+    judge: Literal["k-fold", "leave-one-out", "rolling-origin"] = "k-fold",
+    folds: int = 5,
+) -> Request[Document]:
+    """Ask for the best gamma and C, and epsilon in a range, of a model's window, to be applied then: a job."""
+    body: Document = {"gammas": gammas, "C": C, "epsilon": epsilon, "judge": judge, "folds": folds}
+    return _post(f"/models/{id}/tune", {name: value for name, value in body.items() if value is not None})
 
 
 def apply(job: str, **choice: Any) -> Request[Document]:
@@ -327,6 +355,14 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"a {type(value).__name__} cannot be sent: {value!r}")
+
+
+def _targets(values: ArrayLike | None) -> Any:
+    """Targets as JSON: words as they are, everything else as numbers."""
+    found = None if values is None else np.asarray(values)
+    if found is not None and found.dtype.kind in "UO":
+        return found.tolist()
+    return _listed(found)
 
 
 def _listed(values: ArrayLike | None) -> Any:

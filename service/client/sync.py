@@ -61,6 +61,7 @@ class Client:
     versions = method(requests.versions)
     restore = method(requests.restore)
     assess = method(requests.assess)
+    tune_model = method(requests.tune_model)
     regularization_path = method(requests.regularization_path)
     outlier_path = method(requests.outlier_path)
     apply = method(requests.apply)

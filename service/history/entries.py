@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from livesvm.service.models.arrays import Key
@@ -80,11 +80,7 @@ class Restoration:
         began = time.perf_counter()
         found = ModelState.decode(state.spec, state.cache_mb, self.state)
         found.window.next_key = max(found.window.next_key, state.window.next_key)
-        state.estimator, state.window, state.sizes = found.estimator, found.window, found.sizes
-        state.version += 1
-        state.sequence += 1
-        state.updated_at = self.at
-        return Outcome(state.sizes, seconds=time.perf_counter() - began)
+        return replace(state.become(found, self.at), seconds=time.perf_counter() - began)
 
     def apply_cold(self, state: ModelState) -> Outcome:
         """The same: there is no path."""
@@ -142,11 +138,7 @@ class Retraining:
         """Make ``state`` what was found, as the next version."""
         began = time.perf_counter()
         found = ModelState.decode(state.spec, state.cache_mb, self.state)
-        state.estimator, state.window, state.sizes = found.estimator, found.window, found.sizes
-        state.version += 1
-        state.sequence += 1
-        state.updated_at = self.at
-        return Outcome(state.sizes, seconds=time.perf_counter() - began, changed=self.changed)
+        return replace(state.become(found, self.at), seconds=time.perf_counter() - began, changed=self.changed)
 
     def apply_cold(self, state: ModelState) -> Outcome:
         """The same: there is no path."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Literal, Self
 
+import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
 from livesvm.service.errors import EmptyModel
@@ -42,6 +44,8 @@ def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
         found = k_fold(estimator, asked["folds"], progress=progress)
     else:
         found = leave_one_out(estimator, progress=progress)
+    labels = getattr(estimator, "classes_", np.empty(0)).tolist()
+    pairs = {"pairs": list(combinations(labels, 2))} if len(labels) > 2 else {}
     return {
         "error": found.error,
         "n_examples": len(found.keys),
@@ -49,6 +53,7 @@ def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
         "seconds": found.seconds,
         "keys": list(found.keys),
         "decisions": found.decisions.tolist(),
+        **pairs,
     }
 
 
@@ -67,7 +72,8 @@ KIND = JobKind(
 Find what models that had not seen an example would say of it: leave-one-out or k-fold, by exact unlearning.
 
 The result holds the error (`svc`: share of wrong labels; `svr`: mean absolute error, or mean pinball loss;
-`oneclass`: share of outliers) and, oldest first, `keys` and `decisions`.
+`oneclass`: share of outliers) and, oldest first, `keys` and `decisions`; of more than two classes decisions are of the
+`pairs`, positive for the first of the two.
 """,
     request=AssessmentRequest,
     check=_ordered,

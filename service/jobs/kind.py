@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from livesvm.service.datasets.catalogue import Datasets
+from livesvm.service.errors import NotApplicable
 from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.live.handle import Description
 from livesvm.service.models.fields import Request
+from livesvm.service.models.labels import Targets
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
+from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.warm_up import Family
 
@@ -67,6 +70,21 @@ class Workplace:
     show: Callable[[Document], None] = lambda _: None
 
 
+def refuse_several(now: Description, what: str) -> None:
+    """Raise NotApplicable for a model of more than two classes."""
+    if len(now.classes or ()) > 2:
+        raise NotApplicable(f"{what} is of two classes, and this model has {len(now.classes or ())}")
+
+
+def check_known(labels: Targets | None, now: Description, field: str) -> None:
+    """Raise InvalidInput for labels that are none of a model's, if it has classes."""
+    if labels is None or now.classes is None:
+        return
+    for row, label in enumerate(labels.tolist()):
+        if label not in now.classes:
+            raise InvalidInput(f"{label!s} is not one of the labels {list(now.classes)}", field=field, row=row)
+
+
 def _as_asked(request: Request, spec: ModelSpec, now: Description) -> Order:
     return Order(request.model_dump(exclude_none=True))
 
@@ -90,7 +108,8 @@ class JobKind:
     needs_exact : whether it is for models alone whose every update leads to an optimum
     needed : from what was asked and how the model is now, the bytes that the work takes, if not those of ``copies``
     copies : of the model, with kernel rows and factor, that it works on at once
-    family : of the solvers that it needs; None: what updates need is enough
+    family : of the solvers that it needs, one or several; None: what updates need is enough
+    path : the end of the path that asks for it, if that is not its name
     summary, description : what it does, in a few words and in full, as the API says it
     """
 
@@ -104,6 +123,7 @@ class JobKind:
     needs_exact: bool = True
     needed: Callable[[Document, Description], int] | None = None
     copies: int = 2
-    family: Family | None = None
+    family: Family | tuple[Family, ...] | None = None
+    path: str | None = None
     summary: str = ""
     description: str = ""

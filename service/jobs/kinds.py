@@ -1,11 +1,11 @@
-"""The table of job kinds, by the end of the path that asks for them: ``POST /models/{id}/<kind>``."""
+"""The table of job kinds, by the end of the path that asks for them, ``POST /models/{id}/<kind>``, or by name."""
 
 from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping
 
-from livesvm.service.jobs import assessment, feed_work, outlier_path, regularization_path, retraining
+from livesvm.service.jobs import assessment, feed_work, outlier_path, regularization_path, retraining, tuning
 from livesvm.service.jobs.kind import JobKind
 
 KINDS: dict[str, JobKind] = {
@@ -13,6 +13,7 @@ KINDS: dict[str, JobKind] = {
     "regularization-path": regularization_path.KIND,
     "outlier-path": outlier_path.KIND,
     "retrain": retraining.KIND,
+    "tuning": tuning.KIND,
 }
 
 ALL_KINDS: Mapping[str, JobKind] = ChainMap(KINDS, feed_work.FEED_KINDS)

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 from livesvm.service.errors import EmptyModel
 from livesvm.service.jobs import plots
 from livesvm.service.jobs.examples import Examples
-from livesvm.service.jobs.kind import Document, JobKind, Order
+from livesvm.service.jobs.kind import Document, JobKind, Order, check_known, refuse_several
 from livesvm.service.jobs.plots import Curve, Extension
 from livesvm.service.jobs.regularization_path import check_shape, error_of
 from livesvm.service.live.handle import Description
@@ -58,6 +58,7 @@ class OutlierPathRequest(Request):
 def _ordered(request: OutlierPathRequest, spec: ModelSpec, now: Description) -> Order:
     if now.sizes.n_examples == 0:
         raise EmptyModel(f"model {spec.id} knows no example yet")
+    refuse_several(now, "an outlier path")
     new_estimator(spec, 1)._walling(request.s)  # refuses an s that cannot be, and models without robust losses
     asked = request.model_dump(exclude={"validation"}, exclude_none=True)
     if request.hold_out is not None:
@@ -65,6 +66,7 @@ def _ordered(request: OutlierPathRequest, spec: ModelSpec, now: Description) -> 
     if request.validation is None:
         return Order(asked)
     task_of(spec).check_targets(request.validation.y, "validation.y")
+    check_known(request.validation.y, now, "validation.y")
     check_shape(request.validation, "validation", now.n_features)
     return Order(asked | {"validation_rows": len(request.validation.X)}, {"validation": request.validation})
 

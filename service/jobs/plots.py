@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 Extension = Literal["svg", "png"]
 MEDIA: dict[Extension, str] = {"svg": "image/svg+xml", "png": "image/png"}
 
@@ -51,6 +54,34 @@ def draw_lines(
         for label, y in lines.items():
             axes.plot(x, y, linewidth=1.2, label=label)
         axes.legend(loc="best")
+        out = io.BytesIO()
+        figure.savefig(out, format=extension, dpi=120, metadata={"Date": None} if extension == "svg" else None)
+    return out.getvalue()
+
+
+def draw_field(
+    extension: Extension,
+    title: str,
+    labels: tuple[str, str, str],
+    x: Sequence[float],
+    y: Sequence[float],
+    values: NDArray[np.float64],
+    best: tuple[float, float],
+) -> bytes:
+    """Draw values (n_y, n_x) over two logarithmic axes, by colour; NaN is left blank, and ``best`` is marked."""
+    from matplotlib.figure import Figure
+
+    with drawing():
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_title(title)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel(labels[0])
+        axes.set_ylabel(labels[1])
+        field = axes.pcolormesh(x, y, np.ma.masked_invalid(values), shading="nearest", cmap="viridis")
+        figure.colorbar(field, label=labels[2])
+        axes.plot(*best, "o", color="white", markeredgecolor="black")
         out = io.BytesIO()
         figure.savefig(out, format=extension, dpi=120, metadata={"Date": None} if extension == "svg" else None)
     return out.getvalue()

@@ -326,12 +326,12 @@ class Jobs:
 
     def _wait_for_solvers(self, id: str, kind: str, wanted: Wanted) -> None:
         """Return when what a job needs is compiled; its record says meanwhile what it waits for."""
-        family = self._kinds[kind].family
-        if family is None or family not in self._compiling.left():
-            return
-        self._change(id, waits_for=f"the solvers of {family} to be compiled")
-        self._compiling.wait_for(family, wanted.check)
-        self._change(id, waits_for=None)
+        needed = self._kinds[kind].family
+        for family in (needed,) if isinstance(needed, str) else needed or ():
+            if family in self._compiling.left():
+                self._change(id, waits_for=f"the solvers of {family} to be compiled")
+                self._compiling.wait_for(family, wanted.check)
+                self._change(id, waits_for=None)
 
     def _change(self, id: str, **values: Any) -> None:
         with self._lock:

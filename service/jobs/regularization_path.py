@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from livesvm.service.errors import EmptyModel, NotApplicable
 from livesvm.service.jobs import plots
 from livesvm.service.jobs.examples import Examples
-from livesvm.service.jobs.kind import Document, JobKind, Order
+from livesvm.service.jobs.kind import Document, JobKind, Order, check_known, refuse_several
 from livesvm.service.jobs.plots import Curve, Extension
 from livesvm.service.live.handle import Description
 from livesvm.service.models.commands import Edits, Update
@@ -54,6 +54,7 @@ def error_of(spec: ModelSpec) -> str:
 def _ordered(request: PathRequest, spec: ModelSpec, now: Description) -> Order:
     if now.sizes.n_examples == 0:
         raise EmptyModel(f"model {spec.id} knows no example yet")
+    refuse_several(now, "a regularization path")
     parameter = request.parameter or task_of(spec).walks[0]
     low, high = _default_range(spec, parameter)
     low, high = request.minimum or low, request.maximum or high
@@ -73,6 +74,8 @@ def _ordered(request: PathRequest, spec: ModelSpec, now: Description) -> Order:
     if request.validation is not None:
         task = task_of(spec)
         (task.check_validation or task.check_targets)(request.validation.y, "validation.y")
+        if request.data is None:
+            check_known(request.validation.y, now, "validation.y")
         check_shape(request.validation, "validation", width)
         given["validation"] = request.validation
         asked["validation_rows"] = len(request.validation.X)
@@ -103,8 +106,13 @@ def _check_learnable(data: Examples, spec: ModelSpec) -> None:
     """Raise InvalidInput for examples that no path can be made of."""
     if data.weights is not None and not data.weights.any():
         raise InvalidInput("all weights are zero", field="data.weights")
-    if task_of(spec).has_classes and data.y is not None and (data.y == data.y[0]).all():
+    if not task_of(spec).has_classes or data.y is None:
+        return
+    n_classes = np.unique(data.y).size
+    if n_classes < 2:
         raise InvalidInput("all examples are of one class; a path needs both", field="data.y")
+    if n_classes > 2:
+        raise InvalidInput(f"has {n_classes} classes; a path is of two", field="data.y")
 
 
 def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.jobs.plots import MOST_POINTS
+from livesvm.service.models.classifier import labels_of
 from livesvm.service.models.learners import new_estimator, parameters, restored_estimator, task_of
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.spec import ModelSpec
@@ -64,7 +65,15 @@ class Work:
     def columns(self) -> tuple[Floats, Floats, Floats, list[Any]]:
         """Features, targets, weights and keys of the window."""
         arrays = self.arrays
-        return arrays["X"], arrays["y"], arrays["sample_weight"], arrays["keys"]
+        y = labels_of(arrays) if task_of(self.spec).has_labels else arrays["y"]
+        return arrays["X"], y, arrays["sample_weight"], arrays["keys"]
+
+    def untrained(self) -> LiveEstimator:
+        """An estimator with the parameters that are asked for, which knows the model's classes."""
+        made = new_estimator(self.spec, self.cache_mb, **self.changed)
+        if task_of(self.spec).has_labels:
+            made._know(self.arrays["classes"])  # type: ignore[attr-defined]
+        return made
 
     @property
     def made(self) -> Document:
@@ -166,11 +175,11 @@ def _by_engine(work: Work) -> Found:
     held = work.held_back(len(keys))
     told: Document = {}
     if held.any():
-        rest = new_estimator(work.spec, work.cache_mb, **work.changed)
+        rest = work.untrained()
         kept = [key for key, out in zip(keys, held, strict=True) if not out]
         rest.update(add=(X[~held], y[~held]), keys=kept, sample_weight=weights[~held])
         told = _held_back(work, rest, X[held], y[held])
-    estimator = new_estimator(work.spec, work.cache_mb, **work.changed)
+    estimator = work.untrained()
     report = estimator.update(add=(X, y), keys=keys, sample_weight=weights)
     sizes = sizes_of(report)
     return Found(estimator, sizes, np.array([[time.perf_counter() - began, report.relative_gap]]), told)
@@ -178,7 +187,8 @@ def _by_engine(work: Work) -> Found:
 
 def _held_back(work: Work, estimator: LiveEstimator, X: Any, y: Floats) -> Document:
     decisions = _decisions(estimator.predictor(), X)
-    error = float(estimator._error(decisions, y))
+    targets = estimator._targets(y, len(y)) if task_of(work.spec).has_labels else y
+    error = float(estimator._error(decisions, targets))
     told: Document = {"n_examples": int(y.size), "what": task_of(work.spec).error, "error": error}
     if work.spec.task in ("svc", "l2svc"):
         told["accuracy"] = 1.0 - error

@@ -64,7 +64,8 @@ class Description:
 
     ``row_bytes`` are those of one example's features, on average.
 
-    ``predicted`` counts the rows that it has predicted since it came back.
+    ``predicted`` counts the rows that it has predicted since it came back; ``classes`` has the examples of each label;
+    ``parameters`` are the present ones, but for C and the kernel, whose coefficient in use is ``gamma``.
     """
 
     state: ServingState
@@ -76,6 +77,10 @@ class Description:
     C: float | None = None
     kernel: dict[str, Any] | None = None
     robust: dict[str, Any] | None = None
+    classes: dict[Any, int] | None = None
+    gamma: float | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+    warnings: list[dict[str, str]] = field(default_factory=list)
     updated_at: float | None = None
     queue_depth: int = 0
     memory: int = 0
@@ -155,6 +160,9 @@ class ModelHandle(Protocol):
 
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of the version that is newest when its turn comes."""
+
+    def calibrated(self, solve: Solve | None = None) -> Future[Published]:
+        """The newest version with what its decisions become as probabilities; of a model that has them."""
 
     def copy(self) -> Future[ModelCopy]:
         """Copy the version that is newest when its turn comes, for a job."""

@@ -16,20 +16,26 @@ COPIES = 4
 """Of the features: the solver's, a larger one while it grows, the support vectors that are shown, a snapshot's."""
 BYTES_AN_EXAMPLE = 600
 """Of an example beside its features: its key, its arrival, and what the solver keeps by slot."""
+PAIR_BYTES = 2**16
+"""Of a pair of more than two classes beside its examples."""
 FIXED_BYTES = MEGABYTE
 """Of a model beside its examples: its writer, and the solver's work arrays."""
 
 
-def model_bytes(n: int, row_bytes: float, n_free: int, cache_mb: int) -> int:
+def model_bytes(n: int, row_bytes: float, n_free: int, cache_mb: int, n_classes: int = 2) -> int:
     """What a model of ``n`` examples may take, whose features have ``row_bytes`` each.
 
-    Its kernel rows take at most ``cache_mb``, with those of the free in them.
+    Its kernel rows take at most ``cache_mb``, with those of the free in them. Of more than two classes every example is
+    in as many problems as there are others, and ``n_free`` counts it so.
     """
+    others = max(1, n_classes - 1)
+    pairs = others * n_classes // 2 if others > 1 else 1
     slots = 64 + n * 5 // 4
-    rows = min(cache_mb * MEGABYTE, FLOAT * slots**2)
+    rows = min(cache_mb * MEGABYTE, FLOAT * others * slots**2)
     free = min(n_free, rows // (FLOAT * slots))
     features = int(COPIES * row_bytes * slots)
-    return FIXED_BYTES + features + rows + FLOAT * free**2 + BYTES_AN_EXAMPLE * slots
+    factors = FLOAT * free**2 // pairs if pairs > 1 else FLOAT * free**2
+    return FIXED_BYTES + PAIR_BYTES * (pairs - 1) + features + rows + factors + BYTES_AN_EXAMPLE * others * slots
 
 
 def check_grown(budget: Budget) -> None:
@@ -64,16 +70,18 @@ class ModelMemory:
     def of(self, state: ModelState) -> int:
         """Bytes of a model in this state."""
         sizes = state.sizes
-        return model_bytes(sizes.n_examples, state.row_bytes, sizes.n_free, self._cache_mb)
+        n_classes = len(state.labels or ())
+        return model_bytes(sizes.n_examples, state.row_bytes, sizes.n_free, self._cache_mb, n_classes)
 
     def after(self, state: ModelState, command: Command) -> int:
         """Bytes that a command may make of a model: who comes is there before others go; who goes gives none back."""
         if command.add is None:
             return 0
-        sizes, X = state.sizes, command.add.X
+        sizes, X, n_classes = state.sizes, command.add.X, state.n_classes_after(command)
         n = sizes.n_examples + len(X)
         row_bytes = (state.row_bytes * sizes.n_examples + X.nbytes) / n
-        return model_bytes(n, row_bytes, sizes.n_free + len(X), self._cache_mb)
+        free = sizes.n_free + len(X) * max(1, n_classes - 1)
+        return model_bytes(n, row_bytes, free, self._cache_mb, n_classes)
 
     @contextmanager
     def growing(self, size: int) -> Iterator[None]:

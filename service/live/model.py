@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -128,6 +129,10 @@ class LiveModel:
             C=seen.C,
             kernel=seen.kernel,
             robust=seen.robust,
+            classes=seen.counts,
+            gamma=seen.gamma,
+            parameters=seen.parameters,
+            warnings=seen.warnings,
             updated_at=seen.updated_at,
             queue_depth=self._keeper.writer.depth(),
             memory=self._memory.size,
@@ -206,6 +211,10 @@ class LiveModel:
         """Recompute the certificate of the version that is newest when its turn comes."""
         return self._keeper.read(lambda: self._certificate(self._keeper.begun(solve)))
 
+    def calibrated(self, solve: Solve | None = None) -> Future[Published]:
+        """The version that is newest when its turn comes, with its calibration; found once for each."""
+        return self._keeper.read(lambda: self._calibrated(self._keeper.begun(solve)))
+
     def copy(self) -> Future[ModelCopy]:
         """Copy the version that is newest when its turn comes, for a job; no queue is too full for that."""
         return self._keeper.read(self._copy, always=True)
@@ -251,6 +260,8 @@ class LiveModel:
     def _apply(self, update: Update, request: str | None, digest: bytes, solve: Solve) -> Reply:
         check_update(self.spec, update)
         update = self._state.settled(update)
+        self._state.check_labels(update, self._around.settings.max_classes)
+        self._state.check_change(update)
         command = self._state.window.plan(update, self._limits, time.time(), request)
         self._state.check_scale(command)
         with self._memory.growing(self._memory.after(self._state, command)):
@@ -332,6 +343,16 @@ class LiveModel:
         with self._around.turns.turn(solve):
             stage("solve")
             return self._state.certificate()
+
+    def _calibrated(self, solve: Solve) -> Published:
+        if self.published.calibration is None:
+            if not self._state.can_predict:
+                raise EmptyModel(f"model {self.id} knows no example yet")
+            stage("turn")
+            with self._around.budget.holding("jobs", self._memory.size), self._around.turns.turn(solve):
+                stage("solve")
+                self.published = replace(self.published, calibration=self._state.calibration())
+        return self.published
 
     def _copy(self) -> ModelCopy:
         if self._state.sizes.n_examples == 0 and task_of(self.spec).is_exact:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.models.arrays import Key, Rows, Vector
+from livesvm.service.models.labels import Targets
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
@@ -30,7 +31,7 @@ class Batch:
     """Examples to add: X (n, d), dense or sparse, y (n,) where the task has targets, keys and weights (n,) if given."""
 
     X: Rows
-    y: Vector | None = None
+    y: Targets | None = None
     keys: list[Key] | None = None
     weights: Vector | None = None
     times: Vector | None = None  #: (n,) Unix seconds at which each happened; None: when they arrive
@@ -80,13 +81,24 @@ CONVEX = Robust(1.0, 0.0)
 
 @dataclass(frozen=True)
 class Edits:
-    """What changes of examples that stay: targets, weights, by key or by a factor; and of the model: C, its losses."""
+    """What changes of examples that stay: targets, weights, by key or by a factor; and of the model: C, its losses.
 
-    relabel: dict[Key, float] = field(default_factory=dict)
+    ``change`` holds other parameters of the estimator, by name; ``rescale`` has the scale of features, and a gamma that
+    follows from them, fitted anew. Either stands alone.
+    """
+
+    relabel: dict[Key, Any] = field(default_factory=dict)
     reweight: dict[Key, float] = field(default_factory=dict)
     decay: float = 1.0
     C: float | None = None
     robust: Robust | None = None
+    change: dict[str, Any] | None = None
+    rescale: bool = False
+
+    @property
+    def of_parameters(self) -> bool:
+        """Whether parameters are changed, and examples are not."""
+        return self.change is not None or self.rescale
 
     def only(self, staying: Container[Key]) -> Edits:
         """These edits without those of examples that do not stay."""
@@ -99,11 +111,10 @@ class Edits:
 
     def document(self) -> dict[str, Any]:
         """These edits as numbers, lists and dicts."""
-        parts = dict(vars(self))
-        if self.robust is None:
-            del parts["robust"]  # as before there was any: a digest from then is the same now
-        else:
-            parts["robust"] = vars(self.robust)
+        parts = dict(vars(self)) | {"robust": self.robust and vars(self.robust)}
+        for name in ("robust", "change", "rescale"):
+            if not parts[name]:
+                del parts[name]  # as before there was any: a digest from then is the same now
         return parts
 
     @classmethod
@@ -117,7 +128,7 @@ NO_EDITS = Edits()
 """Nothing changes; a decay by 1 asks for no more."""
 
 
-def paired(keys: list[Key], values: Vector, field: str) -> dict[Key, float]:
+def paired(keys: list[Key], values: Targets, field: str) -> dict[Key, Any]:
     """Value by key; raises InvalidInput, for ``field``, unless there is one for each."""
     if len(values) != len(keys):
         raise InvalidInput(f"has {len(values)} entries for {len(keys)} keys", field=field)
@@ -203,7 +214,8 @@ class Command:
             told["dropped"] = self.dropped
         if self.n_ahead:
             told["n_ahead"] = self.n_ahead
-        return outcome.answer(version, durability, **told, events=outcome.events, seconds=outcome.seconds)
+        told |= {"events": outcome.events, "seconds": outcome.seconds, **outcome.more}
+        return outcome.answer(version, durability, **told)
 
     @property
     def n_ahead(self) -> int:
@@ -214,7 +226,10 @@ class Command:
     def told(self, outcome: Outcome) -> dict[str, Any]:
         """What it changed, in numbers, for the log."""
         counts = {"added": len(self.added), "removed": len(self.remove), "changed": outcome.changed}
-        return {"action": "update", **counts, "C": self.edits.C if self.edits else None, "events": outcome.events}
+        edits = self.edits or NO_EDITS
+        action = "rescale" if edits.rescale else "change" if edits.change is not None else "update"
+        C = (edits.change or {}).get("C", edits.C)
+        return {"action": action, **counts, "C": C, "events": outcome.events}
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
         """Features by key after it; those of keys that have gone may be among them."""

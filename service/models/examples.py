@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from livesvm.service.models.arrays import Key, Rows, Vector
+from livesvm.service.models.labels import Targets
 from livesvm.service.models.state import ModelState
 from livesvm.solvers.errors import UnknownKey
 from livesvm.solvers.sparse import SparseRows
@@ -39,6 +40,9 @@ class Page:
 
     ``times`` are Unix seconds: when each happened, or arrived if nothing was said of that.
 
+    Targets are words where labels are; of more than two classes there is a coefficient for each other class, in the
+    order of those, (m, n_classes - 1).
+
     ``n_examples`` is how many the window of this ``version`` holds, ``next`` the offset of what follows, if anything
     does. ``side`` holds places in :data:`SIDES`, ``outlier`` whether a robust model counts the example as one.
     """
@@ -48,7 +52,7 @@ class Page:
     next: int | None
     keys: list[Key]
     X: Rows
-    y: Vector
+    y: Targets
     weights: Vector
     times: Vector
     side: np.ndarray[tuple[int], np.dtype[np.int8]]
@@ -81,6 +85,7 @@ def page_of(state: ModelState, wanted: Wanted) -> Page:
     place_of = {key: place for place, key in enumerate(estimator.keys_)}  # there they stand as they came
     places = np.array([place_of[key] for key in named], np.int64)
     coefficient, is_free = estimator.window_coefficients[places], estimator.window_is_free[places]
+    has_one = (coefficient != 0.0) if coefficient.ndim == 1 else (coefficient != 0.0).any(axis=1)
     robust = estimator.robustness()
     outliers = {} if robust is None else robust.outliers
     return Page(
@@ -89,13 +94,17 @@ def page_of(state: ModelState, wanted: Wanted) -> Page:
         end if wanted.keys is None and end < n else None,
         named,
         estimator.window_features[places],
-        np.asarray(estimator.window_y, np.float64)[places],
+        _numbers(estimator.window_y[places]),
         estimator.window_sample_weight[places],
         np.array([arrivals[key] for key in named]),
-        np.where(is_free, 0, np.where(coefficient != 0.0, 1, 2)).astype(np.int8),
+        np.where(is_free, 0, np.where(has_one, 1, 2)).astype(np.int8),
         coefficient,
         np.array([key in outliers for key in named], np.bool_),
     )
+
+
+def _numbers(y: Targets) -> Targets:
+    return y if y.dtype.kind == "U" else y.astype(np.float64)
 
 
 def _places(keys: list[Key], wanted: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
-from livesvm.service.models import arrays
+from livesvm.service.models import arrays, labels
 from livesvm.solvers.errors import InvalidInput
 
 MODEL_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
@@ -18,6 +18,7 @@ LEAST_WEIGHT = 1e-100
 
 _NUMBER = {"type": "number", "minimum": -arrays.MAX_MAGNITUDE, "maximum": arrays.MAX_MAGNITUDE}
 _NUMBERS = {"type": "array", "minItems": 1, "items": _NUMBER}
+_WORD = {"type": "string", "minLength": 1, "maxLength": labels.LONGEST}
 KEY_SCHEMA = {
     "anyOf": [
         {"type": "string", "minLength": 1, "maxLength": arrays.MAX_KEY_LENGTH},
@@ -50,11 +51,12 @@ Matrix = Annotated[
 ]
 Targets = Annotated[
     Any,
-    PlainValidator(lambda value: arrays.vector(value, "y")),
+    PlainValidator(labels.targets),
     WithJsonSchema(
         {
-            **_NUMBERS,
-            "description": "(n,): -1 or 1 for `svc`, numbers for `svr`, none for `oneclass`, 1 or 0 for `pu`",
+            "anyOf": [_NUMBERS, {"type": "array", "minItems": 1, "items": _WORD}],
+            "description": "(n,): labels for `svc`, strings or whole numbers; numbers for `svr`, none for `oneclass`, "
+            "1 or 0 for `pu`, -1 or 1 for `l2svc`",
         }
     ),
 ]

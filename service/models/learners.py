@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from livesvm.service.models.commands import Update
+from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS, Task
 from livesvm.solvers.errors import InvalidInput
@@ -15,6 +15,10 @@ from livesvm.solvers.sparse import SparseRows
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0")
 """Of every estimator."""
+CHANGEABLE = ("epsilon", "quantile", "nu", "class_weight", "fit_intercept", "scale")
+"""What else a live model's parameters are, beside C."""
+SOLVED_ANEW = (*KERNEL_PARAMETERS, "fit_intercept", "scale")
+"""Of these, those that mean another problem, which is solved from nothing."""
 
 
 def task_of(spec: ModelSpec) -> Task:
@@ -31,10 +35,24 @@ def check_update(spec: ModelSpec, update: Update) -> None:
         task.check_targets(update.add.y, "y")
     if update.edits is None:
         return
+    if update.edits.of_parameters:
+        _check_change(spec, update.edits)
     if update.edits.relabel:
         task.check_targets(np.array(list(update.edits.relabel.values())), "relabel.y")
     if update.edits.C is not None and not spec.has_C:
         raise InvalidInput(f"is no parameter of {spec.task}", field="C")
+
+
+def _check_change(spec: ModelSpec, edits: Edits) -> None:
+    """Raise InvalidInput for parameters that models of this kind do not have, or do not change."""
+    if not task_of(spec).is_changeable:
+        verb = "rescale" if edits.rescale else "change"
+        raise InvalidInput(f"models of task {spec.task} do not change so; retrain them", field=verb)
+    known = parameters(spec, 1)
+    for name in edits.change or {}:
+        if name not in known:
+            kind = spec.task if spec.loss is None else f"{spec.task} with loss {spec.loss}"
+            raise InvalidInput(f"is no parameter of {kind}", field=f"change.{name}")
 
 
 def parameters(spec: ModelSpec, cache_mb: int) -> dict[str, Any]:
@@ -43,7 +61,7 @@ def parameters(spec: ModelSpec, cache_mb: int) -> dict[str, Any]:
     own = task.parameters | ({} if spec.loss is None else LOSS_PARAMETERS[spec.loss])
     return {
         **task.fixed,
-        **{name: getattr(spec, name) for name in own},
+        **{name: getattr(spec, name) for name in (*own, *task.options)},
         **({"fit_intercept": spec.fit_intercept} if task.has_free_intercept else {}),
         "kernel": kernel.name,
         "gamma": kernel.gamma,

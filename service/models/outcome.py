@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_core import to_json
@@ -23,12 +23,16 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one command did: the sizes after it, the path's events, its seconds, and how many that stayed changed."""
+    """What one command did: the sizes after it, the path's events, its seconds, and how many that stayed changed.
+
+    ``more`` is what else is told of it: warnings, and what a change of parameters made of those.
+    """
 
     sizes: Sizes
     events: int = 0
     seconds: float = 0.0
     changed: int = 0
+    more: dict[str, Any] = field(default_factory=dict)
 
     def answer(self, version: int, durability: Durability, **told: Any) -> bytes:
         """JSON of what the command made of the model, and of what else is ``told``."""

@@ -9,17 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.errors import EmptyModel
-from livesvm.service.models.arrays import Rows, Vector
+from livesvm.service.models.arrays import Matrix, Rows, Vector
+from livesvm.service.models.labels import are_signs
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.calibration import Calibration, columns
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Decision values (m,) and predictions (m,) of one version; ``stale`` if newer data may be unknown."""
+    """Decision values (m,), of more than two classes (m, k), and predictions (m,) of one version.
+
+    ``stale`` if newer data may be unknown.
+    """
 
     version: int
     decision: Vector
@@ -42,14 +47,46 @@ class Published:
     robust: dict[str, Any] | None = None
     row_bytes: float = 0.0
     is_sparse: bool = False
+    counts: dict[Any, int] | None = None
+    classes: NDArray[Any] | None = None
+    shape: str = "ovr"
+    gamma: float | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+    warnings: list[dict[str, str]] = field(default_factory=list)
+    calibration: Calibration | None = None
 
     @classmethod
     def of(cls, state: ModelState) -> Published:
         """The version that ``state`` is at."""
         predictor = state.estimator.predictor() if state.can_predict else None
         n_support = 0 if predictor is None else int(predictor.n_support)
+        n_features = state.window.n_features
+        counts, classes = state.classes, getattr(state.estimator, "classes_", None)
+        classes = None if counts is None else classes
+        state.look()
+        shape = state.spec.decision_function_shape
         rest = state.C, state.updated_at, state.kernel, state.robust, state.row_bytes, bool(state.window.is_sparse)
-        return cls(state.version, predictor, state.sizes, state.window.n_features, n_support, *rest)
+        more = counts, classes, shape, state.gamma, state.parameters, state.warnings
+        return cls(state.version, predictor, state.sizes, n_features, n_support, *rest, *more)
+
+    @property
+    def n_values(self) -> int:
+        """Decision values of a row, at most."""
+        n = 1 if self.classes is None else self.classes.size
+        return 1 if n < 3 else n * (n - 1) // 2
+
+    @property
+    def answers_with(self) -> list[Any] | None:
+        """The labels that an answer is given with, in their order; None where decisions speak for themselves."""
+        return None if self.classes is None or are_signs(self.classes) else self.classes.tolist()
+
+    def probabilities(self, decision: Vector) -> Matrix:
+        """The probability of each class, (m, n_classes), of decisions; of a version with a calibration."""
+        assert self.calibration is not None
+        assert self.classes is not None
+        n = self.classes.size
+        are_scores = decision.ndim == 2 and self.shape == "ovr"
+        return self.calibration.probabilities(decision if are_scores else columns(decision, n))
 
     def check(self, spec: ModelSpec, X: Rows, limit: int) -> None:
         """Raise EmptyModel, or InvalidInput for rows X (m, d) that are more than ``limit`` or of another width."""
@@ -63,13 +100,13 @@ class Published:
             raise InvalidInput(reason, field="X", row=0)
 
     def decide(self, spec: ModelSpec, X: Rows) -> tuple[Vector, NDArray[Any]]:
-        """Decision values (m,) and predictions (m,) of checked rows X (m, d).
+        """Decision values (m,), of more than two classes (m, k), and predictions (m,) of checked rows X (m, d).
 
         Raises InvalidInput for rows that are too large for the kernel.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            decision, prediction = task_of(spec).decide(self.predictor, X)
-        finite = np.isfinite(decision)
+            decision, prediction = task_of(spec).decide(self.predictor, X, self.classes, self.shape)
+        finite = np.isfinite(decision) if decision.ndim == 1 else np.isfinite(decision).all(axis=1)
         if not finite.all():
             raise InvalidInput("is too large for this kernel", field="X", row=int(np.argmin(finite)))
         return decision, prediction

@@ -7,11 +7,22 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from livesvm.service.models.fields import MODEL_ID, SHORT, Cost, Gamma, Request
+from livesvm.service.models.labels import LONGEST
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS
 from livesvm.solvers.errors import InvalidInput
 
 NEEDED = {"prior": "the share of positives among the unlabelled"}
 """What parameters that have to be given are."""
+OPTIONS = {"class_weight": None, "decision_function_shape": "ovr", "scale": "none", "probability": False}
+"""What not every task has, and leaves as it is."""
+MOST_NAMED = 1000
+"""Classes that weights may be given for."""
+ClassWeight = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
+ClassWeights = (
+    Literal["balanced"]
+    | Annotated[dict[Annotated[str, Field(max_length=LONGEST)], ClassWeight], Field(max_length=MOST_NAMED)]
+)
+Scale = Literal["none", "standard", "minmax", "robust"]
 
 
 class KernelSpec(Request):
@@ -101,6 +112,24 @@ class ModelSpec(Request):
         description="`pu`: weight of |w|^2; 0.01 when absent. `C`, by which it is moved later, is 1 / (2 lam).",
     )
     fit_intercept: bool = True
+    class_weight: ClassWeights | None = Field(
+        default=None,
+        description="`svc`: multiplies C by class, named by its label as text; 1 for others. `balanced`: the fewer "
+        "examples of the window a class has, the more.",
+    )
+    scale: Scale = Field(
+        default="none",
+        description="`svc`, `svr`, `oneclass`: what features go through first, fitted to the first examples and kept.",
+    )
+    decision_function_shape: Literal["ovr", "ovo"] = Field(
+        default="ovr",
+        description="`svc` of more than two classes: a decision value for each, or for each pair.",
+    )
+    probability: bool | Literal["platt", "isotonic"] = Field(
+        default=False,
+        description="`svc`: whether predictions can have probabilities, fitted to the exact leave-one-out decisions of "
+        "the window when they are first asked for after an update; `true` is `platt`.",
+    )
     n_features: int | None = Field(
         default=None, ge=1, le=10**9, description="Taken from the first examples when absent."
     )
@@ -128,6 +157,10 @@ class ModelSpec(Request):
                 if name in own and own[name] is None:
                     raise InvalidInput(f"is missing: {NEEDED[name]}", field=name)
             elif name not in own:
+                raise InvalidInput(f"is no parameter of {kind}", field=name)
+        for name, default in OPTIONS.items():
+            its_own = name in task.options or (name == "probability" and task.has_labels)
+            if not its_own and getattr(self, name) != default:
                 raise InvalidInput(f"is no parameter of {kind}", field=name)
         if not task.has_free_intercept and not self.fit_intercept:
             raise InvalidInput("a model of this task always has an intercept", field="fit_intercept")

@@ -12,8 +12,17 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.models.arrays import Key
+from livesvm.service.models.classifier import ServedClassifier
 from livesvm.service.models.commands import CONVEX, NO_EDITS, Batch, Command, Edits, Robust, Update
-from livesvm.service.models.learners import KERNEL_PARAMETERS, new_estimator, parameters, restored_estimator, task_of
+from livesvm.service.models.learners import (
+    CHANGEABLE,
+    KERNEL_PARAMETERS,
+    SOLVED_ANEW,
+    new_estimator,
+    parameters,
+    restored_estimator,
+    task_of,
+)
 from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.window import Window
@@ -22,9 +31,10 @@ from livesvm.service.store.base import StoreDamaged
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.calibration import Calibration
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.robust.settings import Robustness
-from livesvm.solvers.sparse import stacked
+from livesvm.solvers.sparse import SparseRows, like, stacked
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,8 @@ class ModelState:
     version: int = 0
     sequence: int = 0
     updated_at: float | None = None
+    warnings: list[dict[str, str]] = field(default_factory=list)  #: what makes it useless, as last looked at
+    _until_look: int = 0  #: examples that may come before it is looked at again
 
     @classmethod
     def empty(cls, spec: ModelSpec, cache_mb: int) -> ModelState:
@@ -68,20 +80,60 @@ class ModelState:
     def apply(self, command: Command) -> Outcome:
         """Follow the path of one command; raises SolverError with the model as it was."""
         outcome, edits = Outcome(self.sizes), command.edits or NO_EDITS
-        if command.add is not None or (self.is_fitted and (command.remove or edits != NO_EDITS)):
+        if edits.of_parameters:
+            outcome = self._change(edits)
+        elif command.add is not None or (self.is_fitted and (command.remove or edits != NO_EDITS)):
             outcome = _follow(self.estimator, command.add, command.remove, command.edits)
         elif edits.C is not None:
             self.estimator.C = edits.C
         self._done(command, outcome)
-        return outcome
+        self.look(anew=edits.of_parameters)
+        return self._with_warnings(outcome)
+
+    def _change(self, edits: Edits) -> Outcome:
+        """Give the estimator other parameters, or fit its scale anew; raises SolverError with the model as it was."""
+        if not self.is_fitted:
+            for name, value in (edits.change or {}).items():
+                setattr(self.estimator, name, value)
+            return Outcome(self.sizes)
+        estimator: Any = self.estimator
+        report = estimator.rescale() if edits.rescale else estimator.change(**edits.change or {})
+        more = {"gamma": self.gamma, "resolved": bool(report.retrained)}
+        return Outcome(sizes_of(report), int(report.events), float(report.seconds), int(report.changed), more)
+
+    def look(self, *, anew: bool = False) -> None:
+        """See what makes the model useless, where as many examples have come as there were when that was done last."""
+        if not (anew or self._until_look <= 0) or not self.is_fitted or not self.window.arrivals:
+            return
+        found = getattr(self.estimator, "warnings_", ())
+        self.warnings = [{"name": one.name, "message": one.message} for one in found]
+        self._until_look = len(self.window.arrivals)
+
+    def _with_warnings(self, outcome: Outcome) -> Outcome:
+        return replace(outcome, more=outcome.more | {"warnings": self.warnings}) if self.warnings else outcome
+
+    def check_change(self, update: Update) -> None:
+        """Raise InvalidInput for a change of parameters that cannot be, before it is logged."""
+        edits = update.edits
+        if edits is None or not edits.of_parameters:
+            return
+        estimator: Any = self.estimator
+        if edits.rescale and estimator.scale == "none":
+            raise InvalidInput("the model scales nothing; change its scale", field="rescale")
+        is_anew = edits.rescale or any(name in SOLVED_ANEW for name in edits.change or {})
+        if is_anew and self.is_fitted and not self.window.arrivals:
+            raise InvalidInput("the window is empty: there is nothing to solve for", field="body")
+        if edits.rescale and not self.is_fitted:
+            raise InvalidInput("the model knows no example yet", field="rescale")
 
     def check_scale(self, command: Command) -> None:
         """Raise InvalidInput for what no solve can do, before it is logged: numbers too large for double precision."""
         add, edits = command.add, command.edits or NO_EDITS
-        if add is None and edits.C is None and not edits.reweight:
+        C = (edits.change or {}).get("C", edits.C)
+        if add is None and C is None and not edits.reweight:
             return
         X, weights = (None, None) if add is None else (add.X, add.weights)
-        self.estimator.check_scale(X, weights, reweight=edits.reweight, C=edits.C)
+        self.estimator.check_scale(X, weights, reweight=edits.reweight, C=C)
 
     def apply_together(self, commands: Sequence[Command], net: Command) -> None:
         """Follow one path to where ``net`` leads, which is where ``commands`` lead one after the other.
@@ -104,19 +156,33 @@ class ModelState:
         if not task_of(self.spec).is_exact:
             return self.apply(command)
         edits = command.edits or NO_EDITS
-        changed = self._changed | ({} if edits.C is None else {"C": edits.C})
-        first = {"gamma": self.estimator.gamma_} if self.is_fitted else {}  # the one that the first data set
-        estimator = new_estimator(self.spec, self.cache_mb, **changed | first)
+        changed = self._changed | ({} if edits.C is None else {"C": edits.C}) | (edits.change or {})
         window = self._window_after(command, edits)
+        first = self._of_first_data(edits)
+        scale = getattr(self.estimator, "feature_scale_", None) if first else None
+        estimator = new_estimator(self.spec, self.cache_mb, **changed | first)
+        came = window.X
+        if scale is not None:
+            window = replace(window, X=scale.apply(came))
+        if isinstance(self.estimator, ServedClassifier) and window.y is not None:
+            self.estimator.successor(estimator, window.y)
         outcome = _follow(estimator, window, [], None)
         robust = edits.robust or self._robust(edits)
         if robust is not None:
             outcome = _follow(estimator, None, [], Edits(robust=robust).only(window.keys or []))
         if first:
-            estimator = restored_estimator(self.spec, self.cache_mb, estimator.to_arrays(), **changed)
+            arrays = estimator.to_arrays() | ({} if scale is None else scale.to_arrays() | {"X": came})
+            estimator = restored_estimator(self.spec, self.cache_mb, arrays, **changed)
         self.estimator = estimator
         self._done(command, outcome)
         return outcome
+
+    def _of_first_data(self, edits: Edits) -> dict[str, Any]:
+        """Parameters that stand for what the first data have decided; none where that is decided anew."""
+        if not self.is_fitted or edits.rescale or any(name in SOLVED_ANEW for name in edits.change or {}):
+            return {}
+        scaled = {"scale": "none"} if "scale" in parameters(self.spec, self.cache_mb) else {}
+        return {"gamma": self.estimator.gamma_, **scaled}
 
     def _robust(self, edits: Edits) -> Robust | None:
         """How robust the model is now, with the sides of all who are not relabelled."""
@@ -151,7 +217,25 @@ class ModelState:
         found = self.estimator.certificate()
         names = ("relative_gap", "duality_gap", "max_violation", "primal", "dual")
         numbers = {name: float(getattr(found, name)) for name in names}
-        return {"version": self.version, **numbers, "n_examples": int(found.n_examples), **self.robustness_proof()}
+        proof = self.robustness_proof() | self._proof_by_pair()
+        return {"version": self.version, **numbers, "n_examples": int(found.n_examples), **proof}
+
+    def _proof_by_pair(self) -> dict[str, Any]:
+        """What a certificate adds of more than two classes; nothing of others."""
+        pairs = self.estimator.pair_certificates if isinstance(self.estimator, ServedClassifier) else {}
+        if not pairs:
+            return {}
+        names = ("relative_gap", "duality_gap", "max_violation")
+        told = [
+            {
+                "classes": list(two),
+                **{name: float(getattr(one, name)) for name in names},
+                "n_examples": int(one.n_examples),
+            }
+            for two, one in pairs.items()
+        ]
+        worst = max(pairs, key=lambda two: float(pairs[two].relative_gap))
+        return {"pairs": told, "worst": list(worst)}
 
     def robustness_proof(self) -> dict[str, Any]:
         """What a certificate adds of a robust model; nothing of others."""
@@ -176,6 +260,12 @@ class ModelState:
         """Whether the model has learnt an example."""
         return hasattr(self.estimator, "gamma_")
 
+    def calibration(self) -> Calibration:
+        """What decisions become as probabilities now; raises InvalidInput where a class has fewer than two examples."""
+        from livesvm.solvers.estimators.probabilities import METHODS, calibrated  # imports scikit-learn
+
+        return calibrated(self.estimator, METHODS[self.spec.probability])
+
     def forget(self, keys: list[Key]) -> Outcome | None:
         """Be the optimum without these examples, as the next version; None, and nothing, if that changes nothing.
 
@@ -194,12 +284,22 @@ class ModelState:
             self.estimator.forget_training()
         return outcome
 
+    def become(self, found: ModelState, at: float | None) -> Outcome:
+        """Be what was found, as the next version."""
+        self.estimator, self.window, self.sizes = found.estimator, found.window, found.sizes
+        self.version += 1
+        self.sequence += 1
+        self.updated_at = at
+        self.look(anew=True)
+        return Outcome(self.sizes)
+
     def skip(self) -> None:
         """Pass over an aborted record."""
         self.sequence += 1
 
     def _done(self, command: Command, outcome: Outcome) -> None:
         self.window.apply(command)
+        self._until_look -= len(command.added)
         self.sizes = outcome.sizes
         self.version += 1
         self.sequence += 1
@@ -209,6 +309,35 @@ class ModelState:
         """A copy that shares nothing with the model; only for one that knows an example, or whose task is not exact."""
         changed, arrays = self._changed, self.estimator.to_arrays()
         return ModelCopy(self.spec, self.version, self.cache_mb, changed, arrays, self.window.n_features)
+
+    def check_labels(self, update: Update, most: int) -> None:
+        """Raise InvalidInput for labels that do not go with those before, or make more than ``most`` classes."""
+        if not isinstance(self.estimator, ServedClassifier):
+            return
+        relabelled = list(update.edits.relabel.values()) if update.edits is not None else []
+        come = [] if update.add is None or update.add.y is None else [(update.add.y, "y")]
+        for labels, name in come + ([(np.array(relabelled), "relabel.y")] if relabelled else []):
+            self.estimator.check_classes(labels, most, name)
+
+    def n_classes_after(self, command: Command) -> int:
+        """Classes that there are while a command is followed; 0 where there are none."""
+        known = self.labels
+        if known is None or command.add is None or command.add.y is None:
+            return len(known or ())
+        return len({*known, *np.unique(command.add.y).tolist()})
+
+    @property
+    def labels(self) -> list[Any] | None:
+        """The classes that the model knows; None where there are no classes."""
+        if not isinstance(self.estimator, ServedClassifier):
+            return None
+        labels: list[Any] = self.estimator.classes_.tolist() if hasattr(self.estimator, "classes_") else []
+        return labels
+
+    @property
+    def classes(self) -> dict[Any, int] | None:
+        """How many examples each class has, by label; None where there are no classes."""
+        return self.estimator.counts if isinstance(self.estimator, ServedClassifier) else None
 
     @property
     def can_predict(self) -> bool:
@@ -223,13 +352,22 @@ class ModelState:
     @property
     def _changed(self) -> dict[str, Any]:
         """Parameters that an update or a retraining may have changed since the model was created."""
-        return ({} if self.C is None else {"C": self.C}) | self._changed_kernel
+        made = parameters(self.spec, self.cache_mb)
+        now = {name: getattr(self.estimator, name) for name in (*KERNEL_PARAMETERS, *CHANGEABLE) if name in made}
+        return ({} if self.C is None else {"C": self.C}) | {k: v for k, v in now.items() if v != made[k]}
 
     @property
-    def _changed_kernel(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
+        """What else its parameters are now, beside C and the kernel, where its task has them."""
         made = parameters(self.spec, self.cache_mb)
-        now = {name: getattr(self.estimator, name) for name in KERNEL_PARAMETERS}
-        return {name: value for name, value in now.items() if value != made[name]}
+        return {name: getattr(self.estimator, name) for name in CHANGEABLE if name in made}
+
+    @property
+    def gamma(self) -> float | None:
+        """The coefficient of the kernel, where it has one and knows it."""
+        if not self.is_fitted or self.estimator.kernel == "linear":
+            return None
+        return float(self.estimator.gamma_)
 
     @property
     def kernel(self) -> dict[str, Any]:
@@ -247,7 +385,7 @@ class ModelState:
         if self.is_fitted:
             stay = np.array([key not in leaving for key in here], dtype=bool)
             y, weights = model.window_y[stay], model.window_sample_weight[stay] * edits.decay
-            y = np.array([edits.relabel.get(key, old) for key, old in zip(keys, y, strict=True)], dtype=np.float64)
+            y = np.array([edits.relabel.get(key, old) for key, old in zip(keys, y.tolist(), strict=True)])
             weights = [edits.reweight.get(key, old) for key, old in zip(keys, weights, strict=True)]
             parts.append((model.window_features[stay], y, np.array(weights, dtype=np.float64)))
         if add is not None:
@@ -256,11 +394,15 @@ class ModelState:
             parts.append((add.X, y, np.ones(n) if add.weights is None else add.weights))
         rows, y, weights = zip(*parts, strict=True)
         y, weights = np.concatenate(y), np.concatenate(weights)
-        return Batch(stacked(rows), y, keys + command.added, weights)
+        is_sparse = isinstance(rows[0], SparseRows)
+        X = stacked([like(one, is_sparse) for one in rows])
+        return Batch(X, y, keys + command.added, weights)
 
     @property
     def row_bytes(self) -> float:
         """Bytes of an example's features, of sparse ones on average."""
+        if self.is_fitted and hasattr(self.estimator, "feature_scale_"):
+            return 16.0 * (self.window.n_features or 0)  # as they came, and on the scale
         if not (self.window.is_sparse and self.is_fitted):
             return 8.0 * (self.window.n_features or 0)
         n = len(self.window.arrivals)
@@ -325,10 +467,16 @@ def _follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edit
         remove=remove or None,
         keys=None if add is None else add.keys,
         sample_weight=None if add is None else add.weights,
-        **({} if edits is None else vars(edits) | {"robust": _robustness(edits.robust)}),
+        **({} if edits is None else _verbs(edits)),
     )
     sizes = sizes_of(report)
     return Outcome(sizes, int(report.events), float(report.seconds), int(report.changed))
+
+
+def _verbs(edits: Edits) -> dict[str, Any]:
+    """What an estimator's update takes of edits."""
+    verbs = {name: getattr(edits, name) for name in ("relabel", "reweight", "decay", "C")}
+    return verbs | {"robust": _robustness(edits.robust)}
 
 
 def sizes_of(report: UpdateReport) -> Sizes:

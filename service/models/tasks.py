@@ -13,16 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.models.arrays import Rows, Vector
+from livesvm.service.models.classifier import ServedClassifier
+from livesvm.service.models.labels import Targets, check_labels, check_numbers
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.pairs_predictor import PairsPredictor, scores, winners
 from livesvm.solvers.models.predictor import Predictor
 
-Check = Callable[[Vector | None, str], object]
+Check = Callable[[Targets | None, str], object]
 """Raises InvalidInput, for the field that it is told, unless every entry of y (m,) is a target; None: there is none."""
 
 
@@ -35,12 +37,16 @@ class Task:
     estimator : the class that learns it
     parameters : its own parameters besides the kernel, with their defaults; None: has to be given
     check_targets : what can be learnt
-    decide : decision values (m,) and what is predicted, (m,), of rows (m, d)
+    decide : decision values (m,) and what is predicted, (m,), of rows (m, d); of classes by their labels (k,) and the
+        shape that decisions are to have, one for each class or pair, (m, k) or (m, n_pairs), of more than two
     error : what the error of a model is
     check_validation : what can be validated by, if that is not what can be learnt
     fixed : parameters of the estimator that are the same for every model
     has_free_intercept : whether there may be none
     has_classes : whether a path needs examples of both
+    has_labels : whether classes have any labels, and there may be more than two
+    options : what else a specification may ask of it, with defaults
+    is_changeable : whether a live model's parameters can be changed
     has_cost : whether C, the weight of the losses, can be moved, under that name or another
     walks : the parameter whose path is walked when none is named, and the range where none is given
     is_exact : whether each update leads to the optimum of the window; if not, only retraining does
@@ -51,12 +57,15 @@ class Task:
     estimator: type[LiveEstimator]
     parameters: dict[str, Any]
     check_targets: Check
-    decide: Callable[[Predictor, Rows], tuple[Vector, NDArray[Any]]]
+    decide: Callable[[Any, Rows, NDArray[Any] | None, str], tuple[Vector, NDArray[Any]]]
     error: str
     check_validation: Check | None = None
     fixed: dict[str, Any] = field(default_factory=dict)
     has_free_intercept: bool = True
     has_classes: bool = False
+    has_labels: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+    is_changeable: bool = False
     has_cost: bool = True
     is_exact: bool = True
     solvers: tuple[str, ...] = ("batch",)
@@ -64,57 +73,62 @@ class Task:
     ends_of: Callable[[float, float], tuple[float, float]] = lambda low, high: (low, high)
 
 
-def check_signs(y: Vector | None, field: str) -> None:
+def check_signs(y: Targets | None, field: str) -> None:
     """Raise InvalidInput unless every entry of y (m,) is -1 or 1."""
-    labels = _check_present(y, field)
+    labels = check_numbers(y, field)
     wrong = np.flatnonzero(np.abs(labels) != 1.0)
     if wrong.size:
         row = int(wrong[0])
         raise InvalidInput(f"a label is -1 or 1, not {labels[row]:g}", field=field, row=row)
 
 
-def _check_present(y: Vector | None, field: str) -> Vector:
-    if y is None:
-        raise InvalidInput("is missing; this task learns targets", field=field)
-    return y
-
-
-def _check_absent(y: Vector | None, field: str) -> None:
+def _check_absent(y: Targets | None, field: str) -> None:
     if y is not None:
         raise InvalidInput("a one-class model has no targets", field=field)
 
 
-def check_known(y: Vector | None, field: str) -> None:
+def check_known(y: Targets | None, field: str) -> None:
     """Raise InvalidInput unless every entry of y (m,) is 1, positive, or 0, unlabelled."""
-    labels = _check_present(y, field)
+    labels = check_numbers(y, field)
     wrong = np.flatnonzero((labels != 1.0) & (labels != 0.0))
     if wrong.size:
         row = int(wrong[0])
         raise InvalidInput(f"a label is 1 (positive) or 0 (unlabelled), not {labels[row]:g}", field=field, row=row)
 
 
-def _sign(predictor: Predictor, X: Rows) -> tuple[Vector, NDArray[Any]]:
+def _label(
+    predictor: Predictor | PairsPredictor, X: Rows, classes: NDArray[Any] | None, shape: str
+) -> tuple[Vector, NDArray[Any]]:
+    assert classes is not None
+    decision = predictor.decision_function(X)
+    if decision.ndim == 1:
+        return decision, classes[np.where(decision > 0, classes.size - 1, 0)]
+    won = classes[winners(decision, classes.size)]
+    return decision if shape == "ovo" else scores(decision, classes.size), won
+
+
+def _sign(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
     decision = predictor.decision_function(X)
     return decision, np.where(decision > 0, 1, -1)
 
 
-def _positive(predictor: Predictor, X: Rows) -> tuple[Vector, NDArray[Any]]:
+def _positive(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
     decision = predictor.decision_function(X)
     return decision, np.where(decision > 0, 1, 0)
 
 
-def _value(predictor: Predictor, X: Rows) -> tuple[Vector, NDArray[Any]]:
+def _value(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
     decision = predictor.decision_function(X)
     return decision, decision
 
 
-def _inside(predictor: Predictor, X: Rows) -> tuple[Vector, NDArray[Any]]:
+def _inside(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
     """1 inside and on the boundary, -1 outside."""
     decision = predictor.decision_function(X)
     return decision, np.where(decision >= 0, 1, -1)
 
 
-def _check_validated(y: Vector | None, field: str) -> None:
+def _check_validated(y: Targets | None, field: str) -> None:
     if y is not None:
         check_signs(y, field)
 
@@ -128,15 +142,25 @@ LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
 
 TASKS: dict[str, Task] = {
     "svc": Task(
-        LiveSVC,
+        ServedClassifier,
         {"C": 1.0},
-        check_signs,
-        _sign,
+        check_labels,
+        _label,
         "share of wrong labels",
-        fixed={"classes": (-1, 1)},
         has_classes=True,
+        has_labels=True,
+        options={"class_weight": None, "decision_function_shape": "ovr", "scale": "none"},
+        is_changeable=True,
     ),
-    "svr": Task(LiveSVR, {"C": 1.0, "loss": "epsilon_insensitive"}, _check_present, _value, "mean absolute error"),
+    "svr": Task(
+        LiveSVR,
+        {"C": 1.0, "loss": "epsilon_insensitive"},
+        check_numbers,
+        _value,
+        "mean absolute error",
+        options={"scale": "none"},
+        is_changeable=True,
+    ),
     "oneclass": Task(
         LiveOneClassSVM,
         {"nu": 0.5},
@@ -146,6 +170,8 @@ TASKS: dict[str, Task] = {
         check_validation=_check_validated,
         has_free_intercept=False,
         has_cost=False,
+        options={"scale": "none"},
+        is_changeable=True,
         walks=("nu", 0.01, 1.0),
     ),
     "pu": Task(

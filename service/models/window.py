@@ -62,6 +62,8 @@ class Window:
         now = max(now, self.latest)
         self._check_apart(update.add, update.remove)
         add, next_key = (None, self.next_key) if update.add is None else self._named(update.add, limits)
+        if update.edits is not None and update.edits.of_parameters:  # who is to make room leaves with the next update
+            return Command(None, [], now, self.next_key, request, update.edits)
         asked = self._leaving(update.remove)
         if update.edits is not None:
             self._check_edited(update.edits, set(asked))

@@ -67,9 +67,9 @@ SCRAPED = (
     "process_",
 )
 """What of its metrics an actor tells; the rest is the front ends'."""
-TIMED = frozenset({"update", "restore", "swap", "erase", "certificate"})
+TIMED = frozenset({"update", "restore", "swap", "erase", "certificate", "calibrated"})
 """Verbs that are solved for, and so take how long that may be."""
-READS = frozenset({"certificate", "examples", "copy"})
+READS = frozenset({"certificate", "calibrated", "examples", "copy"})
 """Verbs that change nothing: they end when nobody waits for them."""
 
 log = logging.getLogger(__name__)
@@ -246,7 +246,7 @@ class ModelActor:
         live = self._registry.get(model)
         seen = live.published
         seen.check(live.spec, X, limit)
-        return (seen.version, *seen.decide(live.spec, X), live.stale)
+        return (seen.version, *seen.decide(live.spec, X), live.stale, seen.classes)
 
     def _published(self, model: str) -> Any:
         return self._registry.get(model).published

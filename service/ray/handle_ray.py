@@ -142,22 +142,21 @@ class RayModel:
         """The version that rows X (m, d) are to be decided by; it may be asked of the actor, in a thread."""
         limit = self._settings.max_predict_rows
         if self._settings.ray_predictions == "actor" and len(X) <= DECIDED_ROWS:
-            version, decision, prediction, _ = self._now("decide", X, limit)
-            return _Decided(
-                version, None, self.published.sizes, X.shape[1], 0, None, None, found=(decision, prediction)
-            )
+            version, decision, prediction, _, classes = self._now("decide", X, limit)
+            found, sizes = (decision, prediction), self.published.sizes
+            return _Decided(version, None, sizes, X.shape[1], 0, None, None, classes=classes, found=found)
         seen = self.published
         if seen.predictor is not None or (self._view is not None and not self._view.can_predict):
             return seen
         try:
-            found: Published = self._now("published")
+            newest: Published = self._now("published")
         except ModelUnavailable:
             if self._held is None:
                 raise
             return self._held  # it says that it is stale
-        if self._held is None or found.version >= self._held.version:
-            self._held, self._held_until = found, time.monotonic() + self._settings.ray_stale_seconds
-        return found
+        if self._held is None or newest.version >= self._held.version:
+            self._held, self._held_until = newest, time.monotonic() + self._settings.ray_stale_seconds
+        return newest
 
     def describe(self) -> Description:
         """The model as it was last heard of."""
@@ -225,6 +224,19 @@ class RayModel:
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate."""
         return self.ask("certificate", solve=solve)
+
+    def calibrated(self, solve: Solve | None = None) -> Future[Published]:
+        """The newest version with its calibration, which is kept here from then on."""
+        call = self.ask("calibrated", solve=solve)
+        call.add_done_callback(self._keep)
+        return call
+
+    def _keep(self, call: Future[Published]) -> None:
+        if call.cancelled() or call.exception() is not None:
+            return
+        found = call.result()
+        if self._held is None or found.version >= self._held.version:
+            self._held, self._held_until = found, time.monotonic() + self._settings.ray_stale_seconds
 
     def copy(self) -> Future[ModelCopy]:
         """Copy the version that is newest when its turn comes."""

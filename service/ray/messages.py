@@ -10,6 +10,8 @@ import pickle
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from livesvm.service.live.handle import Description
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
@@ -63,7 +65,9 @@ class View:
         """The version as readers see it, without what it decides by."""
         now = self.description
         rest = now.n_features, now.n_support, now.C, now.updated_at, now.kernel or {}, now.robust, now.row_bytes
-        return Published(now.version, None, now.sizes, *rest)
+        classes = np.array(list(now.classes)) if now.classes else None
+        told = now.classes, classes, self.spec.decision_function_shape, now.gamma, now.parameters, now.warnings
+        return Published(now.version, None, now.sizes, *rest, False, *told)
 
     @property
     def is_served(self) -> bool:

@@ -4,7 +4,7 @@
     4   2  schema version, little endian
     6  32  SHA-256 of bytes 0 to 6 and of the payload
     38  .  payload: msgpack; an array is extension 1: msgpack (dtype, shape), then raw little-endian bytes; sparse rows
-           are extension 2: msgpack of their arrays as CSR
+           are extension 2: msgpack of their arrays as CSR; an array of words is extension 3: msgpack of them
 
 Any single damaged byte is noticed. Nothing is ever unpickled. A newer schema is refused; older ones are read as long
 as :data:`READABLE` says so.
@@ -24,16 +24,15 @@ from livesvm.service.store.base import StoreDamaged, StoreTooNew
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.sparse import SparseRows
 
-SCHEMA = 5
+SCHEMA = 6
 """2: commands hold edits, snapshots the current parameters that an update can change. 3: models can be robust.
-4: commands say by which rules they were judged. 5: features can be sparse."""
-READABLE = frozenset({1, 2, 3, 4, 5})
+4: commands say by which rules they were judged. 5: features can be sparse. 6: labels can be words, features scaled."""
+READABLE = frozenset({1, 2, 3, 4, 5, 6})
 
 _MAGIC = b"LSVM"
 _HEADER = struct.Struct("<4sH32s")
 _PREFIX = struct.Struct("<4sH")
-_ARRAY = 1
-_SPARSE = 2
+_ARRAY, _SPARSE, _WORDS = 1, 2, 3
 _DTYPES = frozenset({"<f8", "<f4", "<i8", "<i4", "<i2", "<u8", "|i1", "|u1", "|b1"})
 
 
@@ -74,6 +73,8 @@ def _pack(value: Any) -> Any:
         return msgpack.ExtType(_SPARSE, pack(value.to_arrays()))
     if not isinstance(value, np.ndarray):
         raise TypeError(f"cannot store a {type(value).__name__}")
+    if value.dtype.kind == "U" and value.ndim == 1:
+        return msgpack.ExtType(_WORDS, msgpack.packb(value.tolist(), use_bin_type=True))
     little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
     if little.dtype.str not in _DTYPES:
         raise TypeError(f"cannot store an array of {value.dtype}")
@@ -84,6 +85,8 @@ def _pack(value: Any) -> Any:
 def _unpack(code: int, data: bytes) -> Any:
     if code == _SPARSE:
         return _rows(msgpack.unpackb(data, ext_hook=_unpack))
+    if code == _WORDS:
+        return np.array(msgpack.unpackb(data), dtype=np.str_)
     if code != _ARRAY:
         raise StoreDamaged(f"record holds an extension {code} that is not known")
     head = msgpack.Unpacker(max_buffer_size=len(data))

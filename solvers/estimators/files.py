@@ -18,7 +18,7 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.sparse import SPARSE, SparseRows
 
 FORMAT = "livesvm model"
-VERSION = 2  #: 2: features may be sparse; what is not is written as 1
+VERSION = 3  #: 2: features may be sparse. 3: of a model with a scale they are as they came. Others are written as 1
 KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
@@ -48,7 +48,7 @@ def save_model(model: LiveEstimator, path: str | os.PathLike[str]) -> None:
         arrays |= {f"X_{name}": value for name, value in X.to_arrays().items()}
     head = {
         "format": FORMAT,
-        "version": VERSION if isinstance(X, SparseRows) else 1,
+        "version": VERSION if "scale_offset" in arrays else 2 if isinstance(X, SparseRows) else 1,
         "kind": kind,
         "parameters": {name: _plain(value, name) for name, value in model.get_params(deep=False).items()},
         "keys": arrays.pop("keys"),
@@ -91,6 +91,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         raise InvalidInput(f"{path} holds no model", field="path")
     if not 1 <= head["version"] <= VERSION:
         raise InvalidInput(f"{path} is of version {head['version']}; this package reads 1 to {VERSION}", field="path")
+    if head["version"] < 3 and "scale_offset" in arrays:
+        arrays["X"] = arrays["X"] * arrays["scale_factor"] + arrays["scale_offset"]
     try:
         kind, parameters = KINDS[head["kind"]], {name: _back(value) for name, value in head["parameters"].items()}
         arrays |= {"keys": head["keys"], "next_key": head["next_key"]}

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.models.pairs_predictor import scores
+from livesvm.solvers.models.calibration import Calibration, columns
 from livesvm.solvers.runtime.types import Floats
 
 METHODS = {True: "sigmoid", "platt": "sigmoid", "sigmoid": "sigmoid", "isotonic": "isotonic"}
@@ -58,7 +58,7 @@ class Kept(NamedTuple):
     window: Any
     updates: int
     method: str
-    calibration: Any
+    calibration: Calibration
 
 
 class Probabilities:
@@ -77,7 +77,8 @@ class Probabilities:
         """
         model: Any = self
         model._check_fitted()
-        return np.asarray(self._calibrated().predict_proba(self._columns(model._decision(X))))
+        values = columns(model._decision(X), model.classes_.size)
+        return self._calibrated().probabilities(values)
 
     @available_if(_is_asked_for)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: ArrayLike) -> Floats:
@@ -85,11 +86,7 @@ class Probabilities:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
-    def _columns(self, decisions: Floats) -> Floats:
-        """Return decisions as they are calibrated: a column a class, or one of two."""
-        return decisions[:, None] if decisions.ndim == 1 else scores(decisions, self.classes_.size)  # type: ignore[attr-defined]
-
-    def _calibrated(self) -> Any:
+    def _calibrated(self) -> Calibration:
         """Return the calibration of the window as it is now."""
         model: Any = self
         method = METHODS.get(self.probability)
@@ -103,20 +100,34 @@ class Probabilities:
             or kept.window is not model._window
             or (kept.updates, kept.method) != (model._window.updates, method)
         ):
-            kept = self._calibration = Kept(model._window, model._window.updates, method, self._fitted(method))
+            kept = self._calibration = Kept(model._window, model._window.updates, method, calibrated(model, method))
         return kept.calibration
 
-    def _fitted(self, method: str) -> Any:
-        model: Any = self
-        y, classes = model.window_y, model.classes_
-        counts = np.array([np.count_nonzero(y == label) for label in classes])
-        if classes.size < 2 or (counts < 2).any():
-            raise InvalidInput("probabilities need two examples of each class", field="window")
-        decisions = self._columns(leave_one_out(model).decisions)
-        everyone = np.arange(y.size)
-        frozen = FrozenEstimator(_Decisions(classes))
-        calibration = CalibratedClassifierCV(frozen, method=method, cv=[(everyone, everyone)], ensemble=False)
-        return calibration.fit(decisions, y, sample_weight=_unless_equal(model.window_sample_weight))
+
+def calibrated(model: Any, method: str) -> Calibration:
+    """Return the calibration of a live classifier's window, by its exact leave-one-out decisions.
+
+    Parameters
+    ----------
+    method : "sigmoid" or "isotonic"
+
+    Raises
+    ------
+    InvalidInput : the window has fewer than two classes, or one of them a single example
+    """
+    y, classes = model.window_y, model.classes_
+    counts = np.array([np.count_nonzero(y == label) for label in classes])
+    if classes.size < 2 or (counts < 2).any():
+        raise InvalidInput("probabilities need two examples of each class", field="window")
+    values = columns(leave_one_out(model).decisions, classes.size)
+    everyone = np.arange(y.size)
+    frozen = FrozenEstimator(_Decisions(classes))
+    made = CalibratedClassifierCV(frozen, method=method, cv=[(everyone, everyone)], ensemble=False)
+    made.fit(values, y, sample_weight=_unless_equal(model.window_sample_weight))
+    maps = made.calibrated_classifiers_[0].calibrators
+    if method == "sigmoid":
+        return Calibration(method, tuple((np.array([one.a_]), np.array([one.b_])) for one in maps))
+    return Calibration(method, tuple((one.X_thresholds_, one.y_thresholds_) for one in maps))
 
 
 def _unless_equal(weights: Floats) -> Floats | None:

@@ -164,13 +164,27 @@ class LiveMultiClassSVC(LiveSVC):
         """
         if not self._has_several():
             return super().dual_coef_
-        window, support = self._of_classes, self.support_
-        beta, y = window.beta[:, support], window.y[support].astype(np.int64)
-        out = np.zeros((self.classes_.size - 1, support.size))
-        for (a, b), row in zip(window.pairs, beta, strict=True):
-            out[b - 1, y == a] = -row[y == a]
-            out[a, y == b] = -row[y == b]
+        return self.window_coefficients[self.support_].T
+
+    @property
+    def window_coefficients(self) -> Floats:
+        """Signed coefficients of the window's examples, (n,), oldest first; of several classes (n, n_classes - 1).
+
+        Then column r is of the pair with the r-th other class, positive for the first of the two.
+        """
+        if not self._has_several():
+            return super().window_coefficients
+        window, y = self._of_classes, self._of_classes.y.astype(np.int64)
+        out = np.zeros((y.size, self.classes_.size - 1))
+        for (a, b), row in zip(window.pairs, window.beta, strict=True):
+            out[y == a, b - 1] = -row[y == a]
+            out[y == b, a] = -row[y == b]
         return out
+
+    @property
+    def window_is_free(self) -> NDArray[np.bool_]:
+        """Whether each of the window's examples is on the margin, of some pair, (n,), oldest first."""
+        return self._of_classes.is_free if self._has_several() else super().window_is_free
 
     @property
     def intercept_(self) -> Floats:

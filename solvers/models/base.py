@@ -31,7 +31,7 @@ from livesvm.solvers.robust.local_optimality import LocalOptimality
 from livesvm.solvers.robust.ramp_losses import Sides, Walling, conditional
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats
-from livesvm.solvers.sparse import Features, SparseRows, like
+from livesvm.solvers.sparse import Features, SparseRows, dense, like
 from livesvm.solvers.validation import Key
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "scale")
@@ -51,6 +51,7 @@ class LiveEstimator(Fitted):
     _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
     _shares_costs = False  # whether the losses of each example depend on who else is in the window
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
+    _came: dict[Key, Floats]  # of a model with a scale: features of the window as they came
 
     # -- what a subclass says ------------------------------------------------------------------------------------------
 
@@ -195,6 +196,7 @@ class LiveEstimator(Fitted):
         window = getattr(self, "_window", None)
         rows, targets = self._examples(add, window)
         weights = validation.sample_weights(sample_weight, rows.shape[0])
+        came = rows
         heaviest = 1.0 if sample_weight is None else float(weights.max(initial=0.0))
         leaving = validation.known_keys(remove, window.keys if window is not None else {})
         if window is None:
@@ -242,6 +244,8 @@ class LiveEstimator(Fitted):
             self.robust_ = robust
         if C is not None or edits.everyone or not hasattr(self, "_window"):
             self._take_over(window)
+        if self._feature_scale is not None:
+            self._keep_as_they_came(came, change)
         self.n_features_in_ = window.width
         return change, trace
 
@@ -334,6 +338,12 @@ class LiveEstimator(Fitted):
         if scale is not None:
             self.feature_scale_ = scale
 
+    def _keep_as_they_came(self, rows: Features, change: Change) -> None:
+        kept = dict(vars(self).get("_came", ()))
+        for key in change.leaving:
+            del kept[key]
+        self._came = kept | dict(zip(change.adding, dense(like(rows, False)).copy(), strict=True))
+
     def _scaled(self, rows: Features) -> Features:
         """Return features as the window has them: on its scale, and dense or sparse."""
         scale, window = self._feature_scale, vars(self).get("_window")
@@ -420,7 +430,7 @@ class LiveEstimator(Fitted):
 
     def _forget(self) -> dict[str, Any]:
         """Drop everything learnt and return it, by attribute."""
-        learnt = [name for name in vars(self) if name in ("_window", "_made_of") or name.endswith("_")]
+        learnt = [name for name in vars(self) if name in ("_window", "_made_of", "_came") or name.endswith("_")]
         return {name: vars(self).pop(name) for name in learnt}
 
     # -- robust losses -------------------------------------------------------------------------------------------------
@@ -487,7 +497,7 @@ class LiveEstimator(Fitted):
         """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
         robust, scale = self._robust, self._feature_scale
         arrays = {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
-        return arrays if scale is None else arrays | scale.to_arrays()
+        return arrays if scale is None else arrays | scale.to_arrays() | {"X": self.window_features}
 
     @classmethod
     def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
@@ -502,7 +512,13 @@ class LiveEstimator(Fitted):
         return model
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
-        self._keep_scale(feature_scale.restored(self.scale, arrays))
+        scale = feature_scale.restored(self.scale, arrays)
+        self._keep_scale(scale)
+        if scale is not None:
+            given = arrays["X"]
+            rows = given.toarray() if isinstance(given, SparseRows) else validation.plain(given, np.float64)
+            self._came = dict(zip(arrays["keys"], rows, strict=False))
+            arrays = {**arrays, "X": scale.apply(rows)}
         window = self._window_with(float(arrays["gamma"]))
         targets, weights = (validation.plain(arrays[name], np.float64) for name in ("y", "sample_weight"))
         robust = None

@@ -13,7 +13,7 @@ from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning, warnings_of
 from livesvm.solvers.validation import Key
 
-LEARNT = ("_window", "_made_of", "feature_scale_", "gamma_", "classes_", "balance_", "n_features_in_")
+LEARNT = ("_window", "_made_of", "_came", "feature_scale_", "gamma_", "classes_", "balance_", "n_features_in_")
 
 
 class ChangingEstimator(LiveEstimator):

@@ -156,6 +156,16 @@ class ClassWindow:
             row[here] = pair.coefficients(numbers[here])
         return out
 
+    @property
+    def is_free(self) -> NDArray[np.bool_]:
+        """Whether each example (n,), oldest first, is free in some pair."""
+        numbers = self.numbers
+        out = np.zeros(numbers.size, np.bool_)
+        for pair in self.pairs.values():
+            here = np.flatnonzero(pair.holds(numbers))
+            out[here] |= pair.state.examples.segment[pair.slot[numbers[here]]] & 1 == 1
+        return out
+
     def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
         """Return classes, weights and sides of examples, by key."""
         numbers = self._numbers_of(keys)

@@ -34,10 +34,6 @@ class FeatureScale:
         """Return features (m, d) on this scale, dense."""
         return np.ascontiguousarray((dense(like(X, False)) - self.offset) / self.factor)
 
-    def invert(self, Z: Features) -> Floats:
-        """Return features (m, d) that are on this scale in their own units, but for rounding."""
-        return np.ascontiguousarray(dense(Z) * self.factor + self.offset)
-
     def to_arrays(self) -> dict[str, Floats]:
         """Return what a checkpoint keeps."""
         return {"scale_offset": self.offset, "scale_factor": self.factor}

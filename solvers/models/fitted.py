@@ -79,8 +79,10 @@ class Fitted:
     @property
     def window_features(self) -> Features:
         """Features of the window, (n, d), oldest first, in the units in which they came: an array, or sparse rows."""
-        scale = self._feature_scale
-        return self._learnt.X if scale is None else scale.invert(self._learnt.X)
+        if self._feature_scale is None:
+            return self._learnt.X
+        came: dict[Key, Floats] = self._came  # type: ignore[attr-defined]
+        return np.array([came[key] for key in self._learnt.keys]).reshape(-1, self._feature_scale.offset.size)
 
     @property
     def window_X(self) -> Any:

@@ -66,6 +66,7 @@ ONCE: dict[str, Call] = {
     "cancel": lambda client: client.cancel("j"),
     "delete_dataset": lambda client: client.delete_dataset("d"),
     "retrain": lambda client: client.retrain("m"),
+    "tune_model": lambda client: client.tune_model("m"),
     "create_feed": lambda client: client.create_feed("f", target="y"),
     "delete_feed": lambda client: client.delete_feed("f"),
     "backtest": lambda client: client.backtest("f"),

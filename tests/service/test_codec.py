@@ -64,7 +64,7 @@ def test_a_newer_schema_is_refused_by_name() -> None:
         codec.decode(prefix + hashlib.sha256(prefix + payload).digest() + payload)
 
 
-@pytest.mark.parametrize("value", [np.array(["a"]), np.array([object()]), object()])
+@pytest.mark.parametrize("value", [np.array([["a"]]), np.array([object()]), object()])
 def test_what_is_not_data_is_not_stored(value: Any) -> None:
     with pytest.raises(TypeError):
         codec.encode({"a": value})

@@ -54,6 +54,7 @@ NEEDED = {
     "POST /models/{id}/regularization-path": "learn",
     "POST /models/{id}/outlier-path": "learn",
     "POST /models/{id}/retrain": "learn",
+    "POST /models/{id}/tune": "learn",
     "DELETE /jobs/{job}": "learn",
     "POST /jobs/{job}/apply": "learn",
     "POST /models": "admin",

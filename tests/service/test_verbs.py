@@ -140,7 +140,7 @@ BAD: dict[str, tuple[dict[str, Any], str, int | None]] = {
     "unknown key": ({"relabel": {"keys": [1, 99], "y": [1, 1]}}, "relabel.keys", 1),
     "unknown weight": ({"reweight": {"keys": ["x"], "weights": [1]}}, "reweight.keys", 0),
     "also removed": ({"relabel": {"keys": [2, 1], "y": [1, 1]}, "remove": {"keys": [1]}}, "relabel.keys", 1),
-    "no such label": ({"relabel": {"keys": [1, 2], "y": [1, 3]}}, "relabel.y", 1),
+    "no such label": ({"relabel": {"keys": [1, 2], "y": [1, 0.5]}}, "relabel.y", 1),
     "too few targets": ({"relabel": {"keys": [1, 2], "y": [1]}}, "relabel.y", None),
     "too many weights": ({"reweight": {"keys": [1], "weights": [1, 2]}}, "reweight.weights", None),
     "negative weight": ({"reweight": {"keys": [1, 2], "weights": [1, -1]}}, "reweight.weights", 1),

@@ -28,7 +28,7 @@ def check_counts(y: Vector | None, field: str) -> None:
         raise InvalidInput("is no count", field=field)
 
 
-def count(predictor: Predictor, X: Rows) -> tuple[Vector, NDArray[Any]]:
+def count(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
     decision = predictor.decision_function(X)
     return decision, np.maximum(np.round(decision), 0.0)
 

@@ -17,7 +17,7 @@ from livesvm.service.api.edge.reception import Reception
 from livesvm.service.api.requests import MOST_OLDEST, PredictRequest, UpdateRequest
 from livesvm.service.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
 from livesvm.service.logs.calls import stage
-from livesvm.service.models import arrays, commands
+from livesvm.service.models import arrays, commands, labels
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.fields import Request as RequestBody
 from livesvm.service.models.fields import check_weights
@@ -105,6 +105,16 @@ def with_json(body: Body, use: Callable[[bytes], T]) -> T:
         return use(body.data)
 
 
+def may_ask_for_probabilities(body: Body) -> bool:
+    """Whether a JSON body may say so: its rows alone are then not all that it holds."""
+    return body.media == JSON and b'"probability"' in body.data
+
+
+def parse_predict_request(body: Body) -> PredictRequest:
+    """Rows to predict, and what else is asked about them, from JSON."""
+    return parse_json(body, PredictRequest)
+
+
 def parse_predict(body: Body) -> Rows:
     """Rows to predict: JSON ``{"X": ...}``, an npy array, or an npz file with ``X`` or with sparse rows."""
     if body.media == NPY:
@@ -148,7 +158,7 @@ def _batch_from(found: dict[str, NDArray[Any]]) -> commands.Batch:
     weights = found.get("weights", found.get("sample_weight"))
     return commands.Batch(
         arrays.npz_rows(found),
-        arrays.check_vector(found["y"], "y") if "y" in found else None,
+        labels.check_targets(found["y"], "y") if "y" in found else None,
         arrays.npy_keys(found["keys"], "keys") if "keys" in found else None,
         None if weights is None else check_weights(arrays.check_vector(weights, "weights")),
         arrays.check_times(found["times"]) if "times" in found else None,
@@ -170,17 +180,22 @@ def _removal_from(found: dict[str, NDArray[Any]]) -> commands.Removal | None:
 
 def _edits_from(found: dict[str, NDArray[Any]]) -> commands.Edits:
     return commands.Edits(
-        _by_key(found, "relabel_keys", "relabel_y"),
+        _by_key(found, "relabel_keys", "relabel_y", labels.check_targets),
         _by_key(found, "reweight_keys", "reweight_weights"),
         _scalar(found, "decay", 1.0) if "decay" in found else 1.0,
         _scalar(found, "C", 1e8) if "C" in found else None,
     )
 
 
-def _by_key(found: dict[str, NDArray[Any]], keys: str, values: str) -> dict[Key, float]:
+def _by_key(
+    found: dict[str, NDArray[Any]],
+    keys: str,
+    values: str,
+    check: Callable[[NDArray[Any], str], NDArray[Any]] = arrays.check_vector,
+) -> dict[Key, Any]:
     if keys not in found and values not in found:
         return {}
-    given = arrays.check_vector(_member(found, values), values)
+    given = check(_member(found, values), values)
     if values == "reweight_weights":
         check_weights(given, values)
     return commands.paired(arrays.npy_keys(_member(found, keys), keys), given, values)

@@ -50,7 +50,7 @@ def submissions() -> APIRouter:
     made = APIRouter(tags=["jobs"])
     for name, kind in KINDS.items():
         made.add_api_route(
-            f"/models/{{id}}/{name}",
+            f"/models/{{id}}/{kind.path or name}",
             _submission(name, kind),
             methods=["POST"],
             status_code=202,

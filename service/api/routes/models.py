@@ -8,12 +8,21 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from livesvm.service.api.answers import ModelDescription, ModelList, RecentUpdates, Recovery, RobustLosses
+from livesvm.service.api.answers import (
+    ClassCount,
+    ModelDescription,
+    ModelList,
+    RecentUpdates,
+    Recovery,
+    RobustLosses,
+    Warned,
+)
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.routes.access import ModelId, Parts, answers, in_control, moment, scope, stream_answers, told
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import ModelUnavailable, UnknownModel
 from livesvm.service.live.handle import AnyModel
+from livesvm.service.models.learners import CHANGEABLE, task_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 
@@ -130,6 +139,7 @@ def _seen(published: Published) -> dict[str, object]:
 def description(model: AnyModel, service: Parts) -> ModelDescription:
     """What the API says of a model."""
     spec, now, level = model.spec, model.describe(), service.health.durability
+    present = spec.model_dump(include=set(CHANGEABLE)) | now.parameters
     return ModelDescription(
         id=model.id,
         state=now.state,
@@ -137,13 +147,19 @@ def description(model: AnyModel, service: Parts) -> ModelDescription:
         kernel=now.kernel or spec.kernel.model_dump(),
         C=now.C,
         loss=spec.loss,
-        epsilon=spec.epsilon,
-        quantile=spec.quantile,
-        nu=spec.nu,
+        epsilon=present["epsilon"],
+        quantile=present["quantile"],
+        nu=present["nu"],
         prior=spec.prior,
         lam=spec.lam,
         robust=None if now.robust is None else RobustLosses(**now.robust),
-        fit_intercept=spec.fit_intercept,
+        fit_intercept=present["fit_intercept"],
+        gamma=now.gamma,
+        scale=present["scale"],
+        class_weight=present["class_weight"],
+        probability=spec.probability,
+        decision_function_shape=spec.decision_function_shape if task_of(spec).has_labels else None,
+        classes=None if now.classes is None else [ClassCount(label=c, n_examples=n) for c, n in now.classes.items()],
         window=spec.window.model_dump(),
         version=now.version,
         n_examples=now.sizes.n_examples,
@@ -158,4 +174,5 @@ def description(model: AnyModel, service: Parts) -> ModelDescription:
         updated_at=moment(now.updated_at),
         recovery=None if now.returned is None else Recovery(**vars(now.returned)),
         error=now.error,
+        warnings=[Warned.model_validate(one) for one in now.warnings],
     )

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers import PredictAnswer
-from livesvm.service.api.bodies.reading import NPY, NPZ, read_body, schema_content
-from livesvm.service.api.predictions import answering, at_once, is_quick
-from livesvm.service.api.routes.access import ModelId, Parts, answers, scope
+from livesvm.service.api.bodies.reading import (
+    NPY,
+    NPZ,
+    may_ask_for_probabilities,
+    parse_predict_request,
+    read_body,
+    schema_content,
+)
+from livesvm.service.api.predictions import Calibrated, answering, at_once, is_quick
+from livesvm.service.api.routes.access import ModelId, Parts, answers, awaited, scope
 from livesvm.service.api.routes.quick import quick
+from livesvm.service.live.handle import ModelHandle
+from livesvm.service.models.published import Published
+from livesvm.service.resources.turns import Solve
+from livesvm.solvers.errors import InvalidInput
 
 router = APIRouter(tags=["predictions"], route_class=quick("read"))
 
@@ -21,15 +35,41 @@ router = APIRouter(tags=["predictions"], route_class=quick("read"))
     responses=answers(200, PredictAnswer, "Decision values and labels."),
     openapi_extra=schema_content("PredictRequest", NPY, NPZ),
 )
-async def predict(id: ModelId, request: Request, service: Parts) -> Response:
-    """Decide rows by the newest version; never waits for an update."""
+async def predict(
+    id: ModelId,
+    request: Request,
+    service: Parts,
+    probability: Annotated[
+        bool, Query(description="Whether to tell the probabilities of classes, as in a body of JSON.")
+    ] = False,
+) -> Response:
+    """Decide rows by the newest version; never waits for an update.
+
+    With `probability`, for the first time after an update, it waits for its turn to calibrate that version.
+    """
     live = service.models().get(id)
     body = await read_body(request)
     with service.readers.place():
-        steps = answering(live, body, service.settings.max_predict_rows, service.budget, service.metrics)
+        asked = Calibrated(live.published) if probability else None
+        if may_ask_for_probabilities(body):
+            wanted = await service.workers.run(parse_predict_request, body)
+            asked = Calibrated(live.published, wanted.X) if probability or wanted.probability else None
+        if asked is not None:
+            asked = replace(asked, seen=await _calibrated(live, request))
+        steps = answering(live, body, service.settings.max_predict_rows, service.budget, service.metrics, asked)
         if is_quick(live, body):
             answer = at_once(steps)
         else:
             answer = await service.readers.run_steps(steps, request.is_disconnected)
     headers = None if live.age is None else {"livesvm-age": f"{live.age:.3f}"}
     return Response(answer, 200, headers, "application/json")
+
+
+async def _calibrated(live: ModelHandle, request: Request) -> Published:
+    """The newest version with probabilities; raises InvalidInput of a model that has none."""
+    if not live.spec.probability:
+        raise InvalidInput("the model was created without; it has decision values alone", field="probability")
+    if live.published.calibration is not None:
+        return live.published
+    solve = Solve()
+    return await awaited(request, live.calibrated(solve), solve, changes=False)

@@ -1,0 +1,135 @@
+"""The job that chooses a model's parameters by its own window: what may be asked, what it finds, how that is used."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import ConfigDict, Field, model_validator
+
+from livesvm.service.errors import EmptyModel, NotApplicable
+from livesvm.service.jobs import plots
+from livesvm.service.jobs.kind import Document, JobKind, Order
+from livesvm.service.jobs.plots import Extension
+from livesvm.service.jobs.regularization_path import error_of
+from livesvm.service.live.handle import Description
+from livesvm.service.models.commands import Edits, Update
+from livesvm.service.models.fields import SHORT, Cost, Request
+from livesvm.service.models.learners import task_of
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelCopy
+from livesvm.solvers.analyses.tuning.tune import tune
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.progress import Progress
+
+Range = Annotated[list[Cost], Field(min_length=2, max_length=2)]
+MOST_GAMMAS = 50
+
+
+class TuneRequest(Request):
+    """What to choose the parameters of a model from, and by which examples of its window."""
+
+    most_bytes = SHORT
+    model_config = ConfigDict(json_schema_extra={"examples": [{"judge": "k-fold", "folds": 5}]})
+
+    gammas: Annotated[list[Cost], Field(min_length=1, max_length=MOST_GAMMAS)] | None = Field(
+        default=None, description="Values to try; a grid around `scale` when absent."
+    )
+    C: Range = Field(default=[2.0**-5, 2.0**15], description="From, to; every value between is tried.")
+    epsilon: Range | None = Field(default=None, description="`svr`: from, to; left as it is when absent.")
+    judge: Literal["k-fold", "leave-one-out", "rolling-origin"] = Field(
+        default="k-fold", description="Who judges: folds, every example once, or stretches of time those before them."
+    )
+    folds: int = Field(default=5, ge=2, le=1000, description="Of `k-fold` and `rolling-origin`.")
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        for name, given in (("C", self.C), ("epsilon", self.epsilon)):
+            if given is not None and not given[0] < given[1]:
+                raise InvalidInput(f"must be an ascending range, not {given}", field=name)
+        return self
+
+
+def _ordered(request: TuneRequest, spec: ModelSpec, now: Description) -> Order:
+    if not (task_of(spec).is_changeable and spec.has_C):
+        raise NotApplicable(f"models of task {spec.task} are not tuned")
+    n = now.sizes.n_examples
+    if n == 0:
+        raise EmptyModel(f"model {spec.id} knows no example yet")
+    if request.epsilon is not None and (spec.epsilon is None or request.judge == "leave-one-out"):
+        raise InvalidInput("is chosen for the loss epsilon_insensitive, by folds", field="epsilon")
+    if request.judge != "leave-one-out" and request.folds > max(n // 2, 1):
+        raise InvalidInput(f"asks for {2 * request.folds} examples at least, the window holds {n}", field="folds")
+    if now.classes is not None and sum(count > 0 for count in now.classes.values()) < 2:
+        raise InvalidInput("all examples are of one class; there is nothing to choose by", field="window")
+    return Order(request.model_dump(exclude_none=True))
+
+
+def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
+    """The best parameters for a window, and the error over all that were tried."""
+    estimator: Any = model.estimator()
+    epsilon = asked.get("epsilon")
+    found = tune(
+        estimator,
+        gammas=asked.get("gammas"),
+        C=(asked["C"][0], asked["C"][1]),
+        epsilon=None if epsilon is None else (epsilon[0], epsilon[1]),
+        judge=asked["judge"].replace("-", "_"),
+        folds=asked["folds"],
+        progress=progress,
+    )
+    return {
+        "parameters": found.parameters,
+        "error": found.error,
+        "what": error_of(model.spec),
+        "judge": asked["judge"],
+        "gammas": found.gammas.tolist(),
+        "C": found.C.tolist(),
+        "errors": [[value if np.isfinite(value) else None for value in line] for line in found.errors.tolist()],
+        "n_examples": estimator.n_window_,
+        "seconds": found.seconds,
+    }
+
+
+def take_over(result: Document, choice: Document) -> Update:
+    """The update that gives a live model what was found, or what was chosen in place of it."""
+    found = result["parameters"]
+    for name, value in choice.items():
+        if name not in found:
+            raise InvalidInput(f"is none of {', '.join(found)}", field=f"choice.{name}")
+        if type(value) not in (int, float) or not 0 < value <= 1e8:
+            raise InvalidInput(f"must be a number above 0, not {value!r}", field=f"choice.{name}")
+    return Update(edits=Edits(change={name: float(choice.get(name, value)) for name, value in found.items()}))
+
+
+def plot(result: Document, extension: Extension) -> bytes:
+    """The error over gamma and C; of a kernel without gamma over C."""
+    errors = np.array(result["errors"], np.float64)
+    title = f"Error of {result['n_examples']} examples ({result['judge']}), at best {result['error']:.4g}"
+    if len(errors) == 1:
+        curve = plots.Curve(result["what"], result["C"], errors[0].tolist())
+        return plots.draw(extension, title, "C", [curve], (result["parameters"]["C"],) * 2)
+    best = result["parameters"]["C"], result["parameters"]["gamma"]
+    labels = "C", "gamma", result["what"]
+    return plots.draw_field(extension, title, labels, result["C"], result["gammas"], errors, best)
+
+
+KIND = JobKind(
+    path="tune",
+    summary="Choose gamma and C, by the window itself",
+    description="""
+Try gamma on a grid and C (`svr`: on request epsilon) along exact paths, and judge each by examples of the window that
+the model did not see: folds, leave-one-out, or stretches of time that follow what was learnt.
+
+The result holds the best `parameters` with their `error`, and the `errors` (a list for each of `gammas`, over `C`; null
+where it was plain before the end that a gamma is not the best), which `plot` shows. To apply the job changes the live
+model to those, or to `{"choice": {"C": .., "gamma": ..}}`, as one logged update.
+""",
+    request=TuneRequest,
+    check=_ordered,
+    run=work,
+    apply=take_over,
+    plot=plot,
+    copies=3,
+    family=("regularization paths", "assessments"),
+)

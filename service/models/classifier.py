@@ -1,0 +1,119 @@
+"""The classifier as it is served: its classes come with the data, and -1 and 1 are the two it has until others do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.models.labels import SIGNS, Targets, are_signs, as_labels
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.edits import Edits
+from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.window import Window
+
+Two = tuple[Any, Any]
+
+
+class ServedClassifier(LiveMultiClassSVC):
+    """A live classifier whose class weights are named by text, and may be of classes that have not come yet.
+
+    As long as there are no labels but -1 and 1, both are its classes, whoever of them has come: f(x) is positive for 1.
+    """
+
+    def check_classes(self, y: Targets, most: int, field: str = "y") -> None:
+        """Raise InvalidInput for labels of another kind than those before, or for more than ``most`` classes."""
+        labels = as_labels(y)
+        before = vars(self).get("classes_", labels[:0])
+        if before.size and (before.dtype.kind == "U") != (labels.dtype.kind == "U"):
+            kind = "a string" if before.dtype.kind == "U" else "a number"
+            raise InvalidInput(f"must be {kind}, as labels before", field=field, row=0)
+        known = self._known_classes(labels, field)
+        if known.size > most:
+            new = np.setdiff1d(known, before)
+            row = int(np.flatnonzero(np.isin(labels, new))[0]) if new.size else None
+            raise InvalidInput(f"would make {known.size} classes, the limit is {most}", field=field, row=row)
+
+    @property
+    def counts(self) -> dict[Any, int]:
+        """How many examples each class has, by label."""
+        if not hasattr(self, "classes_"):
+            return {}
+        y = self._window.y
+        places = y.astype(np.int64) if self._has_several() else (y > 0) * (self.classes_.size - 1)
+        counts = np.bincount(places, minlength=self.classes_.size)
+        return dict(zip(self.classes_.tolist(), counts.tolist(), strict=True))
+
+    @property
+    def pair_certificates(self) -> dict[Two, Any]:
+        """The certificate of every pair of labels, of more than two classes."""
+        if not self._has_several():
+            return {}
+        return {two: self.certificate_of(*two) for two in self.pairs_}
+
+    def successor(self, made: LiveEstimator, labels: Targets) -> None:
+        """Have an estimator that has learnt nothing know the classes that this one would, were these labels to come."""
+        if not hasattr(self, "classes_") or not isinstance(made, ServedClassifier):
+            return
+        sign = _only_sign(self._window) if np.array_equal(self.classes_, SIGNS) else 0
+        made._know(self.classes_ if not sign or are_signs(as_labels(labels)) else SIGNS[sign == SIGNS])
+
+    # -- labels --------------------------------------------------------------------------------------------------------
+
+    def _known_classes(self, labels: NDArray[Any], field: str) -> NDArray[Any]:
+        found = as_labels(labels)
+        if not hasattr(self, "classes_") and are_signs(found):
+            return SIGNS
+        return super()._known_classes(found, field)
+
+    def _weights_by_class(self) -> NDArray[np.float64]:
+        weights: Mapping[str, float] = self.class_weight  # type: ignore[assignment]
+        return np.array([float(weights.get(str(label), 1.0)) for label in self.classes_.tolist()])
+
+    def _meet(self, labels: Any) -> None:
+        if not are_signs(as_labels(labels)):
+            self._forget_the_sign_that_nobody_has()
+        super()._meet(labels)
+
+    def _forget_the_sign_that_nobody_has(self) -> None:
+        """Let the only class that there are examples of be the only one."""
+        sign = _only_sign(self._window)
+        if sign and np.array_equal(self.classes_, SIGNS):
+            if sign < 0:
+                self._window.flip_signs()  # the only class is the positive one
+            self.classes_ = SIGNS[sign == SIGNS]
+
+    def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
+        window = vars(self).get("_window")
+        before = 0 if window is None else _only_sign(window)
+        try:
+            return super()._learn(*args, **kwargs)
+        except BaseException:
+            if window is not None and before and _only_sign(window) == -before:
+                window.flip_signs()
+            raise
+
+    def _change(self, add: Any, sample_weight: Any, keys: Any, remove: Any, edits: Edits) -> Any:
+        if add is not None:
+            add = (add[0], as_labels(add[1]))
+        return super()._change(add, sample_weight, keys, remove, edits)
+
+
+def labels_of(arrays: Mapping[str, Any]) -> NDArray[Any]:
+    """The labels (n,) of the examples that ``to_arrays`` tells of."""
+    classes, y = np.asarray(arrays["classes"]), np.asarray(arrays["y"])
+    places = y.astype(np.int64) if classes.size > 2 else np.where(y > 0, classes.size - 1, 0)
+    labels: NDArray[Any] = classes[places]
+    return labels
+
+
+def _only_sign(window: Any) -> int:
+    """The sign of all examples of a window of two classes; 0 where there are both, or none, or more classes."""
+    if not isinstance(window, Window) or not window.keys:
+        return 0
+    y = window.y
+    return int(y[0]) if (y == y[0]).all() else 0

@@ -1,0 +1,80 @@
+"""Targets as requests have them: numbers, or words; and which of them are labels of classes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.models import arrays
+from livesvm.service.models.arrays import MAX_KEY, Vector
+from livesvm.solvers.errors import InvalidInput
+
+LONGEST = 128
+"""Characters of a label."""
+SIGNS = np.array([-1, 1])
+"""The classes of a model as long as it has seen no other label."""
+
+Targets = NDArray[Any]
+"""(n,) float64, or words."""
+
+
+def targets(value: Any, field: str = "y") -> Targets:
+    """A list of finite numbers as (n,) float64, or one of words as (n,); n is at least 1."""
+    if not isinstance(value, list) or not value or type(value[0]) is not str:
+        return arrays.vector(value, field)
+    for row, word in enumerate(value):
+        if type(word) is not str:
+            raise InvalidInput("must be a string, as those before", field=field, row=row)
+        if not 1 <= len(word) <= LONGEST:
+            raise InvalidInput(f"a label has 1 to {LONGEST} characters", field=field, row=row)
+        if any("\ud800" <= character <= "\udfff" or character == "\0" for character in word):
+            raise InvalidInput("a label is Unicode text, without surrogates and zeros", field=field, row=row)
+    return np.array(value)
+
+
+def check_targets(array: NDArray[Any], field: str = "y") -> Targets:
+    """(n,) numbers as finite float64, or words, of an array that was read; n is at least 1."""
+    if array.dtype.kind != "U":
+        return arrays.check_vector(array, field)
+    if array.ndim != 1 or not array.size:
+        raise InvalidInput("must have 1 dimension, and at least one entry", field=field)
+    if np.ascontiguousarray(array).view(np.uint32).max() > sys.maxunicode:
+        raise InvalidInput("holds what is no Unicode text", field=field)
+    return targets(array.tolist(), field)
+
+
+def check_numbers(y: Targets | None, field: str) -> Vector:
+    """Targets that have to be there, and to be numbers; raises InvalidInput."""
+    if y is None:
+        raise InvalidInput("is missing; this task learns targets", field=field)
+    if y.dtype.kind == "U":
+        raise InvalidInput("must be a number, not a string", field=field, row=0)
+    return y
+
+
+def check_labels(y: Targets | None, field: str) -> None:
+    """Raise InvalidInput unless every entry of y (m,) is a label: a word, or a whole number."""
+    if y is not None and y.dtype.kind == "U":
+        return
+    numbers = check_numbers(y, field)
+    wrong = np.flatnonzero((numbers != np.rint(numbers)) | (np.abs(numbers) >= MAX_KEY))
+    if wrong.size:
+        row = int(wrong[0])
+        reason = f"a label is a string or a whole number below 2**53, not {numbers[row]:g}"
+        raise InvalidInput(reason, field=field, row=row)
+
+
+def as_labels(y: Any) -> NDArray[Any]:
+    """Labels as a model has them: whole numbers, whatever they came as, or words."""
+    found = np.asarray(y)
+    if found.dtype.kind == "f" and (found == np.rint(found)).all():
+        return found.astype(np.int64)
+    return found
+
+
+def are_signs(labels: NDArray[Any]) -> bool:
+    """Whether none but -1 and 1 is among labels."""
+    return labels.dtype.kind in "if" and bool((np.abs(labels) == 1).all())

@@ -1,0 +1,44 @@
+"""What decisions become as probabilities: the numbers of a calibration, which need no solver and no scikit-learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from livesvm.solvers.models.pairs_predictor import scores
+from livesvm.solvers.runtime.types import Floats
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A map from decisions to probabilities for each class, of two classes for the second alone.
+
+    Attributes
+    ----------
+    method : "sigmoid": a and b of 1 / (1 + exp(a f + b)) [Platt]; "isotonic": places and values, linear between them
+    maps : those two, (1,) or (k,) each, for every column of ``columns``
+    """
+
+    method: str
+    maps: tuple[tuple[Floats, Floats], ...]
+
+    def probabilities(self, values: Floats) -> Floats:
+        """Return the probability of each class, (m, n_classes), from ``columns`` (m, k)."""
+        each = [self._of(one, column) for one, column in zip(self.maps, values.T, strict=True)]
+        if len(each) == 1:
+            return np.stack([1.0 - each[0], each[0]], axis=1)
+        found = np.stack(each, axis=1)
+        sums = found.sum(axis=1, keepdims=True)
+        return np.where(sums > 0.0, found / np.where(sums > 0.0, sums, 1.0), 1.0 / len(each))
+
+    def _of(self, one: tuple[Floats, Floats], values: Floats) -> Floats:
+        if self.method == "sigmoid":
+            return np.asarray(expit(-(one[0] * values + one[1])))
+        return np.asarray(np.interp(values, *one))
+
+
+def columns(decisions: Floats, n_classes: int) -> Floats:
+    """Return decisions as they are calibrated: of two classes (m, 1), of more a score of each, (m, n_classes)."""
+    return decisions[:, None] if decisions.ndim == 1 else scores(decisions, n_classes)

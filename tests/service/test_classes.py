@@ -1,0 +1,245 @@
+"""Labels and classes over REST: any label, two classes or more, new ones in any update, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.models import commands
+from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
+from livesvm.solvers import IncrementalSVC
+from tests.service.conftest import Make
+from tests.service.process import ServiceProcess
+from tests.support.live_models import FailingStore, alive
+
+WORDS = np.array(["ape", "bee", "cat", "dog"])
+CENTRES = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]])
+PROBE = np.random.default_rng(1).normal(size=(20, 2)) + 1.0
+
+
+def blobs(seed: int, n: int, classes: int = 3) -> tuple[Any, Any]:
+    """Features (n, 2) and words (n,), all classes among them."""
+    rng = np.random.default_rng(seed)
+    places = rng.permutation(np.arange(n) % classes)
+    return CENTRES[places] + rng.normal(size=(n, 2)), WORDS[places]
+
+
+def library(X: Any, y: Any, **parameters: Any) -> IncrementalSVC:
+    return IncrementalSVC(C=3.0, gamma=0.5, **parameters).fit(X, y)
+
+
+def test_words_are_learnt_predicted_proved_and_seen(make: Make, service: ServiceProcess, http: httpx.Client) -> None:
+    model = make(C=3.0, kernel={"gamma": 0.5})
+    X, y = blobs(0, 30)
+    with Client(service.url) as client:
+        first = client.update(model, X[:20], y[:20])
+        assert (first["version"], first["n_examples"]) == (1, 20)
+        client.update(model, X[20:], y[20:], remove={"oldest": 5}, relabel={7: "bee"})
+        y[7] = "bee"
+        found = client.predict(model, PROBE)
+        own = library(X[5:], y[5:])
+        assert found["classes"] == ["ape", "bee", "cat"]
+        assert found["prediction"] == own.predict(PROBE).tolist()
+        np.testing.assert_allclose(found["decision"], own.decision_function(PROBE), rtol=0, atol=1e-7)
+        proof = client.certificate(model)
+        assert [tuple(pair["classes"]) for pair in proof["pairs"]] == list(combinations(WORDS[:3].tolist(), 2))
+        assert proof["relative_gap"] == max(pair["relative_gap"] for pair in proof["pairs"]) <= 1e-8
+        assert proof["worst"] in [pair["classes"] for pair in proof["pairs"]]
+        told = client.model(model)["classes"]
+        assert {one["label"]: one["n_examples"] for one in told} == {
+            word: int((y[5:] == word).sum()) for word in ("ape", "bee", "cat")
+        }
+        page = client.examples(model)["examples"]
+        assert [example["y"] for example in page] == y[5:].tolist()
+        assert {len(example["coefficient"]) for example in page} == {2}
+        job = client.wait(client.assess(model)["id"])["result"]
+        assert job["pairs"] == [list(two) for two in combinations(WORDS[:3].tolist(), 2)]
+        assert np.shape(job["decisions"]) == (25, 3)
+        for ask in (client.regularization_path, client.outlier_path):
+            with pytest.raises(ServiceProblem, match="is of two classes, and this model has 3") as refused:
+                ask(model)
+            assert refused.value.status == 409
+    table = list(csv.DictReader(io.StringIO(http.get(f"/models/{model}/examples?format=csv").text)))
+    assert [row["y"] for row in table] == y[5:].tolist()
+    assert {"coefficient0", "coefficient1"} <= table[0].keys()
+    with np.load(io.BytesIO(http.get(f"/models/{model}/examples?format=npz").content)) as members:
+        again = {name: members[name] for name in ("X", "y", "keys", "weights")}
+    data = io.BytesIO()
+    np.savez(data, **again)
+    other = make(C=3.0, kernel={"gamma": 0.5}, decision_function_shape="ovo")
+    http.post(
+        f"/models/{other}/update", content=data.getvalue(), headers={"content-type": "application/x-npz"}
+    ).raise_for_status()
+    pairs = http.post(f"/models/{other}/predict", json={"X": PROBE.tolist()}).json()
+    assert pairs["pairs"] == [list(two) for two in combinations(WORDS[:3].tolist(), 2)]
+    own.decision_function_shape = "ovo"
+    np.testing.assert_allclose(pairs["decision"], own.decision_function(PROBE), rtol=0, atol=1e-7)
+
+
+def test_signs_stay_what_they_were_until_another_label_comes(make: Make, http: httpx.Client) -> None:
+    model = make(C=3.0, kernel={"gamma": 0.5})
+    X, _ = blobs(3, 12)
+
+    def learn(X: Any, y: list[Any], **more: Any) -> dict[str, Any]:
+        answer = http.post(f"/models/{model}/update", json={"add": {"X": X.tolist(), "y": y}, **more})
+        answer.raise_for_status()
+        return dict(answer.json())
+
+    def asked() -> dict[str, Any]:
+        return dict(http.post(f"/models/{model}/predict", json={"X": PROBE.tolist()}).json())
+
+    learn(X[:2], [-1, -1])
+    assert set(asked()) == {"version", "decision", "prediction", "stale"}
+    assert set(asked()["prediction"]) == {-1}
+    assert max(asked()["decision"]) < 0
+    learn(X[2:4], [5, 5])  # nobody is 1, so that these are two classes
+    assert asked()["classes"] == [-1, 5]
+    learn(X[4:8], [1, 1, 2, 2])
+    assert asked()["classes"] == [-1, 1, 2, 5]
+    assert http.get(f"/models/{model}").json()["classes"] == [
+        {"label": -1, "n_examples": 2},
+        {"label": 1, "n_examples": 2},
+        {"label": 2, "n_examples": 2},
+        {"label": 5, "n_examples": 2},
+    ]
+    before = asked()
+    for y, reason in (
+        (["ape", "bee"], "as labels before"),
+        ([0.5, 1], "whole number"),
+        ([True, 1], "boolean"),
+    ):
+        refused = http.post(f"/models/{model}/update", json={"add": {"X": X[8:10].tolist(), "y": y}})
+        assert (refused.status_code, refused.json()["field"]) == (422, "y")
+        assert reason in refused.json()["detail"]
+    many = {"X": [[float(i), 0.0] for i in range(120)], "y": list(range(10, 130))}
+    refused = http.post(f"/models/{model}/update", json={"add": many})
+    assert (refused.status_code, refused.json()["field"]) == (422, "y")
+    assert "124 classes, the limit is 100" in refused.json()["detail"]
+    assert asked() == before
+
+
+@pytest.mark.parametrize("y", [["a", 1], ["a", None], ["", "b"], ["a" * 129, "b"], ["a\u0000", "b"], [["a"], "b"]])
+def test_what_is_no_label_is_refused_by_row(y: list[Any], make: Make, http: httpx.Client) -> None:
+    answer = http.post(f"/models/{make()}/update", json={"add": {"X": [[0.0], [1.0]], "y": y}})
+    assert (answer.status_code, answer.json()["field"]) == (422, "y")
+    assert "row" in answer.json()
+
+
+@pytest.mark.parametrize("task", ["svr", "l2svc", "pu"])
+def test_other_tasks_take_numbers(task: str, make: Make, http: httpx.Client) -> None:
+    model = make(task=task, **({"prior": 0.4} if task == "pu" else {}))
+    answer = http.post(f"/models/{model}/update", json={"add": {"X": [[0.0], [1.0]], "y": ["a", "b"]}})
+    assert (answer.status_code, answer.json()["field"], answer.json()["row"]) == (422, "y", 0)
+
+
+def test_class_weights_are_named_by_text_and_may_be_of_classes_to_come(make: Make, service: ServiceProcess) -> None:
+    X, y = blobs(4, 24)
+    codes = np.searchsorted(WORDS, y)
+    with Client(service.url) as client:
+        model = make(C=3.0, kernel={"gamma": 0.5}, class_weight={"0": 2.0, "2": 0.5})
+        two = codes < 2
+        client.update(model, X[two], codes[two])
+        client.update(model, X[~two], codes[~two])
+        own = library(X, codes, class_weight={0: 2.0, 2: 0.5})
+        np.testing.assert_allclose(
+            client.predict(model, PROBE)["decision"], own.decision_function(PROBE), rtol=0, atol=1e-7
+        )
+        model = make(C=3.0, kernel={"gamma": 0.5}, class_weight="balanced")
+        client.update(model, X[:10], y[:10])
+        client.update(model, X[10:], y[10:])
+        own = library(X, y, class_weight="balanced")
+        np.testing.assert_allclose(
+            client.predict(model, PROBE)["decision"], own.decision_function(PROBE), rtol=0, atol=1e-7
+        )
+
+
+def test_retraining_keeps_classes(make: Make, service: ServiceProcess) -> None:
+    X, y = blobs(5, 24)
+    with Client(service.url) as client:
+        model = make(C=3.0, kernel={"gamma": 0.5})
+        client.update(model, X, y)
+        job = client.wait(client.retrain(model, C=9.0, hold_out=0.25)["id"])
+        assert 0 <= job["result"]["held_back"]["accuracy"] <= 1
+        client.update(model, X[:3] + 0.1, ["dog", "dog", "ape"])
+        client.apply(job["id"])
+        found = client.predict(model, PROBE)
+        assert found["classes"] == WORDS.tolist()
+        everyone = np.concatenate([X, X[:3] + 0.1]), np.concatenate([y, ["dog", "dog", "ape"]])
+        own = IncrementalSVC(C=9.0, gamma=0.5).fit(*everyone)
+        np.testing.assert_allclose(found["decision"], own.decision_function(PROBE), rtol=0, atol=1e-7)
+
+
+def test_a_kill_and_going_back_keep_every_pair_optimal(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as process, Client(process.url) as client:
+        client.create_model("m", C=3.0, kernel={"name": "rbf", "gamma": 0.5})
+        X, y = blobs(6, 60, 4)
+        y[:20] = np.where(y[:20] == "dog", "ape", y[:20])  # a fourth class comes later
+        for start, end in pairwise(range(0, 61, 6)):
+            client.update("m", X[start:end], y[start:end], remove={"oldest": 3} if start > 20 else None)
+            if start == 24:
+                client.checkpoint("m")
+        before = client.predict("m", PROBE)
+        process.kill()
+        process.start()
+        after = Client(process.url)
+        again = after.predict("m", PROBE)
+        assert again["version"] == before["version"]
+        assert (again["prediction"], again["classes"]) == (before["prediction"], before["classes"])
+        np.testing.assert_allclose(again["decision"], before["decision"], rtol=0, atol=1e-8)
+        assert after.certificate("m")["relative_gap"] <= 1e-8
+        after.restore("m", 2)
+        assert after.predict("m", PROBE)["classes"] == ["ape", "bee", "cat"]
+        after.restore("m", before["version"])
+        np.testing.assert_allclose(after.predict("m", PROBE)["decision"], before["decision"], rtol=0, atol=1e-8)
+        after.close()
+
+
+def test_a_model_written_with_signs_is_read() -> None:
+    spec = ModelSpec(id="m", C=3.0)
+    state = ModelState.empty(spec, 8)
+    X, _ = blobs(7, 10)
+    state.window.apply(command := planned(state, Update(Batch(X, np.tile([-1.0, 1.0], 5)))))
+    state.window.arrivals.clear()
+    state.apply(command)
+    document = state.document()
+    document["arrays"]["classes"] = np.array([-1, 1])
+    back = ModelState.of(spec, 8, document)
+    assert back.classes == {-1: 5, 1: 5}
+    np.testing.assert_array_equal(back.estimator.predictor().decision_function(X), decided(state, X))
+
+
+def planned(state: ModelState, update: Update) -> commands.Command:
+    from livesvm.service.models.window import Limits
+
+    return state.window.plan(update, Limits(1000, 10), 0.0, None)
+
+
+def decided(state: ModelState, X: Any) -> Any:
+    return state.estimator.predictor().decision_function(X)
+
+
+def test_replay_gives_the_same_bits_and_an_update_that_fails_changes_nothing(tmp_path: Path) -> None:
+    store = FailingStore(tmp_path / "store")
+    live = alive(store, store.create("m", b""), ModelSpec(id="m", C=3.0, kernel={"gamma": 0.5}))  # type: ignore[arg-type]
+    X, y = blobs(8, 30, 4)
+    live.update(Update(Batch(X[:20], y[:20])), None).result()
+    live.update(Update(edits=Edits(relabel={3: "bee"}, C=2.0)), None).result()
+    live.update(Update(Batch(X[20:], y[20:]), Removal(oldest=4)), "named").result()
+    before = live.predict(PROBE)
+    again = alive(store, store.acquire("m"), live.spec)
+    found = again.predict(PROBE)
+    assert found.version == before.version
+    np.testing.assert_array_equal(found.decision, before.decision)
+    np.testing.assert_array_equal(found.prediction, before.prediction)
+    again.stop()
+    store.close()
