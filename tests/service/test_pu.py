@@ -85,6 +85,66 @@ def test_its_jobs(make: Make, http: httpx.Client) -> None:
     assert http.get(f"/models/{model}/certificate").json()["relative_gap"] <= 1e-9
 
 
+def test_the_window_and_its_history(make: Make, service: ServiceProcess) -> None:
+    model = make(task="pu", prior=0.4, lam=0.02, kernel=KERNEL)
+    with Client(service.url) as client:
+        client.update(model, X[:50], S[:50], keys=list(range(50)))
+        first = client.predict(model, Z)
+        client.update(model, X[50:], S[50:], relabel={30: 1}, reweight={3: 2.0, 40: 0.5})
+        client.update(model, decay=0.9)
+        page = client.examples(model)
+        assert [one["key"] for one in page["examples"]] == list(range(60))
+        assert [one["y"] for one in page["examples"]] == [1 if k < 12 or k == 30 else 0 for k in range(60)]
+        assert client.checkpoint(model)["version"] == 3
+        assert client.certificate(model)["relative_gap"] <= 1e-9
+        assert client.versions(model)["oldest"] <= 1
+        assert client.restore(model, 1)["version"] == 4
+        np.testing.assert_allclose(client.predict(model, Z)["decision"], first["decision"], rtol=1e-8, atol=1e-8)
+        told = client.erase(model, [0, 20])
+        assert told["removed"] == 2
+        rest = np.delete(np.arange(50), [0, 20])
+        library = IncrementalPUClassifier(prior=0.4, lam=0.02, gamma=0.5).fit(X[rest], S[rest])
+        found = client.predict(model, Z)["decision"]
+        np.testing.assert_allclose(found, library.decision_function(Z), rtol=1e-7, atol=1e-7)
+
+
+def test_a_job_that_means_nothing_for_it_is_refused_by_name(make: Make, http: httpx.Client) -> None:
+    model = make(task="pu", prior=0.4, lam=0.02, kernel=KERNEL)
+    mixed = np.arange(60) * 7 % 60  # folds are of consecutive examples, and each needs positives outside
+    body = {"add": {"X": X[mixed].tolist(), "y": S[mixed].tolist()}}
+    http.post(f"/models/{model}/update", json=body).raise_for_status()
+    folds = finished(http, http.post(f"/models/{model}/assessment", json={"method": "k-fold", "folds": 3}))
+    assert folds["n_examples"] == 60
+    for job, asked, reason in (
+        ("outlier-path", {}, "robust"),
+        ("retrain", {"solver": "fw"}, "these are: auto, usmo, batch"),
+        ("retrain", {"dataset": "flows"}, "one of task pu"),
+        ("regularization-path", {"parameter": "epsilon"}, "epsilon"),
+    ):
+        refused = http.post(f"/models/{model}/{job}", json=asked)
+        assert refused.status_code == 422, refused.text
+        assert reason in refused.text, refused.text
+    path = finished(http, http.post(f"/models/{model}/regularization-path", json={"minimum": 10, "maximum": 20}))
+    assert (path["parameter"], path["minimum"]) == ("C", pytest.approx(10.0))
+    found = http.post(f"/models/{model}/retrain", json={"C": 50.0, "kernel": {"name": "linear"}})
+    assert finished(http, found)["solver"] == "usmo"
+    assert http.post(f"/jobs/{found.json()['id']}/apply", json={}).status_code == 200
+    described = http.get(f"/models/{model}").json()
+    assert (described["C"], described["kernel"]["name"]) == (50.0, "linear")
+    assert http.get(f"/models/{model}/certificate").json()["relative_gap"] <= 1e-9
+
+
+@pytest.mark.parametrize("prior", [1e-6, 0.4, 1.0 - 1e-6])
+def test_any_prior_and_unlabelled_that_are_all_the_same_have_an_optimum(
+    make: Make, service: ServiceProcess, prior: float
+) -> None:
+    model = make(task="pu", prior=prior, lam=0.02, kernel=KERNEL)
+    with Client(service.url) as client:
+        client.update(model, np.vstack([X[:12], np.tile(X[40], (20, 1))]), S[:32])
+        assert client.certificate(model)["relative_gap"] <= 1e-9
+        assert client.predict(model, Z[:1])["prediction"][0] in (0, 1)
+
+
 def test_it_survives_a_kill(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service:
         with Client(service.url) as client, service.http() as http:
