@@ -1,16 +1,21 @@
 """Kill the service, and Redis, in the middle of a stream of readings, many times, and report.
 
     python -m tests.faults.feeds --kills 200 [--redis] [--seed 0]
+    python -m tests.faults.feeds --readings 100000
 
 A client sends a feed's readings, twelve to a call, each call under its own Idempotency-Key, and repeats one until it is
 answered. Kills come at random moments and at the named points. After each the position tells what is lost or doubled;
 at the end forecasts and scores are compared with a feed that was never troubled, and every model's certificate is
 computed from its data.
+
+With ``--readings`` nobody is killed: so many are sent, and memory, disk, the gap and the size of the longest answers
+are told along the way; memory must not grow after a fifth of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import tempfile
@@ -35,6 +40,8 @@ GAP = 1e-8
 AGREE = 1e-6
 """By how much forecasts may differ, over the spread of the readings: each restart finds the same optima anew."""
 SIZE = 12
+GROWTH = 1.1
+"""Times the memory after a fifth of many readings: what it may be in the end."""
 
 
 def until_killed(service: ServiceProcess, stream: Stream, chance: random.Random) -> None:
@@ -98,13 +105,60 @@ def differences(http: httpx.Client, calls: int, size: int = SIZE, spec: dict[str
     return [*found, *([f"the gap is {gap}"] if gap > GAP else [])]
 
 
+def resident(pid: int) -> int:
+    """Bytes of memory that a process has."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def measured(service: ServiceProcess, http: httpx.Client) -> tuple[int, float, str]:
+    """The memory of a service, the gap of its feed, and these and more as a line."""
+    memory, gap = resident(service.pid), float(http.get("/feeds/load/certificate").json()["relative_gap"])
+    disk = sum(file.stat().st_size for file in service.data_dir.rglob("*") if file.is_file())
+    longest = len(http.get("/feeds/load/history?limit=100000").content)
+    sizes = f"{memory / 2**20:.1f} MB of memory, {disk / 2**20:.1f} MB on disk, history {longest / 2**20:.2f} MB"
+    return memory, gap, f"{sizes}, gap {gap:.1e}"
+
+
+def soak(total: int) -> list[str]:
+    """Send so many readings to a feed with a window of 1,000 at most; what has grown that should not."""
+    random, calls = np.random.default_rng(0), round(total / SIZE)
+    noise = random.normal(size=(2, SIZE * calls))
+    season = 3 * np.sin(2 * np.pi * np.arange(SIZE * calls) / 24)
+    values = (10 + 0.1 * noise[0].cumsum() + season + 0.3 * noise[1]).tolist()
+    marks = {round(calls * part): part for part in (0.2, 0.4, 0.6, 0.8, 1.0)}
+    found: list[tuple[int, float]] = []
+    spec = {"id": "load", "target": "y", "every": "1h", "window": min(1000, max(40, total // 10))}
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        service = stack.enter_context(ServiceProcess(place, compile_ahead="false"))
+        http = stack.enter_context(service.http(timeout=120.0))
+        http.post("/feeds", json=spec).raise_for_status()
+        began = time.perf_counter()
+        for call in range(calls):
+            rows = [{"time": 3600 * i, "y": values[i]} for i in range(SIZE * call, SIZE * (call + 1))]
+            http.post("/feeds/load/observations", json={"rows": rows}).raise_for_status()
+            if call + 1 in marks:
+                memory, gap, line = measured(service, http)
+                found.append((memory, gap))
+                pace = SIZE * (call + 1) / (time.perf_counter() - began)
+                print(f"{marks[call + 1]:4.0%}: {line}, {pace:.0f} readings/s", flush=True)
+    first, last, worst = found[0][0], found[-1][0], max(gap for _, gap in found)
+    grown = [f"memory has grown from {first} to {last} bytes"] if last > GROWTH * first else []
+    return grown + ([f"the gap is {worst}"] if worst > GAP else [])
+
+
 def main() -> None:
     """Run it; ends with 1 where a promise was broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--redis", action="store_true", help="On Redis, which is killed every fourth time too.")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--readings", type=int, help="Send so many, and look whether memory stays.")
     given = parser.parse_args()
+    if given.readings is not None:
+        grown = soak(given.readings)
+        print("\n".join(f"FAILED: {one}" for one in grown) or "memory, and the gap, stay")
+        sys.exit(bool(grown))
     chance, faults, times = random.Random(given.seed), [], []
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
