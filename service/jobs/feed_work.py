@@ -169,6 +169,7 @@ def _plain(found: Document) -> Document:
     """Numbers that JSON has, null for those that it has not."""
 
     def plain(value: Any) -> Any:
+        """The same for what is inside."""
         if isinstance(value, dict):
             return {name: plain(one) for name, one in value.items()}
         if isinstance(value, list | tuple):

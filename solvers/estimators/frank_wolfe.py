@@ -362,6 +362,7 @@ def _solved(
     done = 0
 
     def one(q: int, look: Callable[[], None]) -> Solution:
+        """Solve the problem of pair ``q``, and tell that it is done."""
         nonlocal done
         found = solve(problems[q], options, Trace(options.tol, lambda *_: look()), starts[q])
         done += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -108,4 +109,6 @@ def to_onnx(model: Any) -> bytes:
     options = {"zipmap": False} if hasattr(model, "classes_") else None
     last = machine[-1] if isinstance(machine, Pipeline) else machine
     asked = None if options is None else {id(last): options}
-    return bytes(convert_sklearn(machine, initial_types=inputs, options=asked).SerializeToString())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of attributes that skl2onnx still reads
+        return bytes(convert_sklearn(machine, initial_types=inputs, options=asked).SerializeToString())

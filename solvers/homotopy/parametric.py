@@ -145,6 +145,7 @@ def _walk(
         return track_path(w, chunks[-1], nowhere)
 
     def answer(w: workspace.Walk, exit_: int) -> bool:
+        """Give a full log a successor and a stride its next portion; say whether the walk goes on."""
         if exit_ == Exit.LOG_FULL:
             chunks.append(_fresh_log(state, w, chunks[-1]))
         elif exit_ == Exit.STRIDE:
