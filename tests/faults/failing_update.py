@@ -15,7 +15,7 @@ _update = LiveEstimator.update
 
 def update(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
     """Leave the model in pieces."""
-    if add is not None and np.any(np.asarray(add[0]) == 666.0):
+    if add is not None and isinstance(add[0], np.ndarray) and np.any(add[0] == 666.0):
         model._forget()
         raise ArithmeticError("nobody foresaw this")
     return _update(model, add, *arguments, **options)
