@@ -105,7 +105,7 @@ def test_the_client_runs_as_shown(service: ServiceProcess) -> None:
 
 @pytest.mark.usefixtures("clean")
 def test_a_refusal_and_its_line_in_the_log_are_as_shown(service: ServiceProcess, http: httpx.Client) -> None:
-    problem, line = (json.loads(block) for block in blocks(SHOWN, "json"))
+    problem, _, line = (json.loads(block) for block in blocks(SHOWN, "json"))
     http.post("/models", json={"id": "river", "kernel": {"name": "rbf"}, "C": 10})
     http.post("/models/river/update", json={"add": {"X": [[0.1, 0.9]], "y": [1]}})
     answer = http.post("/models/river/update", json={"remove": {"keys": ["mon"]}})
