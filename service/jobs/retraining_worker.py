@@ -22,12 +22,14 @@ from livesvm.service.models.state import sizes_of
 from livesvm.service.store import codec
 from livesvm.service.store.files import write_whole
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.estimators.large_window import LiveL2SVC, SparsePredictor
+from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
-from livesvm.solvers.frank_wolfe.solution import Look, Solution
+from livesvm.solvers.frank_wolfe.one_versus_one import Training
+from livesvm.solvers.frank_wolfe.solution import Look
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.large_predictor import SparsePairsPredictor, SparsePredictor
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.pu.problem import costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
@@ -197,7 +199,7 @@ def _held_back(work: Work, estimator: LiveEstimator, X: Any, y: Floats) -> Docum
 
 def _decisions(predictor: Predictor, X: Any) -> Floats:
     """Decisions of rows (m, d), dense or CSR; these are written out a few at a time, if at all."""
-    if isinstance(predictor, SparsePredictor) or not sparse.issparse(X):
+    if isinstance(predictor, SparsePredictor | SparsePairsPredictor) or not sparse.issparse(X):
         return predictor.decision_function(X)
     each = max(1, WRITTEN_OUT // X.shape[1])
     parts = [predictor.decision_function(X[start : start + each].toarray()) for start in range(0, X.shape[0], each)]
@@ -278,12 +280,12 @@ def _by_frank_wolfe(work: Work) -> Found:
     for name, value in (work.made | work.changed).items():
         setattr(model, name, value)
     found, n, told = _on_window(work, model, how) if "dataset" not in asked else _on_dataset(work, model, how)
-    gap = found.gap.relative
-    sizes = Sizes(n, int(np.count_nonzero(found.a)), 0, 0.5 * gap, gap)
+    gap, n_support = found.relative_gap, int(model.predictor().n_support)
+    sizes = Sizes(n, n_support, 0, 0.5 * gap, gap)
     return Found(model, sizes, found.trace, told | {"steps": found.steps})
 
 
-def _on_window(work: Work, model: LiveL2SVC, how: Document) -> tuple[Solution, int, Document]:
+def _on_window(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, int, Document]:
     n, told = len(model.keys_), dict[str, Any]()
     held = work.held_back(n)
     if held.any():
@@ -296,7 +298,7 @@ def _on_window(work: Work, model: LiveL2SVC, how: Document) -> tuple[Solution, i
     return model.retrain(**how), n, told
 
 
-def _on_dataset(work: Work, model: LiveL2SVC, how: Document) -> tuple[Solution, int, Document]:
+def _on_dataset(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, int, Document]:
     data, told = Arrays(Path(work.asked["dataset"]["at"]), work.asked["dataset"]["described"]), dict[str, Any]()
     X, y, weights = data.X(), np.asarray(data.y()), data.weights()
     held = work.held_back(data.n)

@@ -28,10 +28,13 @@ def main(work: str) -> None:
     _end_with_the_service()
     os.nice(NICENESS)
 
+    lock = threading.Lock()
+
     def tell(document: dict[str, Any]) -> None:
-        """One line."""
-        answers.write(json.dumps(document) + "\n")
-        answers.flush()
+        """One line, whichever thread says it."""
+        with lock:
+            answers.write(json.dumps(document) + "\n")
+            answers.flush()
 
     asked = json.loads(sys.stdin.buffer.readline())
     if "memory" in asked:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple, Self, cast, get_args
 
 import numpy as np
@@ -25,26 +23,26 @@ from livesvm.solvers.estimators.training_data import (
     whole,
 )
 from livesvm.solvers.frank_wolfe import one_versus_one
+from livesvm.solvers.frank_wolfe.one_versus_one import Pair
 from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, check_finite, gap_of
-from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Solution, Trace
-from livesvm.solvers.frank_wolfe.solve import Options, Variant, solve
+from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Solution
+from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.frank_wolfe.warm_start import carried
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples, product
-from livesvm.solvers.runtime.progress import Progress, Teller, steadily
+from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 
 ROWS = 16384  #: of X that are prepared at once for decisions
 
 
 class Last(NamedTuple):
-    """What a next fit can start from: problems and solutions by pair of classes, and their rows."""
+    """What a next fit can start from: problems and solutions by pair of classes."""
 
     classes: NDArray[Any]
     n: int
-    problems: list[Problem]
+    pairs: list[Pair]
     solutions: list[Solution]
-    rows: list[Ints]
 
 
 class FrankWolfeClassifier:
@@ -175,24 +173,16 @@ class FrankWolfeClassifier:
         self._check_features(X, reset=True)
         prepared = Examples.of(kernel, rows)
         check_finite(prepared.diagonal())
-        codes = np.searchsorted(classes, labels)
-        members = [np.flatnonzero((codes == c) & (weights > 0)) for c in range(classes.size)]
-        count = len(one_versus_one.pairs(classes.size))
-        inside = threads if count == 1 else 1
-        problems, own = [], []
-        for negative, positive in one_versus_one.pairs(classes.size):
-            who = np.sort(np.concatenate([members[negative], members[positive]]))
-            own.append(who)
-            some = prepared if who.size == n else prepared.take(who)
-            problems.append(Problem(some, np.where(codes[who] == positive, 1.0, -1.0), costs[who], inside))
-        starts = [self._start(q, problems[q], own[q], last, was) for q in range(count)]
-        with steadily(progress, PER_MILLE if count == 1 else count) as tell, threadpool_limits(1, "blas"):
-            solutions = _solved(problems, options, starts, tell, threads)
+        codes = np.where(weights > 0, np.searchsorted(classes, labels), -1)
+        own = one_versus_one.problems(prepared, codes, costs, classes.size, threads)
+        starts = [self._start(q, pair, last, was) for q, pair in enumerate(own)]
+        with steadily(progress, PER_MILLE if len(own) == 1 else len(own)) as tell, threadpool_limits(1, "blas"):
+            solutions = one_versus_one.train(own, options, starts, threads, tell).solutions
         self.classes_ = classes
-        self._keep(rows, kernel, prepared, own, problems, solutions)
+        self._keep(rows, kernel, prepared, own, solutions)
         self._warn()
         if self.warm_start:
-            self._last = Last(classes, n, problems, solutions, own)
+            self._last = Last(classes, n, own, solutions)
         else:
             vars(self).pop("_last", None)
         return self
@@ -240,35 +230,27 @@ class FrankWolfeClassifier:
             raise InvalidInput("a row of the last fit stands twice", field="places")
         return last, found.astype(np.int64)
 
-    def _start(self, q: int, problem: Problem, who: Ints, last: Last | None, was: Ints | None) -> Known | None:
+    def _start(self, q: int, pair: Pair, last: Last | None, was: Ints | None) -> Known | None:
         """Return what the search for a pair starts from."""
         if last is None or was is None or self.kernel == "precomputed":
             return None
+        before = last.pairs[q]
         there = np.full(last.n, -1, np.int64)
-        there[last.rows[q]] = np.arange(last.rows[q].size)
-        inside = np.where(was[who] >= 0, there[was[who]], -1)
-        return carried(problem, last.problems[q], last.solutions[q].known, inside)
+        there[before.who] = np.arange(before.who.size)
+        inside = np.where(was[pair.who] >= 0, there[was[pair.who]], -1)
+        return carried(pair.problem, before.problem, last.solutions[q].known, inside)
 
     def _keep(
         self,
         X: Any,
         kernel: Kernel,
         prepared: Examples,
-        own: list[Ints],
-        problems: list[Problem],
+        own: list[Pair],
         solutions: list[Solution],
     ) -> None:
         """Set what is known of a trained model."""
-        n = X.shape[0]
-        used = np.zeros(n, bool)
-        for who, found in zip(own, solutions, strict=True):
-            used[who[found.a > 0]] = True
-        self.support_ = np.flatnonzero(used).astype(np.int32)
-        at = np.cumsum(used) - 1
-        self.dual_coef_ = np.zeros((len(solutions), self.support_.size))
-        for q, (who, found, problem) in enumerate(zip(own, solutions, problems, strict=True)):
-            held = np.flatnonzero(found.a)
-            self.dual_coef_[q, at[who[held]]] = (found.a * problem.y)[held]
+        support, self.dual_coef_ = one_versus_one.coefficients_of(solutions, own, X.shape[0])
+        self.support_ = support.astype(np.int32)
         self.intercept_ = self.dual_coef_.sum(axis=1)
         self.margin_ = np.array([found.R for found in solutions])
         self.support_vectors_ = X[self.support_]
@@ -351,22 +333,3 @@ class FrankWolfeClassifier:
             from sklearn.exceptions import NotFittedError
 
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
-
-
-def _solved(
-    problems: list[Problem], options: Options, starts: list[Known | None], tell: Teller, threads: int
-) -> list[Solution]:
-    """Return the solutions of all pairs."""
-    if len(problems) == 1:
-        return [solve(problems[0], options, Trace(options.tol, tell), starts[0])]
-    done = 0
-
-    def one(q: int, look: Callable[[], None]) -> Solution:
-        """Solve the problem of pair ``q``, and tell that it is done."""
-        nonlocal done
-        found = solve(problems[q], options, Trace(options.tol, lambda *_: look()), starts[q])
-        done += 1
-        tell(done, len(problems))
-        return found
-
-    return one_versus_one.all_of([partial(one, q) for q in range(len(problems))], threads)

@@ -10,8 +10,13 @@ from scipy import sparse
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.frank_wolfe import one_versus_one
+from livesvm.solvers.frank_wolfe.one_versus_one import Pair
+from livesvm.solvers.frank_wolfe.problem import check_finite
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.matrix_products import Examples
 from livesvm.solvers.models import scaling
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.runtime.types import Floats, Ints
 
 
 def matrix_of(X: Any) -> Any:
@@ -102,3 +107,15 @@ def seed_of(random_state: Any) -> int:
         return int(check_random_state(random_state).randint(2**31))
     except ValueError as error:
         raise InvalidInput(str(error), field="random_state") from None
+
+
+def problems_of(kernel: Kernel, X: Any, codes: Ints, costs: Floats, classes: NDArray[Any], threads: int) -> list[Pair]:
+    """Return the problem of each pair of classes over examples with positive costs; raises InvalidInput."""
+    if codes.size == 0:
+        raise InvalidInput("there is no example with a weight", field="sample_weight")
+    if classes.size < 2:
+        raise InvalidInput(f"all examples are of one class, {classes[0]}; two classes are needed", field="y")
+    check_costs(costs)
+    examples = Examples.of(kernel, X)
+    check_finite(examples.diagonal())
+    return one_versus_one.problems(examples, codes, costs, classes.size, threads)

@@ -3,23 +3,150 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from livesvm.solvers.errors import Cancelled
+from livesvm.solvers.frank_wolfe.problem import Known, Problem
+from livesvm.solvers.frank_wolfe.solution import Look, Solution, Trace
+from livesvm.solvers.frank_wolfe.solve import Options, solve
+from livesvm.solvers.kernels.matrix_products import Examples
 from livesvm.solvers.runtime.threads import together
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.runtime.types import Floats, Ints
+
+MOST_POINTS = 2000  #: of the gap against time that are kept
 
 T = TypeVar("T")
+
+
+class Pair(NamedTuple):
+    """The problem of two classes, and which rows its examples are."""
+
+    problem: Problem
+    who: Ints
+
+
+@dataclass(frozen=True)
+class Training:
+    """The solutions of all pairs, in their order, and the worst gap of them against time."""
+
+    solutions: list[Solution]
+    trace: Floats  #: (k, 2) seconds, and the largest relative gap known then of pairs that have begun
+
+    @property
+    def relative_gap(self) -> float:
+        """The largest of all pairs."""
+        return max(found.gap.relative for found in self.solutions)
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether every gap is what was asked for."""
+        return all(found.is_converged for found in self.solutions)
+
+    @property
+    def steps(self) -> int:
+        """Those of all pairs."""
+        return sum(found.steps for found in self.solutions)
 
 
 def pairs(n_classes: int) -> list[tuple[int, int]]:
     """Return the pairs (negative, positive) of so many classes, in their order."""
     return list(combinations(range(n_classes), 2))
+
+
+def problems(examples: Examples, classes: Ints, costs: Floats, n_classes: int, threads: int) -> list[Pair]:
+    """Return the problem of each pair.
+
+    Parameters
+    ----------
+    classes : (n,) numbers of classes, all of them there; -1: an example that does not count
+    costs : (n,) positive where it does
+    threads : how many may work on a single problem; several are solved at once, by one each
+    """
+    members = [np.flatnonzero(classes == c) for c in range(n_classes)]
+    inside = threads if n_classes == 2 else 1
+    found = []
+    for negative, positive in pairs(n_classes):
+        who = np.sort(np.concatenate([members[negative], members[positive]]))
+        own = examples if who.size == examples.n else examples.take(who)
+        y = np.where(classes[who] == positive, 1.0, -1.0)
+        found.append(Pair(Problem(own, y, costs[who], inside), who))
+    return found
+
+
+def coefficients_of(found: Sequence[Solution], own: Sequence[Pair], n: int) -> tuple[Ints, Floats]:
+    """Return the rows, (s,), of ``n`` that are a support vector of some pair, and ``a_i y_i`` of each, (pairs, s)."""
+    used = np.zeros(n, bool)
+    for pair, solution in zip(own, found, strict=True):
+        used[pair.who[solution.a > 0]] = True
+    support, at = np.flatnonzero(used), np.cumsum(used) - 1
+    out = np.zeros((len(found), support.size))
+    for q, (pair, solution) in enumerate(zip(own, found, strict=True)):
+        held = np.flatnonzero(solution.a)
+        out[q, at[pair.who[held]]] = (solution.a * pair.problem.y)[held]
+    return support, out
+
+
+def train(
+    own: Sequence[Pair],
+    options: Options,
+    starts: Sequence[Known | None],
+    threads: int,
+    tell: Callable[[int, int], None],
+    look: Look | None = None,
+) -> Training:
+    """Return the solutions of all pairs.
+
+    Parameters
+    ----------
+    starts : what the search for each sets out from, if anything
+    tell : called with how much is done, and how much there is: of the only pair, or pairs
+    look : is told how the gap gets smaller
+    """
+    if len(own) == 1:
+        found = solve(own[0].problem, options, Trace(options.tol, tell, look), starts[0])
+        return Training([found], found.trace)
+    together_ = _Together(len(own), tell, look)
+    works = [partial(together_.one, q, own[q].problem, options, starts[q]) for q in range(len(own))]
+    return Training(all_of(works, threads), np.array(together_.points))
+
+
+class _Together:
+    """What is told of several searches at once."""
+
+    def __init__(self, count: int, tell: Callable[[int, int], None], look: Look | None) -> None:
+        self._count, self._tell, self._look = count, tell, look
+        self._begun, self._lock = time.perf_counter(), threading.Lock()
+        self._gaps: dict[int, float] = {}
+        self._done = 0
+        self.points: list[tuple[float, float]] = []
+
+    def one(
+        self, q: int, problem: Problem, options: Options, start: Known | None, check: Callable[[], None]
+    ) -> Solution:
+        """Solve one of them."""
+        trace = Trace(options.tol, lambda *_: check(), partial(self._see, q))
+        found = solve(problem, options, trace, start)
+        with self._lock:
+            self._done += 1
+            self._tell(self._done, self._count)
+        return found
+
+    def _see(self, q: int, _: float, gap: float) -> None:
+        with self._lock:
+            self._gaps[q] = gap
+            point = time.perf_counter() - self._begun, max(self._gaps.values())
+            if len(self.points) > MOST_POINTS:
+                del self.points[1::2]
+            self.points.append(point)
+            if self._look is not None:
+                self._look(*point)
 
 
 def all_of(works: Sequence[Callable[[Callable[[], None]], T]], threads: int) -> list[T]:

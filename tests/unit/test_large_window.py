@@ -12,7 +12,9 @@ from scipy import sparse
 
 from livesvm.solvers import FrankWolfeSVC
 from livesvm.solvers.errors import DuplicateKey, InvalidInput, NotOptimal, UnknownKey
-from livesvm.solvers.estimators.large_window import LiveL2SVC, made_problem
+from livesvm.solvers.estimators.large_window import LiveL2SVC
+from livesvm.solvers.estimators.training_data import problems_of
+from livesvm.solvers.frank_wolfe.one_versus_one import Pair
 from livesvm.solvers.frank_wolfe.problem import Known, gap_of
 from livesvm.solvers.frank_wolfe.warm_start import balanced
 
@@ -56,6 +58,15 @@ def test_decisions_are_those_of_the_last_training_whatever_the_window_is() -> No
     assert made.certificate().relative_gap <= TOL
 
 
+def pair_of(made: LiveL2SVC) -> tuple[Pair, Known | None]:
+    """The problem of the only pair of classes of a window, and where its next training sets out."""
+    w = made._examples_here
+    kernel = made._kernel_of(made.window_features, made.window_sample_weight)
+    costs = 10.0 * made.window_sample_weight
+    (pair,) = problems_of(kernel, made.window_features, w.y[w.who], costs, made._labels, 1)
+    return pair, made._start(pair, w.who, made._labels)
+
+
 @st.composite
 def slides(draw: st.DrawFn) -> list[tuple[list[int], int]]:
     """Who leaves, as places, and how many come, some times."""
@@ -77,23 +88,20 @@ def test_g_at_the_start_is_what_the_coefficients_make_of_it(slides: list[Any], t
     if len({*made.window_y}) < 2:
         return
     for copy in (made, LiveL2SVC.from_arrays(made.get_params(), made.to_arrays())):
-        kernel = copy._kernel_of(copy.window_X, copy.window_sample_weight)
-        problem = made_problem(kernel, copy.window_X, copy.window_y, 10.0 * copy.window_sample_weight, 1)
-        start = copy._start(problem, copy._who())
+        pair, start = pair_of(copy)
         if start is None:
-            assert not copy._by_slot.b[copy._who()].any()
+            assert not copy.window_coefficients.any()
             continue
-        fresh = Known(start.b, problem.parts(problem.examples, start.b))
+        fresh = Known(start.b, pair.problem.parts(pair.problem.examples, start.b))
         assert np.abs(start.parts - fresh.parts).max() < 1e-8 * max(1.0, float(np.abs(fresh.parts).max()))
 
 
 def test_a_start_is_balanced_between_the_classes() -> None:
     made = model()
     made.update(remove=[key for key, y in zip(made.keys_, made.window_y, strict=True) if y > 0][:10])
-    kernel = made._kernel_of(made.window_X, made.window_sample_weight)
-    problem = made_problem(kernel, made.window_X, made.window_y, 10.0 * made.window_sample_weight, 1)
-    start = made._start(problem, made._who())
+    pair, start = pair_of(made)
     assert start is not None
+    problem = pair.problem
     now = balanced(problem, start)
     for c in (0, 1):  # the derivative of the twin's objective in the scale of a class
         own = np.where(problem.of_class == c, now.b, 0.0)
@@ -113,8 +121,9 @@ def test_a_warm_start_takes_fewer_steps_and_ends_where_a_cold_one_does() -> None
     cold = LiveL2SVC(C=10.0, gamma=0.3)
     cold.update(add=(rows[30:], y[30:]))
     found, other = warm.retrain(tol=0.01), cold.retrain(tol=0.01)
-    assert found.kernel_values < other.kernel_values
-    assert found.gap.primal == pytest.approx(other.gap.primal, rel=0.01)
+    (found_here,), (found_there,) = found.solutions, other.solutions
+    assert found_here.kernel_values < found_there.kernel_values
+    assert found_here.gap.primal == pytest.approx(found_there.gap.primal, rel=0.01)
 
 
 @pytest.mark.parametrize("name", ["linear", "rbf", "poly", "sparse"])
@@ -130,7 +139,7 @@ def test_what_is_kept_is_what_was(name: str) -> None:
     for property in ("window_X", "window_y", "window_sample_weight"):
         assert np.array_equal(getattr(back, property), getattr(made, property))
     again, other = made.retrain(tol=TOL), back.retrain(tol=TOL)
-    assert again.gap.primal == pytest.approx(other.gap.primal, rel=TOL)
+    assert again.solutions[0].gap.primal == pytest.approx(other.solutions[0].gap.primal, rel=TOL)
     arrays = made.to_arrays()
     with pytest.raises(NotOptimal):
         LiveL2SVC.from_arrays(made.get_params(), arrays | {"y": arrays["y"][:-1]})
@@ -156,10 +165,10 @@ def test_a_solution_is_taken_over_by_key_by_a_window_that_has_slid() -> None:
     live.take_over(other)
     assert np.array_equal(decisions(live), decisions(other))
     assert (live.C, live.gamma_) == (3.0, 1.0)
-    held = dict(zip(live.keys_, live._by_slot.b[live._who()], strict=True))
-    its = dict(zip(other.keys_, other._by_slot.b[other._who()], strict=True))
+    held = dict(zip(live.keys_, live.window_coefficients, strict=True))
+    its = dict(zip(other.keys_, other.window_coefficients, strict=True))
     assert all(held[key] == (its[key] if key < 80 and key != 20 else 0.0) for key in live.keys_)  # type: ignore[operator]
-    assert live.retrain(tol=TOL).gap.relative <= TOL
+    assert live.retrain(tol=TOL).relative_gap <= TOL
 
 
 def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
@@ -194,3 +203,75 @@ def test_a_model_without_a_window_is_kept_with_what_it_was_taught() -> None:
     made.retrain_on(X, Y, tol=TOL)
     back = LiveL2SVC.from_arrays({"C": 10.0, "gamma": 0.5}, made.to_arrays())
     assert np.array_equal(decisions(back), decisions(made))
+
+
+CODES = (X[:, 0] > 0.3).astype(int) + (X[:, 1] > 0.3)
+
+
+@pytest.mark.parametrize("labels", [np.array(["amber", "green", "red"]), np.array([3, 10, 20])])
+def test_several_classes_of_any_labels(labels: Any) -> None:
+    made = LiveL2SVC(C=10.0, gamma=0.5)
+    y = labels[CODES]
+    made.update(add=(X[:80], y[:80]), keys=range(80))
+    made.retrain(tol=TOL)
+    peer = FrankWolfeSVC(C=10.0, gamma=0.5, tol=TOL).fit(X[:80], y[:80])
+    decisions_there = -peer._decisions(Z) / peer.margin_
+    assert np.abs(decisions(made) - decisions_there).max() < 0.05
+    found = made.predictor().predict(Z)
+    assert (made.classes_[found] == peer.predict(Z)).mean() >= 0.95
+    assert made.counts == dict(zip(labels.tolist(), np.bincount(CODES[:80]).tolist(), strict=True))
+    made.update(add=(X[80:], y[80:]), remove=range(40), relabel={50: labels[0]}, reweight={60: 2.0})
+    back = LiveL2SVC.from_arrays(made.get_params(), made.to_arrays())
+    assert np.array_equal(back.window_y, made.window_y)
+    assert np.array_equal(decisions(back), decisions(made))
+    again, other = made.retrain(tol=TOL), back.retrain(tol=TOL)
+    y[50] = labels[0]
+    weights = np.where(np.arange(40, 120) == 60, 2.0, 1.0)
+    cold = LiveL2SVC(C=10.0, gamma=0.5)
+    cold.update(add=(X[40:], y[40:]), sample_weight=weights)
+    for one, two, three in zip(again.solutions, other.solutions, cold.retrain(tol=TOL).solutions, strict=True):
+        assert one.gap.primal == pytest.approx(three.gap.primal, rel=2 * TOL)
+        assert two.gap.primal == pytest.approx(three.gap.primal, rel=2 * TOL)
+    assert made.certificate().relative_gap <= TOL
+    assert set(made.pair_certificates) == {(a, b) for a in labels.tolist() for b in labels.tolist() if a < b}
+    assert made.window_coefficients.shape == (80, 2)
+    assert made._error(decisions(made), made.classes_[made.predictor().predict(Z)]) == 0.0
+
+
+def test_a_class_that_comes_or_goes_is_known_by_the_next_training() -> None:
+    made = LiveL2SVC(C=10.0, gamma=0.5)
+    names = np.array(["b", "d"])[(CODES[:40] > 0).astype(int)]
+    made.update(add=(X[:40], names), keys=range(40))
+    made.retrain(tol=TOL)
+    before = decisions(made)
+    made.update(add=(X[40:60], ["a"] * 20), keys=range(40, 60))
+    assert made.classes_.tolist() == ["b", "d"]
+    assert np.array_equal(decisions(made), before)
+    found = made.retrain(tol=TOL)
+    assert made.classes_.tolist() == ["a", "b", "d"]
+    assert np.abs(-decisions(made)[:, 2] - before).max() < 0.05  # the pair that was there
+    assert found.solutions[2].steps <= found.solutions[0].steps
+    made.update(remove=[key for key, label in zip(made.keys_, made.window_y, strict=True) if label == "d"])
+    made.retrain(tol=TOL)
+    assert made.classes_.tolist() == ["a", "b"]
+    with pytest.raises(InvalidInput, match="labels are"):
+        made.update(add=(X[:1], [1]))
+    fixed = LiveL2SVC(classes=("b", "d"))
+    with pytest.raises(InvalidInput, match="a is not one of the labels"):
+        fixed.update(add=(X[:2], ["b", "a"]))
+
+
+def test_checkpoints_of_two_signs_from_before_there_were_other_labels() -> None:
+    made = model()
+    arrays = made.to_arrays()
+    y, trained = made.window_y, made._trained
+    assert trained is not None
+    old = {name: arrays[name] for name in ("X", "sample_weight", "keys", "next_key", "place", "gamma", "trained")}
+    old |= {name: arrays[name] for name in ("relative_gap", "support_shape", "gone", "support_X")}
+    other = (y < 0).astype(int)
+    old |= {"y": y, "parts": arrays["parts"][:, other, np.arange(80)], "parts_hold": True, "b": np.zeros(80)}
+    old |= {"coefficients": trained.coefficients[0], "R": float(trained.R[0])}
+    back = LiveL2SVC.from_arrays(made.get_params(), old)
+    assert np.array_equal(decisions(back), decisions(made))
+    assert np.array_equal(back.window_y, y)
+    assert back.retrain(tol=TOL).solutions[0].steps == made.retrain(tol=TOL).solutions[0].steps

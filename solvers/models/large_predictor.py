@@ -1,0 +1,160 @@
+"""What a retraining has found, frozen: support vectors dense or sparse, the coefficients of each pair of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.matrix_products import Examples, product
+from livesvm.solvers.models.pairs_predictor import PairsPredictor
+from livesvm.solvers.models.predictor import Predictor
+from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import as_scipy
+
+ROWS = 4096  #: of X that are prepared at once for decisions
+
+
+class Trained(NamedTuple):
+    """What the last retraining found.
+
+    Attributes
+    ----------
+    classes : (k,) labels
+    kernel : that it was found with
+    X : (s, d) dense or CSR, the support vectors of all pairs
+    coefficients : (pairs, s) ``a_i y_i``, positive for the second class of a pair; their sizes sum up to 1
+    R : (pairs,) decisions are in its units
+    relative_gap : the largest of all pairs
+    age : how often what is known of g was brought along, see ``frank_wolfe.problem.Known``
+    """
+
+    classes: NDArray[Any]
+    kernel: Kernel
+    X: Any
+    coefficients: Floats
+    R: Floats
+    relative_gap: float
+    age: int = 0
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Numbers of classes, in the order of the coefficients."""
+        return list(combinations(range(self.classes.size), 2))
+
+    def to_arrays(self, place: Ints) -> dict[str, Any]:
+        """Return everything a checkpoint needs beside a window whose examples are at these places, or nowhere (-1)."""
+        found: dict[str, Any] = {
+            "classes": self.classes.tolist(),
+            "coefficients": self.coefficients,
+            "R": self.R,
+            "relative_gap": self.relative_gap,
+            "age": self.age,
+            "support_shape": list(self.X.shape),
+        }
+        if sparse.issparse(self.X):
+            parts = {"data": self.X.data, "indices": self.X.indices, "indptr": self.X.indptr}
+            return found | {f"support_{name}": part for name, part in parts.items()}
+        gone = np.setdiff1d(np.arange(self.X.shape[0]), place)
+        return found | {"gone": gone, "support_X": self.X[gone]}  # the others are in the window
+
+    @classmethod
+    def from_arrays(cls, kernel: Kernel, arrays: Mapping[str, Any], X: Floats) -> Self:
+        """Return what ``to_arrays`` was taken from; ``X`` (n, d) are the features of the window."""
+        shape, place = tuple(arrays["support_shape"]), np.asarray(arrays["place"])
+        support: Any
+        if "support_data" in arrays:
+            parts = tuple(arrays[f"support_{name}"] for name in ("data", "indices", "indptr"))
+            support = sparse.csr_array(parts, shape=shape)
+        else:
+            support = np.empty(shape)
+            there = np.flatnonzero(place >= 0)
+            if there.size:  # an empty window does not know how many features there are
+                support[place[there]] = X[there]
+            support[arrays["gone"]] = arrays["support_X"]
+        coefficients, R = (np.asarray(arrays[name], np.float64) for name in ("coefficients", "R"))
+        classes = np.array(arrays["classes"])
+        return cls(classes, kernel, support, coefficients, R, float(arrays["relative_gap"]), int(arrays["age"]))
+
+    def predictor(self) -> Predictor | PairsPredictor:
+        """Return the decision functions, those of two classes or those of all pairs."""
+        coefficients = self.coefficients / self.R[:, None]
+        examples, X = None, self.X
+        if sparse.issparse(X):
+            examples = Examples.of(self.kernel, X)
+            if not sparse.issparse(examples.values):  # more of it is stored than left out
+                examples, X = None, X.toarray()
+        support = np.empty((0, 0)) if examples is not None else np.ascontiguousarray(X.T)
+        width = int(self.X.shape[1])
+        if self.classes.size == 2:
+            rest = support, coefficients[0], float(coefficients[0].sum()), width
+            return (
+                Predictor(self.kernel, *rest)
+                if examples is None
+                else SparsePredictor(self.kernel, *rest, examples=examples)
+            )
+        who = tuple(np.flatnonzero(row) for row in coefficients)
+        rows = tuple(row[some] for row, some in zip(coefficients, who, strict=True))
+        own = self.kernel, support, who, rows, coefficients.sum(axis=1), width, self.classes.size
+        return PairsPredictor(*own) if examples is None else SparsePairsPredictor(*own, examples=examples)
+
+
+@dataclass(frozen=True)
+class SparsePredictor(Predictor):
+    """The decision function of sparse support vectors, frozen."""
+
+    examples: Examples | None = None
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return f(x) for ``X`` (m, d), dense or sparse, as (m,)."""
+        rows = X if sparse.issparse(X) else as_scipy(self.validate(X))
+        found = _products(rows, cast("Examples", self.examples), self.coefficients[:, None])
+        return np.asarray(found[:, 0] + self.intercept)
+
+
+@dataclass(frozen=True)
+class SparsePairsPredictor(PairsPredictor):
+    """The decision functions of several classes' sparse support vectors, frozen."""
+
+    examples: Examples | None = None
+
+    @property
+    def n_support(self) -> int:
+        """Number of examples that are a support vector of some pair."""
+        return cast("Examples", self.examples).n
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the decisions of all pairs for ``X`` (m, d), dense or sparse; positive for the first class."""
+        rows = X if sparse.issparse(X) else as_scipy(self.validate(X))
+        weights = np.zeros((self.n_support, len(self.who)))
+        for q, (who, row) in enumerate(zip(self.who, self.coefficients, strict=True)):
+            weights[who, q] = row
+        return np.asarray(-(_products(rows, cast("Examples", self.examples), weights) + self.intercepts))
+
+
+def _products(X: Any, support: Examples, weights: Floats) -> Floats:
+    """Return the sums of kernel values with the support vectors, (m, p), weighted by (s, p)."""
+    out = np.empty((X.shape[0], weights.shape[1]))
+    for start in range(0, X.shape[0], ROWS):
+        part = Examples.of(support.kernel, sparse.csr_array(X[start : start + ROWS]), like=support)
+        out[start : start + ROWS] = product(part, support, weights)
+    return out
+
+
+def of_signs(arrays: Mapping[str, Any], C: float) -> dict[str, Any]:
+    """Return the arrays of a checkpoint from when there were the labels -1 and 1 alone, as they are now."""
+    y = (np.asarray(arrays["y"]) > 0).astype(np.int64)
+    found = dict(arrays) | {"y": y, "labels": [-1, 1], "classes": [-1, 1]}
+    if not arrays["trained"]:
+        return found
+    parts = np.zeros((2, 2, y.size))
+    parts[:, 1 - y, np.arange(y.size)] = arrays["parts"]
+    there = np.asarray(arrays["parts"]).any(axis=0) & bool(arrays["parts_hold"])
+    found |= {"taught": np.where(there, y, -1), "parts": parts, "costs": C * np.asarray(arrays["sample_weight"])}
+    return found | {"coefficients": np.asarray(arrays["coefficients"])[None], "R": np.array([arrays["R"]]), "age": 0}

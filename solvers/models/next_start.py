@@ -1,0 +1,60 @@
+"""Where the next training of a window that has slid sets out: the last solution, without those who have left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from livesvm.solvers.frank_wolfe.one_versus_one import Pair
+from livesvm.solvers.frank_wolfe.problem import Known, Problem
+from livesvm.solvers.frank_wolfe.warm_start import carried
+from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.models.large_predictor import Trained
+from livesvm.solvers.models.sliding_window import NOWHERE, SlidingWindow
+from livesvm.solvers.runtime.types import Floats, Ints
+
+
+def coefficients_here(trained: Trained, w: SlidingWindow, q: int, slots: Ints, y: Floats) -> Floats:
+    """Return the coefficients b, (m,), that the last training gave to examples of its pair ``q``, labelled ``y`` (m,).
+
+    0 for those who were not there, or had another label.
+    """
+    negative, positive = trained.pairs[q]
+    held = (w.place[slots] != NOWHERE) & (w.taught[slots] == np.where(y > 0, positive, negative))
+    return np.where(held, np.abs(trained.coefficients[q][w.place[slots]]) / trained.R[q], 0.0)
+
+
+def next_start(trained: Trained, w: SlidingWindow, pair: Pair, slots: Ints, labels: NDArray[Any]) -> Known | None:
+    """Return where the search for the pair of ``labels`` (2,) sets out; None: from nothing.
+
+    Parameters
+    ----------
+    slots : (n,) of the pair's examples in the window
+    """
+    if not np.isin(labels, trained.classes).all():
+        return None
+    negative, positive = np.searchsorted(trained.classes, labels).tolist()
+    q, problem = trained.pairs.index((negative, positive)), pair.problem
+    b = coefficients_here(trained, w, q, slots, problem.y)
+    if not b.any():
+        return None
+    if trained.kernel != problem.examples.kernel or sparse.issparse(trained.X):
+        return Known(b, problem.parts(problem.examples, b))
+    known = np.flatnonzero(w.taught[slots] == np.where(problem.y > 0, positive, negative))
+    coefficients, rows = trained.coefficients[q], slots[known]
+    gone = np.setdiff1d(np.flatnonzero(coefficients), w.place[rows])
+    before = Problem(
+        Examples.of(trained.kernel, np.vstack([w.X[rows], trained.X[gone]])),
+        np.concatenate([problem.y[known], np.sign(coefficients[gone])]),
+        np.concatenate([w.costs[rows], np.ones(gone.size)]),
+        problem.threads,
+    )
+    were = np.concatenate([b[known], np.abs(coefficients[gone]) / trained.R[q]])
+    other = np.where(problem.y[known] > 0, negative, positive)
+    parts = np.hstack([w.parts[:, other, rows], np.zeros((2, gone.size))])
+    places = np.full(slots.size, NOWHERE)
+    places[known] = np.arange(known.size)
+    return carried(problem, before, Known(were, parts, trained.age), places)

@@ -1,0 +1,147 @@
+"""A window that slides without a solve: who is in it, by slot, and what the last training knew of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.validation import Key
+
+NOWHERE = -1
+
+
+class SlidingWindow:
+    """Examples by slot; a slot is free again once its example has left.
+
+    Attributes
+    ----------
+    slots : slot by key, oldest first
+    X : (capacity, d) features
+    y : (capacity,) numbers of classes
+    weights : (capacity,)
+    place : (capacity,) among the support vectors of the last training, or NOWHERE
+    taught : (capacity,) number of the class that the last training knew it by, or NOWHERE
+    costs : (capacity,) C times weight in that training
+    parts : (2, classes, capacity) of g there, in the pairs with each of its classes; see ``frank_wolfe.problem``
+    """
+
+    def __init__(self) -> None:
+        self.slots: dict[Key, int] = {}
+        self.next_key = 0
+        self._free: list[int] = []
+        self.X: Floats = np.empty((0, 0))
+        self.y: Ints = np.empty(0, np.int64)
+        self.weights: Floats = np.empty(0)
+        self.forget()
+
+    @property
+    def who(self) -> Ints:
+        """The slots of the window, oldest first, (n,)."""
+        return np.fromiter(self.slots.values(), np.int64, len(self.slots))
+
+    def forget(self) -> None:
+        """Know nothing of any training."""
+        capacity = self.y.size
+        self.place, self.taught = np.full((2, capacity), NOWHERE)
+        self.costs = np.zeros(capacity)
+        self.parts = np.zeros((2, 0, capacity))
+
+    def unused_keys(self, m: int) -> list[Key]:
+        """``m`` whole numbers that are no key."""
+        found: list[Key] = []
+        key = self.next_key
+        while len(found) < m:
+            if key not in self.slots:
+                found.append(key)
+            key += 1
+        return found
+
+    def leave(self, keys: list[Key]) -> None:
+        """Let examples leave."""
+        for key in keys:
+            slot = self.slots.pop(key)
+            self.place[slot] = self.taught[slot] = NOWHERE
+            self._free.append(slot)
+
+    def admit(self, X: Floats, y: Ints, weights: Floats, keys: list[Key]) -> None:
+        """Let examples come: features (m, d), classes (m,), weights (m,) and keys (m)."""
+        if not y.size:
+            return
+        if len(self._free) < y.size:
+            self._grow(max(y.size, self.y.size // 4, 64), X.shape[1])
+        slots = np.array([self._free.pop() for _ in keys])
+        self.X[slots], self.y[slots], self.weights[slots] = X, y, weights
+        self.place[slots] = self.taught[slots] = NOWHERE
+        self.slots.update(zip(keys, slots.tolist(), strict=True))
+        self.next_key = max([self.next_key, *(key + 1 for key in keys if type(key) is int)])
+
+    def _grow(self, more: int, width: int) -> None:
+        capacity = self.y.size
+        self.X = np.concatenate([self.X if capacity else np.empty((0, width)), np.zeros((more, width))])
+        for name, filler in (("y", 0), ("weights", 0.0), ("place", NOWHERE), ("taught", NOWHERE), ("costs", 0.0)):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.full(more, filler, old.dtype)]))
+        self.parts = np.concatenate([self.parts, np.zeros((*self.parts.shape[:2], more))], axis=2)
+        self._free += range(capacity, capacity + more)
+
+    def rename(self, numbers: Ints) -> None:
+        """Give each class the number that stands at its old one."""
+        self.y = numbers[self.y] if numbers.size else self.y
+
+    def edit(self, relabel: dict[Key, int], reweight: dict[Key, Any], decay: float) -> None:
+        """Change classes and weights of those who are there; all other weights by a factor."""
+        for key, number in relabel.items():
+            if key in self.slots:
+                self.y[self.slots[key]] = number
+        if decay != 1.0:
+            self.weights[self.who] *= decay
+        for key, weight in reweight.items():
+            if key in self.slots:
+                self.weights[self.slots[key]] = weight
+
+    def take_over(self, other: SlidingWindow) -> None:
+        """Know what another window knows of the training of those who are here as they are there."""
+        self.forget()
+        shared = [key for key in self.slots if key in other.slots]
+        if not shared or self.X.shape[1] != other.X.shape[1]:
+            return
+        here, there = (np.array([w.slots[key] for key in shared], np.int64) for w in (self, other))
+        same = (self.X[here] == other.X[there]).all(axis=1)
+        here, there = here[same], there[same]
+        self.place[here], self.taught[here], self.costs[here] = (
+            other.place[there],
+            other.taught[there],
+            other.costs[there],
+        )
+        self.parts = np.zeros((2, other.parts.shape[1], self.y.size))
+        self.parts[:, :, here] = other.parts[:, :, there]
+
+    def to_arrays(self) -> dict[str, Any]:
+        """What a checkpoint needs of the window, oldest first."""
+        who = self.who
+        return {
+            "X": self.X[who],
+            "y": self.y[who],
+            "sample_weight": self.weights[who],
+            "keys": list(self.slots),
+            "next_key": self.next_key,
+            "place": self.place[who],
+            "taught": self.taught[who],
+            "costs": self.costs[who],
+            "parts": self.parts[:, :, who],
+        }
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Be the window that ``to_arrays`` described, in place of an empty one."""
+        weights, y = np.asarray(arrays["sample_weight"], np.float64), np.asarray(arrays["y"], np.int64)
+        self.admit(np.asarray(arrays["X"], np.float64), y, weights, list(arrays["keys"]))
+        self.next_key = int(arrays["next_key"])
+        who = self.who
+        if arrays["trained"]:
+            parts = np.asarray(arrays["parts"])
+            self.parts = np.zeros((*parts.shape[:2], self.y.size))
+            self.place[who], self.taught[who] = arrays["place"], arrays["taught"]
+            self.costs[who], self.parts[:, :, who] = arrays["costs"], parts
