@@ -7,6 +7,7 @@ is a process of its own all the same, with its own settings, files, threads and 
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import runpy
 import socket
@@ -89,4 +90,7 @@ def _run(module: str, environment: dict[str, str], out: socket.socket, err: sock
     os.environ.update(environment)
     importlib.reload(crash)  # which reads them
     sys.argv = [module]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    finally:
+        logging.shutdown()  # which an interpreter that ends would do; a child that was forked does not

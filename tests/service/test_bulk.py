@@ -134,7 +134,7 @@ UPDATES: dict[str, tuple[bytes, str, int, str | None]] = {
     "removal two ways": (npz(remove_keys=[1], remove_oldest=1), NPZ, 422, "remove_oldest"),
     "removal of a fraction": (npz(remove_oldest=1.5), NPZ, 422, "remove_oldest"),
     "removal of none": (npz(remove_oldest=0), NPZ, 422, "remove_oldest"),
-    "label 3": (npz(X=np.ones((1, 2)), y=np.array([3])), NPZ, 422, "y"),
+    "a label that is no number": (npz(X=np.ones((1, 2)), y=np.array([np.nan])), NPZ, 422, "y"),
 }
 
 

@@ -37,9 +37,12 @@ def test_a_model_from_its_making_to_its_end(service: ServiceProcess) -> None:
 
 
 def test_a_refusal_says_where(service: ServiceProcess, make: Make) -> None:
-    with Client(service.url) as client, pytest.raises(ServiceProblem, match="row 1") as caught:
-        client.update(make(), [[1.0], [2.0]], [1, 5])
-    assert (caught.value.document["field"], caught.value.document["row"]) == ("y", 1)
+    model = make()
+    with Client(service.url) as client:
+        client.update(model, [[1.0], [2.0]], [1, -1])
+        with pytest.raises(ServiceProblem, match="row 1") as caught:
+            client.update(model, remove={"keys": [0, 7]})
+    assert (caught.value.document["field"], caught.value.document["row"]) == ("remove.keys", 1)
 
 
 def test_a_name_makes_an_update_repeatable(service: ServiceProcess, make: Make) -> None:

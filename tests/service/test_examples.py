@@ -11,14 +11,21 @@ import numpy as np
 import pytest
 
 from livesvm.client import Client
+from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    with ServiceProcess(tmp_path_factory.mktemp("data")) as running:
+def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory, plant: RedisServer) -> Iterator[ServiceProcess]:
+    with ServiceProcess(tmp_path_factory.mktemp("data"), sources=f"plant={plant.url}") as running:
         yield running
 
 
@@ -70,6 +77,15 @@ def test_the_direction_of_a_price(said) -> None:  # type: ignore[no-untyped-def]
     *_, near, far = said("price_direction.py")
     right = [float(line.split(": ")[1].split("%")[0]) for line in (near, far)]
     assert min(right) > 55.0
+
+
+def test_a_redis_stream(said, plant: RedisServer) -> None:  # type: ignore[no-untyped-def]
+    taken, near, far, refused = said("redis_stream.py", plant.url)
+    assert taken == "400 readings taken, 1 refused"
+    assert (near[:16], far[:16]) == ("2024-01-17T16:00", "2024-01-18T15:00")
+    assert refused.startswith("refused: demand 'broken', ")
+    with plant.client() as client:
+        assert client.keys() == []
 
 
 @pytest.mark.parametrize(("name", "column", "size"), [("demand.py", "demand", 8), ("price_direction.py", "price", 30)])

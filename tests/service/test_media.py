@@ -61,11 +61,14 @@ def as_npz(members: dict[str, Any]) -> bytes:
 
 
 def is_held(value: Any, column: Any) -> bool:
-    """Whether an array of what is in ``column`` holds its last entry, ``value``, as what it is.
+    """Whether an array of what is in ``column`` holds its entries, of which ``value`` is the last, as what they are.
 
-    Beside numbers a boolean becomes one, and no array holds integers of any size.
+    Beside numbers a boolean becomes one, beside text a number becomes text, and no array holds integers of any size.
     """
-    return type(np.array(column).reshape(-1).tolist()[-1]) in (type(value), *({float} if type(value) is int else ()))
+    held, given = np.array(column).reshape(-1).tolist(), np.array(column, dtype=object).reshape(-1).tolist()
+    return all(
+        type(one) in (type(was), *({float} if type(was) is int else ())) for one, was in zip(held, given, strict=True)
+    )
 
 
 @pytest.mark.parametrize("field", FIELDS)

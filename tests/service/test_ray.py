@@ -119,6 +119,7 @@ def test_the_metrics_tell_what_is_done_where(http: tuple[httpx.Client, httpx.Cli
     for number in range(2):
         send(first, number).raise_for_status()
     for client in http:
+        until(lambda client=client: client.get("/models/m").json()["version"] == 2)
         families = {family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)}
         done = [s for s in families["livesvm_updates"].samples if s.labels["outcome"] == "applied" and s.value]
         assert [(sample.labels["task"], sample.labels["actor"]) for sample in done] == [("svc", "models-0-of-1")]
@@ -166,6 +167,7 @@ def test_an_actor_that_is_killed_comes_back_with_all_that_was_acknowledged(
             assert time.monotonic() < end
         assert answer.json()["version"] == number + 1
     for client in http:
+        until(lambda client=client: client.get("/models/m").json()["version"] == 5)  # soon, also where others ask
         check_whole(client, [0, 1, 2, 3, 4])
     assert len(fleet.cluster.actors()) == 1
 

@@ -213,7 +213,7 @@ def failing_at(poison: Update, error: Exception, monkeypatch: pytest.MonkeyPatch
     update = LiveEstimator.update
 
     def failing(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
-        if add is not None and first in np.asarray(add[0]).tolist():
+        if add is not None and isinstance(add[0], np.ndarray) and first in add[0].tolist():
             model._forget()
             raise error
         return update(model, add, *arguments, **options)
