@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 import redis
@@ -19,7 +20,7 @@ HOURS = 400
 PATIENCE_SECONDS = 60.0
 
 
-def write(server: "redis.Redis[str]") -> None:
+def write(server: Any) -> None:
     """What a meter would write: a reading an hour, and one that is none."""
     random = np.random.default_rng(1)
     for hour in range(HOURS):
@@ -31,7 +32,7 @@ def write(server: "redis.Redis[str]") -> None:
 
 def main(url: str = "redis://127.0.0.1:6379/0") -> None:
     """Create a feed that reads the stream, write to it, and see what has come of that."""
-    server: redis.Redis[str] = redis.Redis.from_url(url, decode_responses=True)
+    server: Any = redis.Redis.from_url(url, decode_responses=True)
     source = {"connection": "plant", "stream": STREAM}
     with Client(os.environ.get("LIVESVM_URL", "http://127.0.0.1:8000")) as client:
         feed = client.create_feed(target="demand", steps=[1, 24], window=300, source=source)["id"]

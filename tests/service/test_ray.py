@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,13 +114,18 @@ def test_an_erasure_and_a_deletion_reach_the_jobs_of_every_front_end(http: tuple
     until(lambda: second.get(new).status_code == 404)
 
 
+def is_at(client: httpx.Client, version: int) -> bool:
+    """Whether a front end has heard of a version, which it does soon after another has acknowledged it."""
+    return bool(client.get("/models/m").json()["version"] == version)
+
+
 def test_the_metrics_tell_what_is_done_where(http: tuple[httpx.Client, httpx.Client]) -> None:
     first, _ = http
     first.post("/models", json=MODEL).raise_for_status()
     for number in range(2):
         send(first, number).raise_for_status()
     for client in http:
-        until(lambda client=client: client.get("/models/m").json()["version"] == 2)
+        until(partial(is_at, client, 2))
         families = {family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)}
         done = [s for s in families["livesvm_updates"].samples if s.labels["outcome"] == "applied" and s.value]
         assert [(sample.labels["task"], sample.labels["actor"]) for sample in done] == [("svc", "models-0-of-1")]
@@ -167,7 +173,7 @@ def test_an_actor_that_is_killed_comes_back_with_all_that_was_acknowledged(
             assert time.monotonic() < end
         assert answer.json()["version"] == number + 1
     for client in http:
-        until(lambda client=client: client.get("/models/m").json()["version"] == 5)  # soon, also where others ask
+        until(partial(is_at, client, 5))
         check_whole(client, [0, 1, 2, 3, 4])
     assert len(fleet.cluster.actors()) == 1
 
