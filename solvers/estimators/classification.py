@@ -324,6 +324,8 @@ def _check_classes(labels: NDArray[Any]) -> None:
     """Raise ValueError, with scikit-learn's words, for labels that are not classes."""
     if labels.dtype.kind in "biuU":
         return  # whole numbers and words are classes
+    if labels.dtype.kind == "f" and (labels == np.floor(labels)).all():
+        return
     if labels.dtype.kind == "c":
         raise ValueError("Complex data not supported")
     from sklearn.utils.multiclass import check_classification_targets

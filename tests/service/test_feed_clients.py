@@ -40,7 +40,7 @@ def test_a_feed_from_python(client: Client) -> None:
         "mine", rows[72:84], idempotency_key="k"
     )
     assert client.feed("mine")["position"] == 84
-    assert [one["id"] for one in client.feeds()] == ["mine"]
+    assert "mine" in [one["id"] for one in client.feeds()]
     assert client.forecast("mine")["forecasts"][0]["step"] == 1
     found = client.history("mine", 5, end=datetime.fromisoformat(rows[80]["time"]))
     assert [row["time"] for row in found] == [row["time"] for row in rows[76:81]]

@@ -91,6 +91,7 @@ def test_front_ends_share_a_model(http: tuple[httpx.Client, httpx.Client]) -> No
     assert [client.get("/models/m/certificate").status_code for client in http] == [404, 404]
 
 
+@pytest.mark.slow
 def test_an_erasure_and_a_deletion_reach_the_jobs_of_every_front_end(http: tuple[httpx.Client, httpx.Client]) -> None:
     first, second = http
     first.post("/models", json=MODEL).raise_for_status()
@@ -119,6 +120,13 @@ def is_at(client: httpx.Client, version: int) -> bool:
     return bool(client.get("/models/m").json()["version"] == version)
 
 
+def applied(client: httpx.Client) -> tuple[dict[str, Any], list[Any]]:
+    """A front end's metrics by family, and its samples of updates that were applied."""
+    families = {family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)}
+    return families, [s for s in families["livesvm_updates"].samples if s.labels["outcome"] == "applied" and s.value]
+
+
+@pytest.mark.slow
 def test_the_metrics_tell_what_is_done_where(http: tuple[httpx.Client, httpx.Client]) -> None:
     first, _ = http
     first.post("/models", json=MODEL).raise_for_status()
@@ -126,8 +134,8 @@ def test_the_metrics_tell_what_is_done_where(http: tuple[httpx.Client, httpx.Cli
         send(first, number).raise_for_status()
     for client in http:
         until(partial(is_at, client, 2))
-        families = {family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)}
-        done = [s for s in families["livesvm_updates"].samples if s.labels["outcome"] == "applied" and s.value]
+        until(lambda: bool(applied(client)[1]))  # noqa: B023 (an actor is asked as soon as it is known)
+        families, done = applied(client)
         assert [(sample.labels["task"], sample.labels["actor"]) for sample in done] == [("svc", "models-0-of-1")]
         assert done[0].value >= 2
         assert {s.labels["node"] for s in families["livesvm_solve_seconds"].samples} == {done[0].labels["node"]}
@@ -135,6 +143,7 @@ def test_the_metrics_tell_what_is_done_where(http: tuple[httpx.Client, httpx.Cli
         assert (version.labels["model"], version.value) == ("m", 2)
 
 
+@pytest.mark.slow
 def test_a_job_is_a_task_of_the_cluster(fleet: Fleet, http: tuple[httpx.Client, httpx.Client]) -> None:
     first, _ = http
     first.post("/models", json=MODEL).raise_for_status()
@@ -155,6 +164,7 @@ def test_a_job_is_a_task_of_the_cluster(fleet: Fleet, http: tuple[httpx.Client, 
     first.delete("/models/large").raise_for_status()
 
 
+@pytest.mark.slow
 def test_an_actor_that_is_killed_comes_back_with_all_that_was_acknowledged(
     fleet: Fleet, http: tuple[httpx.Client, httpx.Client]
 ) -> None:
@@ -178,6 +188,7 @@ def test_an_actor_that_is_killed_comes_back_with_all_that_was_acknowledged(
     assert len(fleet.cluster.actors()) == 1
 
 
+@pytest.mark.slow
 def test_an_actor_whose_model_was_taken_over_is_fenced_and_ends(
     fleet: Fleet, http: tuple[httpx.Client, httpx.Client], tmp_path: Path
 ) -> None:
