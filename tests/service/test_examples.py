@@ -54,7 +54,7 @@ def test_every_example_is_run_here() -> None:
 
 
 def test_a_river(said) -> None:  # type: ignore[no-untyped-def]
-    forecasts, scores = np.split(np.array(said("river.py")), 2)
+    forecasts, scores = np.split(np.array(said("river_flow.py")), 2)
     assert [line[:10] for line in forecasts] == ["1992-01-01", "1992-01-03", "1992-01-07"]
     for line in forecasts:
         value, low, high = map(float, re.findall(r"\d+\.\d\d", line))

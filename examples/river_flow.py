@@ -1,6 +1,6 @@
 """A river's daily flow, 1, 3 and 7 days ahead: from a CSV file of readings to forecasts with a band.
 
-python examples/river.py [FILE.csv]     columns date, flow_m3s, precip_mm, temp_c
+python examples/river_flow.py [FILE.csv]     columns date, flow_m3s, precip_mm, temp_c
 """
 
 import os
