@@ -47,7 +47,7 @@ def csr() -> bytes:
 
 
 def parquet() -> bytes:
-    pa = pytest.importorskip("pyarrow")
+    import pyarrow as pa
     from pyarrow import parquet
 
     out = io.BytesIO()
