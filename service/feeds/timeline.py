@@ -114,7 +114,7 @@ class Timeline:
         """
         after = self._copy()
         plan = Plan([], [], [], 0, 0, after)
-        came = [None] * len(self.waiting)  # of those that wait, the rows of this call
+        came: list[int | None] = [None] * len(self.waiting)  # of those that wait, the rows of this call
         for row, cells in enumerate(rows):
             took = after._row(plan, cells, row)
             plan = plan._replace(accepted=plan.accepted + took, ignored=plan.ignored + (not took))

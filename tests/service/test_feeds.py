@@ -123,7 +123,8 @@ def test_two_hundred_columns_come_in_any_form(http: httpx.Client) -> None:
     columns = dict(zip(names, np.random.default_rng(0).normal(size=(200, 60)).tolist(), strict=True))
     columns |= {"time": [row["time"] for row in rows_of(series(60))], "y": series(60).tolist()}
     arrays = io.BytesIO()
-    np.savez_compressed(arrays, **{name: np.array(values) for name, values in columns.items()})
+    packed: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
+    np.savez_compressed(arrays, **packed)
     rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     lines = [",".join(columns), *(",".join(map(str, row.values())) for row in rows)]
     http.post("/feeds", json={"id": "wide", **FEED, "features": names, "gamma": 0.01, "C": 1.0}).raise_for_status()
@@ -160,7 +161,7 @@ def test_what_is_refused_is_named_and_changes_nothing(http: httpx.Client, feed: 
         (b'{"rows": [{"time": "9024-01-02T00:00", "y": 1.0}]}', ("time", 0)),
     ):
         assert problem(http.post(where, content=body, headers=typed)) == (422, *place)
-    twice = b'{"settings": {"window": 40, "window": 50}}'
+    twice = b'{"rows": null, "settings": {"window": 40, "window": 50}}'
     assert problem(http.post(f"{feed}/backtest", content=twice, headers=typed))[:2] == (422, "window")
     csv = {"content-type": "text/csv"}
     assert problem(http.post(where, content=b"time,y,y\n2024-01-02T00:00,1,2\n", headers=csv))[:2] == (422, "y")

@@ -242,9 +242,7 @@ def test_a_start_off_the_clock_is_left_out() -> None:
         line = plan.timeline
     assert [r.time for r in read(line, at(10)).readings] == [3600.0 * hour for hour in range(3, 11)]
     line = read(timeline(every=None), at(0), at(1)).timeline
-    assert (
-        refusal(line, at(1), at(2), at(3.4), *(at(hour) for hour in range(4, 9))).row == 2
-    )  # of one call it is refused
+    assert refusal(line, at(1), at(2), at(3.4), *(at(hour) for hour in range(4, 9))).row == 2
     assert refusal(timeline(every=None), at(0), at(0), at(1.4), *(at(hour) for hour in range(2, 9))).row == 2
 
 

@@ -92,12 +92,10 @@ def _check_once(body: Body, fields: int, document: Row) -> None:
     if _fields(document) == fields:
         return
     for name, value in json.loads(body.data, object_pairs_hook=list):
-        objects = enumerate(value) if name == "rows" else [(None, value)]
+        objects = enumerate(value or []) if name == "rows" else [(None, value or [])]
         for row, pairs in objects:
             if (twice := _twice([column for column, _ in pairs])) is not None:
-                raise InvalidInput(
-                    "stands twice in the row" if name == "rows" else "stands twice", field=twice, row=row
-                )
+                raise InvalidInput("stands twice", field=twice, row=row)
     raise InvalidInput("a name stands twice", field="body")
 
 
