@@ -107,7 +107,8 @@ def _tells(known: Remembered, keys: set[Key]) -> bool:
         answer = json.loads(known.answer or b"")
     except ValueError:
         return True
-    return not keys.isdisjoint([*answer.get("added", ()), *answer.get("removed", ())])
+    lists = (value for value in answer.values() if isinstance(value, list))
+    return any(name in keys for values in lists for name in values if isinstance(name, int | str))
 
 
 @dataclass

@@ -26,6 +26,7 @@ def places(intent: Intent, requests: int, n_jobs: int, n_files: int) -> Places:
 def _of_model(intent: Intent, requests: int) -> Places:
     return {
         "window": "solved without them",
+        "classes, scale of features": "those of who stays",
         "log, snapshots, solutions": "replaced by one snapshot without them",
         "requests and answers": f"{requests} forgotten, the others name none of them",
         "datasets": _datasets(intent),

@@ -55,12 +55,22 @@ class ServedClassifier(LiveMultiClassSVC):
             return {}
         return {two: self.certificate_of(*two) for two in self.pairs_}
 
-    def successor(self, made: LiveEstimator, labels: Targets) -> None:
-        """Have an estimator that has learnt nothing know the classes that this one would, were these labels to come."""
+    def successor(self, made: LiveEstimator, labels: Targets, *, anew: bool = False) -> None:
+        """Have an estimator that has learnt nothing know the classes that this one would, were these labels to come.
+
+        With ``anew`` it knows theirs alone.
+        """
         if not hasattr(self, "classes_") or not isinstance(made, ServedClassifier):
+            return
+        if anew:
+            made._know(made._known_classes(labels, "y"))
             return
         sign = _only_sign(self._window) if np.array_equal(self.classes_, SIGNS) else 0
         made._know(self.classes_ if not sign or are_signs(as_labels(labels)) else SIGNS[sign == SIGNS])
+
+    def knows_only(self, labels: Targets) -> bool:
+        """Whether its classes are those that these labels, (m,), alone would have made."""
+        return np.array_equal(self.classes_, type(self)()._known_classes(labels, "y"))
 
     # -- labels --------------------------------------------------------------------------------------------------------
 
@@ -83,22 +93,19 @@ class ServedClassifier(LiveMultiClassSVC):
         """Let the only class that there are examples of be the only one."""
         sign = _only_sign(self._window)
         if sign and np.array_equal(self.classes_, SIGNS):
-            self._only_sign_before = sign
             if sign < 0:
                 self._window.flip_signs()  # the only class is the positive one
             self.classes_ = SIGNS[sign == SIGNS]
 
     def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
         window = vars(self).get("_window")
+        before = 0 if window is None else _only_sign(window)
         try:
             return super()._learn(*args, **kwargs)
         except BaseException:
-            before = vars(self).get("_only_sign_before", 0)
             if window is not None and before and _only_sign(window) == -before:
                 window.flip_signs()
             raise
-        finally:
-            vars(self).pop("_only_sign_before", None)
 
     def _change(self, add: Any, sample_weight: Any, keys: Any, remove: Any, edits: Edits) -> Any:
         if add is not None:

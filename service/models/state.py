@@ -30,11 +30,16 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError
 from livesvm.solvers.estimators.large_window import LiveL2SVC
+from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.calibration import Calibration
+from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import SparseRows, like, stacked
+
+PART = 1000
+"""Examples that are learnt at a time from nothing: much faster than all at once, as most soon have no part in it."""
 
 
 @dataclass(frozen=True)
@@ -151,38 +156,55 @@ class ModelState:
         """Whether the model knows examples and there is one optimum for them, however it is reached."""
         return self.is_fitted and self.estimator.robustness() is None
 
-    def apply_cold(self, command: Command) -> Outcome:
-        """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was."""
+    def apply_cold(self, command: Command, *, anew: bool = False) -> Outcome:
+        """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was.
+
+        With ``anew`` what the first examples have decided, as classes and scales, is decided by those who stay.
+        """
         if not task_of(self.spec).is_exact:
             return self.apply(command)
         edits = command.edits or NO_EDITS
         changed = self._changed | ({} if edits.C is None else {"C": edits.C}) | (edits.change or {})
         window = self._window_after(command, edits)
-        first = self._of_first_data(edits)
-        scale = getattr(self.estimator, "feature_scale_", None) if first else None
+        first, scale = self._of_those(window) if anew else self._of_first_data(edits)
         estimator = new_estimator(self.spec, self.cache_mb, **changed | first)
         came = window.X
         if scale is not None:
             window = replace(window, X=scale.apply(came))
         if isinstance(self.estimator, ServedClassifier) and window.y is not None:
-            self.estimator.successor(estimator, window.y)
-        outcome = _follow(estimator, window, [], None)
+            self.estimator.successor(estimator, window.y, anew=anew)
+        outcome = _learnt(estimator, window, PART if anew else len(window.X))
         robust = edits.robust or self._robust(edits)
         if robust is not None:
             outcome = _follow(estimator, None, [], Edits(robust=robust).only(window.keys or []))
         if first:
-            arrays = estimator.to_arrays() | ({} if scale is None else scale.to_arrays() | {"X": came})
+            on_scale: dict[str, Any] = {} if scale is None else {**scale.to_arrays(), "X": came}
+            arrays = estimator.to_arrays() | on_scale
             estimator = restored_estimator(self.spec, self.cache_mb, arrays, **changed)
         self.estimator = estimator
         self._done(command, outcome)
         return outcome
 
-    def _of_first_data(self, edits: Edits) -> dict[str, Any]:
-        """Parameters that stand for what the first data have decided; none where that is decided anew."""
+    def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | None]:
+        """Parameters for what the first data have decided, and their scale; none where that is decided anew."""
         if not self.is_fitted or edits.rescale or any(name in SOLVED_ANEW for name in edits.change or {}):
-            return {}
-        scaled = {"scale": "none"} if "scale" in parameters(self.spec, self.cache_mb) else {}
-        return {"gamma": self.estimator.gamma_, **scaled}
+            return {}, None
+        return {"gamma": self.estimator.gamma_, **self._unscaled}, getattr(self.estimator, "feature_scale_", None)
+
+    def _of_those(self, window: Batch) -> tuple[dict[str, Any], FeatureScale | None]:
+        """The same as examples would have it that are learnt from nothing."""
+        model: Any = self.estimator
+        weights = np.ones(len(window.X)) if window.weights is None else window.weights
+        X, scale = window.X, None
+        if self._unscaled and not isinstance(X, SparseRows):
+            scale = feature_scale.fitted(model.scale, X, weights)
+            X = X if scale is None else scale.apply(X)
+        return {"gamma": scaling.gamma(X, weights) if model.gamma == "scale" else model.gamma, **self._unscaled}, scale
+
+    @property
+    def _unscaled(self) -> dict[str, Any]:
+        """What has an estimator of this task scale nothing."""
+        return {"scale": "none"} if "scale" in parameters(self.spec, self.cache_mb) else {}
 
     def _robust(self, edits: Edits) -> Robust | None:
         """How robust the model is now, with the sides of all who are not relabelled."""
@@ -269,13 +291,16 @@ class ModelState:
     def forget(self, keys: list[Key]) -> Outcome | None:
         """Be the optimum without these examples, as the next version; None, and nothing, if that changes nothing.
 
-        Of a model whose updates lead to no optimum the last training is forgotten, as it holds examples that left.
-        Raises SolverError with the model as it was.
+        Where a scale of features or a class is not that of those who stay, the model learns these from nothing. Of one
+        whose updates lead to no optimum the last training is forgotten, as it holds examples that left. Raises
+        SolverError with the model as it was.
         """
-        is_exact = task_of(self.spec).is_exact
-        if not keys and (is_exact or not self.estimator.is_trained):
+        anew = self._holds_of_others(keys)
+        if not keys and not anew and (task_of(self.spec).is_exact or not self.estimator.is_trained):
             return None
         command = Command(None, keys, time.time(), self.window.next_key, None)
+        if anew:
+            return self._learn_anew(command)
         try:
             outcome = self.apply(command)
         except SolverError:
@@ -283,6 +308,28 @@ class ModelState:
         if isinstance(self.estimator, LiveL2SVC):
             self.estimator.forget_training()
         return outcome
+
+    def _holds_of_others(self, keys: list[Key]) -> bool:
+        """Whether a class, or the scale of features, is of others than those in the window but for ``keys``."""
+        if not self.is_fitted:
+            return False
+        gone, model = set(keys), self.estimator
+        stay = np.array([key not in gone for key in model.keys_], dtype=bool)
+        scale: FeatureScale | None = getattr(model, "feature_scale_", None)
+        if scale is not None and not scale.is_of(model.window_features[stay], model.window_sample_weight[stay]):
+            return True
+        return isinstance(model, ServedClassifier) and not model.knows_only(model.window_y[stay])
+
+    def _learn_anew(self, command: Command) -> Outcome:
+        """Be a model that knows those who stay and nothing else; raises SolverError with the model as it was."""
+        if len(command.remove) < len(self.window.arrivals):
+            outcome = self.apply_cold(command, anew=True)
+        else:
+            self.estimator = new_estimator(self.spec, self.cache_mb, **self._changed)
+            outcome = Outcome(Sizes())
+            self._done(command, outcome)
+        self.look(anew=True)
+        return self._with_warnings(outcome)
 
     def become(self, found: ModelState, at: float | None) -> Outcome:
         """Be what was found, as the next version."""
@@ -324,7 +371,7 @@ class ModelState:
         known = self.labels
         if known is None or command.add is None or command.add.y is None:
             return len(known or ())
-        return len({*known, *command.add.y.tolist()})
+        return len({*known, *np.unique(command.add.y).tolist()})
 
     @property
     def labels(self) -> list[Any] | None:
@@ -471,6 +518,17 @@ def _follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edit
     )
     sizes = sizes_of(report)
     return Outcome(sizes, int(report.events), float(report.seconds), int(report.changed))
+
+
+def _learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:
+    """What came of learning examples from nothing, so many at a time."""
+    outcome, events, seconds = Outcome(Sizes()), 0, 0.0
+    for start in range(0, len(window.X), size):
+        there = np.zeros(len(window.X), dtype=bool)
+        there[start : start + size] = True
+        outcome = _follow(estimator, window.only(there), [], None)
+        events, seconds = events + outcome.events, seconds + outcome.seconds
+    return replace(outcome, events=events, seconds=seconds)
 
 
 def _verbs(edits: Edits) -> dict[str, Any]:

@@ -30,7 +30,6 @@ class Asked:
     id : by which the call can be withdrawn, and is found in the log
     seconds : until the answer has to be there; None: the actor's own limit is all
     key : label of the API key that the caller has
-    predicts : whether the caller predicts by copies, so that a small one of the model after the call saves it a call
     """
 
     id: str
@@ -39,7 +38,6 @@ class Asked:
     arguments: tuple[Any, ...] = ()
     seconds: float | None = None
     key: str | None = None
-    predicts: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,16 +84,12 @@ class View:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a call: its result or its error, the model after it, and facts for the log.
-
-    ``copy`` is the version after it, for who predicts by copies, where it is small.
-    """
+    """What came of a call: its result or its error, the model after it, and facts for the log."""
 
     value: Any = None
     error: Exception | None = None
     view: View | None = None
     facts: dict[str, Any] = field(default_factory=dict)
-    copy: Published | None = None
 
 
 @dataclass(frozen=True)

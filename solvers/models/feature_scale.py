@@ -34,6 +34,11 @@ class FeatureScale:
         """Return features (m, d) on this scale, dense."""
         return np.ascontiguousarray((dense(like(X, False)) - self.offset) / self.factor)
 
+    def is_of(self, X: Features, weights: Floats) -> bool:
+        """Whether this is the scale of features (m, d) with these weights (m,), and so holds nothing of others."""
+        now = fitted(self.kind, dense(like(X, False)), weights) if len(X) else None
+        return now is not None and np.array_equal([now.offset, now.factor], [self.offset, self.factor])
+
     def to_arrays(self) -> dict[str, Floats]:
         """Return what a checkpoint keeps."""
         return {"scale_offset": self.offset, "scale_factor": self.factor}

@@ -3,7 +3,8 @@
     python -m tests.faults.campaign --service-kills 1000 --redis-kills 200 --stops 20 --outages 20 [--seed 0]
 
 A client sends updates one after another, each under its own Idempotency-Key, and repeats one until it is answered;
-while the service is killed, it erases examples in between, and repeats that until it has the receipt. Lost is an
+while the service is killed, it does so to models of two classes, of several, and of scaled features by turns, erases
+examples in between, and repeats that until it has the receipt. Lost is an
 acknowledged update that is not there after a recovery; duplicated is one that is there twice; different is a model that
 is not the one trained from nothing on what was acknowledged, or a fenced writer that wrote. Traces are examples that
 were erased, and stand somewhere in what is stored. After every recovery the version is checked by its number and the
@@ -28,30 +29,26 @@ import httpx
 import numpy as np
 
 from livesvm.service.crash import ERASE_POINTS, POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
-from livesvm.solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
+from tests.faults.subjects import SUBJECTS, Course
 from tests.service.process import ServiceProcess
 from tests.support.erasing import bytes_of_directory, bytes_of_redis, traces
-from tests.support.updates_under_faults import MODEL, PROBE, batch, send
+from tests.support.updates_under_faults import MODEL, PROBE, send
 
 PATIENCE = 30.0
 UNREADY_SECONDS = 2.0
 """From the moment that Redis is away until readiness must be false."""
 WORKING_SECONDS = 5.0
 """From the moment that it is back until an update must be acknowledged."""
+MOST_CALLS = 300
+"""After which the service must have died."""
 IMPATIENT = 0.4
 """How often an update is sent with too little time first."""
 ERASING = 0.15
 """How often examples are erased in place of an update; more often where the service is to die of it."""
-ERASED_AT_ONCE = 3
-SEARCHED = 30
-"""Of the examples that were erased, the newest."""
-_WINDOW = 60
 
 Everything = Callable[[], dict[str, bytes]]
 """Every byte that is stored."""
-Place = tuple[int, int]
-"""An example: the number of its update, and its row there."""
 
 
 @dataclass
@@ -60,43 +57,34 @@ class Tally:
 
     name: str
     cycles: int = 0
-    acknowledged: int = 0
     given_up: int = 0
     lost: int = 0
     duplicated: int = 0
     different: int = 0
     traces: int = 0
     recovery: list[float] = field(default_factory=list)
-    updates: int = 0  #: that were acknowledged, among all calls
-    window: list[Place] = field(default_factory=list)
-    erased: list[Place] = field(default_factory=list)
-    erasing: list[Place] = field(default_factory=list)  #: asked for, and not acknowledged yet
-    is_updating: bool = False  #: whether an update has been sent that is not acknowledged yet
+    courses: list[Course] = field(default_factory=lambda: [Course()])
+
+    @property
+    def course(self) -> Course:
+        """Of the only model."""
+        (course,) = self.courses
+        return course
 
     @property
     def is_clean(self) -> bool:
         """Whether every promise held."""
         return self.lost == self.duplicated == self.different == self.traces == 0
 
-    def updated(self) -> None:
-        """The next update is acknowledged."""
-        self.window = [*self.window, *((self.updates, row) for row in range(10))][-_WINDOW:]
-        self.updates += 1
-        self.acknowledged += 1
-
-    def forgotten(self) -> None:
-        """So is what was to be erased."""
-        self.window = [place for place in self.window if place not in self.erasing]
-        self.erased += self.erasing
-        self.erasing = []
-        self.acknowledged += 1
-
     def line(self) -> str:
         """One row of the report."""
         times = np.array(self.recovery or [0.0])
+        acknowledged, erased = (
+            sum(found) for found in zip(*((c.acknowledged, len(c.erased)) for c in self.courses), strict=True)
+        )
         return (
-            f"{self.name:<24}{self.cycles:>8}{self.acknowledged:>14}{self.given_up:>10}{self.lost:>7}{self.duplicated:>12}"
-            f"{self.different:>11}{len(self.erased):>8}{self.traces:>8}"
+            f"{self.name:<24}{self.cycles:>8}{acknowledged:>14}{self.given_up:>10}{self.lost:>7}{self.duplicated:>12}"
+            f"{self.different:>11}{erased:>8}{self.traces:>8}"
             f"{np.median(times):>10.2f} s{times.max():>8.2f} s"
         )
 
@@ -108,74 +96,68 @@ HEADER = (
 
 
 def compare(http: httpx.Client, tally: Tally) -> None:
-    """Count what the model's version says is lost or applied twice."""
-    extra = int(http.get("/models/m").json()["version"]) - tally.acknowledged
-    tally.lost += max(0, -extra)
-    tally.duplicated += max(0, extra - 1)  # one may have been logged and not answered
+    """Count what the models' versions say is lost or applied twice."""
+    for course in tally.courses:
+        extra = int(http.get(course.subject.path).json()["version"]) - course.acknowledged
+        tally.lost += max(0, -extra)
+        tally.duplicated += max(0, extra - 1)  # one may have been logged and not answered
 
 
 def compare_whole(http: httpx.Client, tally: Tally) -> None:
-    """Count a model that is not the one trained from nothing on what was acknowledged."""
-    added = {number: batch(number)["add"] for number, _ in tally.window}
-    X, y = ([added[number][name][row] for number, row in tally.window] for name in ("X", "y"))
-    fresh = IncrementalSVC(C=10.0, gamma=0.3, classes=(-1, 1)).fit(X, y).decision_function(PROBE)
-    answer = http.post("/models/m/predict", json={"X": PROBE}).json()
-    gap = http.get("/models/m/certificate").json()["relative_gap"]
-    same = np.allclose(answer["decision"], fresh, rtol=0, atol=1e-6) and answer["version"] == tally.acknowledged
-    tally.different += not (same and gap <= 1e-8)
+    """Count models that are not those trained from nothing on what was acknowledged."""
+    tally.different += sum(not course.is_right(http) for course in tally.courses)
 
 
-def be_impatient(http: httpx.Client, tally: Tally, rng: random.Random) -> None:
+def be_impatient(http: httpx.Client, tally: Tally, course: Course, rng: random.Random) -> None:
     """Send the next update with too little time, or leave before its answer comes; it is sent again."""
-    seconds = rng.uniform(0.001, 0.06)
+    seconds, number = rng.uniform(0.001, 0.06), course.updates
     try:
         if rng.random() < 0.5:
-            answer = send(http, tally.updates, params={"max_seconds": seconds})
+            answer = course.subject.send(http, number, params={"max_seconds": seconds})
             if answer.status_code not in (200, 422, 429, 503):
-                raise RuntimeError(f"update {tally.updates} was answered {answer.status_code}: {answer.text}")
+                raise RuntimeError(f"update {number} was answered {answer.status_code}: {answer.text}")
             tally.given_up += answer.status_code != 200
         else:
-            send(http, tally.updates, timeout=seconds)
+            course.subject.send(http, number, timeout=seconds)
     except httpx.TimeoutException:
         tally.given_up += 1
 
 
-def acknowledge(http: httpx.Client, tally: Tally, rng: random.Random | None = None) -> None:
+def acknowledge(
+    http: httpx.Client, tally: Tally, course: Course | None = None, rng: random.Random | None = None
+) -> None:
     """Send the next update until it is answered; with ``rng`` it is given up on some times first."""
+    course = course or tally.course
+    course.is_updating = True
     while rng is not None and rng.random() < IMPATIENT:
-        be_impatient(http, tally, rng)
+        be_impatient(http, tally, course, rng)
     end = time.monotonic() + PATIENCE
-    while (answer := send(http, tally.updates)).status_code != 200:
+    while (answer := course.subject.send(http, course.updates)).status_code != 200:
         if answer.status_code not in (429, 503) or time.monotonic() > end:
-            raise RuntimeError(f"update {tally.updates} was answered {answer.status_code}: {answer.text}")
+            raise RuntimeError(f"update {course.updates} was answered {answer.status_code}: {answer.text}")
         time.sleep(0.02)
-    _compare_answer(answer, tally)
-    tally.updated()
+    _compare_answer(answer, tally, course)
+    course.updated()
 
 
-def erase(http: httpx.Client, tally: Tally, rng: random.Random) -> None:
+def erase(http: httpx.Client, tally: Tally, course: Course, rng: random.Random) -> None:
     """Have examples of the window erased, and one that left it or was erased before; until there is a receipt."""
-    if not tally.erasing:
-        tally.erasing = rng.sample(tally.window, ERASED_AT_ONCE)
-    before = (0, 0) if (0, 0) not in tally.window else tally.erasing[0]
-    keys = [f"{number}-{row}" for number, row in dict.fromkeys([*tally.erasing, before])]
-    answer = http.post("/models/m/erase", json={"keys": keys})
+    answer = http.post(f"{course.subject.path}/erase", json={"keys": course.keys(rng)})
     if answer.status_code != 200:
         raise RuntimeError(f"an erasure was answered {answer.status_code}: {answer.text}")
-    _compare_answer(answer, tally)
-    tally.forgotten()
+    _compare_answer(answer, tally, course)
+    course.forgotten()
 
 
-def _compare_answer(answer: httpx.Response, tally: Tally) -> None:
-    tally.duplicated += answer.json()["version"] > tally.acknowledged + 1
-    tally.lost += answer.json()["version"] < tally.acknowledged + 1
+def _compare_answer(answer: httpx.Response, tally: Tally, course: Course) -> None:
+    tally.duplicated += answer.json()["version"] > course.acknowledged + 1
+    tally.lost += answer.json()["version"] < course.acknowledged + 1
 
 
 def search(everything: dict[str, bytes], tally: Tally) -> None:
     """Count the erased of whom any feature, or all of them, stand somewhere."""
-    for number, row in tally.erased[-SEARCHED:]:
-        found = traces("", batch(number)["add"]["X"][row])
-        wanted = [trace for what, trace in found.items() if what != "key"]
+    for x in (x for course in tally.courses for x in course.searched()):
+        wanted = [trace for what, trace in traces("", x).items() if what != "key"]
         tally.traces += any(trace in data for data in everything.values() for trace in wanted)
 
 
@@ -194,10 +176,11 @@ def kill_service(directory: Path, cycles: int, seed: int, everything: Everything
 
     Some updates are given too little time at first, or their client leaves.
     """
-    tally = Tally("service, " + ("Redis" if "redis_url" in settings else "SQLite"))
+    courses = [Course(subject) for subject in SUBJECTS]
+    tally = Tally("service, " + ("Redis" if "redis_url" in settings else "SQLite"), courses=courses)
     rng = random.Random(f"{tally.name} {seed}")
     for cycle in range(cycles + 1):
-        snapshot_updates = rng.randint(1, 12)
+        snapshot_updates = rng.randint(1, 6)
         point = crash_at(rng, cycle, snapshot_updates) if cycle < cycles else ""
         solution_seconds = 1e-9 if point.startswith(SOLUTION_POINTS) else rng.choice([1e-9, 0.05])
         chosen = settings | {"snapshot_updates": snapshot_updates, "solution_seconds": solution_seconds}
@@ -206,7 +189,8 @@ def kill_service(directory: Path, cycles: int, seed: int, everything: Everything
         start = time.monotonic()
         with service, service.http() as http:
             if cycle == 0:
-                http.post("/models", json=MODEL).raise_for_status()
+                for course in courses:
+                    http.post("/models", json=course.subject.spec).raise_for_status()
             else:
                 tally.recovery.append(time.monotonic() - start)
                 compare(http, tally)
@@ -215,9 +199,7 @@ def kill_service(directory: Path, cycles: int, seed: int, everything: Everything
                 _send_until_it_dies(http, tally, rng, erasing, everything)
                 tally.cycles += 1
             else:
-                _go_on(http, tally, rng, 0.0)
-                compare_whole(http, tally)
-                search(everything(), tally)
+                _look_whole(http, tally, rng, 0.0, everything)
         _progress(tally)
     return tally
 
@@ -225,26 +207,30 @@ def kill_service(directory: Path, cycles: int, seed: int, everything: Everything
 def _send_until_it_dies(
     http: httpx.Client, tally: Tally, rng: random.Random, erasing: float, everything: Everything
 ) -> None:
-    """Compare the whole model once the call under way at the crash is answered; go on until the service is gone."""
+    """Compare the whole models once the calls under way at the crash are answered; go on until the service is gone."""
     try:
-        _go_on(http, tally, rng, erasing)
-        compare_whole(http, tally)
-        search(everything(), tally)
-        for _ in range(40):
-            _go_on(http, tally, rng, erasing)
+        _look_whole(http, tally, rng, erasing, everything)
+        for _ in range(MOST_CALLS):
+            _go_on(http, tally, rng.choice(tally.courses), rng, erasing)
     except httpx.TransportError:
         return
     raise RuntimeError("the service did not die")
 
 
-def _go_on(http: httpx.Client, tally: Tally, rng: random.Random, erasing: float) -> None:
+def _look_whole(http: httpx.Client, tally: Tally, rng: random.Random, erasing: float, everything: Everything) -> None:
+    """Compare the whole models, and search for the erased, after a call of each."""
+    for course in tally.courses:
+        _go_on(http, tally, course, rng, erasing)
+    compare_whole(http, tally)
+    search(everything(), tally)
+
+
+def _go_on(http: httpx.Client, tally: Tally, course: Course, rng: random.Random, erasing: float) -> None:
     """The call that is under way, or the next one."""
-    if tally.erasing or (len(tally.window) > 2 * ERASED_AT_ONCE and rng.random() < erasing and not tally.is_updating):
-        erase(http, tally, rng)
+    if course.wants_to_erase(rng, erasing):
+        erase(http, tally, course, rng)
     else:
-        tally.is_updating = True
-        acknowledge(http, tally, rng)
-        tally.is_updating = False
+        acknowledge(http, tally, course, rng)
 
 
 def kill_redis(directory: Path, cycles: int, seed: int) -> Tally:
@@ -258,8 +244,8 @@ def kill_redis(directory: Path, cycles: int, seed: int) -> Tally:
             while tally.cycles < cycles:
                 killer = threading.Timer(rng.uniform(0.0, 0.05), server.kill)
                 killer.start()
-                while send(http, tally.updates).status_code == 200:
-                    tally.updated()
+                while send(http, tally.course.updates).status_code == 200:
+                    tally.course.updated()
                 killer.join()
                 server.start()
                 start = time.monotonic()
@@ -355,7 +341,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--stops", type=int, default=20)
     parser.add_argument("--outages", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the faults")
+    loaded = "fork services from a process that has loaded everything; recovery is then no start of a service"
+    parser.add_argument("--forked", action="store_true", help=loaded)
     options = parser.parse_args(arguments)
+    ServiceProcess.forks = options.forked
     on_redis = options.service_kills // 2
     print(HEADER, flush=True)
     tallies: list[Tally] = []

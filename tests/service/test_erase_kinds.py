@@ -1,0 +1,292 @@
+"""Nothing of an example remains, whatever is learnt: words, scaled, sparse, dated or weighed rows; robust models."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from livesvm.service.models.commands import Batch, Command, Edits, Robust
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import PART, ModelState
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from tests.support.erasing import WHO, Kept, keeping, traces
+from tests.support.jobs_over_rest import awaited
+
+N = len(WHO)
+GAMMA = 0.4
+GONE = [1, 29]
+"""Places of who is erased."""
+LEFT = 0
+"""The place of somebody who is erased after he has left the window; the rest of the first part stays."""
+HIS = "the-illness-of-one-man"
+"""A class that nobody else is of."""
+
+
+@dataclass
+class Kind:
+    """A model of one kind, and 40 examples of its own.
+
+    Parameters
+    ----------
+    more : its parameters
+    features : (40, d); a feature that is 0 is no trace of anybody
+    add : what else there is of each example, by its name in an update, (40,)
+    is_sparse : whether the rows are sent as sparse ones
+    jobs : that it is asked for, with their requests
+    """
+
+    more: dict[str, Any]
+    features: np.ndarray
+    add: dict[str, list[Any]] = field(default_factory=dict)
+    is_sparse: bool = False
+    jobs: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    @property
+    def keys(self) -> list[Any]:
+        """Of the examples."""
+        return self.add["keys"]
+
+    def part(self, which: slice) -> dict[str, Any]:
+        """An update that brings some of them."""
+        X = self.features[which]
+        rows: Any = X.tolist()
+        if self.is_sparse:
+            indices = [np.flatnonzero(x).tolist() for x in X]
+            values = [x[x != 0].tolist() for x in X]
+            rows = {"indices": indices, "values": values, "n_features": X.shape[1]}
+        return {"add": {"X": rows} | {name: values[which] for name, values in self.add.items()}}
+
+    def traces(self, who: int) -> dict[str, bytes]:
+        """Of one example: its features, dense and sparse, its key and times and weight as they may be written."""
+        x = self.features[who]
+        found = traces(str(self.keys[who]), x[x != 0].tolist())
+        for name in ("times", "weights"):
+            if name in self.add:
+                value = self.add[name][who]
+                found |= {name: struct.pack("<d", value), f"{name} as JSON": json.dumps(value).encode()}
+        if isinstance(self.keys[who], int):
+            found |= {"key <q": struct.pack("<q", self.keys[who]), "key >q": struct.pack(">q", self.keys[who])}
+            found["key >i"] = struct.pack(">i", self.keys[who])
+        else:
+            found["key as UTF-32"] = self.keys[who].encode("utf-32-le")
+        if self.add.get("y", [""] * N)[who] == HIS:
+            found |= {"label": HIS.encode(), "label as UTF-32": HIS.encode("utf-32-le")}
+        return found
+
+
+def kinds(*, retrained: bool = False) -> dict[str, Kind]:
+    """One model each; features of each are its own, so that a trace tells of which it is."""
+    rng = np.random.default_rng(28)
+    signs = np.resize([-1, 1], N)
+
+    def drawn() -> Any:
+        return rng.normal(size=(N, 3)) + signs[:, None]
+
+    words = np.array(["ape", "bee", "cat"])[np.arange(N) % 3].tolist()
+    only = [HIS if who in (GONE[1], LEFT) else word for who, word in enumerate(words)]
+    two = {"y": signs.tolist(), "keys": WHO}
+    sparse = np.where(rng.random((N, 30)) < 0.2, rng.normal(size=(N, 30)), 0.0)
+    times = (1.7e9 + np.arange(N) + rng.random(N)).round(6).tolist()
+    dated = two | {"times": times, "weights": rng.uniform(1, 2, N).tolist()}
+    fold, path = {"method": "k-fold", "folds": 2}, {"minimum": 0.5, "maximum": 2.0}
+    retrain: list[tuple[str, dict[str, Any]]] = [("retrain", {})] if retrained else []
+    two_jobs: list[tuple[str, dict[str, Any]]] = [("assessment", fold), ("regularization-path", path)]
+    X = drawn()
+    sums = {"y": X.sum(1).tolist(), "keys": WHO}
+    return {
+        "words": Kind({"probability": True}, drawn(), {"y": only, "keys": WHO}, jobs=[("assessment", fold)]),
+        "standard": Kind({"scale": "standard"}, drawn() * [1, 50, 0.02], two, jobs=two_jobs),
+        "minmax": Kind({"scale": "minmax"}, drawn(), {"y": words, "keys": WHO}),
+        "medians": Kind({"task": "svr", "scale": "robust"}, X, sums),
+        "scaled-oneclass": Kind({"task": "oneclass", "nu": 0.3, "scale": "minmax"}, drawn(), {"keys": WHO}),
+        "sparse": Kind({}, sparse, {"y": words, "keys": WHO}, is_sparse=True, jobs=retrain),
+        "dated": Kind({"window": {"max_examples": N - 1}}, drawn(), dated),
+        "numbered": Kind({}, drawn(), two | {"keys": rng.choice(2**31, N, replace=False).tolist()}),
+        "robust": Kind({}, drawn(), two, jobs=[("outlier-path", {"parameter": "theta"})]),
+        "pu": Kind({"task": "pu", "prior": 0.5}, drawn(), {"y": [max(0, s) for s in signs.tolist()], "keys": WHO}),
+        "l2svc": Kind({"task": "l2svc"}, drawn(), two, jobs=retrain),
+    }  # fmt: skip
+
+
+def lived(http: httpx.Client, name: str, kind: Kind) -> None:
+    """Updates with names, checkpoints, jobs whose results are brought in, a restore, one who leaves."""
+    spec = {"id": name, "C": 2.0, "kernel": {"name": "rbf", "gamma": GAMMA}, **kind.more}
+    if spec.get("task") in ("oneclass", "pu"):
+        del spec["C"]
+    http.post("/models", json=spec).raise_for_status()
+    for part in (slice(0, 20), slice(20, N)):
+        answer = http.post(f"/models/{name}/update", json=kind.part(part), headers={"idempotency-key": f"{part.start}"})
+        assert answer.status_code == 200, (name, answer.text)
+    http.post(f"/models/{name}/checkpoint").raise_for_status()
+    for call, body in kind.jobs:
+        job = awaited(http, http.post(f"/models/{name}/{call}", json=body).json()["id"])
+        assert job["state"] == "done", job
+        http.get(f"/jobs/{job['id']}/plot.svg")
+        if call == "retrain":
+            http.post(f"/jobs/{job['id']}/apply", json={}).raise_for_status()
+        elif call == "outlier-path":
+            http.post(f"/jobs/{job['id']}/apply", json={"choice": {"value": 0.3}}).raise_for_status()
+    if "times" not in kind.add:
+        http.post(f"/models/{name}/update", json={"remove": {"keys": [kind.keys[LEFT]]}}).raise_for_status()
+        return
+    late = http.post(f"/models/{name}/update", json=kind.part(slice(1)), headers={"idempotency-key": "late"})
+    assert late.json()["dropped"] == [kind.keys[LEFT]]  # he has left already, and is too old to come in again
+
+
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("redis", marks=pytest.mark.slow)])
+def test_nothing_remains_of_any_kind(store: str, tmp_path: Path) -> None:
+    known = kinds(retrained=store == "redis")
+    with keeping(store, tmp_path, snapshot_updates=2, solution_seconds=1e-9) as kept:
+        live_and_erase(kept, known, [LEFT, *GONE])
+
+
+def live_and_erase(kept: Kept, known: dict[str, Kind], gone: list[int]) -> None:
+    """Search before, after, and after a kill."""
+    process, everything = kept
+    with process as service, service.http(60.0) as http:
+        for name, kind in known.items():
+            lived(http, name, kind)
+        before = everything()
+        for name, kind in known.items():
+            for who in gone:
+                found = {
+                    what for what, trace in kind.traces(who).items() if any(trace in data for data in before.values())
+                }
+                assert {"key", "x0"} & found, (name, who)
+        for name, kind in known.items():
+            keys = [kind.keys[who] for who in gone]
+            answer = http.post(f"/models/{name}/erase", json={"keys": keys})
+            assert answer.status_code == 200, (name, answer.text)
+            assert answer.json()["removed"] == len(GONE)
+        check_nothing(everything(), known, gone)
+        for name in known:
+            check_optimum(http, name, known[name], gone)
+        service.kill()
+    with process as service, service.http(60.0) as http:
+        for name in known:
+            check_optimum(http, name, known[name], gone)
+        check_nothing(everything(), known, gone)
+
+
+def check_nothing(everything: dict[str, bytes], known: dict[str, Kind], gone: list[int]) -> None:
+    """No trace of them anywhere."""
+    found = {
+        (name, who, what, where)
+        for name, kind in known.items()
+        for who in gone
+        for what, trace in kind.traces(who).items()
+        for where, data in everything.items()
+        if trace in data
+    }
+    assert not found
+
+
+def check_optimum(http: httpx.Client, name: str, kind: Kind, gone: list[int]) -> None:
+    """Is the model that never knew them; scale, classes and all."""
+    stay = [who for who in range(N) if who not in gone]
+    X = kind.features[stay]
+    if kind.more.get("task") == "l2svc":
+        assert http.post(f"/models/{name}/predict", json={"X": X.tolist()}).status_code == 409
+        return
+    answer = http.post(f"/models/{name}/predict", json={"X": X.tolist()}).raise_for_status().json()
+    assert http.get(f"/models/{name}/certificate").json()["relative_gap"] <= 1e-8
+    if name in ("robust", "pu"):  # of which a certificate says enough
+        return
+    y = [kind.add["y"][who] for who in stay] if "y" in kind.add else None
+    rival = rivals(kind).fit(X, y, sample_weight=np.array(kind.add["weights"])[stay] if "weights" in kind.add else None)
+    wanted = rival.predict(X) if isinstance(rival, IncrementalSVR) else rival.decision_function(X)
+    np.testing.assert_allclose(answer["decision"], wanted, rtol=0, atol=1e-8)
+    if isinstance(y, list) and isinstance(y[0], str):
+        assert answer["classes"] == rival.classes_.tolist()
+        assert HIS not in json.dumps(http.get(f"/models/{name}").json())
+
+
+def rivals(kind: Kind) -> Any:
+    """A model of the library that has learnt nothing."""
+    parameters = {"gamma": GAMMA, "scale": kind.more.get("scale", "none")}
+    if kind.more.get("task") == "svr":
+        return IncrementalSVR(C=2.0, **parameters)
+    if kind.more.get("task") == "oneclass":
+        return IncrementalOneClassSVM(nu=0.3, **parameters)
+    return IncrementalSVC(C=2.0, **parameters)
+
+
+@pytest.mark.parametrize("weights", [None, "balanced", {"-1": 2.0}])
+def test_who_stays_is_learnt_anew_with_what_was_changed_since(weights: Any) -> None:
+    """C, weights that decayed, walls of a robust model; in parts, from data that are more than one of them."""
+    rng = np.random.default_rng(3)
+    n = PART + 200
+    y = rng.choice([-1.0, 1.0], n)
+    X = rng.normal(size=(n, 2)) + y[:, None]
+    state = ModelState.empty(ModelSpec(id="m", C=2.0, class_weight=weights), 64)
+    state.apply(Command(Batch(X, y, [*range(n)]), [], 1.0, n, None))
+    state.apply(Command(None, [], 2.0, n, None, Edits(C=0.7, decay=0.5)))
+    state.apply(Command(None, [], 2.0, n, None, Edits(change={"scale": "minmax"})))
+    if weights is None:
+        state.apply(Command(None, [], 3.0, n, None, Edits(robust=Robust(0.5, -0.5))))
+    gone = np.unique([X[:, 0].argmin(), X[:, 1].argmax()]).tolist()
+    version = state.version
+    outcome = state.forget(gone)
+    assert outcome is not None
+    assert (state.version, outcome.sizes.n_examples) == (version + 1, n - len(gone))
+    assert state.estimator.certificate().relative_gap <= 1e-8
+    assert state.forget([]) is None  # as nobody of them is left
+    assert state.C == 0.7
+    assert (state.robust is None) == (weights is not None)
+    here = ModelState.decode(state.spec, 64, state.encode())
+    stay = np.setdiff1d(np.arange(n), gone)
+    assert here.estimator.keys_ == stay.tolist()
+    given = weights if isinstance(weights, str | None) else {-1: 2.0}
+    rival = IncrementalSVC(C=0.7, class_weight=given, scale="minmax").fit(X[stay], y[stay], np.full(stay.size, 0.5))
+    assert here.gamma == pytest.approx(rival.gamma_, rel=1e-12)
+    if weights is not None:
+        own = here.estimator.predictor().decision_function(X)
+        np.testing.assert_allclose(own, rival.decision_function(X), rtol=0, atol=1e-8)
+
+
+def test_a_class_goes_with_its_last_example(http: httpx.Client) -> None:
+    """And others of which somebody is left stay; probabilities have a column for each that is there."""
+    known = kinds()["words"]
+    spec = {"id": "erase-words", "C": 2.0, "kernel": {"name": "rbf", "gamma": GAMMA}, "probability": True}
+    http.post("/models", json=spec).raise_for_status()
+    http.post("/models/erase-words/update", json=known.part(slice(0, N))).raise_for_status()
+
+    def classes() -> list[str]:
+        """As the model describes itself, and as it predicts."""
+        told = http.get("/models/erase-words").json()["classes"]
+        asked = {"X": known.features[:4].tolist(), "probability": min(one["n_examples"] for one in told) > 1}
+        answer = http.post("/models/erase-words/predict", json=asked).json()
+        assert answer["classes"] == [one["label"] for one in told]
+        assert not asked["probability"] or np.shape(answer["probability"]) == (4, len(told))
+        return [one["label"] for one in told]
+
+    def erase(places: list[int]) -> dict[str, Any]:
+        answer = http.post("/models/erase-words/erase", json={"keys": [known.keys[who] for who in places]})
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    assert classes() == ["ape", "bee", "cat", HIS]
+    erase([GONE[1]])
+    assert classes() == ["ape", "bee", "cat", HIS]
+    version = erase([LEFT])["version"]
+    assert classes() == ["ape", "bee", "cat"]
+    assert erase([LEFT])["version"] == version  # again is harmless
+    two = [who for who in range(N) if known.add["y"][who] == "cat"]
+    erase(two)
+    assert classes() == ["ape", "bee"]
+    again = {"add": {"X": known.features[:1].tolist(), "y": [HIS], "keys": [WHO[0]]}}
+    http.post("/models/erase-words/update", json=again).raise_for_status()
+    assert http.get("/models/erase-words").json()["classes"][2] == {"label": HIS, "n_examples": 1}
+    erase([*range(N)])
+    assert http.get("/models/erase-words").json()["classes"] == []
+    http.post(
+        "/models/erase-words/update", json={"add": {"X": known.features[:2].tolist(), "y": [1, -1]}}
+    ).raise_for_status()
+    http.delete("/models/erase-words").raise_for_status()
