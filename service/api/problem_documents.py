@@ -82,6 +82,8 @@ MOST_FAULTS = 20
 """Faults that one problem document lists."""
 _NAME = re.compile(r"[A-Za-z_.]{1,128}")
 _VALUE = re.compile(r"""'[^']*'|"[^"]*"|[-+]?\d[\w.+-]*""")
+_BRANCH = re.compile(r"(constrained-)?(int|float|str|bool)|(literal|list|dict)\[.*|\[key\]", re.DOTALL)
+"""How pydantic names which of several types it tried, as a part of the place of a fault."""
 LONGEST_NAME = 64
 """Characters of a caller's field name that are told back."""
 
@@ -249,7 +251,8 @@ def _fault(entry: Any) -> dict[str, Any]:
 
     The field is the way to it, with dots; of the examples to add its name alone, as elsewhere.
     """
-    place = [cut(part, LONGEST_NAME) if isinstance(part, str) else part for part in entry["loc"]]
+    parts = [part for part in entry["loc"] if not (isinstance(part, str) and _BRANCH.fullmatch(part))]
+    place = [cut(part, LONGEST_NAME) if isinstance(part, str) else part for part in parts]
     cause = entry.get("ctx", {}).get("error")
     fault: dict[str, Any] = {"reason": cut(str(cause) if type(cause) is ValueError else entry["msg"])}
     if isinstance(cause, InvalidInput):

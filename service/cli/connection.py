@@ -37,7 +37,10 @@ def connected(url: str, key: str) -> Iterator[Client]:
 
 
 def finished(client: Client, job: dict[str, Any]) -> dict[str, Any]:
-    """A job once it has ended, with a bar on a terminal meanwhile; one that is interrupted there is cancelled."""
+    """A job that is done, with a bar on a terminal meanwhile; one that is interrupted there is cancelled.
+
+    Raises ServiceProblem if it has failed, and ValueError if it was cancelled.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -53,10 +56,13 @@ def finished(client: Client, job: dict[str, Any]) -> dict[str, Any]:
             bars.update(bar, completed=now["done"], total=now["total"] or None, description=text)
 
         try:
-            return client.wait(job["id"], tell)
+            ended = client.wait(job["id"], tell)
         except KeyboardInterrupt:
             client.cancel(job["id"])
             raise
+    if ended["state"] != "done":
+        raise ValueError(f"job {job['id']} was cancelled")
+    return ended
 
 
 def _fail(reason: str) -> None:

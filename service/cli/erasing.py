@@ -11,9 +11,8 @@ import typer
 
 from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
 from livesvm.service.cli.models import ModelId
-from livesvm.service.cli.output import AsJson
+from livesvm.service.cli.output import AsJson, Yes, confirm
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 ReceiptFile = Annotated[
     Path | None, typer.Option("--receipt", "-o", help="Where the receipt goes; its name with .json here when absent.")
 ]
@@ -36,8 +35,7 @@ def erase(
     wanted = [as_key(text) for text in [*(keys or []), *(line.strip() for line in lines)] if text]
     if not wanted:
         raise typer.BadParameter("give keys, or a file with some")
-    if not yes:
-        typer.confirm(f"Erase {len(wanted)} keys from model {model}, its history and its jobs?", abort=True, err=True)
+    confirm(f"Erase {len(wanted)} keys from model {model}, its history and its jobs?", yes)
     with connected(url, key) as client:
         _tell(client.erase(model, wanted), receipt, as_json)
 
@@ -56,8 +54,7 @@ def erase_readings(
     """Erase readings from a feed for good, with its history and its jobs."""
     if not (times or begin or end):
         raise typer.BadParameter("give times, --from or --to")
-    if not yes:
-        typer.confirm(f"Erase readings from feed {feed}, its history and its jobs?", abort=True, err=True)
+    confirm(f"Erase readings from feed {feed}, its history and its jobs?", yes)
     with connected(url, key) as client:
         _tell(client.erase_readings(feed, times or [], begin=begin, end=end), receipt, as_json)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from livesvm.service.cli.board import Board
 from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected, finished
-from livesvm.service.cli.output import AsJson, show
+from livesvm.service.cli.output import AsJson, Yes, confirm, show
 from livesvm.service.cli.readings import Line, csv_of, rows_in, table
 
 app = typer.Typer(help="Raw readings in, forecasts out.", no_args_is_help=True)
@@ -20,6 +22,8 @@ FeedId = Annotated[str, typer.Argument(help="The feed's id.", metavar="FEED")]
 File = Annotated[Path, typer.Argument(help="Readings: .parquet, or CSV with a row of names.", metavar="FILE")]
 SCORES = ("step", "n", "mae", "last_value_mae", "seasonal_mae", "mase", "coverage", "accuracy", "ahead")
 FORECASTS = ("step", "time", "value", "low", "high")
+RECIPES = ("step", "represent", "gamma", "C", "error", "before")
+FEEDS = ("id", "state", "position", "time", "every", "season")
 CALL = 24
 
 
@@ -43,6 +47,13 @@ def create(
         show(client.create_feed(feed, **given | json.loads(settings)), as_json)
 
 
+@app.command("list")
+def list_all(url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
+    """Every feed, by id."""
+    with connected(url, key) as client:
+        show(client.feeds(), as_json, FEEDS)
+
+
 @app.command("show")
 def show_one(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
     """One feed: how it stands, its forecasts, and its record beside those of the naive forecasts."""
@@ -51,7 +62,7 @@ def show_one(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson =
         if as_json:
             show(found | {"forecasts": client.forecast(feed)["forecasts"]}, as_json)
             return
-        show({name: found[name] for name in ("id", "state", "position", "time", "every", "season")}, as_json)
+        show({name: found[name] for name in FEEDS}, as_json)
         if found["source"] is not None:
             show(found["source"], as_json)
         show(client.forecast(feed)["forecasts"], as_json, FORECASTS)
@@ -88,11 +99,13 @@ def run(
     """Send the readings of a file, a few to a call, from where the feed stands; may be interrupted and run again."""
     with connected(url, key) as client:
         names, lines = table(file)
-        new = lines[_known(client.feed(feed), names, lines) :]
+        known = _known(client.feed(feed), names, lines)
+        new = lines[known:]
         sent = 0
-        with _Board(len(new), not as_json) as board:
+        with Board(len(new), not as_json) as board:
             for piece in _pieces(new, size):
-                answer = client.observe(feed, csv_of([names, *piece]))
+                with _told_of(file, known + sent):
+                    answer = client.observe(feed, csv_of([names, *piece]))
                 sent += len(piece)
                 board.show(sent, answer, client.feed(feed) if board.is_shown else {})
         found = client.feed(feed)
@@ -148,6 +161,32 @@ def backtest(
         show(job if as_json else job["result"]["scores"], as_json, SCORES)
 
 
+@app.command("tune")
+def tune(
+    feed: FeedId,
+    apply: Annotated[bool, typer.Option("--apply", help="Have the feed learn its window anew with it.")] = False,
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Choose again what is left to `auto`, by the readings that the feed holds."""
+    with connected(url, key) as client:
+        job = finished(client, client.tune(feed))
+        if apply:
+            job["applied"] = client.apply(job["id"])
+        show(job if as_json else job["result"]["steps"], as_json, RECIPES)
+
+
+@app.command("delete")
+def delete(feed: FeedId, yes: Yes = False, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
+    """Delete a feed, its models, all that is stored of it, and its jobs; entries stay in its source."""
+    confirm(f"Delete feed {feed}, its models and all that is stored of it?", yes)
+    with connected(url, key) as client:
+        client.delete_feed(feed)
+        if as_json:
+            show({"deleted": feed}, as_json)
+
+
 def _show_source(feed: dict[str, Any], as_json: bool) -> None:
     show(feed if as_json else feed["source"], as_json)
 
@@ -177,48 +216,22 @@ def _known(feed: dict[str, Any], names: Line, lines: list[Line]) -> int:
     return sum((seconds_asked(spec, line[at], spec.time) or 0.0) <= newest for line in lines)
 
 
+@contextmanager
+def _told_of(file: Path, before: int) -> Iterator[None]:
+    """Name what is refused by its row of the file, of which so many are ``before`` those that are sent."""
+    from livesvm.service.client import ServiceProblem
+
+    try:
+        yield
+    except ServiceProblem as problem:
+        row = problem.document.get("row")
+        if row is None:
+            raise
+        place = f"{file}, row {before + row} of those under its names, counted from 0"
+        field = problem.document.get("field", "")
+        raise ValueError(f"{place}: {field} {problem.document.get('reason', '')}; {before} are known") from None
+
+
 def _pieces(lines: list[Line], size: int) -> Iterator[list[Line]]:
     for begin in range(0, len(lines), size):
         yield lines[begin : begin + size]
-
-
-class _Board:
-    """A progress bar, and below it the record of every step; on a terminal alone."""
-
-    def __init__(self, total: int, wanted: bool) -> None:
-        from rich.console import Console
-        from rich.live import Live
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        self.is_shown = wanted and console.is_terminal
-        columns = TextColumn("readings"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        self._bars = Progress(*columns, console=console)
-        self._bar = self._bars.add_task("readings", total=total)
-        self._live = Live(self._bars, console=console, transient=True)
-
-    def __enter__(self) -> _Board:
-        if self.is_shown:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.is_shown:
-            self._live.stop()
-
-    def show(self, done: int, answer: dict[str, Any], feed: dict[str, Any]) -> None:
-        """Move the bar, and show what is forecast and how good that has been."""
-        if not self.is_shown:
-            return
-        from rich.console import Group
-        from rich.table import Table
-
-        self._bars.update(self._bar, completed=done)
-        table = Table("step", "forecast", "low", "high", "error", "last value's", "coverage", box=None)
-        scores = {one["step"]: one for one in feed.get("recent", [])}
-        for one in answer["forecasts"][:12]:
-            record = scores.get(one["step"], {})
-            numbers = [one["value"], one["low"], one["high"]] if "low" in one else [one["value"], None, None]
-            numbers += [record.get(name) for name in ("mae", "last_value_mae", "coverage")]
-            table.add_row(str(one["step"]), *("-" if value is None else f"{value:.4g}" for value in numbers))
-        self._live.update(Group(self._bars, table))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
-from livesvm.service.cli.output import AsJson, show
+from livesvm.service.cli.output import AsJson, Yes, confirm, show
 
 app = typer.Typer(help="Create, list, show and delete models.", no_args_is_help=True)
 
@@ -56,14 +56,10 @@ def create(
 
 
 @app.command("delete")
-def delete(
-    model: ModelId,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    url: Url = LOCAL,
-    key: ApiKey = "",
-) -> None:
+def delete(model: ModelId, yes: Yes = False, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
     """Delete a model, all that is stored of it, and its jobs."""
-    if not yes:
-        typer.confirm(f"Delete model {model} and all that is stored of it?", abort=True, err=True)
+    confirm(f"Delete model {model} and all that is stored of it?", yes)
     with connected(url, key) as client:
         client.delete_model(model)
+        if as_json:
+            show({"deleted": model}, as_json)

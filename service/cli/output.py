@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, tables for people."""
+"""What commands print: JSON for programs, tables for people; and what they ask."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from typing import Annotated, Any
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask before something that cannot be undone, unless ``yes`` has been said; raises typer.Abort."""
+    if not yes:
+        typer.confirm(question, abort=True, err=True)
 
 
 def show(answer: Any, as_json: bool, columns: Sequence[str] = ()) -> None:

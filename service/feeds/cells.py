@@ -17,7 +17,7 @@ def cell(text: str, is_time: bool) -> float | str | None:
     if is_time:
         return text
     try:
-        return float(text)
+        return text if "_" in text else float(text)
     except ValueError:
         return text
 

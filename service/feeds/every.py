@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
 
@@ -36,12 +36,20 @@ def seconds_of(when: datetime) -> float:
 class Every:
     """The distance of readings: ``seconds``, or ``months`` where that is not 0.
 
-    ``zone``: where days and months begin; a day is then one of its calendar, of 23 to 25 hours.
+    ``zone``: where days and months begin; a day is then one of its calendar, of 23 to 25 hours. ``day``: on which day
+    of their months readings are, as far as is known, or the last one of a month that is shorter; 0: nothing is.
     """
 
     seconds: float = 0.0
     months: int = 0
     zone: tzinfo | None = None
+    day: int = 0
+
+    def seen(self, time: float) -> Every:
+        """The same, when a reading of this time has come."""
+        if not self.months or self.day == 31:
+            return self
+        return replace(self, day=max(self.day, moment(time, self.zone).day))
 
     def between(self, earlier: float, later: float) -> float:
         """Return how many of them lie between two times, in seconds since 1970."""
@@ -54,7 +62,7 @@ class Every:
         if self.months:
             start = moment(time, self.zone)
             year, month = divmod(start.year * 12 + start.month - 1 + count * self.months, 12)
-            day = min(start.day, _days_of(year, month + 1))
+            day = min(max(start.day, self.day), _days_of(year, month + 1))
             return seconds_of(start.replace(year=year, month=month + 1, day=day))
         if self.zone is not None and self.seconds % DAY == 0:
             return seconds_of(moment(time, self.zone) + timedelta(seconds=count * self.seconds))
@@ -101,8 +109,8 @@ def duration(value: float | str, zone: tzinfo | None = None) -> Every:
 def found_in(times: Sequence[float], zone: tzinfo | None = None) -> Every:
     """Return the distance of the first readings, at ascending ``times`` in seconds since 1970.
 
-    It is months where all of them lie on one day of the month, at one time of the day; otherwise the most frequent gap
-    or, where no gap comes twice, the median one.
+    It is months where all of them lie on one day of the month, or on the last one of those that are shorter, at one
+    time of the day; otherwise the most frequent gap or, where no gap comes twice, the median one.
 
     Raises
     ------
@@ -122,7 +130,8 @@ def found_in(times: Sequence[float], zone: tzinfo | None = None) -> Every:
 
 def _months(times: Sequence[float], zone: tzinfo | None) -> int:
     when = [moment(time, zone) for time in times]
-    if len({(w.day, w.time()) for w in when}) > 1:
+    day = max(w.day for w in when)
+    if len({w.time() for w in when}) > 1 or any(w.day != min(day, _days_of(w.year, w.month)) for w in when):
         return 0
     counted = [w.year * 12 + w.month for w in when]
     return math.gcd(*(later - earlier for earlier, later in pairwise(counted)))

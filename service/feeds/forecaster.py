@@ -4,6 +4,7 @@ What a forecast is made from: readings of one call are taken in order, in batche
 forecast from as they come, by the models of everything before the batch; the last one's forecasts are made when the
 models have learnt the batch. Every forecast is thus made from its own reading and earlier ones alone, and with
 ``batch`` = 1, or one reading a call, from all of them. Forecasts are scored, and bands move, in the order of readings.
+Where the newest reading is missing, what is to come is forecast from the values that are held; that is not scored.
 
 The same calls in the same order give the same state: nothing depends on clocks, chance or threads.
 """
@@ -20,7 +21,7 @@ from livesvm.service.feeds import choose
 from livesvm.service.feeds.bands import Band, ConformalBand
 from livesvm.service.feeds.drift import PageHinkley
 from livesvm.service.feeds.features import Ahead, History, day_in, layout_of, own_rows, shared_row
-from livesvm.service.feeds.represent import reference
+from livesvm.service.feeds.represent import reference, represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import Scored, StepScores
 from livesvm.service.feeds.season import find_season
@@ -144,6 +145,8 @@ class Forecaster:
             self._take(batch)
         for correction in plan.corrections:
             self._correct(correction)
+        if plan.readings and plan.readings[-1].held:
+            self.publish_held(plan.readings[-1])
         return Outcome(
             plan.accepted, plan.ignored, len(plan.corrections), self._scored, list(self.latest), self._events
         )
@@ -197,7 +200,6 @@ class Forecaster:
     def _enter(self, reading: Reading) -> int | None:
         """Append a reading to the history, as a row, and as the target of earlier rows; return the row's ordinal."""
         assert self.rows is not None
-        assert self.timeline.every is not None
         layout = self.rows.layout
         self.history.append(reading.values[0])
         if layout.known:
@@ -208,9 +210,15 @@ class Forecaster:
             self.due[step].append(ordinal)
         if self.history.count < layout.reach:
             return None
-        parts = (self.history, reading, self.ahead)
+        return self.rows.append(reading.slot, *self._row(reading))
+
+    def _row(self, reading: Reading) -> tuple[Floats, Floats]:
+        """Return the raw row of the newest reading: what steps share, (s,), and what they have besides, (steps, o)."""
+        assert self.rows is not None
+        assert self.timeline.every is not None
+        layout, parts = self.rows.layout, (self.history, reading, self.ahead)
         own = own_rows(layout, self.spec, self.timeline.every, self.timeline.zone, parts)
-        return self.rows.append(reading.slot, shared_row(layout, self.history, reading), own)
+        return shared_row(layout, self.history, reading), own
 
     def _advance(self, batch: list[Reading]) -> None:
         """Take a batch: forecast from all but its last reading, learn it, forecast from the last; score in order."""
@@ -238,10 +246,19 @@ class Forecaster:
 
     def predict(self, ordinals: list[int]) -> Floats:
         """Return forecasts from rows, (rows, steps, models), in units of the target."""
-        out = np.empty((len(ordinals), len(self.steps), len(self.models[0].models)))
+        assert self.rows is not None
+        at = self.rows.places(ordinals)
+        return self._predicted(self.rows.shared[at], self.rows.own[at])
+
+    def _predicted(self, shared: Floats, own: Floats) -> Floats:
+        """Return forecasts from raw rows, ``shared`` (n, s) and ``own`` (n, steps, o)."""
+        assert self.rows is not None
+        out = np.empty((len(shared), len(self.steps), len(self.models[0].models)))
         for i, model in enumerate(self.models):
-            X, _ = self.examples(i, ordinals)
-            out[:, i] = model.predict(X) + self.reference(i, ordinals)[:, None]
+            row = self.rows.layout, model.recipe.represent, shared, own[:, i]
+            out[:, i] = model.predict(represented(*row))
+            if self.spec.task == "value":
+                out[:, i] += reference(*row)[:, None]
         return out
 
     def reference(self, step: int, ordinals: Sequence[int]) -> Floats:
@@ -330,11 +347,27 @@ class Forecaster:
     def publish(self, reading: Reading, ordinal: int, found: Floats) -> None:
         """Keep the forecasts from a reading, ``found`` (steps, models), until theirs come."""
         assert self.rows is not None
+        at = ordinal % self.rows.size
+        said = self._said(reading, self.rows.shared[at], self.rows.own[at], found)
+        for pending in said:
+            self.pending.setdefault(pending.forecast.slot, []).append(pending)
+        self.latest = [pending.forecast for pending in said]
+
+    def publish_held(self, reading: Reading) -> None:
+        """Forecast from a reading that is missing, the newest; nothing of it is kept until readings come."""
+        if self.rows is None or self.history.count < self.rows.layout.reach:
+            return
+        shared, own = self._row(reading)
+        said = self._said(reading, shared, own, self._predicted(shared[None], own[None])[0])
+        self.latest = [pending.forecast for pending in said]
+
+    def _said(self, reading: Reading, shared: Floats, own: Floats, found: Floats) -> list[Pending]:
+        """Return the forecasts from a reading and its raw row, ``shared`` (s,) and ``own`` (steps, o)."""
+        assert self.rows is not None
         assert self.timeline.every is not None
-        layout, at = self.rows.layout, ordinal % self.rows.size
-        last = reading.values[0]
-        change = last - self.rows.shared[at, 1] if len(layout.lags) > 1 else 0.0
-        self.latest = []
+        layout, last = self.rows.layout, reading.values[0]
+        change = last - float(shared[1]) if len(layout.lags) > 1 else 0.0
+        said = []
         for i, step in enumerate(self.steps):
             value = float(found[i, 0])
             low, high = (value, value) if self.spec.quantiles is None else (float(found[i, 1]), float(found[i, 2]))
@@ -342,10 +375,9 @@ class Forecaster:
             band = Band(None, None) if held is None else held.around(low, high)
             when = self.timeline.every.after(reading.time, step)
             forecast = Forecast(step, reading.slot + step, when, reading.time, value, *band)
-            seasonal = float(self.rows.own[at, i, 0]) if layout.seasons else last
-            pending = Pending(i, forecast, low, high, last, seasonal, change)
-            self.pending.setdefault(forecast.slot, []).append(pending)
-            self.latest.append(forecast)
+            seasonal = float(own[i, 0]) if layout.seasons else last
+            said.append(Pending(i, forecast, low, high, last, seasonal, change))
+        return said
 
     def _score(self, reading: Reading) -> None:
         """Compare a reading with the forecasts that were made for it; those of a missing one are dropped."""

@@ -109,11 +109,14 @@ def _reseed(feed: Forecaster, rows: Rows, i: int) -> None:
 
 
 def _forecast_again(feed: Forecaster, rows: Rows, newest: int) -> None:
-    """Forecast from the newest row, if it is still there."""
+    """Forecast from the newest row, or from what is held where that is gone."""
     ordinal = rows.by_slot.get(newest)
+    time, past = next(reversed(feed.timeline.past.items()))
+    reading = Reading(newest, time, past.values, past.held)
     if ordinal is not None:
-        time, past = next(reversed(feed.timeline.past.items()))
-        feed.publish(Reading(newest, time, past.values), ordinal, feed.predict([ordinal])[0])
+        feed.publish(reading, ordinal, feed.predict([ordinal])[0])
+    else:
+        feed.publish_held(reading)
 
 
 def _begin_again(feed: Forecaster) -> None:

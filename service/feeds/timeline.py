@@ -10,7 +10,10 @@ before anything of it counts, and what is refused is named by row and column.
   more than one of a window; ``skip`` leaves them out and closes the gap; ``refuse`` refuses the row, or the one after
   the gap. A missing column beside a target holds its last value, or makes the row a missing one under ``skip``.
 - Text, truth values, infinities, numbers beyond 1e100, and a set of columns other than the first row's are refused.
-- A time may be a quarter of ``every`` off the clock; further off it is refused.
+- A time may be a quarter of ``every`` off the clock; further off it is refused. So is one that leaps over more than a
+  year, and more than a window: none of the readings to come would be newer than a year that was misspelt.
+- Where ``every`` is not given it is found from the first readings, eight at least; of earlier calls those before one
+  that is off that clock are left out.
 - Times with and without a zone do not mix, unless ``timezone`` says where the latter are. There, the hour that clocks
   skip is refused, that which comes twice is told apart by its order, and days are the calendar's. Without it, times
   without a zone are as of a clock that never changes: a skipped hour is a gap, a repeated one a time that came before.
@@ -26,11 +29,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livesvm.service.feeds import times
-from livesvm.service.feeds.every import Every, duration, found_in
+from livesvm.service.feeds.every import DAY, Every, duration, found_in
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.solvers.errors import InvalidInput
 
 ENOUGH = 8  #: readings from which their distance is found
+LEAP = 366 * DAY  #: that a gap may always be long
 MOST_HELD = 10**5  #: readings of one call, those that gaps hold among them
 OFF = 0.25  #: by how much of their distance readings may be early or late
 
@@ -110,13 +114,14 @@ class Timeline:
         """
         after = self._copy()
         plan = Plan([], [], [], 0, 0, after)
-        accepted = ignored = 0
+        came: list[int | None] = [None] * len(self.waiting)  # of those that wait, the rows of this call
         for row, cells in enumerate(rows):
             took = after._row(plan, cells, row)
-            accepted, ignored = accepted + took, ignored + (not took)
-        if after.every is None and len(after.waiting) >= ENOUGH:
-            after._begin(plan)
-        return plan._replace(accepted=accepted, ignored=ignored)
+            plan = plan._replace(accepted=plan.accepted + took, ignored=plan.ignored + (not took))
+            came += [row] * (len(after.waiting) - len(came))
+        if after.every is None:
+            after._begin(plan, came)
+        return plan
 
     def _copy(self) -> Timeline:
         copy = Timeline.__new__(Timeline)
@@ -175,7 +180,7 @@ class Timeline:
         past = list(self.past.values())
         width = len(self.spec.columns)
         return {
-            "every": [] if self.every is None else [self.every.seconds, self.every.months],
+            "every": [] if self.every is None else [self.every.seconds, self.every.months, self.every.day],
             "zoned": self.zoned,
             "names": None if self.names is None else sorted(self.names),
             "time": self.time,
@@ -194,8 +199,8 @@ class Timeline:
         """Return the timeline that ``to_arrays`` was taken from."""
         out = cls(spec, longest)
         if len(arrays["every"]):
-            seconds, months = arrays["every"]
-            out.every = Every(float(seconds), int(months), out.zone)
+            seconds, months, *day = arrays["every"]  # which feeds did not know before
+            out.every = Every(float(seconds), int(months), out.zone, *map(int, day))
         out.zoned, out.time, out.slot = arrays["zoned"], arrays["time"], int(arrays["slot"])
         out.names = None if arrays["names"] is None else frozenset(arrays["names"])
         columns = (arrays[f"past.{name}"].tolist() for name in ("time", "slot", "given", "values", "held"))
@@ -245,24 +250,37 @@ class Timeline:
         self.waiting.append((time, given))
         return True
 
-    def _begin(self, plan: Plan) -> None:
-        """Find the distance of the first readings, and take them."""
-        self.every = found_in([time for time, _ in self.waiting], self.zone)
-        first, self.waiting = self.waiting, []
-        for row, (time, given) in enumerate(first):
-            if self.spec.missing != "skip" or None not in given:
-                self._next(plan, time, given, row)
+    def _begin(self, plan: Plan, came: list[int | None]) -> None:
+        """Find the distance of the first readings, if there are enough, and take them; ``came`` says in which rows."""
+        while len(self.waiting) >= ENOUGH:
+            begun, readings = self._copy(), list[Reading]()
+            begun.waiting = []
+            begun.every = found_in([time for time, _ in self.waiting], self.zone)
+            number = 0
+            try:
+                for number, (time, given) in enumerate(self.waiting):
+                    if self.spec.missing != "skip" or None not in given:
+                        begun._next(plan._replace(readings=readings), time, given, came[number] or 0)
+            except InvalidInput:
+                if number == 0 or came[number - 1] is not None:
+                    raise
+                self.waiting, came = self.waiting[number:], came[number:]
+                continue
+            vars(self).update(vars(begun))
+            plan.readings.extend(readings)
+            return
 
     def _again(self, plan: Plan, time: float, given: Given, row: int) -> bool:
         """Take a row that is not newer than the newest: the same again, or a correction."""
         known = self.past.get(time)
         if given[0] is None if known is None else known.given == given:
             return False
-        if self.spec.late == "refuse":
-            what = "this time came before with other values" if known else "is older than the newest reading"
-            raise InvalidInput(f"{what}; late='correct' takes such rows", field=self.spec.time, row=row)
         if known is None:
-            raise InvalidInput("is older than the window, or between its times", field=self.spec.time, row=row)
+            reason = "is older than the newest reading, and no time that the window holds"
+            raise InvalidInput(reason, field=self.spec.time, row=row)
+        if self.spec.late == "refuse":
+            reason = "this time came before with other values; late='correct' takes such rows"
+            raise InvalidInput(reason, field=self.spec.time, row=row)
         values = tuple(old if new is None else new for new, old in zip(given, known.values, strict=True))
         if given[0] is None:
             raise InvalidInput("a correction needs a value", field=self.spec.target, row=row)
@@ -284,6 +302,8 @@ class Timeline:
                 raise InvalidInput("with its gap the call is too large; send fewer rows", field=self.spec.time, row=row)
             for back in range(min(gap, self.longest), 0, -1):
                 self._append(plan, self.every.after(time, -back), nothing)
+        if self.every is not None:
+            self.every = self.every.seen(time)
         self._append(plan, time, given)
 
     def _gap(self, time: float, row: int) -> int:
@@ -293,6 +313,9 @@ class Timeline:
         count = round(passed)
         if count < 1 or abs(passed - count) > OFF * (1 if count < 40 else count / 40):
             reason = f"comes {passed:.3g} times {self.every} after the one before, which is not on the clock"
+            raise InvalidInput(reason, field=self.spec.time, row=row)
+        if count > max(self.spec.window, LEAP / self.every.approximate_seconds()) and self.spec.time is not None:
+            reason = f"comes {count} times {self.every} after the one before, more than a year and more than the window"
             raise InvalidInput(reason, field=self.spec.time, row=row)
         return count - 1
 

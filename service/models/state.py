@@ -371,7 +371,7 @@ class ModelState:
         known = self.labels
         if known is None or command.add is None or command.add.y is None:
             return len(known or ())
-        return len({*known, *np.unique(command.add.y).tolist()})
+        return len({*known, *command.add.y.tolist()})
 
     @property
     def labels(self) -> list[Any] | None:

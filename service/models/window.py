@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import islice
@@ -187,18 +188,28 @@ class Window:
             stays = times >= oldest
         if limits.max_examples is not None:
             excess = len(self.arrivals) - len(leaving) + int(stays.sum()) - limits.max_examples
-            there = ((time, key, -1) for key, time in self.arrivals.items() if key not in leaving)
-            rows = np.flatnonzero(stays)
-            come = ((times[row], None, row) for row in rows[np.argsort(times[rows], kind="stable")].tolist())
-            gone = list(islice(merge(there, come, key=itemgetter(0)), max(0, excess)))
-            leaving |= {key: None for _, key, row in gone if row < 0 and key is not None}
-            stays[[row for _, _, row in gone if row >= 0]] = False
+            if excess > 0:
+                keys, rows = self._oldest(excess, leaving, times, stays)
+                leaving |= dict.fromkeys(keys)
+                stays[rows] = False
         n_added = int(stays.sum())
         n = len(self.arrivals) - len(leaving) + n_added
         if n_added and n > limits.quota_examples:
             reason = f"would bring the window to {n} examples, the limit is {limits.quota_examples}"
             raise InvalidInput(reason, field="X")
         return list(leaving), stays
+
+    def _oldest(
+        self, number: int, leaving: Container[Key], times: Vector, stays: NDArray[np.bool_]
+    ) -> tuple[list[Key], list[int]]:
+        """The oldest of those who would be there: keys of those who are, rows of those who come."""
+        there = ((time, key, -1) for key, time in self.arrivals.items() if key not in leaving)
+        if times.min(initial=math.inf) >= next(reversed(self.arrivals.values()), -math.inf):
+            return [key for _, key, _ in islice(there, number)], []
+        rows = np.flatnonzero(stays)
+        come = ((times[row], None, row) for row in rows[np.argsort(times[rows], kind="stable")].tolist())
+        gone = list(islice(merge(there, come, key=itemgetter(0)), number))
+        return [key for _, key, _ in gone if key is not None], [row for _, _, row in gone if row >= 0]
 
 
 def _times(batch: Batch | None, now: float) -> Vector:

@@ -33,6 +33,7 @@ from livesvm.service.live.registry import Registry
 from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs import calls
 from livesvm.service.logs.setup import set_up
+from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
@@ -47,6 +48,12 @@ from livesvm.service.store.base import StoredModel, StoreError
 from livesvm.service.store.redis import RedisStore
 from livesvm.solvers import warm_up
 
+GATHER_SECONDS = 0.05
+"""Between two times that one who watches is told: those who call hear at once what came of that."""
+SMALL_BYTES = 80_000
+"""Of a version that goes along with an answer, to who predicts by copies; Ray carries 100 kB with the call itself."""
+QUICK = 10**5
+"""Numbers of the support vectors that rows are compared with: sooner done than handed to a thread."""
 HEARTBEAT_SECONDS = 2.0
 """After so long without news whoever watches is told that there is none."""
 LOOKS = 5
@@ -148,7 +155,8 @@ class ModelActor:
             if not is_foreseen(found):
                 log.exception("%s of model %s failed", asked.verb, asked.model)
         self._look(asked.model)
-        return packed(Answer(value, error, self._views.get(asked.model), call.facts))
+        copy = self._copy(asked) if asked.predicts else None
+        return packed(Answer(value, error, self._views.get(asked.model), call.facts, copy))
 
     async def withdraw(self, call: str) -> None:
         """Nobody waits for a call any more."""
@@ -157,7 +165,7 @@ class ModelActor:
 
     async def watch(self, incarnation: str, moment: int, predicted: dict[str, int]) -> bytes:
         """What has changed since a moment of an incarnation, as soon as something has; rows were predicted there."""
-        self._loop = asyncio.get_running_loop()
+        self._loop, began = asyncio.get_running_loop(), time.monotonic()
         for model, rows in predicted.items():
             if isinstance(live := self._found(model), LiveModel):
                 live.recent.note_predicted(rows)
@@ -165,11 +173,13 @@ class ModelActor:
             moment = 0
             await self._come_back()
             self._look_at_all()
-        elif moment == self._moment:
-            news: asyncio.Future[None] = self._loop.create_future()
-            self._waiting.add(news)
-            await asyncio.wait([news], timeout=HEARTBEAT_SECONDS)
-            self._waiting.discard(news)
+        else:
+            if moment == self._moment:
+                news: asyncio.Future[None] = self._loop.create_future()
+                self._waiting.add(news)
+                await asyncio.wait([news], timeout=HEARTBEAT_SECONDS)
+                self._waiting.discard(news)
+            await asyncio.sleep(began + GATHER_SECONDS - time.monotonic())
         views = {id_: view for id_, view in self._views.items() if view.moment > moment}
         return packed(News(self._incarnation, self._moment, views, frozenset(self._views)))
 
@@ -186,6 +196,8 @@ class ModelActor:
             raise Restoring(f"actor {self._place.name} is being restored")
 
     async def _answered(self, asked: Asked) -> Any:
+        if asked.verb == "decide" and self._is_quick(asked):
+            return self._decide(asked.model, *asked.arguments)
         if asked.verb in ("create", "decide", "published", "versions", "recent"):
             return await asyncio.to_thread(getattr(self, f"_{asked.verb}"), asked.model, *asked.arguments)
         if asked.verb == "delete":
@@ -196,6 +208,18 @@ class ModelActor:
         future = getattr(self._registry.get(asked.model), asked.verb)(*asked.arguments, **timed)
         with self._known(asked, _UnderWay(future, solve, asked.verb in READS)):
             return await _awaited(future, solve)
+
+    def _is_quick(self, asked: Asked) -> bool:
+        seen = self._registry.get(asked.model).published
+        return len(asked.arguments[0]) * seen.n_values * seen.n_support * (seen.row_bytes / 8 + 1) < QUICK
+
+    def _copy(self, asked: Asked) -> Published | None:
+        """The version that a model is at, if it is small enough to go along."""
+        live = self._found(asked.model)
+        if not isinstance(live, LiveModel):
+            return None
+        seen = live.published
+        return seen if seen.n_support * (seen.row_bytes + 8 * seen.n_values) < SMALL_BYTES else None
 
     @contextmanager
     def _known(self, asked: Asked, call: _UnderWay) -> Iterator[None]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from livesvm.service.errors import ModelUnavailable, Restoring, UnknownModel
 from livesvm.service.logs.calls import Call as Logged
+from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.cluster import Cluster, when_done
 from livesvm.service.ray.messages import Answer, Asked, View, packed, unpacked
@@ -31,8 +32,8 @@ class Office(Protocol):
     def open(self) -> set[Call]:
         """The calls under way."""
 
-    def saw(self, model: str, view: View | None) -> None:
-        """A model is now so, or gone."""
+    def saw(self, model: str, view: View | None, copy: Published | None) -> None:
+        """A model is now so, or gone; a version to predict by may come with that."""
 
     def is_stored(self, model: str) -> bool:
         """Whether the store has a model; raises StoreError."""
@@ -96,7 +97,7 @@ class Call(Future[Any]):
         if isinstance(answer.error, Restoring) and answer.view is None and time.monotonic() < self._until:
             self._again(answer.error)
             return
-        self._office.saw(self._asked.model, answer.view)
+        self._office.saw(self._asked.model, answer.view, answer.copy)
         if self._logged is not None:
             self._logged.facts.update(answer.facts)
         self._finish(answer.value, answer.error)

@@ -29,6 +29,10 @@ from livesvm.service.ray.places import Place
 from livesvm.service.resources.turns import Solve
 from livesvm.service.settings import Settings
 
+CHANGES = frozenset({"update", "restore", "swap"})
+"""Verbs after which there is another version to predict by."""
+LATELY_SECONDS = 5.0
+"""For which a model that was predicted by a copy here gets a new one with the answer to an update."""
 DECIDED_ROWS = 10_000
 """More rows are not sent to the actor: what decides them comes here instead."""
 
@@ -91,6 +95,7 @@ class RayModel:
         self._heard_at = 0.0
         self._held: Published | None = None
         self._held_until = 0.0
+        self._copied_at = -LATELY_SECONDS
         self.is_lost = False
         self.recent = RayRecent(lambda: self._now("recent"))
 
@@ -145,7 +150,7 @@ class RayModel:
             version, decision, prediction, _, classes = self._now("decide", X, limit)
             found, sizes = (decision, prediction), self.published.sizes
             return _Decided(version, None, sizes, X.shape[1], 0, None, None, classes=classes, found=found)
-        seen = self.published
+        seen, self._copied_at = self.published, time.monotonic()
         if seen.predictor is not None or (self._view is not None and not self._view.can_predict):
             return seen
         try:
@@ -154,9 +159,14 @@ class RayModel:
             if self._held is None:
                 raise
             return self._held  # it says that it is stale
-        if self._held is None or newest.version >= self._held.version:
-            self._held, self._held_until = newest, time.monotonic() + self._settings.ray_stale_seconds
+        self.hold(newest)
         return newest
+
+    def hold(self, copy: Published) -> None:
+        """Predict by this version from now on, unless a newer one is here."""
+        held = self._held
+        if held is None or copy.version > held.version or (copy.version == held.version and copy.calibration):
+            self._held, self._held_until = copy, time.monotonic() + self._settings.ray_stale_seconds
 
     def describe(self) -> Description:
         """The model as it was last heard of."""
@@ -234,9 +244,7 @@ class RayModel:
     def _keep(self, call: Future[Published]) -> None:
         if call.cancelled() or call.exception() is not None:
             return
-        found = call.result()
-        if self._held is None or found.version >= self._held.version:
-            self._held, self._held_until = found, time.monotonic() + self._settings.ray_stale_seconds
+        self.hold(call.result())
 
     def copy(self) -> Future[ModelCopy]:
         """Copy the version that is newest when its turn comes."""
@@ -270,6 +278,7 @@ class RayModel:
             arguments,
             seconds,
             None if logged is None else logged.key,
+            verb in CHANGES and time.monotonic() - self._copied_at < LATELY_SECONDS,
         )
         until = time.monotonic() + (patience if seconds is None else min(seconds, patience))
         return Call(self._office, self.place, asked, spec or self.spec, until, logged).send()

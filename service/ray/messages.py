@@ -30,6 +30,7 @@ class Asked:
     id : by which the call can be withdrawn, and is found in the log
     seconds : until the answer has to be there; None: the actor's own limit is all
     key : label of the API key that the caller has
+    predicts : whether the caller predicts by copies, so that a small one of the model after the call saves it a call
     """
 
     id: str
@@ -38,6 +39,7 @@ class Asked:
     arguments: tuple[Any, ...] = ()
     seconds: float | None = None
     key: str | None = None
+    predicts: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,16 @@ class View:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a call: its result or its error, the model after it, and facts for the log."""
+    """What came of a call: its result or its error, the model after it, and facts for the log.
+
+    ``copy`` is the version after it, for who predicts by copies, where it is small.
+    """
 
     value: Any = None
     error: Exception | None = None
     view: View | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    copy: Published | None = None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from livesvm.service.errors import TooManyModels, UnknownModel
 from livesvm.service.history.names import is_feed
 from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs.audit import changed
+from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.metrics import ModelSample
@@ -170,11 +171,13 @@ class RayRegistry:
 
     # What calls ask.
 
-    def saw(self, model: str, view: View | None) -> None:
-        """A model is now so, or gone."""
+    def saw(self, model: str, view: View | None, copy: Published | None) -> None:
+        """A model is now so, or gone; a version to predict by may come with that."""
         found = self._models.get(model)
         if found is not None and view is not None:
             found.hear(view, time.monotonic())
+            if copy is not None:
+                found.hold(copy)
 
     def is_stored(self, model: str) -> bool:
         """Whether the store has a model; raises StoreError."""

@@ -166,18 +166,15 @@ class SqliteStore:
             if not db.execute(_NEXT, (sequence, model, lease.epoch, sequence - 1)).rowcount:
                 newest = self._held(db, lease)
                 raise OutOfSequence(f"record {sequence} of model {model} does not follow record {newest}")
-            if idempotency is not None and self._knows(db, model, idempotency.key):
-                raise RequestKnown(f"a record of model {model} has that idempotency key already")
+            if idempotency is not None:
+                asked = Remembered(idempotency.body, sequence, None)
+                try:
+                    self._put_requests(db, model, {idempotency.key: asked}, "INSERT")
+                except sqlite3.IntegrityError as error:
+                    raise RequestKnown(f"a record of model {model} has that idempotency key already") from error
             record = (model, sequence, data, seal(model, sequence, 0, sha256(data)))
             db.execute("INSERT INTO log (model, sequence, data, seal) VALUES (?, ?, ?, ?)", record)
             db.execute("DELETE FROM requests WHERE model = ? AND sequence <= ?", (model, sequence - keep))
-            if idempotency is not None:
-                asked = Remembered(idempotency.body, sequence, None)
-                self._put_requests(db, model, {idempotency.key: asked}, "INSERT")
-
-    @staticmethod
-    def _knows(db: sqlite3.Connection, model: str, key: str) -> bool:
-        return db.execute(_KNOWN, (model, key)).fetchone() is not None
 
     def abort(self, lease: Lease, sequence: int) -> None:
         """Mark the record and forget its request; while there is only reading, that waits for the next recovery."""

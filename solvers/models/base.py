@@ -280,14 +280,15 @@ class LiveEstimator(Fitted):
                 rows = like(rows, window.is_sparse)
             if scale is not None and scale.offset.size == rows.shape[1]:
                 rows = scale.apply(rows)
-        given = list(validation.mapping(reweight, "reweight").values())
-        changed = validation.sample_weights(given, len(given), "reweight")
+        heaviest = 1.0 if sample_weight is None else float(weights.max(initial=0.0))
+        if reweight:
+            given = list(validation.mapping(reweight, "reweight").values())
+            heaviest = max(heaviest, float(validation.sample_weights(given, len(given), "reweight").max()))
         if C is not None:
             C = validation.positive(C, "C", validation.LARGEST)
         if window is None and X is not None:
             window = self._new_window(rows, weights)
         if window is not None:
-            heaviest = max(float(weights.max(initial=0.0)), float(changed.max(initial=0.0)))
             self._check_scale(window, rows, weights, heaviest, C)
 
     def _check_scale(self, window: Window, rows: Features, weights: Floats, heaviest: float, C: float | None) -> float:

@@ -314,6 +314,8 @@ def main() -> None:
     if given.quick:
         given.readings = min(given.readings, 1400)
         own = own[:4] + own[7:]
+    if not own + unseen:
+        parser.error(f"{given.data} has none of these series")
     if own:
         report(own, given, not given.no_rivals)
     if unseen and not given.quick:

@@ -127,7 +127,7 @@ def faults_of(http: httpx.Client, server: RedisServer, meter: Meter) -> list[str
 def main() -> None:
     """Run it; ends with 1 where a promise was broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=200, help="At most 240, as the series ends.")
+    parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--store", choices=("sqlite", "redis"), default="sqlite", help="Where the feed is kept.")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()

@@ -70,7 +70,8 @@ def test_a_model_from_its_making_to_its_end(told: Told, tmp_path: Path, capsys: 
     assert main(["models", "list"]) == 0
     assert "cli-model" in capsys.readouterr().out
     assert main(["models", "show", "cli-model"]) == 0
-    assert main(["models", "delete", "cli-model", "--yes"]) == 0
+    capsys.readouterr()
+    assert told("models", "delete", "cli-model", "--yes") == {"deleted": "cli-model"}
     assert main(["models", "show", "cli-model"]) == 1
     assert "There is no such model" in capsys.readouterr().err
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -175,4 +176,25 @@ def test_a_file_is_run_from_where_the_feed_stands(
     out = capsys.readouterr().out
     assert "seasonal_mae" in out
     assert "0 readings sent, 120 were known" in out
-    client.delete_feed("lines")
+    tuned = told("feed", "tune", "lines", "--apply")
+    assert [event["kind"] for event in tuned["applied"]["events"]] == ["chosen"]
+    with written("all.csv", 120).open("a") as file:
+        file.write("\n".join(f"{row['time']},{row['y']},x" for row in rows_of(series(128))[120:127]) + "\n")
+        file.write(f"{rows_of(series(128))[-1]['time']},high,x\n")
+    assert main(["feed", "run", "lines", str(tmp_path / "all.csv")]) == 1
+    assert "all.csv, row 127 of those under its names, counted from 0: y must be a number" in capsys.readouterr().err
+
+
+def test_a_feed_is_deleted_by_who_means_it(
+    told: Callable[..., Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told("feed", "create", "gone", "y")
+    assert "gone" in [feed["id"] for feed in told("feed", "list")]
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert main(["feed", "delete", "gone"]) == 1  # asked, and it is not wanted
+    assert told("feed", "show", "gone")["state"] == "filling"
+    capsys.readouterr()
+    assert told("feed", "delete", "gone", "--yes") == {"deleted": "gone"}
+    assert main(["feed", "delete", "gone", "--yes"]) == 1
+    assert "There is no such feed" in capsys.readouterr().err
+    assert main(["feed", "delete"]) == 2

@@ -118,6 +118,27 @@ def test_csv_and_npz_are_the_same_readings(http: httpx.Client) -> None:
     assert found[0]["forecasts"]
 
 
+def test_two_hundred_columns_come_in_any_form(http: httpx.Client) -> None:
+    names = [f"column {number}" for number in range(200)]
+    columns = dict(zip(names, np.random.default_rng(0).normal(size=(200, 60)).tolist(), strict=True))
+    columns |= {"time": [row["time"] for row in rows_of(series(60))], "y": series(60).tolist()}
+    arrays = io.BytesIO()
+    packed: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
+    np.savez_compressed(arrays, **packed)
+    rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    lines = [",".join(columns), *(",".join(map(str, row.values())) for row in rows)]
+    http.post("/feeds", json={"id": "wide", **FEED, "features": names, "gamma": 0.01, "C": 1.0}).raise_for_status()
+    for media, body in (
+        ("application/x-npz", arrays.getvalue()),
+        ("text/csv", "\n".join(lines).encode()),
+        ("application/json", json.dumps({"rows": rows}).encode()),
+    ):
+        answer = http.post("/feeds/wide/observations", content=body, headers={"content-type": media}).json()
+        assert (answer["position"], answer["accepted"] + answer["ignored"]) == (60, 60)
+    assert http.get("/feeds/wide/certificate").json()["relative_gap"] <= GAP
+    http.delete("/feeds/wide").raise_for_status()
+
+
 def test_what_is_refused_is_named_and_changes_nothing(http: httpx.Client, feed: str) -> None:
     stream = Stream(http)
     before = stream.send(2)
@@ -133,13 +154,27 @@ def test_what_is_refused_is_named_and_changes_nothing(http: httpx.Client, feed: 
     assert http.post(where, json=[1]).status_code == 422
     huge = json.dumps({"rows": [rows[0] | {"y": 0.5}]}).replace("0.5", "1e999")
     assert problem(http.post(where, content=huge, headers={"content-type": "application/json"})) == (422, "y", 0)
+    typed = {"content-type": "application/json"}
+    for body, place in (
+        (b'{"rows": [{"time": "2024-01-02T00:00", "y": 1.0}, {"y": 2, "time": "2024-01-02T01:00", "y": 3}]}', ("y", 1)),
+        (b'{"rows": [{}]}', ("rows", 0)),
+        (b'{"rows": [{"time": "9024-01-02T00:00", "y": 1.0}]}', ("time", 0)),
+    ):
+        assert problem(http.post(where, content=body, headers=typed)) == (422, *place)
+    twice = b'{"rows": null, "settings": {"window": 40, "window": 50}}'
+    assert problem(http.post(f"{feed}/backtest", content=twice, headers=typed))[:2] == (422, "window")
     csv = {"content-type": "text/csv"}
+    assert problem(http.post(where, content=b"time,y,y\n2024-01-02T00:00,1,2\n", headers=csv))[:2] == (422, "y")
+    assert problem(http.post(where, content=b"time,y\n2024-01-02T00:00,1_0\n", headers=csv)) == (422, "y", 0)
+    assert http.post(where, content=b"", headers=csv).status_code == 400
     assert http.post(where, content=b"time,y\n2030-01-01T00:00,1,2\n", headers=csv).status_code == 422
     assert http.post(where, content=b"\xff\xfe", headers=csv).status_code == 400
     assert http.post(where, content=b"x", headers={"content-type": "text/plain"}).status_code == 415
     assert http.post("/feeds", json={"id": "load", **FEED}).status_code == 409
     assert problem(http.post("/feeds", json={"target": "y", "window": 10**5}))[:2] == (422, "window")
     assert problem(http.post("/feeds", json={"target": "y", "every": "often"}))[:2] == (422, "every")
+    for field, value in (("steps", 0), ("C", -1), ("gamma", "big"), ("lags", [0]), ("every", [])):
+        assert problem(http.post("/feeds", json={"target": "y", field: value}))[:2] == (422, field)
     assert http.get("/feeds/nobody").status_code == 404
     assert http.get(feed).json()["position"] == before["position"]
     assert stream.send()["position"] == 36

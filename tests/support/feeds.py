@@ -20,12 +20,13 @@ FEED: dict[str, Any] = {
 }
 """Small enough for a test, with all that is chosen."""
 BEGIN = datetime(2024, 1, 1)
+PIECE = 10_000
 
 
 def series(n: int, seed: int = 0) -> NDArray[np.float64]:
-    """A level that wanders, a season of 12, and noise."""
+    """A level that wanders, a season of 12, and noise; a longer one begins with the same values."""
     random = np.random.default_rng(seed)
-    noise = random.normal(size=(2, 10_000))[:, :n]
+    noise = np.concatenate([random.normal(size=(2, PIECE)) for _ in range(-(-n // PIECE))], axis=1)[:, :n]
     t = np.arange(n)
     return np.asarray(10 + 0.1 * noise[0].cumsum() + 3 * np.sin(2 * np.pi * t / 12) + 0.3 * noise[1])
 
@@ -42,7 +43,7 @@ class Stream:
 
     def __init__(self, http: httpx.Client, feed: str = "load", size: int = 12) -> None:
         self.http, self.feed, self.size = http, feed, size
-        self.values = series(10_000)
+        self.values = series(PIECE)
         self.rows = rows_of(self.values)
         self.calls = 0
 
@@ -55,6 +56,9 @@ class Stream:
 
     def send_again(self) -> dict[str, Any]:
         """The newest call, again if it was sent."""
+        if self.size * self.calls > len(self.rows):
+            self.values = series(2 * len(self.rows))
+            self.rows = rows_of(self.values)
         rows = self.rows[self.size * (self.calls - 1) : self.size * self.calls]
         headers = {"idempotency-key": f"call-{self.calls}"}
         answer = self.http.post(f"/feeds/{self.feed}/observations", json={"rows": rows}, headers=headers)

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC, SVR
 
 from livesvm.service.feeds.choose import examples
+from livesvm.service.feeds.features import Past, seasonal_values, shared_row
 from livesvm.service.feeds.forecaster import Forecaster, Outcome
 from livesvm.service.feeds.keep import from_arrays, to_arrays
+from livesvm.service.feeds.represent import represented
 from livesvm.service.feeds.spec import spec_of
-from livesvm.service.feeds.timeline import Row
+from livesvm.service.feeds.timeline import Reading, Row
 from livesvm.solvers.errors import InvalidInput
 
 Floats = NDArray[np.float64]
@@ -96,7 +98,9 @@ def test_the_future_changes_no_earlier_forecast() -> None:
 @settings(max_examples=5, deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=8, max_size=20), st.integers(0, 5))
 def test_with_batches_of_one_it_does_not_matter_how_calls_are_cut(sizes: list[int], again: int) -> None:
-    rows = rows_of(series(130))
+    y = series(130)
+    y[[40, 85, 99, 100, 129]] = np.nan
+    rows = rows_of(y)
     whole = feed(batch=1, steps=[1, 3], window=80)
     expected = whole.observe(rows)
     events, scored = [], []
@@ -242,6 +246,29 @@ def test_missing_readings_are_neither_learnt_nor_scored() -> None:
     assert len(outcome.forecasts) == 3
     assert one.gap() < 1e-10
     assert min(one.pending) > one.timeline.slot
+
+
+def test_what_is_to_come_is_forecast_from_held_values_and_not_scored() -> None:
+    held, y = feed(window=80, calendar=False), series(120)
+    observe(held, rows_of(y))
+    assert held.rows is not None
+    layout = held.rows.layout
+    waiting = {slot: list(found) for slot, found in held.pending.items()}
+    for slot in range(120, 124):
+        outcome = held.observe([{"time": 3600.0 * slot, "y": None}])
+        assert [(f.slot, f.made_at) for f in outcome.forecasts] == [(slot + step, 3600.0 * slot) for step in (1, 3, 9)]
+        assert all(f.low is not None and f.high is not None and f.low < f.value < f.high for f in outcome.forecasts)
+        past = Past(np.append(y, np.full(slot - 119, y[-1])))  # as if the last value had come again
+        shared = shared_row(layout, past, Reading(slot, 3600.0 * slot, (float(y[-1]),)))
+        own = seasonal_values(layout, past, held.steps)
+        for i, made in enumerate(outcome.forecasts):
+            change = held.models[i].predict(represented(layout, "change", shared[None], own[i : i + 1]))
+            assert made.value == pytest.approx(y[-1] + change[0, 0], abs=1e-12)
+    assert held.pending == {slot: found for slot, found in waiting.items() if slot > 123}
+    back = from_arrays(held.spec, to_arrays(held))
+    assert back.latest == held.latest
+    scored = held.observe(rows_of(y[:1], 124)).scored
+    assert [(step, s.made_at) for step, s in scored] == [(9, 115 * 3600.0)]
 
 
 @pytest.mark.parametrize("constant", [0.0, 5.0, -1e9])

@@ -104,7 +104,7 @@ def test_a_feed_is_as_if_they_had_been_missing(slots: list[int], more: dict[str,
         assert not {int(feed.rows.slot[n % feed.rows.size]) + feed.steps[step] for n in known} & set(slots)
     assert [past.held for past in feed.timeline.past.values()].count(True) == len(slots)
     newest = feed.timeline.slot
-    assert bool(feed.latest) == (newest not in slots)
+    assert [one.slot for one in feed.latest] == [newest + step for step in feed.steps]  # of what is held, if need be
     assert {one.slot for waiting in feed.pending.values() for one in [p.forecast for p in waiting]} <= {
         newest + 1,
         newest + 2,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -141,7 +141,7 @@ def test_other_values_and_older_times_are_refused_or_corrections() -> None:
     assert [(c.slot, c.values, c.held) for c in plan.corrections] == [(2, (5.0,), True), (3, (7.0,), False)]
     assert plan.accepted == 3
     assert read(plan.timeline, at(2, 5.0), at(3, 7.0), at(4)).ignored == 3
-    assert "older than the window" in str(refusal(line, at(-1)))
+    assert "no time that the window holds" in str(refusal(line, at(-1)))
     assert refusal(line, at(3, None)).field == "y"
 
 
@@ -163,6 +163,29 @@ def test_times_off_the_clock_are_refused() -> None:
     line = read(timeline(), at(0), at(1), at(2.1), at(3)).timeline  # a little late does no harm
     assert refusal(line, at(4), at(5.5)).row == 1
     assert refusal(line, at(3.2)).row == 0
+
+
+def test_a_time_that_leaps_over_years_is_refused() -> None:
+    for missing in ("hold", "skip"):
+        line = read(timeline(missing=missing), at(0), at(1)).timeline
+        assert refusal(line, at(2), at(24 * 400)).row == 1
+        assert read(line, at(24 * 365)).accepted == 1
+    yearly = timeline(every="1y", window=40)
+    assert read(yearly, {"time": "1950-01-01", "y": 1.0}, {"time": "1985-01-01", "y": 1.0}).accepted == 2
+    assert refusal(yearly, {"time": "1950-01-01", "y": 1.0}, {"time": "1995-01-01", "y": 1.0}).row == 1
+
+
+def test_months_may_be_told_by_their_last_days() -> None:
+    ends = [date(2023, month, 1) - timedelta(days=1) for month in range(2, 13)]
+    for every in (None, "1mo"):
+        plan = read(timeline(every=every), *({"time": str(day), "y": 1.0} for day in ends))
+        found = plan.timeline.every
+        assert found is not None
+        assert (str(found), [r.slot for r in plan.readings]) == ("1mo", list(range(11)))
+        assert [found.after(plan.readings[0].time, n) for n in range(11)] == [r.time for r in plan.readings]
+        kept = Timeline.from_arrays(plan.timeline.spec, plan.timeline.longest, plan.timeline.to_arrays())
+        assert kept.every == found
+    assert str(read(timeline(every=None), *(at(24 * 31 * i) for i in range(9))).timeline.every) == "31d"
 
 
 def test_times_with_and_without_a_zone_do_not_mix() -> None:
@@ -209,6 +232,18 @@ def test_the_distance_is_found_from_the_first_rows() -> None:
     plan = read(line, at(7), at(9))
     assert str(plan.timeline.every) == "1h"
     assert [r.held for r in plan.readings] == [False] * 8 + [True, False]
+
+
+def test_a_start_off_the_clock_is_left_out() -> None:
+    line = timeline(every=None)
+    for hour in (0.0, 1.0, 2.4, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0):
+        plan = read(line, at(hour))
+        assert (plan.accepted, plan.readings) == (1, [])
+        line = plan.timeline
+    assert [r.time for r in read(line, at(10)).readings] == [3600.0 * hour for hour in range(3, 11)]
+    line = read(timeline(every=None), at(0), at(1)).timeline
+    assert refusal(line, at(1), at(2), at(3.4), *(at(hour) for hour in range(4, 9))).row == 2
+    assert refusal(timeline(every=None), at(0), at(0), at(1.4), *(at(hour) for hour in range(2, 9))).row == 2
 
 
 def test_feeds_without_times_count_their_readings() -> None:

@@ -24,7 +24,9 @@ from livesvm.solvers.errors import InvalidInput
 MOST_HEADER = 4096
 """Bytes of an npy file that hold its header; numpy writes 128."""
 MOST_DIRECTORY = 8192
-"""Bytes of the directory of an npz file; twelve members need about 800."""
+"""Bytes of the directory of an npz file that are always allowed; twelve members need about 800."""
+ENTRY = 128
+"""Bytes of one member in it, beside its name; numpy writes 46."""
 READING = 10
 """Memory that reading takes, in bytes of what is read: one of it, one of the array, and eight for each as float64."""
 END = struct.Struct("<4s4H2LH")
@@ -58,7 +60,7 @@ def npy_array(data: bytes, name: str) -> NDArray[Any]:
 
 def npz_arrays(data: bytes, allowed: frozenset[str], limit: int) -> dict[str, NDArray[Any]]:
     """The arrays in the bytes of an ``.npz`` file; unpacked they may have ``limit`` bytes together."""
-    _check_directory(data)
+    _check_directory(data, allowed)
     found: dict[str, NDArray[Any]] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -72,9 +74,9 @@ def npz_arrays(data: bytes, allowed: frozenset[str], limit: int) -> dict[str, ND
     return found
 
 
-def declared_bytes(data: bytes) -> int:
+def declared_bytes(data: bytes, allowed: frozenset[str]) -> int:
     """What the members of an ``.npz`` file say to have when unpacked; raises MalformedBody."""
-    _check_directory(data)
+    _check_directory(data, allowed)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return sum(member.file_size for member in archive.infolist())
@@ -82,8 +84,8 @@ def declared_bytes(data: bytes) -> int:
         raise MalformedBody(f"the body is not an npz file: {str(error)[:128]}") from error
 
 
-def _check_directory(data: bytes) -> None:
-    """Raise MalformedBody unless the directory, which is read as a whole, is as short as that of a few members.
+def _check_directory(data: bytes, allowed: frozenset[str]) -> None:
+    """Raise MalformedBody unless the directory, which is read as a whole, is as short as that of the allowed members.
 
     A comment or an end in 64 bits could hide another directory from this look, and numpy writes neither.
     """
@@ -92,8 +94,9 @@ def _check_directory(data: bytes) -> None:
         raise MalformedBody("the body is not an npz file: it does not end with a zip directory and no comment")
     if data[-END.size - 20 :].startswith(b"PK\x06\x07"):
         raise MalformedBody("the npz file has a directory in 64 bits, which is for larger ones")
-    if end[5] > MOST_DIRECTORY:
-        raise MalformedBody(f"the directory of the npz file has {end[5]} bytes, the limit is {MOST_DIRECTORY}")
+    most = max(MOST_DIRECTORY, sum(ENTRY + len(name.encode()) for name in allowed))
+    if end[5] > most:
+        raise MalformedBody(f"the directory of the npz file has {end[5]} bytes, the limit is {most}")
 
 
 def _members(archive: zipfile.ZipFile, allowed: frozenset[str], limit: int) -> dict[str, zipfile.ZipInfo]:

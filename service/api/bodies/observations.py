@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+from collections import Counter
 from typing import Any
 
 from fastapi import Request
@@ -45,7 +47,10 @@ def parse_backtest(body: Body, spec: FeedSpec) -> tuple[list[Row] | None, Row]:
         rows, settings = document.get("rows"), document.get("settings") or {}
         if not isinstance(settings, dict):
             raise InvalidInput("must be an object of settings", field="settings")
-        return (None if rows is None else checked_rows(rows)), settings
+        if rows is not None:
+            checked_rows(rows)
+        _check_once(body, shape.fields, document)
+        return rows, settings
 
 
 def _object(body: Body, allowed: set[str]) -> Row:
@@ -74,18 +79,45 @@ def checked_rows(rows: Any, name: str = "rows") -> list[Row]:
     if not isinstance(rows, list):
         raise InvalidInput("must be a list of rows, each an object", field=name)
     for number, row in enumerate(rows):
-        if not isinstance(row, dict) or len(row) > MOST_COLUMNS:
-            raise InvalidInput(f"must be an object of at most {MOST_COLUMNS} columns", field=name, row=number)
+        if not isinstance(row, dict) or not 0 < len(row) <= MOST_COLUMNS:
+            raise InvalidInput(f"must be an object of 1 to {MOST_COLUMNS} columns", field=name, row=number)
         for column, value in row.items():
             if isinstance(value, list | dict) or len(column) > LONGEST_NAME:
                 raise InvalidInput("must be a number, under a short name", field=column[:LONGEST_NAME], row=number)
     return rows
 
 
+def _check_once(body: Body, fields: int, document: Row) -> None:
+    """Raise InvalidInput if a name stands twice in an object, by row and column; ``fields`` are in the text."""
+    if _fields(document) == fields:
+        return
+    for name, value in json.loads(body.data, object_pairs_hook=list):
+        objects = enumerate(value or []) if name == "rows" else [(None, value or [])]
+        for row, pairs in objects:
+            if (twice := _twice([column for column, _ in pairs])) is not None:
+                raise InvalidInput("stands twice", field=twice, row=row)
+    raise InvalidInput("a name stands twice", field="body")
+
+
+def _fields(value: Any) -> int:
+    """How many names the objects of a document have; those in lists hold no others."""
+    if isinstance(value, list):
+        return sum(len(one) for one in value if isinstance(one, dict))
+    return len(value) + sum(map(_fields, value.values())) if isinstance(value, dict) else 0
+
+
+def _twice(names: list[str]) -> str | None:
+    """The first name that stands twice, cut to what is told."""
+    return next((name[:LONGEST_NAME] for name, count in Counter(names).items() if count > 1), None)
+
+
 def _json_rows(body: Body, spec: FeedSpec) -> list[Row]:
     shape = json_bounds.check_rows(body.data, MOST_ROWS, MOST_COLUMNS)
     with body.memory(shape.parsed_bytes(len(body.data)) + BYTES_A_CELL * (shape.objects + shape.fields)):
-        return checked_rows(_object(body, {"rows"}).get("rows"))
+        document = _object(body, {"rows"})
+        rows = checked_rows(document.get("rows"))
+        _check_once(body, shape.fields, document)
+        return rows
 
 
 def _csv_rows(body: Body, spec: FeedSpec) -> list[Row]:
@@ -94,14 +126,16 @@ def _csv_rows(body: Body, spec: FeedSpec) -> list[Row]:
         raise InvalidInput(f"holds more than {MOST_ROWS} rows", field="rows")
     with body.memory(2 * len(body.data) + BYTES_A_CELL * cells):
         try:
-            names, *lines = [
-                line for line in csv.reader(io.StringIO(body.data.decode("utf-8-sig"), newline="")) if line
-            ]
+            table = [line for line in csv.reader(io.StringIO(body.data.decode("utf-8-sig"), newline="")) if line]
         except (UnicodeDecodeError, csv.Error, ValueError) as error:
             raise MalformedBody(f"the body is no CSV with a row of names: {error}") from None
-        names = [name.strip() for name in names]
-        if len(set(names)) < len(names) or len(names) > MOST_COLUMNS:
-            raise InvalidInput(f"has {len(names)} names, some of them twice or too many", field="rows")
+        if not table:
+            raise MalformedBody("the body is empty; the first row of a CSV has the names of columns")
+        names, lines = [name.strip() for name in table[0]], table[1:]
+        if len(names) > MOST_COLUMNS:
+            raise InvalidInput(f"has {len(names)} names, the limit is {MOST_COLUMNS}", field="rows")
+        if (twice := _twice(names)) is not None:
+            raise InvalidInput("stands twice in the row of names", field=twice)
         for number, line in enumerate(lines):
             if len(line) != len(names):
                 raise InvalidInput(f"has {len(line)} cells under {len(names)} names", field="rows", row=number)
@@ -110,7 +144,7 @@ def _csv_rows(body: Body, spec: FeedSpec) -> list[Row]:
 
 def _npz_rows(body: Body, spec: FeedSpec) -> list[Row]:
     names = frozenset((*spec.columns, *([] if spec.time is None else [spec.time])))
-    with body.memory(npz.READING * min(body.limit, npz.declared_bytes(body.data))):
+    with body.memory(npz.READING * min(body.limit, npz.declared_bytes(body.data, names))):
         found = npz.npz_arrays(body.data, names, body.limit)
         for name, array in found.items():
             if array.ndim != 1 or len(array) != len(next(iter(found.values()))) or len(array) > MOST_ROWS:

@@ -140,7 +140,7 @@ def parse_update(body: Body) -> commands.Update:
 @contextmanager
 def _unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[Any]]]:
     """The arrays of an npz file, with memory for them and for what is made of them inside."""
-    with body.memory(npz.READING * min(body.limit, npz.declared_bytes(body.data))):
+    with body.memory(npz.READING * min(body.limit, npz.declared_bytes(body.data, allowed))):
         yield npz.npz_arrays(body.data, allowed, body.limit)
 
 
