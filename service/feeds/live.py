@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from livesvm.service import crash
 from livesvm.service.errors import NoSource, NotSolved, ServiceError, UnknownFeed
 from livesvm.service.feeds.calls import Call, Delivery, Observations, Pause, Progress, Tuning
+from livesvm.service.feeds.handle import FeedCopy, sample_of
 from livesvm.service.feeds.lookback import Lookback, look_back
 from livesvm.service.feeds.pump import Flow, Pump
 from livesvm.service.feeds.recovery import Recovery
@@ -39,24 +39,11 @@ from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.types import ServingState
-from livesvm.service.monitoring.feeds import FeedSample, SourceSample, StepSample
+from livesvm.service.monitoring.feeds import FeedSample
 from livesvm.service.resources.turns import Solve
 from livesvm.service.store import codec
 from livesvm.service.store.base import Head, Lease
 from livesvm.solvers.errors import SolverError
-
-
-@dataclass(frozen=True)
-class FeedCopy:
-    """A feed as it was when it was copied, for a job: its specification, its state as bytes, its version."""
-
-    spec: FeedSpec
-    data: bytes
-    version: int
-
-    def state(self) -> FeedState:
-        """A feed of one's own."""
-        return FeedState.decode(self.spec, self.data)
 
 
 def encoded(spec: FeedSpec) -> bytes:
@@ -68,6 +55,7 @@ class LiveFeed:
     """One feed with its writer; made from what is stored."""
 
     is_served = True
+    reason = None  #: it is served
 
     def __init__(self, spec: FeedSpec, lease: Lease, around: Surroundings, solve: Solve | None = None) -> None:
         """Restore the feed and start its writer; raises StoreError, or NotSolved when ``solve`` is ended."""
@@ -129,17 +117,7 @@ class LiveFeed:
 
     def sample(self) -> FeedSample:
         """What the metrics show."""
-        seen, wanted = self.view, self.spec.coverage
-        steps = tuple(_sampled(scores) for scores in seen.recent if scores["n"])
-        now = seen.position, self.queue_depth, seen.updated_at, seen.every, wanted
-        return FeedSample(self.id, *now, steps, self._source_sample())
-
-    def _source_sample(self) -> SourceSample | None:
-        flow = self.flow
-        if flow is None:
-            return None
-        backlog = None if flow.backlog is None else flow.backlog.entries
-        return SourceSample(flow.fault is None, backlog, self.progress.refused)
+        return sample_of(self)
 
     @property
     def flow(self) -> Flow | None:
@@ -158,6 +136,11 @@ class LiveFeed:
 
     def serving(self) -> LiveFeed:
         """The feed itself; one that is not served raises."""
+        return self
+
+    @property
+    def served(self) -> LiveFeed:
+        """The feed itself."""
         return self
 
     @property
@@ -212,6 +195,10 @@ class LiveFeed:
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of every step's models from the data of the window."""
         return self._keeper.read(lambda: self._certificate(self._keeper.begun(solve)))
+
+    def events(self) -> Future[list[dict[str, Any]]]:
+        """Every event that is kept, oldest first."""
+        return self._keeper.read(lambda: list(self.view.events), always=True)
 
     def copy(self) -> Future[FeedCopy]:
         """Copy the feed as it is when its turn comes, for a job; no queue is too full for that."""
@@ -355,14 +342,6 @@ def _worst(state: FeedState) -> dict[str, Any] | None:
         return None
     worst = {name: max(one[name] for one in found) for name in ("relative_gap", "max_violation")}
     return {"version": state.version, **worst, "n_examples": max(one["n_examples"] for one in found)}
-
-
-def _sampled(scores: dict[str, Any]) -> StepSample:
-    if "accuracy" in scores:
-        naive = max(scores["last_change_accuracy"], scores["majority_accuracy"])
-        return StepSample(scores["step"], 1.0 - scores["accuracy"], 1.0 - naive)
-    naive = min(scores["last_value_mae"], scores["seasonal_mae"])
-    return StepSample(scores["step"], scores["mae"], naive, scores.get("coverage"))
 
 
 def _names(spec: FeedSpec) -> list[str]:

@@ -68,6 +68,7 @@ class AbsentFeed:
     state: ServingState = "failed"
     solve: Solve = field(default_factory=Solve, repr=False)
     is_served = False
+    served = None
 
     def serving(self) -> NoReturn:
         """Raise ModelUnavailable, or Restoring, with the reason."""
@@ -93,7 +94,7 @@ class AbsentFeed:
         """There is nothing to stop."""
 
 
-AnyFeed = LiveFeed | AbsentFeed
+_Feed = LiveFeed | AbsentFeed
 
 
 class Feeds:
@@ -101,7 +102,7 @@ class Feeds:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
-        self._feeds: dict[str, AnyFeed] = {}
+        self._feeds: dict[str, _Feed] = {}
         self._making: set[str] = set()
         self._lock = threading.Lock()
         self._restoring = ThreadPoolExecutor(RESTORED_AT_ONCE, "restore-feed")
@@ -110,14 +111,18 @@ class Feeds:
         """The live feed of that id; raises UnknownFeed or ModelUnavailable."""
         return self.find(feed).serving()
 
-    def find(self, feed: str) -> AnyFeed:
+    def find(self, feed: str) -> _Feed:
         """The feed of that id, whatever its state; raises UnknownFeed."""
         found = self._feeds.get(feed)
         if found is None:
             raise UnknownFeed(f"there is no feed {feed[:64]!r}")
         return found
 
-    def all(self) -> list[AnyFeed]:
+    def known(self, feed: str) -> _Feed | None:
+        """The feed of that id, if there is one."""
+        return self._feeds.get(feed)
+
+    def all(self) -> list[_Feed]:
         """Every feed, by id."""
         return [feed for _, feed in sorted(self._feeds.items())]
 
@@ -260,7 +265,7 @@ class Feeds:
         elif isinstance(now, LiveFeed):
             log.info("feed %s is back, at version %d", now.id, now.view.version)
 
-    def _opened(self, absent: AbsentFeed) -> AnyFeed:
+    def _opened(self, absent: AbsentFeed) -> _Feed:
         assert absent.spec is not None
         assert absent.lease is not None
         while True:

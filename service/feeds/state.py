@@ -24,6 +24,8 @@ EVENTS = 200
 """Events that are kept for who comes back, fewer where each is of many forecasts."""
 EVENT_FORECASTS = 10_000
 LEAST_EVENTS = 20
+ANNOUNCED = 10
+"""Events but for readings that a view has at hand."""
 
 
 @dataclass
@@ -170,6 +172,7 @@ class View:
     settings: Document
     events: Sequence[Document] = field(repr=False)
     progress: Progress
+    announced: Sequence[Document] = field(repr=False)  #: the newest events but for readings
 
     @classmethod
     def of(cls, state: FeedState, before: View | None = None) -> View:
@@ -191,4 +194,5 @@ class View:
             told.settings(feed) if before is None else before.settings,
             tuple(state.events),
             state.progress,
+            tuple(event for event in state.events if event["kind"] != "readings")[-ANNOUNCED:],
         )

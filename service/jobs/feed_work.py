@@ -11,7 +11,7 @@ from typing import Any
 
 from livesvm.service.feeds import choose, told
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.live import FeedCopy, LiveFeed
+from livesvm.service.feeds.handle import FeedCopy, FeedHandle
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import FeedState
 from livesvm.service.feeds.step_model import Recipe
@@ -45,7 +45,7 @@ class Given:
 class Subject:
     """A feed as jobs see it."""
 
-    feed: LiveFeed
+    feed: FeedHandle
 
     @property
     def id(self) -> str:

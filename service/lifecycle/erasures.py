@@ -20,8 +20,7 @@ from typing import Any
 from livesvm.service import crash
 from livesvm.service.datasets.catalogue import Datasets, Found
 from livesvm.service.errors import ModelUnavailable, ServiceError, UnknownFeed, UnknownModel
-from livesvm.service.feeds.live import LiveFeed
-from livesvm.service.feeds.registry import Feeds
+from livesvm.service.feeds.handle import AllFeeds, FeedHandle
 from livesvm.service.feeds.wanted import Wanted
 from livesvm.service.history.erasure import Asked, Intent, begun, forget_model
 from livesvm.service.history.journal import Source
@@ -52,7 +51,7 @@ log = logging.getLogger(__name__)
 class Erasures:
     """One at a time; its calls wait for solves and disks, so none belongs on the event loop."""
 
-    def __init__(self, settings: Settings, source: Source, subjects: tuple[Models, Feeds], around: Around) -> None:
+    def __init__(self, settings: Settings, source: Source, subjects: tuple[Models, AllFeeds], around: Around) -> None:
         self._settings, self._store, self._health, self._metrics = settings, source.store, source.health, source.metrics
         self._registry, self._feeds = subjects
         self._jobs, self._datasets = around
@@ -84,7 +83,7 @@ class Erasures:
             live = self._feeds.get(feed)
             return self._erase(live, stored_feed(feed), Asked(live.named(wanted).result(), asked_by))
 
-    def _erase(self, live: ModelHandle | LiveFeed, stored: str, asked: Asked) -> Document:
+    def _erase(self, live: ModelHandle | FeedHandle, stored: str, asked: Asked) -> Document:
         self._jobs.erase(stored, _directories(asked.rows))
         try:
             erased = live.erase(asked).result()
@@ -126,6 +125,7 @@ class Erasures:
 
     def _finish(self, stored: str) -> None:
         try:
+            live: ModelHandle | FeedHandle
             live = self._feeds.get(stored.removeprefix(FEEDS)) if is_feed(stored) else self._registry.get(stored)
             with self._metrics.erasure():
                 self._ended(stored, live.finish_erasing().result())

@@ -17,6 +17,7 @@ from pathlib import Path
 from livesvm.service.access.keys import parse_keys
 from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.errors import NotReady
+from livesvm.service.feeds.handle import AllFeeds
 from livesvm.service.feeds.registry import Feeds
 from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import tell_of
@@ -94,6 +95,15 @@ def open_models(around: Surroundings, gone: Callable[[str], object]) -> Models:
     return RayRegistry(around, gone)
 
 
+def open_feeds(around: Surroundings, models: Models) -> AllFeeds:
+    """The feeds: those of this process, or of the cluster where the models are."""
+    if not around.settings.ray:
+        return Feeds(around)
+    from livesvm.service.ray.feeds import feeds_beside
+
+    return feeds_beside(models)
+
+
 def _elsewhere(settings: Settings) -> Elsewhere | None:
     """What does the work of jobs, if it is not this process."""
     if not settings.ray:
@@ -142,7 +152,7 @@ class Service:
         self.metrics.watch_memory(self.budget)
         around = Surroundings(settings, source, self.turns, self.budget, holder)
         self.registry = open_models(around, lambda model: self.jobs.forget(model))
-        self.feeds_by_id = Feeds(around)
+        self.feeds_by_id = open_feeds(around, self.registry)
         self.metrics.watch_feeds(self.feeds_by_id.states, self.feeds_by_id.samples, settings.metrics_models)
         self.health.watch_sources(self.feeds_by_id.troubles)
         self.health.watch_models(lambda: [*self.registry.states(), *self.feeds_by_id.states()])
@@ -180,7 +190,7 @@ class Service:
             raise NotReady(self.health.reasons())
         return self.registry
 
-    def feeds(self) -> Feeds:
+    def feeds(self) -> AllFeeds:
         """The feeds, once they may be asked for; raises NotReady before."""
         if not self.health.is_restored:
             raise NotReady(self.health.reasons())

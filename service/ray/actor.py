@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -25,7 +25,10 @@ from prometheus_client.core import Metric
 from threadpoolctl import threadpool_limits
 
 from livesvm.service.errors import Restoring, TurnMissed, Withdrawn
+from livesvm.service.feeds.registry import AbsentFeed, Feeds
+from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.history.journal import Source
+from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.jobs.failures import is_foreseen
 from livesvm.service.live.failed import FailedModel
 from livesvm.service.live.model import LiveModel
@@ -37,7 +40,7 @@ from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.ray.messages import Answer, Asked, News, View, packed, unpacked
+from livesvm.service.ray.messages import Answer, Asked, FeedView, News, View, packed, unpacked
 from livesvm.service.ray.places import Place
 from livesvm.service.resources.compiling import call_compiled_code
 from livesvm.service.resources.machine import resident_bytes
@@ -52,6 +55,8 @@ GATHER_SECONDS = 0.05
 """Between two times that one who watches is told: those who call hear at once what came of that."""
 SMALL_BYTES = 80_000
 """Of a version that goes along with an answer, to who predicts by copies; Ray carries 100 kB with the call itself."""
+EVENTS = 16
+"""Of a feed, the newest, that are told with every change."""
 QUICK = 10**5
 """Numbers of the support vectors that rows are compared with: sooner done than handed to a thread."""
 HEARTBEAT_SECONDS = 2.0
@@ -71,12 +76,13 @@ SCRAPED = (
     "livesvm_store_seconds",
     "livesvm_store_err",
     "livesvm_snapshots",
+    "livesvm_feed",
     "process_",
 )
 """What of its metrics an actor tells; the rest is the front ends'."""
 TIMED = frozenset({"update", "restore", "swap", "erase", "certificate", "calibrated"})
 """Verbs that are solved for, and so take how long that may be."""
-READS = frozenset({"certificate", "calibrated", "examples", "copy"})
+READS = frozenset({"certificate", "calibrated", "examples", "copy", "history", "named", "events"})
 """Verbs that change nothing: they end when nobody waits for them."""
 
 log = logging.getLogger(__name__)
@@ -124,15 +130,16 @@ class ModelActor:
             Source(self._store, self._health, self._metrics),
             Turns(settings.solves),
             Budget(settings.memory_mb * MEGABYTE),
+            f"ray-{place.name}",
         )
         around.budget.rest_on(resident_bytes())
         self._seconds = settings.lease_seconds / LOOKS
-        self._registry = Registry(around)
+        self._registry, self._feeds = Registry(around), Feeds(around)
         self._ready = threading.Event()
         self._asked_at = time.monotonic()
         self._under_way: dict[str, _UnderWay] = {}
         self._incarnation, self._moment = uuid4().hex, 0
-        self._views: dict[str, View] = {}
+        self._views: dict[str, View | FeedView] = {}
         self._waiting: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         threading.Thread(target=self._live, name="keep", daemon=True).start()
@@ -200,12 +207,14 @@ class ModelActor:
             return self._decide(asked.model, *asked.arguments)
         if asked.verb in ("create", "decide", "published", "versions", "recent"):
             return await asyncio.to_thread(getattr(self, f"_{asked.verb}"), asked.model, *asked.arguments)
+        home: Registry | Feeds = self._feeds if is_feed(asked.model) else self._registry
+        name = asked.model.removeprefix(FEEDS)
         if asked.verb == "delete":
-            await asyncio.wrap_future(self._registry.delete(asked.model))
-            return await asyncio.to_thread(self._registry.forget, asked.model)
+            await asyncio.wrap_future(home.delete(name))
+            return await asyncio.to_thread(home.forget, name)
         solve = Solve() if asked.seconds is None else Solve(until=time.monotonic() + asked.seconds)
         timed = {"solve": solve} if asked.verb in TIMED else {}
-        future = getattr(self._registry.get(asked.model), asked.verb)(*asked.arguments, **timed)
+        future = getattr(home.get(name), asked.verb)(*asked.arguments, **timed)
         with self._known(asked, _UnderWay(future, solve, asked.verb in READS)):
             return await _awaited(future, solve)
 
@@ -229,23 +238,23 @@ class ModelActor:
         finally:
             del self._under_way[asked.id]
 
-    def _look(self, model: str) -> None:
-        """Learn whether a model has changed, and tell those who watch."""
-        found, before = self._found(model), self._views.get(model)
-        if found is None:
-            if before is not None:
-                del self._views[model]
-                self._tell()
-            return
+    def _look(self, stored: str) -> None:
+        """Learn whether a model or a feed has changed, and tell those who watch."""
+        before = self._views.get(stored)
         life = (self._incarnation, self._moment + 1) if before is None else before.life
-        view = self._view(found, life)
-        if view != before:
-            self._views[model] = view
+        view = self._feed_view(stored, life) if is_feed(stored) else self._view(stored, life)
+        if view is None:
+            if before is not None:
+                del self._views[stored]
+                self._tell()
+        elif view != before:
+            self._views[stored] = view
             self._tell()
 
     def _look_at_all(self) -> None:
-        for model in {*self._views, *(model.id for model in self._registry.all())}:
-            self._look(model)
+        feeds = (stored_feed(feed.id) for feed in self._feeds.all())
+        for stored in {*self._views, *(model.id for model in self._registry.all()), *feeds}:
+            self._look(stored)
 
     def _tell(self) -> None:
         self._moment += 1
@@ -256,15 +265,34 @@ class ModelActor:
     def _found(self, model: str) -> LiveModel | FailedModel | None:
         return self._registry.known(model)
 
-    def _view(self, model: LiveModel | FailedModel, life: tuple[str, int]) -> View:
-        can_predict = isinstance(model, LiveModel) and model.published.predictor is not None
-        stale = model.stale if isinstance(model, LiveModel) else True
-        return View(model.spec, model.describe(), stale, can_predict, self._node, life, self._moment + 1)
+    def _view(self, model: str, life: tuple[str, int]) -> View | None:
+        found = self._found(model)
+        if found is None:
+            return None
+        can_predict = isinstance(found, LiveModel) and found.published.predictor is not None
+        stale = found.stale if isinstance(found, LiveModel) else True
+        return View(found.spec, found.describe(), stale, can_predict, self._node, life, self._moment + 1)
+
+    def _feed_view(self, stored: str, life: tuple[str, int]) -> FeedView | None:
+        found = self._feeds.known(stored.removeprefix(FEEDS))
+        if found is None:
+            return None
+        if isinstance(found, AbsentFeed):
+            return FeedView(
+                found.spec, found.state, found.reason, self._node, life, stale=True, moment=self._moment + 1
+            )
+        seen, depth = found.view, found.queue_depth
+        told = replace(seen, events=tuple(seen.events[-EVENTS:]))
+        now = found.stale, told, depth, found.returned, found.flow, seen.version, self._moment + 1
+        return FeedView(found.spec, found.state, None, self._node, life, *now)
 
     # In threads.
 
-    def _create(self, model: str, spec: ModelSpec) -> None:
-        self._registry.create(spec)
+    def _create(self, stored: str, spec: ModelSpec | FeedSpec) -> None:
+        if isinstance(spec, FeedSpec):
+            self._feeds.create(stored.removeprefix(FEEDS), spec)
+        else:
+            self._registry.create(spec)
 
     def _decide(self, model: str, X: Any, limit: int) -> Any:
         live = self._registry.get(model)
@@ -288,6 +316,7 @@ class ModelActor:
             try:
                 self._health.ask_store(self._store)
                 self._registry.restore()
+                self._feeds.restore()
                 self._ready.set()
             except StoreError as error:
                 log.warning("actor %s waits for the store: %s", self._place.name, error)
@@ -311,12 +340,14 @@ class ModelActor:
         if not self._health.store_up:
             return
         self._registry.watch()
-        states = self._registry.states()
+        self._feeds.watch()
+        states = [*self._registry.states(), *self._feeds.states()]
         if "fenced" in states:
             log.error("actor %s ends: another incarnation of it has its models", self._place.name)
             os._exit(1)
         if "held" in states:
             self._registry.take_over()
+            self._feeds.take_over()
         if not states and self._place.model is not None and time.monotonic() - self._asked_at > IDLE_SECONDS:
             ray.kill(ray.get_runtime_context().current_actor)
 

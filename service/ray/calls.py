@@ -9,12 +9,14 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, Protocol
 
-from livesvm.service.errors import ModelUnavailable, Restoring, UnknownModel
+from livesvm.service.errors import ModelUnavailable, Restoring, UnknownFeed, UnknownModel
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.history.names import FEEDS, is_feed
 from livesvm.service.logs.calls import Call as Logged
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.cluster import Cluster, when_done
-from livesvm.service.ray.messages import Answer, Asked, View, packed, unpacked
+from livesvm.service.ray.messages import Answer, Asked, FeedView, View, packed, unpacked
 from livesvm.service.ray.places import Place
 
 AGAIN_SECONDS = 0.1
@@ -32,11 +34,11 @@ class Office(Protocol):
     def open(self) -> set[Call]:
         """The calls under way."""
 
-    def saw(self, model: str, view: View | None, copy: Published | None) -> None:
+    def saw(self, stored: str, view: View | FeedView | None, copy: Published | None) -> None:
         """A model is now so, or gone; a version to predict by may come with that."""
 
-    def is_stored(self, model: str) -> bool:
-        """Whether the store has a model; raises StoreError."""
+    def is_stored(self, stored: str) -> bool:
+        """Whether the store has it; raises StoreError."""
 
 
 class Call(Future[Any]):
@@ -47,7 +49,13 @@ class Call(Future[Any]):
     """
 
     def __init__(
-        self, office: Office, place: Place, asked: Asked, spec: ModelSpec | None, until: float, logged: Logged | None
+        self,
+        office: Office,
+        place: Place,
+        asked: Asked,
+        spec: ModelSpec | FeedSpec | None,
+        until: float,
+        logged: Logged | None,
     ) -> None:
         super().__init__()
         self._office, self._place, self._asked, self._spec = office, place, asked, spec
@@ -114,7 +122,7 @@ class Call(Future[Any]):
         """Send it again, unless there is no such model any more."""
         try:
             if self._asked.verb != "create" and not self._office.is_stored(self._asked.model):
-                self._finish(None, UnknownModel(f"there is no model {self._asked.model!r}"))
+                self._finish(None, self._unknown())
                 return
         except Exception:
             pass  # the store may come back as the actor does
@@ -122,7 +130,17 @@ class Call(Future[Any]):
 
     def _fail(self, error: BaseException | None) -> None:
         why = "its actor does not answer" if error is None else f"its actor was lost ({type(error).__name__})"
-        self._finish(None, ModelUnavailable(f"model {self._asked.model} is not to be had now: {why}"))
+        self._finish(None, ModelUnavailable(f"{self._name} is not to be had now: {why}"))
+
+    @property
+    def _name(self) -> str:
+        """Of whom it asks, for people."""
+        stored = self._asked.model
+        return f"feed {stored.removeprefix(FEEDS)}" if is_feed(stored) else f"model {stored}"
+
+    def _unknown(self) -> UnknownFeed | UnknownModel:
+        kind = UnknownFeed if is_feed(self._asked.model) else UnknownModel
+        return kind(f"there is no {self._name}")
 
     def _finish(self, value: Any, error: BaseException | None) -> None:
         self._office.open.discard(self)

@@ -11,6 +11,8 @@ from typing import Any
 import ray
 from ray.exceptions import ActorDiedError, RayError
 
+from livesvm.service.feeds.size import feed_bytes
+from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.live.memory import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
@@ -48,7 +50,7 @@ class Cluster:
                 signal.signal(number, handler)
         self._class: Any = ray.remote(ModelActor)
 
-    def actor(self, place: Place, spec: ModelSpec | None = None) -> Any:
+    def actor(self, place: Place, spec: ModelSpec | FeedSpec | None = None) -> Any:
         """The actor of a place, started if there is none; the first time this waits for Ray: not in its own thread."""
         found = self.known(place)
         if found is None:
@@ -58,7 +60,7 @@ class Cluster:
                     found = self._actors[place.name] = self._started(place, spec)
         return found
 
-    def _started(self, place: Place, spec: ModelSpec | None) -> Any:
+    def _started(self, place: Place, spec: ModelSpec | FeedSpec | None) -> Any:
         size = self._bytes(spec if place.model is not None else None)
         settings = self._settings.model_copy(update={"memory_mb": (PROCESS_BYTES + size) // MEGABYTE})
         return self._class.options(
@@ -81,9 +83,11 @@ class Cluster:
         if isinstance(error, ActorDiedError):
             self._actors.pop(place.name, None)
 
-    def _bytes(self, spec: ModelSpec | None) -> int:
-        """What the models of an actor may take; of one that does not say, what the setting says."""
+    def _bytes(self, spec: ModelSpec | FeedSpec | None) -> int:
+        """What those of an actor may take; of one that does not say, what the setting says."""
         settings = self._settings
+        if isinstance(spec, FeedSpec):
+            return feed_bytes(spec)
         if spec is None or spec.window.max_examples is None or spec.n_features is None:
             return settings.ray_actor_mb * MEGABYTE
         n = spec.window.max_examples

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import uuid4
 
 from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
 from livesvm.service.history import erasure
 from livesvm.service.live.handle import Description, Erased, Reply
-from livesvm.service.logs.calls import current
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted
@@ -24,7 +22,8 @@ from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.ray.calls import Call, Office
-from livesvm.service.ray.messages import Asked, View
+from livesvm.service.ray.in_actor import InActor, Unnamed, request_name
+from livesvm.service.ray.messages import View
 from livesvm.service.ray.places import Place
 from livesvm.service.resources.turns import Solve
 from livesvm.service.settings import Settings
@@ -80,23 +79,20 @@ class RayRecent:
         return rows
 
 
-class RayModel:
+class RayModel(InActor):
     """A model in an actor. Implements :class:`~livesvm.service.live.handle.ModelHandle`.
 
     Invariant: ``_view`` is the newest that was heard of; what predicts here is of a version at most that new.
     """
 
     def __init__(self, id: str, spec: ModelSpec, place: Place, office: Office, settings: Settings) -> None:
+        super().__init__(id, place, office, settings)
         self.id = id
-        self.place = place
         self._spec = spec
-        self._office, self._settings = office, settings
         self._view: View | None = None
-        self._heard_at = 0.0
         self._held: Published | None = None
         self._held_until = 0.0
         self._copied_at = -LATELY_SECONDS
-        self.is_lost = False
         self.recent = RayRecent(lambda: self._now("recent"))
 
     # What is known here.
@@ -113,13 +109,7 @@ class RayModel:
             if now is not None and now.life != view.life:
                 self._held = None
             self._view = view
-        self._heard_at = max(self._heard_at, at)
-        self.is_lost = False
-
-    @property
-    def age(self) -> float:
-        """Seconds since the actor said last that there is nothing newer, or what is."""
-        return max(0.0, time.monotonic() - self._heard_at)
+        self._heard(at)
 
     @property
     def stale(self) -> bool:
@@ -167,6 +157,10 @@ class RayModel:
         held = self._held
         if held is None or copy.version > held.version or (copy.version == held.version and copy.calibration):
             self._held, self._held_until = copy, time.monotonic() + self._settings.ray_stale_seconds
+
+    def taken(self) -> int:
+        """Rows that were predicted here since this was last asked."""
+        return self.recent.taken()
 
     def describe(self) -> Description:
         """The model as it was last heard of."""
@@ -216,7 +210,7 @@ class RayModel:
     def _named(self, verb: str, arguments: tuple[Any, ...], request: str | None, solve: Solve | None) -> Future[Reply]:
         if request is not None:
             return self.ask(verb, *arguments, request, solve=solve)
-        return _Unnamed(self.ask(verb, *arguments, f"unnamed {uuid4().hex}", solve=solve))
+        return Unnamed(self.ask(verb, *arguments, request_name(), solve=solve))
 
     def versions(self) -> dict[str, Any]:
         """Which versions can be had."""
@@ -268,20 +262,8 @@ class RayModel:
 
     def ask(self, verb: str, *arguments: Any, solve: Solve | None = None, spec: ModelSpec | None = None) -> Call:
         """Call the actor."""
-        logged = current()
-        seconds = None if solve is None else solve.rest()
-        patience = self._settings.ray_seconds
-        asked = Asked(
-            uuid4().hex if logged is None else f"{logged.id}.{uuid4().hex[:8]}",
-            self.id,
-            verb,
-            arguments,
-            seconds,
-            None if logged is None else logged.key,
-            verb in CHANGES and time.monotonic() - self._copied_at < LATELY_SECONDS,
-        )
-        until = time.monotonic() + (patience if seconds is None else min(seconds, patience))
-        return Call(self._office, self.place, asked, spec or self.spec, until, logged).send()
+        predicts = verb in CHANGES and time.monotonic() - self._copied_at < LATELY_SECONDS
+        return self._ask(verb, *arguments, spec=spec or self.spec, solve=solve, predicts=predicts)
 
     def _now(self, verb: str, *arguments: Any) -> Any:
         return self.ask(verb, *arguments).result()
@@ -291,22 +273,3 @@ class RayModel:
 
     def stop(self) -> None:
         """It goes on without this front end."""
-
-
-class _Unnamed(Future[Reply]):
-    """An update without a name of its own: whoever asked never sent it again."""
-
-    def __init__(self, call: Call) -> None:
-        super().__init__()
-        self._call = call
-        call.add_done_callback(self._end)
-
-    def cancel(self) -> bool:
-        """As the call's own."""
-        return self._call.cancel()
-
-    def _end(self, call: Future[Any]) -> None:
-        if (error := call.exception()) is not None:
-            self.set_exception(error)
-        else:
-            self.set_result(replace(call.result(), replayed=False))

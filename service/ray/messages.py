@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from livesvm.service.live.handle import Description
+from livesvm.service.feeds.pump import Flow
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.state import View as FeedState
+from livesvm.service.live.handle import Description, Return
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
@@ -23,7 +26,7 @@ SERVED: frozenset[ServingState] = frozenset({"live", "fenced", "behind"})
 
 @dataclass(frozen=True)
 class Asked:
-    """One call: of which model, which verb, with what.
+    """One call: of which model, or of what is stored under which name, which verb, with what.
 
     Parameters
     ----------
@@ -85,6 +88,29 @@ class View:
 
 
 @dataclass(frozen=True)
+class FeedView:
+    """The same of a feed; ``view`` has its newest events alone."""
+
+    spec: FeedSpec | None
+    state: ServingState
+    reason: str | None
+    node: str
+    life: tuple[str, int]
+    stale: bool
+    view: FeedState | None = field(default=None, compare=False)
+    queue_depth: int = 0
+    returned: Return | None = None
+    flow: Flow | None = None
+    version: int = 0
+    moment: int = field(default=0, compare=False)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it answers at least those who read."""
+        return self.state in SERVED
+
+
+@dataclass(frozen=True)
 class Answer:
     """What came of a call: its result or its error, the model after it, and facts for the log.
 
@@ -93,19 +119,19 @@ class Answer:
 
     value: Any = None
     error: Exception | None = None
-    view: View | None = None
+    view: View | FeedView | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     copy: Published | None = None
 
 
 @dataclass(frozen=True)
 class News:
-    """What has changed in an actor since a moment, and the moment that this is; ``models`` are the ids of all."""
+    """What has changed in an actor since a moment, and the moment that this is; ``names`` are those of all."""
 
     incarnation: str
     moment: int
-    views: dict[str, View]
-    models: frozenset[str]
+    views: dict[str, View | FeedView]
+    names: frozenset[str]
 
 
 class _Pickler(pickle.Pickler):

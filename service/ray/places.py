@@ -1,14 +1,16 @@
-"""Which actor a model lives in: one of its own, or one of a few that share all models between them."""
+"""Which actor a model or a feed lives in: one of its own, or one of a few that share all between them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from zlib import crc32
 
+from livesvm.service.history.names import is_feed
+
 
 @dataclass(frozen=True)
 class Place:
-    """An actor by its name; ``model`` is the only one that lives there, else those whose turn among ``of`` it is."""
+    """An actor by its name; ``model`` is all that lives there, else those whose turn among ``of`` it is do."""
 
     name: str
     model: str | None = None
@@ -23,7 +25,7 @@ class Place:
 def place_of(model: str, actors: int) -> Place:
     """Where a model lives; ``actors`` is how many there are, 0 for one a model."""
     if not actors:
-        return Place(f"model-{model}", model)
+        return Place(model if is_feed(model) else f"model-{model}", model)
     number = _number(model, actors)
     return Place(f"models-{number}-of-{actors}", None, number, actors)
 

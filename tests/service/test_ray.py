@@ -237,3 +237,44 @@ def test_settings_ask_for_redis_with_ray() -> None:
 def test_without_ray_nothing_of_it_is_loaded() -> None:
     code = "import sys, livesvm.service.api.app, livesvm.service.process.server; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def readings(first: int, n: int) -> list[dict[str, Any]]:
+    """``n`` readings from the ``first`` on, of a wave that repeats every 8."""
+    return [{"load": round(10.0 + np.sin(k * np.pi / 4) + 0.01 * (k % 3), 6)} for k in range(first, first + n)]
+
+
+@pytest.mark.slow
+def test_a_feed_lives_in_an_actor_and_outlives_it(fleet: Fleet, http: tuple[httpx.Client, httpx.Client]) -> None:
+    first, second = http
+    made = first.post("/feeds", json={"id": "f", "target": "load", "time": None, "steps": [1, 2], "window": 60})
+    assert made.status_code == 201, made.text
+    assert second.post("/feeds", json={"id": "f", "target": "load"}).status_code == 409
+    for number in range(8):
+        client, key = http[number % 2], {"idempotency-key": f"call {number}"}
+        rows = {"rows": readings(12 * number, 12)}
+        answer = client.post("/feeds/f/observations", json=rows, headers=key)
+        assert answer.json()["position"] == 12 * (number + 1), answer.text
+    before = second.get("/feeds/f/forecast").json()
+    assert (before["state"], before["stale"], len(before["forecasts"])) == ("live", False, 2)
+    until(lambda: first.get("/feeds/f/forecast").json() == before)
+    assert first.get("/feeds/f/certificate").json()["relative_gap"] < 1e-8
+    refused = second.post("/feeds/f/observations", json={"rows": [{"load": "much"}]})
+    assert (refused.status_code, refused.json()["field"]) == (422, "load")
+
+    for actor in fleet.cluster.actors():
+        os.kill(actor, signal.SIGKILL)
+    again = second.post("/feeds/f/observations", json={"rows": readings(84, 12)}, headers={"idempotency-key": "call 7"})
+    assert (again.json()["position"], again.headers["idempotent-replayed"]) == (96, "true")
+    until(lambda: first.get("/feeds/f/forecast").json() == before)
+    job = first.post("/feeds/f/backtest", json={}).json()["id"]
+    found = awaited(first, job)
+    assert found["state"] == "done", found
+    history = second.get("/feeds/f/history", params={"limit": 10}).json()["rows"]
+    assert [row["value"] for row in history] == [row["load"] for row in readings(86, 10)]
+    with second.stream("GET", "/feeds/f/events", headers={"last-event-id": "1"}) as stream:
+        lines = iter(stream.iter_lines())
+        assert next(line for line in lines if line.startswith("id: ")) == "id: 2"
+    assert "livesvm_feed_calls_total" in first.get("/metrics").text
+    assert second.delete("/feeds/f").status_code == 204
+    until(lambda: first.get("/feeds/f").status_code == 404)

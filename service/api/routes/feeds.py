@@ -44,9 +44,8 @@ from livesvm.service.api.routes.jobs import job_told
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.streams import Event, every_event
 from livesvm.service.errors import EmptyModel, ModelUnavailable, UnknownFeed
-from livesvm.service.feeds.live import LiveFeed
+from livesvm.service.feeds.handle import AnyFeed, FeedHandle
 from livesvm.service.feeds.lookback import MOST_POINTS, Lookback
-from livesvm.service.feeds.registry import AbsentFeed, AnyFeed
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.told import seconds_asked
 from livesvm.service.history.names import stored_feed
@@ -59,8 +58,6 @@ from livesvm.service.resources.turns import Solve
 
 router = APIRouter(tags=["feeds"])
 
-SHOWN = 10
-"""Announcements that a description holds."""
 PLOTTED, PLOTTED_MOST = 300, 3000
 """Readings of a picture, unless more are asked for, and at most."""
 MOST_ROWS = 100_000
@@ -118,14 +115,14 @@ async def create(request: Request, service: Parts) -> Response:
     feeds = service.feeds()
     body = await read_body(request)
 
-    def make() -> LiveFeed:
+    def make() -> FeedHandle:
         """Read what is asked and store it."""
         wanted = parse_json(body, FeedRequest)
         return feeds.create(wanted.id, wanted.spec())
 
     with service.control.place():
         live = await service.control.run(make)
-    return told(description(live, service), status=201, headers={"location": f"/feeds/{live.id}"})
+    return told(description(feeds.find(live.id), service), status=201, headers={"location": f"/feeds/{live.id}"})
 
 
 @router.get(
@@ -257,20 +254,25 @@ async def watch(id: ModelId, request: Request, service: Parts, last_event_id: La
     Each has a number, which a restart does not change. Who sends the last one in `Last-Event-ID` gets all that came
     after it; `missed` says that some of them are kept no more. Without it the stream begins with the newest.
     """
-    view = service.feeds().get(id).view
+    live = service.feeds().get(id)
+    view = live.view
+    earlier: list[dict[str, Any]] = []
     seen = view.numbered - 1
     if last_event_id is not None and last_event_id.isascii() and last_event_id.isdigit():
         seen = min(int(last_event_id), view.numbered)
+        if view.events and seen + 1 < view.events[0]["id"]:
+            earlier = await awaited(request, live.events(), Solve(), changes=False)
 
     def look() -> list[Event] | None:
         """What has come since; None once the feed is gone."""
-        nonlocal seen
+        nonlocal seen, earlier
         try:
             now = service.feeds().get(id).view
         except (UnknownFeed, ModelUnavailable):
             return None
-        found = _events_after(now.events, seen)
-        seen = now.numbered
+        newest = earlier[-1]["id"] if earlier else 0
+        found = _events_after([*earlier, *(event for event in now.events if event["id"] > newest)], seen)
+        seen, earlier = max(newest, now.numbered), []
         return found
 
     return every_event(request, look)
@@ -298,7 +300,7 @@ async def plot(id: ModelId, extension: Extension, request: Request, service: Par
 async def _paused(paused: bool, id: str, request: Request, service: Service) -> Response:
     live = service.feeds().get(id)
     await awaited(request, live.pause(paused), Solve())
-    return told(description(live, service))
+    return told(description(service.feeds().find(id), service))
 
 
 @router.post(
@@ -399,9 +401,10 @@ async def tune(id: ModelId, service: Parts) -> Response:
 
 def description(feed: AnyFeed, service: Service, *, whole: bool = True) -> FeedDescription:
     """What the API says of a feed."""
-    if isinstance(feed, AbsentFeed):
+    live = feed.served
+    if live is None:
         return FeedDescription(id=feed.id, state=feed.state, error=feed.reason)
-    seen, level = feed.view, service.health.durability
+    seen, level = live.view, service.health.durability
     found = dict(seen.settings)
     chosen = found["chosen"]
     if not whole:
@@ -414,17 +417,17 @@ def description(feed: AnyFeed, service: Service, *, whole: bool = True) -> FeedD
             "every": chosen["every"],
             "season": chosen["season"],
             "settings": found,
-            "events": [event for event in seen.events if event["kind"] != "readings"][-SHOWN:] if whole else [],
-            "source": source_told(feed),
+            "events": list(seen.announced) if whole else [],
+            "source": source_told(live),
             "durability": None if level is None else level.value,
-            "queue_depth": feed.queue_depth,
+            "queue_depth": live.queue_depth,
             "updated_at": moment(seen.updated_at),
-            "recovery": Recovery(**vars(feed.returned)),
+            "recovery": Recovery(**vars(live.returned)),
         }
     )
 
 
-def source_told(feed: LiveFeed) -> FeedSource | None:
+def source_told(feed: FeedHandle) -> FeedSource | None:
     """What the API says of a feed's source."""
     spec, flow, progress = feed.spec.source, feed.flow, feed.progress
     if spec is None or flow is None:

@@ -14,7 +14,7 @@ from livesvm.service.access.keys import SCOPES, key_of
 from livesvm.service.api.answers import Access
 from livesvm.service.api.routes.access import Parts, answers, bearer, moment, scope, stream_answers, told
 from livesvm.service.api.streams import Event, event_stream
-from livesvm.service.feeds.registry import AbsentFeed, AnyFeed
+from livesvm.service.feeds.handle import AnyFeed
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.live.handle import AnyModel, Description
 
@@ -68,7 +68,7 @@ class Changes:
         service = self._service
         health = service.health.reasons(), service.health.degraded()
         models = {model.id: (model, model.describe()) for model in service.registry.all()}
-        feeds = {feed.id: (feed, feed.state, getattr(feed, "view", None)) for feed in service.feeds_by_id.all()}
+        feeds = {feed.id: (feed, feed.state, feed.served and feed.served.view) for feed in service.feeds_by_id.all()}
         new, gone = self._models.compare(models)
         new_feeds, gone_feeds = self._feeds.compare(feeds)
         if new or gone or new_feeds or gone_feeds or health != self._health:
@@ -102,14 +102,15 @@ def _row(model: AnyModel, now: Description) -> dict[str, object]:
 
 def _feed_row(feed: AnyFeed) -> dict[str, object]:
     """What an overview shows of a feed."""
-    if isinstance(feed, AbsentFeed):
+    live = feed.served
+    if live is None:
         return {"id": feed.id, "state": feed.state, "error": feed.reason}
-    seen = feed.view
+    seen = live.view
     return {
         "id": feed.id,
         "state": seen.state if feed.state == "live" else feed.state,
         "error": None,
-        "target": feed.spec.target,
+        "target": live.spec.target,
         "position": seen.position,
         "time": seen.time,
         "updated_at": moment(seen.updated_at),
