@@ -193,11 +193,18 @@ class ReceiptList(BaseModel):
     receipts: list[Receipt]
 
 
+class PublicKeys(BaseModel):
+    """What receipts of this service are verified by."""
+
+    public_key: str = Field(description="Ed25519, in hex; of receipts to come.")
+    earlier: list[str] = Field(description="Of receipts of before, oldest first.")
+
+
 class Verification(BaseModel):
     """Whether a receipt is as a service signed it."""
 
     verified: bool
-    is_own: bool = Field(description="Whether the key that signed it is this service's.")
+    is_own: bool = Field(description="Whether the key that signed it is this service's, or was.")
     reason: str | None = Field(description="What is wrong with it.")
     receipt: dict[str, Any] | None = Field(description="What it says, once that is known to be what was signed.")
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
+from livesvm.service.cli.output import AsJson
+
 app = typer.Typer(help="Receipts of erasures.", no_args_is_help=True)
 
 
 @app.command("verify")
 def verify(
-    file: Annotated[Path, typer.Argument(help="A receipt, as an erasure was answered with: its field `receipt`.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A receipt: `receipt` of an answer.")],
     public_key: Annotated[str | None, typer.Option("--key", help="The public key that must have signed it.")] = None,
     example: Annotated[str | None, typer.Option(help="A key of an example that must be among those erased.")] = None,
 ) -> None:
-    """Verify that a receipt is as the service signed it; without --key, by whichever service that was."""
+    """Verify that a receipt is as the service signed it; without --key, by whichever service that was.
+
+    Ends with 0 if it is, with 1 if not, with 2 if there is no such file.
+    """
     from livesvm.service.receipts.receipt import BadReceipt, names, verified
 
     try:
@@ -30,6 +37,14 @@ def verify(
     keys = receipt["keys"]
     print(f"{receipt['receipt']}: {keys['count']} keys erased in model {receipt['model']} at {receipt['erased_at']}")
     print(f"signed by {receipt['public_key']}")
+
+
+@app.command("key")
+def key(url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
+    """Print the public key by which a service signs receipts, for `receipt verify --key`."""
+    with connected(url, key) as client:
+        told = client.receipt_key()
+    print(json.dumps(told) if as_json else told["public_key"])
 
 
 def _readings(text: str) -> list[int | str]:

@@ -60,6 +60,7 @@ class AsyncClient:
     erase = method(requests.erase)
     receipts = method(requests.receipts)
     verify_receipt = method(requests.verify_receipt)
+    receipt_key = method(requests.receipt_key)
     versions = method(requests.versions)
     restore = method(requests.restore)
     assess = method(requests.assess)

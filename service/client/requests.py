@@ -162,6 +162,11 @@ def receipts() -> Request[list[Document]]:
     return Request("GET", "/receipts", lambda answer: list(answer.json()["receipts"]), is_repeatable=True)
 
 
+def receipt_key() -> Request[Document]:
+    """The ``public_key`` that receipts are signed by, and ``earlier`` ones."""
+    return _get("/receipts/key")
+
+
 def certificate(id: str) -> Request[Document]:
     """The certificate of the newest version."""
     return _get(f"/models/{id}/certificate")

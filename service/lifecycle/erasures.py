@@ -161,10 +161,17 @@ class Erasures:
             receipt = verified(data)
         except BadReceipt as error:
             return {"verified": False, "is_own": False, "reason": str(error), "receipt": None}
+        is_own = False
         with suppress(OSError, ValueError):
-            own = receipt["public_key"] == self._signer.public_key
-            return {"verified": True, "is_own": own, "reason": None, "receipt": receipt}
-        return {"verified": True, "is_own": False, "reason": None, "receipt": receipt}
+            is_own = receipt["public_key"] in self._signer.public_keys
+        return {"verified": True, "is_own": is_own, "reason": None, "receipt": receipt}
+
+    def public_keys(self) -> list[str]:
+        """By which receipts are verified, oldest first; the last is of those to come. Raises StoreUnavailable."""
+        try:
+            return self._signer.public_keys
+        except (OSError, ValueError) as error:
+            raise StoreUnavailable(f"there is no key for receipts: {error}") from error
 
     def receipts(self) -> list[Document]:
         """Every receipt that is kept, oldest first; raises StoreError."""

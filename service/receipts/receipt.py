@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from typing import Any
 
 from livesvm.service.receipts.signing import Signer, is_signed
@@ -26,6 +27,7 @@ _FORMS: tuple[dict[str, Any], ...] = (
     {"indent": 2},
 )
 """How a receipt may be written: as answers are, and as ``json.dumps`` or jq do; in any other, bytes were changed."""
+_SIGNATURE = re.compile("[0-9a-f]{128}")
 
 
 class BadReceipt(Exception):
@@ -55,7 +57,7 @@ def verified(data: bytes, public_key: str | None = None) -> Document:
     if not any(text == json.dumps(receipt, **form) for form in _FORMS):
         raise BadReceipt("it is not written as a receipt is")
     rest = {name: value for name, value in receipt.items() if name != "signature"}
-    if [*receipt][-1] != "signature" or receipt["signature"] != receipt["signature"].lower():
+    if [*receipt][-1] != "signature" or not _SIGNATURE.fullmatch(receipt["signature"]):
         raise BadReceipt("it is not written as a receipt is")
     try:
         plain = _plain(rest)
@@ -65,7 +67,18 @@ def verified(data: bytes, public_key: str | None = None) -> Document:
         raise BadReceipt("its signature is not of this content")
     if public_key is not None and public_key.lower() != receipt["public_key"]:
         raise BadReceipt(f"it was signed by another key, {receipt['public_key']}")
+    if not _tells_of_an_erasure(receipt):
+        raise BadReceipt("what was signed is no receipt of an erasure")
     return receipt
+
+
+def _tells_of_an_erasure(receipt: Document) -> bool:
+    keys = receipt.get("keys")
+    if not isinstance(keys, dict) or not isinstance(keys.get("hashes"), list) or not isinstance(keys.get("count"), int):
+        return False
+    salt = keys.get("salt")
+    texts = isinstance(salt, str) and all(isinstance(receipt.get(n), str) for n in ("receipt", "model", "erased_at"))
+    return texts and re.fullmatch("[0-9a-f]*", str(salt)) is not None and len(str(salt)) % 2 == 0
 
 
 def names(receipt: Document, key: Key) -> bool:

@@ -8,14 +8,18 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from livesvm.service.store.files import put_in_place, unfinished
+from livesvm.service.store.files import put_in_place, unfinished, write_whole
 
 FILE = "receipts.key"
 """Below the data directory; the 32 bytes of the private key, which nobody but the service's user may read."""
 
 
+PUBLIC = "receipts.public"
+"""Beside it; the public keys that receipts were ever signed by here, oldest first, one a line."""
+
+
 class Signer:
-    """Signs with the key in a file, which is made when it is needed first."""
+    """Signs with the key in a file, which is made when it is needed first, and so again when it was taken away."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -30,12 +34,28 @@ class Signer:
         """What the signatures are verified by, in hex; raises as :meth:`sign`."""
         return self._private().public_key().public_bytes_raw().hex()
 
+    @property
+    def public_keys(self) -> list[str]:
+        """That, and those of before, oldest first; raises as :meth:`sign`."""
+        return list(dict.fromkeys([*self._noted(), self.public_key]))
+
     def _private(self) -> Ed25519PrivateKey:
         if self._key is None:
             if not self._path.exists():
                 _write_secret(self._path, Ed25519PrivateKey.generate().private_bytes_raw())
-            self._key = Ed25519PrivateKey.from_private_bytes(self._path.read_bytes())
+            key = Ed25519PrivateKey.from_private_bytes(self._path.read_bytes())
+            noted, public = self._noted(), key.public_key().public_bytes_raw().hex()
+            if public not in noted:
+                write_whole(self._path.with_name(PUBLIC), "\n".join([*noted, public, ""]).encode())
+            self._key = key
         return self._key
+
+    def _noted(self) -> list[str]:
+        """What the file says; nothing where there is none."""
+        try:
+            return self._path.with_name(PUBLIC).read_text("ascii").split()
+        except FileNotFoundError:
+            return []
 
 
 def is_signed(data: bytes, signature: str, public_key: str) -> bool:

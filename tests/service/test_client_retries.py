@@ -37,6 +37,7 @@ REPEATABLE: dict[str, Call] = {
     "erase_readings": lambda client: client.erase_readings("f", ["2024-01-01"]),
     "verify_receipt": lambda client: client.verify_receipt(b"{}"),
     "receipts": lambda client: client.receipts(),
+    "receipt_key": lambda client: client.receipt_key(),
     "versions": lambda client: client.versions("m"),
     "restore": lambda client: client.restore("m", 1),
     "apply": lambda client: client.apply("j", C=1.0),

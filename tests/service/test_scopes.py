@@ -64,6 +64,7 @@ NEEDED = {
     "POST /feeds/{id}/erase": "admin",
     "GET /receipts": "admin",
     "POST /receipts/verify": "read",
+    "GET /receipts/key": "read",
 }
 """The scope that each call needs; None is open to all."""
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from livesvm.service.api.answers import EraseAnswer, ReceiptList, Verification
+from livesvm.service.api.answers import EraseAnswer, PublicKeys, ReceiptList, Verification
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content, with_json
 from livesvm.service.api.requests import EraseRequest, FeedEraseRequest
 from livesvm.service.api.routes.access import ModelId, Parts, answers, scope, told
@@ -103,3 +103,17 @@ async def receipts(service: Parts) -> Response:
         return Response(
             to_json({"receipts": await service.control.run(service.erasures.receipts)}), media_type="application/json"
         )
+
+
+@router.get(
+    "/receipts/key",
+    summary="Tell the public key of receipts",
+    dependencies=[scope("read")],
+    responses=answers(200, PublicKeys, "What receipts of this service are verified by."),
+)
+async def key(service: Parts) -> Response:
+    """The public key that receipts are signed by, and those of before, so that nobody has to trust a receipt's own."""
+    service.models()
+    with service.control.place():
+        *earlier, now = await service.control.run(service.erasures.public_keys)
+    return told(PublicKeys(public_key=now, earlier=earlier))
