@@ -392,7 +392,7 @@ class Dataset(BaseModel):
     n_features: int
     is_sparse: bool = Field(description="Whether it is kept, and used, as CSR.")
     n_stored: int = Field(description="Entries of X that are stored.")
-    labels: list[float] | None = Field(description="Distinct targets, of at most 20.")
+    labels: list[float] | list[str] | None = Field(description="Distinct targets, of at most 20.")
     has_targets: bool
     has_weights: bool
     has_keys: bool = Field(default=False, description="Whether erasures find rows by key.")

@@ -2,7 +2,7 @@
 
 X                       dense: (n, d) float64, row by row
 values, columns, starts sparse (CSR): (nnz,) float64, (nnz,) int64, (n + 1,) int64
-y, weights              (n,) float64
+y, weights              (n,) float64; of labels that are words y is places among the ``words`` of the description
 keys                    (n, 2) int64: what stands for each row's key, see `keys`
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.datasets.keys import HALVES, Marks
+from livesvm.service.models.labels import check_targets
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput
 
@@ -29,6 +30,8 @@ BLOCK = 2**20
 """Numbers that are looked at, or bytes that are read, at once."""
 MOST_LABELS = 20
 """Distinct labels that are told of a dataset; of more it is said that there are many."""
+MOST_WORDS = 1000
+"""Distinct labels that are words, at most."""
 
 Array = NDArray[Any]
 Document = dict[str, Any]
@@ -73,6 +76,7 @@ class Sink:
         self._opened = ExitStack()
         self._columns: dict[str, Column] = {}
         self._labels: set[float] | None = set()
+        self._words: dict[str, int] = {}
         self._bytes = 0
         self._last_start = 0
         self.width = 0
@@ -112,13 +116,29 @@ class Sink:
         self._append("values", values)
 
     def targets(self, y: Array) -> None:
-        """Take targets (m,); raises InvalidInput."""
+        """Take targets (m,), numbers or words; raises InvalidInput."""
+        if y.dtype.kind == "U":
+            self._append("y", self._places(y))
+            return
         self._check_numbers(y, "y", self._size("y"))
         if self._labels is not None:
             self._labels.update(np.unique(y).tolist())
             if len(self._labels) > MOST_LABELS:
                 self._labels = None
         self._append("y", y)
+
+    def _places(self, y: Array) -> Array:
+        """What stands for words, (m,); raises InvalidInput."""
+        row = self._size("y")
+        try:
+            check_targets(y)
+        except InvalidInput as error:
+            raise InvalidInput(error.reason, field="y", row=row + (error.row or 0)) from None
+        distinct, at = np.unique(y, return_inverse=True)
+        places = [self._words.setdefault(word, len(self._words)) for word in distinct.tolist()]
+        if len(self._words) > MOST_WORDS:
+            raise InvalidInput(f"has more than {MOST_WORDS} different labels", field="y")
+        return np.array(places, np.float64)[at]
 
     def weigh(self, weights: Array) -> None:
         """Take weights (m,); raises InvalidInput."""
@@ -153,13 +173,19 @@ class Sink:
             "n_features": self.width,
             "is_sparse": is_sparse,
             "n_stored": self._size("values") if is_sparse else n * self.width,
-            "labels": sorted(self._labels) if "y" in self._columns and self._labels is not None else None,
+            "labels": self._told() if "y" in self._columns else None,
+            **({"words": list(self._words)} if self._words else {}),
             "has_targets": "y" in self._columns,
             "has_weights": "weights" in self._columns,
             "has_keys": "keys" in self._columns,
             "bytes": self._bytes,
             "files": {name: column.finished() for name, column in self._columns.items()},
         }
+
+    def _told(self) -> list[str] | list[float] | None:
+        if self._words:
+            return sorted(self._words) if len(self._words) <= MOST_LABELS else None
+        return None if self._labels is None else sorted(self._labels)
 
     def _size(self, name: str) -> int:
         return self._columns[name].size if name in self._columns else 0
@@ -225,9 +251,12 @@ class Arrays:
         parts = tuple(self._mapped(name) for name in ("values", "columns", "starts"))
         return sparse.csr_array(parts, shape=(self.n, self.width))
 
-    def y(self) -> NDArray[np.float64] | None:
-        """Targets (n,), if there are any."""
-        return self._mapped("y") if "y" in self._described["files"] else None
+    def y(self) -> NDArray[Any] | None:
+        """Targets (n,), numbers or words, if there are any."""
+        if "y" not in self._described["files"]:
+            return None
+        found, words = self._mapped("y"), self._described.get("words")
+        return found if words is None else np.array(words)[found.astype(np.int64)]
 
     def weights(self) -> NDArray[np.float64] | None:
         """Weights (n,), if there are any."""

@@ -177,6 +177,11 @@ class Datasets:
             self._remove(before)
         return described | {"is_here": True}, before is None
 
+    @property
+    def most_classes(self) -> int:
+        """How many classes a model may learn from one of them."""
+        return self._settings.max_classes
+
     def all(self) -> list[Document]:
         """Every description, by name; what is damaged is passed over, and said in the log."""
         found = []

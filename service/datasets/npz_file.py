@@ -25,8 +25,8 @@ from livesvm.service.datasets.keys import marks_of
 from livesvm.solvers.errors import InvalidInput
 
 MOST_MEMBERS = 16
-LONGEST_KEY = 256
-"""Characters."""
+LONGEST_TEXT = 256
+"""Characters of a key or a label."""
 _DENSE, _SPARSE = frozenset({"X"}), frozenset({"data", "indices", "indptr", "shape"})
 _OTHER = frozenset({"y", "weights", "keys", "format"})
 _NO_HEADER = (ValueError, KeyError, SyntaxError, EOFError, TypeError, tokenize.TokenError, RecursionError)
@@ -45,13 +45,14 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
                 _dense(archive, members["X"], sink, path.parent)
             else:
                 _sparse(archive, members, sink)
-            for name, take in (("y", sink.targets), ("weights", sink.weigh)):
-                if name in members:
-                    for block in _vector(archive, members[name], name, "fiu"):
-                        take(block)
+            if "y" in members:
+                _targets(archive, members["y"], sink)
+            if "weights" in members:
+                for block in _vector(archive, members["weights"], "weights", "fiu"):
+                    sink.weigh(block)
             if "keys" in members:
-                for keys in _keys(archive, members["keys"]):
-                    sink.mark(marks_of(str(asked.get("salt", "")), keys))
+                for keys in _texts(archive, members["keys"], "keys", "iuU"):
+                    sink.mark(marks_of(str(asked.get("salt", "")), keys.tolist()))
     except _NO_ZIP as error:
         raise InvalidInput(f"is not an npz file: {str(error)[:128]}", field="body") from error
 
@@ -188,27 +189,36 @@ def _vector(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds:
         yield from _pieces(stream, shape[0], dtype, name, BLOCK)
 
 
-def _keys(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[list[int | str]]:
-    """Keys, block by block; raises InvalidInput."""
+def _targets(archive: zipfile.ZipFile, member: zipfile.ZipInfo, sink: Sink) -> None:
+    """Hand targets over, numbers or words; raises InvalidInput."""
     with archive.open(member) as stream:
-        shape, _, dtype = _header(stream, "keys", "iuU")
-        if len(shape) != 1 or dtype.itemsize > 4 * LONGEST_KEY or not dtype.itemsize:
-            raise InvalidInput(f"must be a list of at most {LONGEST_KEY} characters each", field="keys")
+        are_words = _header(stream, "y", "fiuU")[2].kind == "U"
+    for block in _texts(archive, member, "y", "U") if are_words else _vector(archive, member, "y", "fiu"):
+        sink.targets(block)
+
+
+def _texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds: str) -> Iterator[NDArray[Any]]:
+    """Words, or whole numbers too, block by block; raises InvalidInput."""
+    with archive.open(member) as stream:
+        shape, _, dtype = _header(stream, name, kinds)
+        if len(shape) != 1 or dtype.itemsize > 4 * LONGEST_TEXT or not dtype.itemsize:
+            raise InvalidInput(f"must be a list of at most {LONGEST_TEXT} characters each", field=name)
         row = 0
-        for part in blocks(shape[0], BLOCK // LONGEST_KEY):
+        for part in blocks(shape[0], BLOCK // LONGEST_TEXT):
             data = stream.read((part.stop - part.start) * dtype.itemsize)
             if len(data) != (part.stop - part.start) * dtype.itemsize:
-                raise InvalidInput("holds fewer bytes than its shape asks for", field="keys")
+                raise InvalidInput("holds fewer bytes than its shape asks for", field=name)
+            found = np.frombuffer(data, dtype)
             try:
-                found: list[int | str] = np.frombuffer(data, dtype).tolist()
+                told = found.tolist()
             except ValueError as error:
-                raise InvalidInput("holds characters that are none", field="keys") from error
-            if "" in found:
-                raise InvalidInput("is empty", field="keys", row=row + found.index(""))
+                raise InvalidInput("holds characters that are none", field=name) from error
+            if "" in told:
+                raise InvalidInput("is empty", field=name, row=row + told.index(""))
             yield found
-            row += len(found)
+            row += len(told)
         if stream.read(1):
-            raise InvalidInput("holds more bytes than its shape asks for", field="keys")
+            raise InvalidInput("holds more bytes than its shape asks for", field=name)
 
 
 def _header(stream: IO[bytes], name: str, kinds: str) -> tuple[Shape, bool, np.dtype[Any]]:
@@ -219,7 +229,9 @@ def _header(stream: IO[bytes], name: str, kinds: str) -> tuple[Shape, bool, np.d
     except _NO_HEADER as error:
         raise InvalidInput("is not an npy array of version 1 or 2", field=name) from error
     if dtype.kind not in kinds or any(side < 0 for side in shape):
-        wanted = {"fiu": "numbers", "iu": "integers"}.get(kinds, "integers or text")
+        wanted = {"fiu": "numbers", "iu": "integers"}.get(
+            kinds, "integers or text" if "f" not in kinds else "numbers or text"
+        )
         raise InvalidInput(f"must hold {wanted}, not {str(dtype)[:64]}", field=name)
     return shape, fortran, dtype
 

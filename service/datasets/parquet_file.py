@@ -22,7 +22,10 @@ def is_there() -> bool:
 
 
 def read(path: Path, sink: Sink, asked: Document) -> None:
-    """Read columns of numbers; the targets as in :func:`livesvm.service.datasets.table.read`. Raises InvalidInput."""
+    """Read columns of numbers, and targets that may be words; which these are, see :func:`.table.read`.
+
+    Raises InvalidInput with row and column.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -31,11 +34,15 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
             schema = file.schema_arrow
             columns = Columns(len(schema.names), schema.names, asked)
             sink.declare(len(columns.features))
+            texts = []
             for j, field in enumerate(schema):
                 is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+                is_number = pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
                 if j == columns.keys and not (is_text or pa.types.is_integer(field.type)):
                     raise InvalidInput(f"holds {field.type}, neither text nor whole numbers", field="key", column=j)
-                if j != columns.keys and not (pa.types.is_floating(field.type) or pa.types.is_integer(field.type)):
+                if j == columns.keys or (j == columns.target and is_text):
+                    texts.append(j)
+                elif not is_number:
                     raise InvalidInput(f"{field.name[:64]!r} holds {field.type}, not numbers", field="body", column=j)
             row = 0
             for batch in file.iter_batches(max(1, NUMBERS // len(schema.names))):
@@ -44,11 +51,11 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
                         at = row + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
                         raise InvalidInput("is empty", field="body", row=at, column=j)
                 numbers = [
-                    np.zeros(batch.num_rows) if j == columns.keys else np.asarray(column, np.float64)
+                    np.zeros(batch.num_rows) if j in texts else np.asarray(column, np.float64)
                     for j, column in enumerate(batch.columns)
                 ]
-                keys = None if columns.keys is None else [str(key) for key in batch.columns[columns.keys].to_pylist()]
-                columns.hand_over(np.column_stack(numbers), sink, keys, row)
+                told = {j: [str(cell) for cell in batch.columns[j].to_pylist()] for j in texts}
+                columns.hand_over(np.column_stack(numbers), sink, told, row)
                 row += batch.num_rows
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
         raise InvalidInput(f"is not a parquet file: {str(error)[:128]}", field="body") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ Document = dict[str, Any]
 def read(path: Path, sink: Sink, asked: Document) -> None:
     """Read a table; the column of targets is ``asked["target"]``, by default "y", or the last; that of keys holds text.
 
-    Raises InvalidInput with row and column.
+    With a head targets may be words. Raises InvalidInput with row and column.
     """
     with path.open(encoding="utf-8", errors="replace", newline=None) as file:
         lines = _lines(file)
@@ -37,13 +37,14 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
         names = None if all(map(_is_number, numbers)) else cells
         columns = Columns(len(cells), names, asked)
         sink.declare(len(columns.features))
-        if names is None:
-            lines = chain([first], lines)
+        begun = [first] if names is None else list(islice(lines, 1))
+        texts = columns.texts(_cells(begun, comma, len(cells), 0))
+        lines = chain(begun, lines)
         row, each = 0, max(1, NUMBERS // len(cells))
         while block := list(islice(lines, each)):
-            found, at = _numbers(block, comma, len(cells), row, columns.keys), columns.keys
-            keys = None if at is None else [found[at] for found in _cells(block, comma, len(cells), row)]
-            columns.hand_over(found, sink, keys, row)
+            found = _numbers(block, comma, len(cells), row, texts)
+            told = _cells(block, comma, len(cells), row) if texts else []
+            columns.hand_over(found, sink, {at: [cells[at] for cells in told] for at in texts}, row)
             row += len(block)
 
 
@@ -53,10 +54,10 @@ class Columns:
     def __init__(self, count: int, names: Sequence[str] | None, asked: Document) -> None:
         self._count, self._names, self._salt = count, names, str(asked.get("salt", ""))
         self.keys = self._place(asked.get("key"), "key")
-        self.target = self._place(asked.get("target"), "target")
-        if self.target is None:
-            last = count - 2 if self.keys == count - 1 else count - 1
-            self.target = names.index("y") if names is not None and "y" in names else last
+        last = count - 2 if self.keys == count - 1 else count - 1
+        named = self._place(asked.get("target"), "target")
+        by_default = names.index("y") if names is not None and "y" in names else last
+        self.target = by_default if named is None else named
         self.weights = self._place(asked.get("weights"), "weights")
         roles = [place for place in (self.keys, self.target, self.weights) if place is not None]
         if len(set(roles)) < len(roles):
@@ -65,14 +66,21 @@ class Columns:
         if not self.features:
             raise InvalidInput("has no column of features beside that of the targets", field="body")
 
-    def hand_over(self, block: Any, sink: Sink, keys: Sequence[str] | None, row: int) -> None:
-        """Hand rows (m, count) over, and their keys; raises InvalidInput for one without."""
-        if keys is not None:
+    def texts(self, begun: list[list[str]]) -> list[int]:
+        """The columns that hold text, by the first row: of keys, and of targets that are words."""
+        are_words = any(row[self.target] and not _is_number(row[self.target]) for row in begun)
+        return [at for at in (self.keys, self.target if are_words else None) if at is not None]
+
+    def hand_over(self, block: Any, sink: Sink, texts: Mapping[int, Sequence[str]], row: int) -> None:
+        """Hand rows (m, count) over, and what columns of text hold; raises InvalidInput for a row without a key."""
+        if self.keys is not None:
+            keys = texts[self.keys]
             if "" in keys:
                 raise InvalidInput("is empty", field="key", row=row + keys.index(""), column=self.keys)
             sink.mark(marks_of(self._salt, keys))
         sink.dense(np.ascontiguousarray(block[:, self.features]))
-        sink.targets(block[:, self.target])
+        words = texts.get(self.target)
+        sink.targets(block[:, self.target] if words is None else np.array([*words]))
         if self.weights is not None:
             sink.weigh(block[:, self.weights])
 
@@ -104,20 +112,22 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _numbers(lines: list[str], comma: str, width: int, row: int, keys: int | None) -> Any:
-    """Lines as numbers (m, width), 0 for keys; raises InvalidInput for the first cell that is none."""
-    used = [column for column in range(width) if column != keys]
+def _numbers(lines: list[str], comma: str, width: int, row: int, texts: Sequence[int]) -> Any:
+    """Lines as numbers (m, width), 0 for text; raises InvalidInput for the first cell that is none."""
+    used = [column for column in range(width) if column not in texts]
     try:
         found = np.loadtxt(
-            lines, delimiter=comma, comments=None, quotechar='"', ndmin=2, usecols=None if keys is None else used
+            lines, delimiter=comma, comments=None, quotechar='"', ndmin=2, usecols=used if texts else None
         )
         if found.shape == (len(lines), len(used)):
-            return found if keys is None else np.insert(found, keys, 0.0, axis=1)
+            out = np.zeros((len(lines), width))
+            out[:, used] = found
+            return out
     except ValueError:
         pass
     for at, cells in enumerate(_cells(lines, comma, width, row), row):
         for column, cell in enumerate(cells):
-            if column != keys and not _is_number(cell):
+            if column not in texts and not _is_number(cell):
                 what = f"{cell[:32]!r} is not a number" if cell else "is empty"
                 raise InvalidInput(what, field="body", row=at, column=column)
     raise InvalidInput("is no table of numbers", field="body", row=row)

@@ -34,7 +34,6 @@ COPIES = 4
 """Of a dataset, in memory: as it is mapped, prepared for the kernel in two precisions, and those that are active."""
 BESIDE = 768 * MEGABYTE
 """What a process takes beside its data: libraries, compiled code, room to spare."""
-LABELS = [-1.0, 1.0]
 
 
 class RetrainRequest(Request):
@@ -157,9 +156,7 @@ def _checked(asked: Document, place: Workplace, width: int | None) -> Document:
         raise InvalidInput(f"has {described['n_features']} features, the model has {width}", field="dataset")
     if not described["has_targets"]:
         raise InvalidInput("has no targets", field="dataset")
-    if described["labels"] is None or not set(described["labels"]) <= set(LABELS):
-        raise InvalidInput(f"has other labels than -1 and 1: {described['labels'] or 'many'}", field="dataset")
-    return {"at": str(directory), "described": described}
+    return {"at": str(directory), "described": described, "most_classes": place.datasets.most_classes}
 
 
 def plot(result: Document, extension: Extension) -> bytes:

@@ -14,7 +14,8 @@ from scipy import sparse
 
 from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.jobs.plots import MOST_POINTS
-from livesvm.service.models.classifier import labels_of
+from livesvm.service.models.classifier import check_kind, labels_of
+from livesvm.service.models.labels import as_labels, check_labels
 from livesvm.service.models.learners import new_estimator, parameters, restored_estimator, task_of
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.spec import ModelSpec
@@ -274,7 +275,8 @@ def _by_frank_wolfe(work: Work) -> Found:
     variant = "auto" if asked["solver"] == "blocks" else asked["solver"]
     told = {"progress": work.progress, "look": work.look}
     how = {"variant": variant, "tol": asked.get("tol", GAP), "threads": asked["threads"], **told}
-    model = LiveL2SVC.from_arrays(work.made | work.before, work.arrays)
+    model = restored_estimator(work.spec, work.cache_mb, work.arrays, **work.before)
+    assert isinstance(model, LiveL2SVC)
     if "C" in asked and asked["C"] != model.C:
         model.update(C=asked["C"])
     for name, value in (work.made | work.changed).items():
@@ -298,9 +300,22 @@ def _on_window(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, i
     return model.retrain(**how), n, told
 
 
+def _labels(work: Work, data: Arrays, known: NDArray[Any]) -> NDArray[Any]:
+    """The labels of a dataset, (n,); raises InvalidInput for what are none, for other kinds than are ``known``, or too
+    many classes."""
+    y = np.asarray(data.y())
+    check_labels(y, "dataset")
+    found, most = as_labels(y), work.asked["dataset"]["most_classes"]
+    check_kind(known, found, "dataset")
+    n_classes = np.unique(found).size
+    if n_classes > most:
+        raise InvalidInput(f"has {n_classes} classes, the limit is {most} (LIVESVM_MAX_CLASSES)", field="dataset")
+    return found
+
+
 def _on_dataset(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, int, Document]:
     data, told = Arrays(Path(work.asked["dataset"]["at"]), work.asked["dataset"]["described"]), dict[str, Any]()
-    X, y, weights = data.X(), np.asarray(data.y()), data.weights()
+    X, y, weights = data.X(), _labels(work, data, model.labels_), data.weights()
     held = work.held_back(data.n)
     if held.any():
         rows, out = np.flatnonzero(~held), np.flatnonzero(held)

@@ -1,4 +1,7 @@
-"""The classifier as it is served: its classes come with the data, and -1 and 1 are the two it has until others do."""
+"""The classifiers as they are served: their classes come with the data, whatever they are named.
+
+Where updates lead to an optimum, -1 and 1 are the two classes there are until others come.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from numpy.typing import NDArray
 
 from livesvm.service.models.labels import SIGNS, Targets, are_signs, as_labels
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.class_labels import labels_with
+from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.edits import Edits
@@ -29,14 +34,8 @@ class ServedClassifier(LiveMultiClassSVC):
         """Raise InvalidInput for labels of another kind than those before, or for more than ``most`` classes."""
         labels = as_labels(y)
         before = vars(self).get("classes_", labels[:0])
-        if before.size and (before.dtype.kind == "U") != (labels.dtype.kind == "U"):
-            kind = "a string" if before.dtype.kind == "U" else "a number"
-            raise InvalidInput(f"must be {kind}, as labels before", field=field, row=0)
-        known = self._known_classes(labels, field)
-        if known.size > most:
-            new = np.setdiff1d(known, before)
-            row = int(np.flatnonzero(np.isin(labels, new))[0]) if new.size else None
-            raise InvalidInput(f"would make {known.size} classes, the limit is {most}", field=field, row=row)
+        check_kind(before, labels, field)
+        check_number(before, self._known_classes(labels, field), labels, most, field)
 
     @property
     def counts(self) -> dict[Any, int]:
@@ -114,6 +113,57 @@ class ServedClassifier(LiveMultiClassSVC):
         if add is not None:
             add = (add[0], as_labels(add[1]))
         return super()._change(add, sample_weight, keys, remove, edits)
+
+
+class ServedLargeClassifier(LiveL2SVC):
+    """A live classifier of a window too large for a path, whose labels are numbers as they come, or words.
+
+    Parameters
+    ----------
+    decision_function_shape : "ovr" or "ovo": what is shown of the decisions of more than two classes
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        kernel: str = "rbf",
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        decision_function_shape: str = "ovr",
+        cache_mb: float = 512,
+    ) -> None:
+        super().__init__(C, kernel, gamma=gamma, degree=degree, coef0=coef0, cache_mb=cache_mb)
+        self.decision_function_shape = decision_function_shape
+
+    def check_classes(self, y: Targets, most: int, field: str = "y") -> None:
+        """Raise InvalidInput for labels of another kind than those before, or for more than ``most`` classes."""
+        labels = as_labels(y)
+        before = self.labels_
+        check_kind(before, labels, field)
+        check_number(before, labels_with(before, labels, field), labels, most, field)
+
+    def _with_labels(self, known: NDArray[Any], y: Any, m: int, field: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        return super()._with_labels(known, None if y is None else as_labels(y), m, field)
+
+
+Served = ServedClassifier | ServedLargeClassifier  #: those whose classes come with the data
+
+
+def check_kind(before: NDArray[Any], labels: NDArray[Any], field: str) -> None:
+    """Raise InvalidInput for words among numbers, or numbers among words."""
+    if before.size and (before.dtype.kind == "U") != (labels.dtype.kind == "U"):
+        kind = "a string" if before.dtype.kind == "U" else "a number"
+        raise InvalidInput(f"must be {kind}, as labels before", field=field, row=0)
+
+
+def check_number(before: NDArray[Any], known: NDArray[Any], labels: NDArray[Any], most: int, field: str) -> None:
+    """Raise InvalidInput where ``labels`` (m,) make the classes that are ``known`` more than ``most``."""
+    if known.size > most:
+        new = np.setdiff1d(known, before)
+        row = int(np.flatnonzero(np.isin(labels, new))[0]) if new.size else None
+        raise InvalidInput(f"would make {known.size} classes, the limit is {most}", field=field, row=row)
 
 
 def labels_of(arrays: Mapping[str, Any]) -> NDArray[Any]:

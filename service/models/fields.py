@@ -55,8 +55,8 @@ Targets = Annotated[
     WithJsonSchema(
         {
             "anyOf": [_NUMBERS, {"type": "array", "minItems": 1, "items": _WORD}],
-            "description": "(n,): labels for `svc`, strings or whole numbers; numbers for `svr`, none for `oneclass`, "
-            "1 or 0 for `pu`, -1 or 1 for `l2svc`",
+            "description": "(n,): labels for `svc` and `l2svc`, strings or whole numbers; numbers for `svr`, none for "
+            "`oneclass`, 1 or 0 for `pu`",
         }
     ),
 ]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.models.arrays import Key
+from livesvm.service.models.classifier import check_kind
 from livesvm.service.models.learners import new_estimator, restored_estimator
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.state import ModelState, sizes_of
@@ -74,6 +75,7 @@ def _with_solution(state: ModelState, found: LiveL2SVC) -> tuple[LiveL2SVC, int]
     width, own = found.n_features_in_, state.window.n_features
     if own is not None and width != own:
         raise InvalidInput(f"has {width} features, the model has {own}", field="dataset")
+    check_kind(model.labels_, found.classes_, "dataset")
     before = set(found.keys_)
     model.take_over(found)
     return model, sum(key not in before for key in model.keys_)

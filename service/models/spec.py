@@ -123,7 +123,7 @@ class ModelSpec(Request):
     )
     decision_function_shape: Literal["ovr", "ovo"] = Field(
         default="ovr",
-        description="`svc` of more than two classes: a decision value for each, or for each pair.",
+        description="`svc`, `l2svc` of more than two classes: a decision value for each, or for each pair.",
     )
     probability: bool | Literal["platt", "isotonic"] = Field(
         default=False,
@@ -159,7 +159,7 @@ class ModelSpec(Request):
             elif name not in own:
                 raise InvalidInput(f"is no parameter of {kind}", field=name)
         for name, default in OPTIONS.items():
-            its_own = name in task.options or (name == "probability" and task.has_labels)
+            its_own = name in task.options or (name == "probability" and task.has_labels and task.is_exact)
             if not its_own and getattr(self, name) != default:
                 raise InvalidInput(f"is no parameter of {kind}", field=name)
         if not task.has_free_intercept and not self.fit_intercept:

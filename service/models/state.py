@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.models.arrays import Key
-from livesvm.service.models.classifier import ServedClassifier
+from livesvm.service.models.classifier import Served, ServedClassifier
 from livesvm.service.models.commands import CONVEX, NO_EDITS, Batch, Command, Edits, Robust, Update
 from livesvm.service.models.learners import (
     CHANGEABLE,
@@ -244,7 +244,7 @@ class ModelState:
 
     def _proof_by_pair(self) -> dict[str, Any]:
         """What a certificate adds of more than two classes; nothing of others."""
-        pairs = self.estimator.pair_certificates if isinstance(self.estimator, ServedClassifier) else {}
+        pairs = self.estimator.pair_certificates if isinstance(self.estimator, Served) else {}
         if not pairs:
             return {}
         names = ("relative_gap", "duality_gap", "max_violation")
@@ -359,7 +359,7 @@ class ModelState:
 
     def check_labels(self, update: Update, most: int) -> None:
         """Raise InvalidInput for labels that do not go with those before, or make more than ``most`` classes."""
-        if not isinstance(self.estimator, ServedClassifier):
+        if not isinstance(self.estimator, Served):
             return
         relabelled = list(update.edits.relabel.values()) if update.edits is not None else []
         come = [] if update.add is None or update.add.y is None else [(update.add.y, "y")]
@@ -376,15 +376,17 @@ class ModelState:
     @property
     def labels(self) -> list[Any] | None:
         """The classes that the model knows; None where there are no classes."""
-        if not isinstance(self.estimator, ServedClassifier):
+        estimator: Any = self.estimator
+        if not isinstance(estimator, Served):
             return None
-        labels: list[Any] = self.estimator.classes_.tolist() if hasattr(self.estimator, "classes_") else []
+        found = estimator.labels_ if isinstance(estimator, LiveL2SVC) else vars(estimator).get("classes_", np.empty(0))
+        labels: list[Any] = found.tolist()
         return labels
 
     @property
     def classes(self) -> dict[Any, int] | None:
         """How many examples each class has, by label; None where there are no classes."""
-        return self.estimator.counts if isinstance(self.estimator, ServedClassifier) else None
+        return self.estimator.counts if isinstance(self.estimator, Served) else None
 
     @property
     def can_predict(self) -> bool:

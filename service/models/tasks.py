@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.models.arrays import Rows, Vector
-from livesvm.service.models.classifier import ServedClassifier
+from livesvm.service.models.classifier import ServedClassifier, ServedLargeClassifier
 from livesvm.service.models.labels import Targets, check_labels, check_numbers
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.estimators.regression import LiveSVR
@@ -107,11 +106,6 @@ def _label(
     return decision if shape == "ovo" else scores(decision, classes.size), won
 
 
-def _sign(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
-    decision = predictor.decision_function(X)
-    return decision, np.where(decision > 0, 1, -1)
-
-
 def _positive(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
     decision = predictor.decision_function(X)
     return decision, np.where(decision > 0, 1, 0)
@@ -186,13 +180,15 @@ TASKS: dict[str, Task] = {
         ends_of=lambda low, high: (0.5 / high, 0.5 / low),  # C is 1 / (2 lam), and its path is walked over lam
     ),
     "l2svc": Task(
-        LiveL2SVC,
+        ServedLargeClassifier,
         {"C": 1.0},
-        check_signs,
-        _sign,
+        check_labels,
+        _label,
         "share of wrong labels",
         has_free_intercept=False,
         has_classes=True,
+        has_labels=True,
+        options={"decision_function_shape": "ovr"},
         is_exact=False,
         solvers=("blocks", "fw", "mfw"),
     ),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.classification import _check_classes, _check_finite
 from livesvm.solvers.estimators.several_classes import _check_kind
@@ -26,6 +27,28 @@ def labels_with(known: NDArray[Any], labels: NDArray[Any], field: str) -> NDArra
         return np.union1d(known, labels) if known.size else np.unique(labels)
     except (TypeError, ValueError) as error:
         raise InvalidInput(str(error), field=field) from None
+
+
+def labels_after(
+    known: NDArray[Any], y: ArrayLike | None, m: int, field: str, *, is_fixed: bool
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the labels known after ``y`` (m,), and these; raises InvalidInput.
+
+    Parameters
+    ----------
+    is_fixed : whether there may be no others than are known
+    """
+    if y is None:
+        if m:
+            raise InvalidInput("is missing; this task learns targets", field=field)
+        return known, known[:0]
+    labels = validation.column(y, field)
+    if labels.shape != (m,):
+        raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field=field)
+    if is_fixed:
+        check_known(known, labels, field)
+        return known, labels
+    return labels_with(known, labels, field), labels
 
 
 def check_known(known: NDArray[Any], labels: NDArray[Any], field: str) -> None:

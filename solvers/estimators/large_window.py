@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput, NotOptimal
-from livesvm.solvers.estimators.class_labels import check_known, labels_with
+from livesvm.solvers.estimators.class_labels import labels_after
 from livesvm.solvers.estimators.training_data import problems_of, scale_of
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair, Training
@@ -25,10 +25,10 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import Examples
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.large_predictor import Trained, of_signs
-from livesvm.solvers.models.next_start import coefficients_here, next_start
+from livesvm.solvers.models.next_start import coefficients_here, next_start, signed_coefficients
 from livesvm.solvers.models.pairs_predictor import summary, winners
 from livesvm.solvers.models.report import UpdateReport
-from livesvm.solvers.models.sliding_window import NOWHERE, SlidingWindow
+from livesvm.solvers.models.sliding_window import SlidingWindow
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -139,17 +139,15 @@ class LiveL2SVC(LiveEstimator):
         self, known: NDArray[Any], y: ArrayLike | None, m: int, field: str
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the classes known after labels ``y`` (m,), and these; raises InvalidInput."""
-        if y is None:
-            if m:
-                raise InvalidInput("is missing; this task learns targets", field=field)
-            return known, known[:0]
-        labels = validation.column(y, field)
-        if labels.shape != (m,):
-            raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field=field)
-        if self.classes is not None:
-            check_known(known, labels, field)
-            return known, labels
-        return labels_with(known, labels, field), labels
+        return labels_after(known, y, m, field, is_fixed=self.classes is not None)
+
+    @property
+    def labels_(self) -> NDArray[Any]:
+        """All labels that are known: of the window, now or before, and of the last training."""
+        trained = self._trained
+        if trained is None or np.isin(trained.classes, self._labels).all():
+            return self._labels
+        return np.union1d(trained.classes, self._labels) if self._labels.size else trained.classes
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -158,11 +156,11 @@ class LiveL2SVC(LiveEstimator):
 
     @property
     def counts(self) -> dict[Any, int]:
-        """How many examples of the window each class has, by label."""
+        """How many examples of the window each class has, by label; of the last training's classes 0 at least."""
         w = self._examples_here
-        return dict(
-            zip(self._labels.tolist(), np.bincount(w.y[w.who], minlength=self._labels.size).tolist(), strict=True)
-        )
+        own = np.bincount(w.y[w.who], minlength=self._labels.size)
+        here = dict(zip(self._labels.tolist(), own.tolist(), strict=True))
+        return {label: here.get(label, 0) for label in self.labels_.tolist()}
 
     @property
     def keys_(self) -> list[Key]:
@@ -177,8 +175,7 @@ class LiveL2SVC(LiveEstimator):
     @property
     def window_y(self) -> NDArray[Any]:
         """Labels of the window, (n,), oldest first."""
-        w = self._examples_here
-        return np.asarray(self._labels[w.y[w.who]])
+        return np.asarray(self._labels[self._examples_here.y[self._examples_here.who]])
 
     @property
     def window_sample_weight(self) -> Floats:
@@ -189,21 +186,9 @@ class LiveL2SVC(LiveEstimator):
     def window_coefficients(self) -> Floats:
         """Signed coefficients of the window's examples in the last training, (n,), oldest first.
 
-        Of several classes (n, n_classes - 1): column r is of the pair with the r-th other class, positive for the first
-        of the two.
+        Of several classes (n, n_classes - 1), see ``models.next_start.signed_coefficients``.
         """
-        w, trained = self._examples_here, self._trained
-        place, taught = w.place[w.who], w.taught[w.who]
-        if trained is None:
-            return np.zeros(place.size)
-        values = np.where(place == NOWHERE, 0.0, (trained.coefficients / trained.R[:, None])[:, place])
-        if trained.classes.size == 2:
-            return np.asarray(values[0])
-        out = np.zeros((place.size, trained.classes.size - 1))
-        for (a, b), row in zip(trained.pairs, values, strict=True):
-            out[taught == a, b - 1] = -row[taught == a]
-            out[taught == b, a] = -row[taught == b]
-        return out
+        return signed_coefficients(self._trained, self._examples_here)
 
     @property
     def window_is_free(self) -> NDArray[np.bool_]:

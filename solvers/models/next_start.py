@@ -27,6 +27,25 @@ def coefficients_here(trained: Trained, w: SlidingWindow, q: int, slots: Ints, y
     return np.where(held, np.abs(trained.coefficients[q][w.place[slots]]) / trained.R[q], 0.0)
 
 
+def signed_coefficients(trained: Trained | None, w: SlidingWindow) -> Floats:
+    """Return the signed coefficients of the window's examples in the last training, (n,), oldest first.
+
+    Of several classes (n, n_classes - 1): column r is of the pair with the r-th other class, positive for the first of
+    the two.
+    """
+    place, taught = w.place[w.who], w.taught[w.who]
+    if trained is None:
+        return np.zeros(place.size)
+    values = np.where(place == NOWHERE, 0.0, (trained.coefficients / trained.R[:, None])[:, place])
+    if trained.classes.size == 2:
+        return np.asarray(values[0])
+    out = np.zeros((place.size, trained.classes.size - 1))
+    for (a, b), row in zip(trained.pairs, values, strict=True):
+        out[taught == a, b - 1] = -row[taught == a]
+        out[taught == b, a] = -row[taught == b]
+    return out
+
+
 def next_start(trained: Trained, w: SlidingWindow, pair: Pair, slots: Ints, labels: NDArray[Any]) -> Known | None:
     """Return where the search for the pair of ``labels`` (2,) sets out; None: from nothing.
 

@@ -46,6 +46,10 @@ def csr() -> bytes:
     return npz(data=A.data, indices=A.indices, indptr=A.indptr, shape=A.shape, y=Y, keys=np.array(WHO))
 
 
+def words() -> bytes:
+    return npz(X=X, y=np.where(Y > 0, "yes", "no"), keys=np.array(WHO))
+
+
 def parquet() -> bytes:
     import pyarrow as pa
     from pyarrow import parquet
@@ -74,7 +78,13 @@ def put(datasets: Datasets, data: bytes, format: Any, key: str | None, name: str
 
 @pytest.mark.parametrize(
     ("format", "data", "key"),
-    [("csv", csv, "who"), ("csv", lambda: csv(head=False), "1"), ("npz", csr, None), ("parquet", parquet, "who")],
+    [
+        ("csv", csv, "who"),
+        ("csv", lambda: csv(head=False), "1"),
+        ("npz", csr, None),
+        ("npz", words, None),
+        ("parquet", parquet, "who"),
+    ],
 )
 def test_rows_go_by_key(format: str, data: Any, key: str | None, datasets: Datasets, tmp_path: Path) -> None:
     before = put(datasets, data(), format, key)

@@ -89,6 +89,72 @@ def test_a_model_for_large_data_predicts_by_its_last_retraining(client: Client) 
     assert client.predict("m", Z)["decision"] != seen["decision"]
 
 
+WORDS = np.array(["ape", "bee", "cat"])
+
+
+def words(n: int, seed: int) -> tuple[Any, Any]:
+    """Features (n, 2) and words (n,) of three classes."""
+    rng = np.random.default_rng(seed)
+    places = rng.permutation(np.arange(n) % 3)
+    return np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])[places] + rng.normal(size=(n, 2)), WORDS[places]
+
+
+def shown(client: Client, model: str) -> dict[Any, int]:
+    return {one["label"]: one["n_examples"] for one in client.model(model)["classes"]}
+
+
+def test_several_classes_of_any_labels_learn_a_window_and_a_dataset_and_outlive_a_kill(tmp_path: Path) -> None:
+    rows, labels = words(120, 0)
+    with ServiceProcess(tmp_path, max_classes=4) as service, Client(service.url) as client:
+        client.create_model("m", task="l2svc", C=10.0, kernel=KERNEL)
+        client.update("m", rows[:80], labels[:80])
+        assert retrained(client, "m", tol=0.01, hold_out=0.25)["result"]["held_back"]["accuracy"] > 0.5
+        found = client.predict("m", Z)
+        peer = FrankWolfeSVC(C=10.0, gamma=0.5, tol=1e-4).fit(rows[:80], labels[:80])
+        assert found["classes"] == WORDS.tolist()
+        assert np.shape(found["decision"]) == (50, 3)
+        assert np.mean(np.array(found["prediction"]) == peer.predict(Z)) > 0.95
+        client.update("m", rows[80:], labels[80:], remove={"oldest": 20}, relabel={50: "dog"})
+        known = dict(zip(*np.unique(np.append(np.delete(labels[20:], 30), "dog"), return_counts=True), strict=True))
+        assert shown(client, "m") == known
+        assert client.predict("m", Z)["decision"] == found["decision"]
+        retrained(client, "m", tol=0.01)
+        client.update("m", rows[:2] + 0.1, labels[:2], remove={"oldest": 2})
+        before, proof = client.predict("m", Z), client.certificate("m")
+        assert before["classes"] == [*WORDS, "dog"]
+        assert len(proof["pairs"]) == 6
+        page = client.examples("m")["examples"]
+        assert {len(one["coefficient"]) for one in page} == {3}
+        for y, reason in (([1, 2], "as labels before"), (["eel", "fox"], "would make 6 classes, the limit is 4")):
+            with pytest.raises(ServiceProblem, match=reason) as caught:
+                client.update("m", rows[:2], y)
+            assert (caught.value.status, caught.value.document["field"], caught.value.document["row"]) == (422, "y", 0)
+        service.kill()
+    with ServiceProcess(tmp_path, max_classes=4) as service, Client(service.url) as client:
+        assert client.predict("m", Z) == before
+        assert client.certificate("m")["relative_gap"] == pytest.approx(proof["relative_gap"])
+        client.restore("m", 2)
+        assert client.predict("m", Z)["decision"] == found["decision"]
+        client.create_model("numbers", task="l2svc", C=10.0, kernel=KERNEL, decision_function_shape="ovo")
+        codes = np.searchsorted(WORDS, labels) * 3
+        assert client.put_dataset("d", npz(rows, codes), "npz")["labels"] == [0.0, 3.0, 6.0]
+        assert client.put_dataset("words", npz(rows, labels), "npz")["labels"] == WORDS.tolist()
+        client.put_dataset("many", npz(rows, np.arange(120) % 5), "npz")
+        retrained(client, "numbers", dataset="d", tol=0.01)
+        answer = client.predict("numbers", Z)
+        assert (answer["classes"], answer["pairs"]) == ([0, 3, 6], [[0, 3], [0, 6], [3, 6]])
+        peer = FrankWolfeSVC(C=10.0, gamma=0.5, tol=1e-4).fit(rows, codes)
+        assert np.mean(np.array(answer["prediction"]) == peer.predict(Z)) > 0.95
+        assert shown(client, "numbers") == {0: 0, 3: 0, 6: 0}
+        job = client.retrain("numbers", dataset="many")["id"]
+        assert refused(lambda: client.wait(job)) == (422, "invalid-input", "dataset")
+        assert "has 5 classes, the limit is 4" in client.job(job)["error"]["detail"]
+        job = client.retrain("m", dataset="d")["id"]
+        assert refused(lambda: client.wait(job)) == (422, "invalid-input", "dataset")
+        assert retrained(client, "m", dataset="words", tol=0.01)["result"]["n_examples"] == 120
+        assert client.predict("m", Z)["classes"] == WORDS.tolist()
+
+
 def test_what_was_learnt_is_there_after_a_kill(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service, Client(service.url) as client:
         client.create_model("m", task="l2svc", C=10.0, kernel=KERNEL)
@@ -172,11 +238,12 @@ def test_what_cannot_be_done_is_said(client: Client) -> None:
     client.update("l", X[:30], np.ones(30))
     assert refused(lambda: client.wait(client.retrain("l")["id"])) == (422, "invalid-input", "y")
     assert refused(lambda: client.assess("l")) == (409, "not-applicable", None)
-    client.put_dataset("labels", b"1,2,0\n3,4,1\n", "csv")
+    client.put_dataset("labels", b"1,2,1\n3,4,0.5\n", "csv")
     client.put_dataset("wide", b"1,2,3,1\n3,4,5,-1\n", "csv")
     for name in ("labels", "wide"):
         job = client.retrain("l", dataset=name)["id"]
         assert refused(lambda job=job: client.wait(job)) == (422, "invalid-input", "dataset")
+        assert client.job(job)["error"].get("row") == (1 if name == "labels" else None)
     one = client.put_dataset("one", b"1,2,1\n3,4,1\n", "csv")
     assert one["labels"] == [1.0]
     assert refused(lambda: client.wait(client.retrain("l", dataset="one")["id"])) == (422, "invalid-input", "y")

@@ -75,6 +75,47 @@ DENSE = {
 }
 
 
+WORDS = np.where(Y > 0, "a bee", "Äpe")
+OF_WORDS = {
+    "npz": ("npz", npz(X=X, y=WORDS)),
+    "table": (
+        "csv",
+        (
+            "a,b,c,d,y\n"
+            + "".join(",".join([*map(repr, row), word]) + "\n" for row, word in zip(X.tolist(), WORDS, strict=True))
+        ).encode(),
+    ),
+    "parquet": ("parquet", parquet_of({**{f"x{j}": X[:, j] for j in range(4)}, "y": WORDS.tolist()})),
+}
+
+
+@pytest.mark.parametrize("name", OF_WORDS)
+def test_labels_may_be_words(name: str, tmp_path: Path) -> None:
+    found = parsed(tmp_path, *OF_WORDS[name])
+    np.testing.assert_array_equal(found.X(), X)
+    assert found.y() is not None
+    assert found.y().tolist() == WORDS.tolist()  # type: ignore[union-attr]
+    assert found._described["labels"] == ["a bee", "Äpe"]
+
+
+@pytest.mark.parametrize(
+    ("format", "data", "place"),
+    [
+        ("npz", npz(X=X, y=np.array(["a"] * 29 + [""])), ("y", 29)),
+        ("npz", npz(X=X, y=np.array(["a"] * 29 + ["b" * 129])), ("y", 29)),
+        ("npz", npz(X=X, y=np.array(["a"] * 29 + ["b" * 300])), ("y", None)),
+        ("npz", npz(X=np.ones((1001, 1)), y=np.arange(1001).astype(str)), ("y", None)),
+        ("csv", b"a,y\n1,ape\n2,\n", ("y", 1)),
+        ("csv", b"a,y\n1,2\n2,ape\n", ("body", 1)),
+        ("csv", b"a,y\nape,ape\n", ("body", 0)),
+    ],
+)
+def test_what_is_no_label_is_told_by_its_row(format: str, data: bytes, place: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parsed(tmp_path, format, data)
+    assert (caught.value.field, caught.value.row) == place
+
+
 @pytest.mark.parametrize("name", DENSE)
 def test_dense_examples_come_back(name: str, tmp_path: Path) -> None:
     found = parsed(tmp_path, *DENSE[name])
