@@ -17,7 +17,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from livesvm.solvers.errors import InvalidInput, NotOptimal
-from livesvm.solvers.pu.pair_selection import STEPS, STOP, descend, working_set, write_offsets
+from livesvm.solvers.pu.by_path import solved_by_path
+from livesvm.solvers.pu.pair_selection import STEPS, STOP, WorkingSet, descend, working_set, write_offsets
 from livesvm.solvers.pu.problem import JUMP, PUProblem, slacks
 from livesvm.solvers.pu.products import Products, exact, products
 from livesvm.solvers.pu.starts import feasible_start, from_scores, one_class_start
@@ -31,6 +32,7 @@ WORKING = 1024  #: examples in a working set
 STEPS_EACH = 50  # steps on it, for each of them
 TENTH = 0.1  # a pass brings the violation down to that share
 MOST_PASSES = 10_000
+MOST_UNFINISHED = 50  # passes in a row that end before pairs do
 MOST_REFRESHES = 5
 FRESH = 20  # passes whose changes f can carry along: in each its last digits get lost once more
 FLOOR = 1e-13  # of the largest f: a violation below is rounding
@@ -47,7 +49,7 @@ class Run:
     def __init__(self, problem: PUProblem, K: Products, sigma: Floats) -> None:
         self.problem, self.K, self.sigma = problem, K, sigma
         self.up, self.down = np.empty(sigma.size), np.empty(sigma.size)
-        self.steps = self.passes = 0
+        self.steps = self.passes = self.unfinished = 0
         self.refresh()
 
     def refresh(self) -> None:
@@ -87,13 +89,24 @@ class Run:
         watch(w.counters, STOP)
         descend(w, JUMP, tolerance, STEPS_EACH * WORKING)
         raise_what_stopped()
-        change = w.sigma - self.sigma[who]
+        sigma = self._brought_on(w, self.problem.c2[who])
+        change = sigma - self.sigma[who]
         moved = np.flatnonzero(change)
-        self.sigma[who] = w.sigma
+        self.sigma[who] = sigma
         self.F -= self.K.times(who[moved], change[moved])
         self.steps += int(w.counters[STEPS])
         self.passes += 1
         self.look()
+
+    def _brought_on(self, w: WorkingSet, c2: Floats) -> Floats:
+        """Return the coefficients of a working set, by a path where pairs made too little way.
+
+        With a linear kernel no more than d + 1 examples are free on it; with others it may be long.
+        """
+        self.unfinished = self.unfinished + 1 if w.counters[STEPS] >= STEPS_EACH * WORKING else 0
+        if self.unfinished and (self.problem.kernel.name == "linear" or self.unfinished > MOST_UNFINISHED):
+            return solved_by_path(w.K, w.F, w.sigma, c2)
+        return w.sigma
 
     def choose(self) -> Ints:
         """Return the next working set: the non-bound, and those who violate most from either end."""
@@ -116,6 +129,8 @@ class Run:
 def optimize(run: Run, tau: float, tell: Callable[[Run], None]) -> None:
     """Go on until no pair violates by more than ``tau``, and the relative gap is no larger, if f is right.
 
+    Where kernel values are such that pairs make next to no way, the gap alone is enough in the end.
+
     Raises
     ------
     NotOptimal : that was not reached
@@ -129,6 +144,8 @@ def optimize(run: Run, tau: float, tell: Callable[[Run], None]) -> None:
             if run.relative_gap() <= tau or tolerance <= floor:
                 return
             tolerance = max(floor, TENTH * tolerance)
+        if run.unfinished >= MOST_UNFINISHED and run.relative_gap() <= tau:
+            return
         if run.passes >= MOST_PASSES:
             size = float(np.abs(run.problem.q).max())
             reason = f"a pair violates by {run.violation:.1e}, f of the positives alone goes up to {size:.1e}"
@@ -184,7 +201,8 @@ class Solution:
     ----------
     sigma : (n,) coefficients of the unlabelled, in [0, c2]; those of the positives are c1
     b : the intercept
-    violation : by how much the worst pair violates optimality, in units of f: tau, or rounding of large f
+    violation : by how much the worst pair violates optimality, in units of f: tau, or rounding of large f, or more
+        where pairs make next to no way and the gap is what was asked for
     relative_gap : the duality gap divided by the larger of the two objectives
     by_pivots : whether few pivots stood for all examples in large products: then these two are bounds, which take in
         the error of that; in any case f is from the data, and no more than 20 passes of changes old

@@ -167,6 +167,15 @@ def test_what_cannot_be_solved_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         usmo.usmo(_problem())
 
 
+def test_a_gap_is_enough_where_pairs_make_no_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = draw("clouds", 3, Kernel("rbf", 1e-3), 1e-4)
+    monkeypatch.setattr(usmo, "STEPS_EACH", 0.01)
+    monkeypatch.setattr(usmo, "MOST_UNFINISHED", 3)
+    solution = usmo.usmo(problem)
+    assert solution.relative_gap <= 1e-6
+    assert problem.certificate(solution.sigma, solution.b).relative_gap <= 1e-6
+
+
 def test_badly_scaled_features_are_solved_or_refused() -> None:
     rng = np.random.default_rng(0)
     P, U = (rng.normal(size=(n, 6)) * 10.0 ** np.linspace(-1, 1, 6) for n in (10, 60))
@@ -177,3 +186,13 @@ def test_badly_scaled_features_are_solved_or_refused() -> None:
     far = pu_problem(Kernel("poly", 0.5, 2, 1.0), P + 1e5, U + 1e5, *costs(0.3, 1.0, np.ones(10), np.ones(60)))
     with pytest.raises(NotOptimal, match="double precision"):
         usmo.usmo(far)
+
+
+@pytest.mark.parametrize(("n", "lam"), [(80, 1e-4), (300, 1e-2), (1200, 1e-4)])
+def test_features_of_very_different_sizes_take_few_steps(n: int, lam: float) -> None:
+    P, U = two_clouds(n, 10, n, d=12)
+    sizes = 10.0 ** np.linspace(-3, 3, 12)
+    problem = pu_problem(KERNELS[0], P * sizes, U * sizes, *costs(0.3, lam, np.ones(10), np.ones(n)))
+    solution = usmo.usmo(problem)
+    assert problem.certificate(solution.sigma, solution.b).relative_gap <= 1e-6
+    assert solution.steps <= 10 * usmo.STEPS_EACH * usmo.WORKING

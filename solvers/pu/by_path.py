@@ -1,0 +1,60 @@
+"""A working set solved along the engine's path, where pairs make too little way.
+
+Features of very different sizes, or kernel values that are nearly those of a few examples, make the curvature along
+most pairs vanish beside that of the whole: pairs then need millions of steps. The engine moves everyone who is free at
+once, with the factor of their kernel matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from livesvm.solvers.errors import MemoryLimit, NotOptimal, NotPositiveSemidefinite
+from livesvm.solvers.homotopy.batch_update import Edit, update
+from livesvm.solvers.homotopy.refill import refill
+from livesvm.solvers.homotopy.run import NOBODY
+from livesvm.solvers.kernels.kernel import Gram, Kernel
+from livesvm.solvers.problem.piecewise_linear import leaving
+from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.pu.problem import pu_losses
+from livesvm.solvers.runtime.types import Floats
+
+ROOM = 64  # examples by which a state may be larger than what it holds
+
+
+def solved_by_path(K: Floats, F: Floats, sigma: Floats, c2: Floats) -> Floats:
+    """Return the optimal coefficients (q,) of a working set, while those of all others stay.
+
+    Where the path finds nothing better, these are ``sigma``.
+
+    Whatever the others and the positives add to f is one more example here, with a coefficient that stays: the sum of
+    ``sigma``.
+
+    Parameters
+    ----------
+    K : (q, q) kernel matrix
+    F : (q,) f without intercept at ``sigma`` (q,)
+    """
+    q, total = sigma.size, float(sigma.sum())
+    gram = Gram()
+    gram.values = np.empty((q + 1, q + 1))
+    gram.values[:q, :q] = K
+    gram.values[q, :q] = gram.values[:q, q] = (F + K @ sigma) / total
+    gram.values[q, q] = K.diagonal().max()
+    kernel = Kernel("precomputed", 1.0, gram=gram)
+    state = PathState(kernel, refill, intercept=True, cache_bytes=8 * (q + ROOM) ** 2)
+    losses = pu_losses(np.array([total]), c2).of(np.roll(np.arange(q + 1), -1))
+    numbers = np.arange(q + 1, dtype=np.float64)[:, None]
+    try:
+        slots, _ = update(state, numbers, losses, Edit(NOBODY, NOBODY, leaving(0)))
+    except (NotOptimal, NotPositiveSemidefinite, MemoryLimit):
+        return sigma
+    found = np.clip(-state.examples.beta[slots[:q]], 0.0, c2)
+    return found if _is_better(K, F, sigma, c2, found) else sigma
+
+
+def _is_better(K: Floats, F: Floats, sigma: Floats, c2: Floats, found: Floats) -> bool:
+    """Say whether the dual objective of ``found`` is above that of ``sigma``."""
+    d = found - sigma
+    penalty = np.abs(found - 0.5 * c2) - np.abs(sigma - 0.5 * c2)
+    return bool(d @ F - 0.5 * d @ (K @ d) > penalty.sum())
