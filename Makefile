@@ -106,7 +106,7 @@ faults: $(VENV)/.installed-test $(VENV)/.compiled
 cluster: $(VENV)/.installed-test $(VENV)/.compiled-updates
 	@$(PY) -m tests.demo_on_ray
 
-OVER_RAY := $(addprefix tests/service/test_,$(addsuffix .py,api bad_input bulk client equality examples jobs_over_rest \
+OVER_RAY := $(addprefix tests/service/test_,$(addsuffix .py,api bad_input bulk client equality examples feed_clients jobs_over_rest \
 	outlier_jobs path_jobs pu readers streams tasks verbs versions watching))
 
 cluster-tests: $(VENV)/.installed-test $(VENV)/.compiled

@@ -25,6 +25,12 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.runtime.progress import Progress
 
 
+PLACES = 201
+"""Values of the parameter at which coefficients are told."""
+LARGEST = 10
+"""Coefficients that are told at each."""
+
+
 class PathRequest(Request):
     """The regularization path of a model's window, or of other data with the model's kernel."""
 
@@ -126,6 +132,7 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
         given: Examples = asked["validation"]
         curve = path.validation_error(given.X, given.y)
         found["validation"] = _told_curve(curve, error_of(model.spec))
+    found["coefficients"] = _coefficients(path, found.get("validation", {}).get("best", {}).get("value"))
     return found
 
 
@@ -158,6 +165,21 @@ def _told(path: RegularizationPath, estimator: LiveEstimator) -> Document:
             "n_free": found.n_free.tolist(),
             "n_support": found.n_support.tolist(),
         },
+    }
+
+
+def _coefficients(path: RegularizationPath, best: float | None) -> Document:
+    """The largest coefficients, and the intercept, at values evenly apart in the logarithm, and at the best one."""
+    values = np.geomspace(path.minimum, path.maximum, PLACES).clip(path.minimum, path.maximum)
+    if best is not None:
+        values = np.union1d(values, [best])
+    at = [path.coefficients(value) for value in values]
+    largest = [np.argsort(-np.abs(beta), kind="stable")[:LARGEST] for beta in at]
+    return {
+        "value": values.tolist(),
+        "intercept": [path.intercept(value) for value in values],
+        "key": [[path.keys[i] for i in who] for who in largest],
+        "coefficient": [beta[who].tolist() for beta, who in zip(at, largest, strict=True)],
     }
 
 
@@ -209,7 +231,8 @@ KIND = JobKind(
 Find the optimum for every C (`svr`: or epsilon; `oneclass`: nu) in a range, exactly.
 
 The result holds the `breakpoints`: by ascending `value` the `key` of the example that changes sides, whether it
-`becomes` free or bound, and how many are free and support vectors above the value. With `validation` data it has
+`becomes` free or bound, and how many are free and support vectors above the value. `coefficients` tells at 201 values,
+evenly apart in the logarithm, the intercept and the 10 largest signed coefficients with the `key` of each. With `validation` data it has
 the error, linear from `left` to `right` on each interval between `edges`, and the `best` value with its whole
 interval; to apply the job moves the live model there, or to `{"choice": {"C": ..}}`.
 """,

@@ -51,6 +51,9 @@ def test_a_path_is_walked_looked_along_and_applied(
     assert int(at(page, "Support vectors")) == result["at_minimum"]["n_support"]
     for _ in range(5):
         page.keyboard.press("PageUp")
+    place = int(slider.input_value())
+    told = page.get_by_role("region", name="Largest coefficients").locator("tbody tr")
+    assert told.locator("th").all_inner_texts() == [str(key) for key in result["coefficients"]["key"][place]]
     middle = slider.get_attribute("aria-valuetext")
     assert middle is not None
     C = float(middle.removeprefix("C "))

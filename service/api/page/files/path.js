@@ -3,13 +3,12 @@
 import { button, call, change, get } from "./api.js";
 import { chart } from "./chart.js";
 import { examplesFrom } from "./csv.js";
-import { count, duration, facts, field, h, section, short } from "./dom.js";
+import { count, duration, facts, field, h, section, short, table } from "./dom.js";
 import { follow, newest } from "./jobs.js";
 import { heading } from "./model.js";
 import { may } from "./service.js";
 
 const SHOWN = 600; // points of a chart, which is no wider
-const STEPS = 1000; // of the slider
 
 /** How many of the ascending values are at most x. */
 function upTo(values, x) {
@@ -34,9 +33,8 @@ export function at(result, value) {
   return { ...told, error: left[k] + Math.min(1, Math.max(0, share)) * (right[k] - left[k]) };
 }
 
-/** A place on the slider as a value, and back: steps are equal in the logarithm. */
-const valueAt = (result, step) => (step >= STEPS ? result.maximum : result.minimum * (result.maximum / result.minimum) ** (step / STEPS));
-const stepOf = (result, value) => Math.round((STEPS * Math.log(value / result.minimum)) / Math.log(result.maximum / result.minimum));
+/** A value between the ends of a path, by a share of the way in the logarithm. */
+const valueAt = (result, share) => (share >= 1 ? result.maximum : result.minimum * (result.maximum / result.minimum) ** share);
 
 export function path(main, id) {
   const leaving = [];
@@ -76,12 +74,14 @@ function ask(id, show, progress, leaving) {
 
 function result(id, job, leaving) {
   const told = job.result, name = told.parameter, best = told.validation?.best;
-  const slider = h("input", { type: "range", min: "0", max: String(STEPS), step: "1" });
-  const numbers = h("div", { role: "status" });
-  slider.value = stepOf(told, best?.value ?? Math.sqrt(told.minimum * told.maximum));
-  const chosen = () => (best && Number(slider.value) === stepOf(told, best.value) ? best.value : valueAt(told, Number(slider.value)));
+  const known = told.coefficients; // a path of before does not tell them
+  const places = known?.value ?? Array.from({ length: 201 }, (_, i) => valueAt(told, i / 200)), placeOf = (value) => upTo(places, value) - 1;
+  const slider = h("input", { type: "range", min: "0", max: String(places.length - 1), step: "1" });
+  const numbers = h("div", { role: "status" }), coefficients = h("div");
+  slider.value = placeOf(best?.value ?? Math.sqrt(told.minimum * told.maximum));
+  const chosen = () => places[Number(slider.value)];
 
-  const x = Array.from({ length: SHOWN + 1 }, (_, i) => valueAt(told, (i * STEPS) / SHOWN));
+  const x = Array.from({ length: SHOWN + 1 }, (_, i) => valueAt(told, i / SHOWN));
   const points = x.map((value) => at(told, value));
   const series = [{ label: "support vectors", values: points.map((one) => one.n_support), colour: "--bound", scale: "n", steps: true }];
   if (told.validation) series.unshift({ label: told.validation.error, values: points.map((one) => one.error), colour: "--free" });
@@ -97,21 +97,24 @@ function result(id, job, leaving) {
   leaving.push(drawn.end);
 
   function move() {
-    const value = chosen(), now = at(told, value);
+    const place = Number(slider.value), value = places[place], now = at(told, value);
     slider.setAttribute("aria-valuetext", `${name} ${short(value)}`);
     numbers.replaceChildren(facts({ [name]: short(value), [told.validation ? `Validation: ${told.validation.error}` : "Validation"]: told.validation ? short(now.error) : "no examples were given",
-      "Support vectors": count(now.n_support), Free: count(now.n_free) }));
+      "Support vectors": count(now.n_support), Free: count(now.n_free), Intercept: known && short(known.intercept[place]) }));
+    if (known) coefficients.replaceChildren(table("Largest coefficients", ["Example", "Coefficient"], known.key[place].map((key, i) => [String(key), short(known.coefficient[place][i])])));
     drawn.drawn.redraw(false);
   }
 
   slider.addEventListener("input", move);
   move();
-  const toBest = best && h("button", { type: "button", class: "plain", onclick: () => { slider.value = stepOf(told, best.value); move(); } }, `Go to the best: ${short(best.value)}`);
+  const toBest = best && h("button", { type: "button", class: "plain", onclick: () => { slider.value = placeOf(best.value); move(); } }, `Go to the best: ${short(best.value)}`);
   const apply = may("learn") && name === "C" && button("Apply this C", async (once) => {
     const done = await change(`/jobs/${job.id}/apply`, { choice: { C: chosen() } }, once);
     return `Version ${count(done.version)} has C = ${short(chosen())}; the path there had ${count(done.events)} events and took ${duration(done.seconds)}.`;
   });
   return section("The path", h("p", { class: "quiet" }, `${count(told.n_examples)} examples of version ${count(job.version)}, ${count(told.breakpoints.value.length)} breakpoints, found in ${duration(told.seconds)}; the relative gap at its end is ${short(told.relative_gap)}.`),
-    drawn.place, field(name, slider), numbers, h("div", { class: "row" }, toBest, apply),
+    drawn.place, field(name, slider), numbers,
+    known && h("details", { open: true }, h("summary", {}, `Largest coefficients at this ${name}`), coefficients),
+    h("div", { class: "row" }, toBest, apply),
     name !== "C" && h("p", { class: "quiet" }, `A path over ${name} is not applied: create a model with that value.`));
 }
