@@ -24,7 +24,6 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.runtime.progress import Progress
 
-
 PLACES = 201
 """Values of the parameter at which coefficients are told."""
 LARGEST = 10
@@ -232,9 +231,9 @@ Find the optimum for every C (`svr`: or epsilon; `oneclass`: nu) in a range, exa
 
 The result holds the `breakpoints`: by ascending `value` the `key` of the example that changes sides, whether it
 `becomes` free or bound, and how many are free and support vectors above the value. `coefficients` tells at 201 values,
-evenly apart in the logarithm, the intercept and the 10 largest signed coefficients with the `key` of each. With `validation` data it has
-the error, linear from `left` to `right` on each interval between `edges`, and the `best` value with its whole
-interval; to apply the job moves the live model there, or to `{"choice": {"C": ..}}`.
+evenly apart in the logarithm, the intercept and the 10 largest signed coefficients with the `key` of each. With
+`validation` data it has the error, linear from `left` to `right` on each interval between `edges`, and the `best` value
+with its whole interval; to apply the job moves the live model there, or to `{"choice": {"C": ..}}`.
 """,
     request=PathRequest,
     check=_ordered,
