@@ -1,4 +1,4 @@
-"""Every public call with arrays of every kind, after ``warm_up``: `python -m tests.everything` prints what is compiled.
+"""Every public call with arrays of every kind, after ``warm_up``, which leaves nothing to compile for them.
 
 Arrays come read-only, not aligned, with gaps, backwards, by columns, of single precision, of the other byte order, and
 as whole numbers, as files, memory maps, data frames and clients give them.
@@ -29,9 +29,9 @@ K = np.rint(2 * X) @ np.rint(2 * X).T  # whole numbers, which are the same in si
 
 
 def compiled() -> set[str]:
-    """Every compiled function, by name and types."""
+    """Every compiled function, by whether it is one that Python calls, name and types."""
     found: list[Any] = [d for d in gc.get_objects() if isinstance(d, Dispatcher)]
-    return {f"{d.__name__}{s}" for d in found for s in d.overloads}
+    return {f"{type(d).__name__} {d.__name__}{s}" for d in found for s in d.overloads}
 
 
 def read_only(a: Array) -> Array:
@@ -130,6 +130,7 @@ def paths_of(model: Any, kind: Kind, targets: Array | None) -> None:
         robust = outliers.at(outliers.end)
         robust.update(robust=outliers.robustness(outliers.end))
         robust.local_optimality()
+        solvers.cccp(model, parameter)
 
 
 def precomputed(kind: Kind) -> None:
@@ -200,14 +201,7 @@ def everything(kind: Kind, chosen: slice) -> None:
 
 
 def main() -> None:
-    solvers.warm_up()
-    before = compiled()
-    assert before  # or nothing would be seen
+    """Make all of them, with arrays of each kind."""
     everything(np.asarray, slice(None))
     for number, kind in enumerate(KINDS[1:]):
         everything(kind, slice(number % 8, number % 8 + 1))
-    print("\n".join(sorted(compiled() - before)))
-
-
-if __name__ == "__main__":
-    main()

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.analyses.outlier.cccp_rounds import EVENTS, ROUNDS, Found, rounds_of_cccp
 from livesvm.solvers.analyses.outlier.path import Begun, begin
 from livesvm.solvers.analyses.outlier.result import arrays_at
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.robust.c_step import take_sides
 from livesvm.solvers.robust.legs import Solution
 from livesvm.solvers.robust.partition import Rounds
-from livesvm.solvers.robust.ramp_losses import Parameter, Sides
+from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides
 from livesvm.solvers.robust.settings import Robustness
+from livesvm.solvers.robust.sides import Stage
 
 
 @dataclass(frozen=True)
@@ -74,37 +73,42 @@ def cccp(
     """
     begun = begin(model, parameter, theta, s)
     values = np.linspace(begun.start, begun.end, candidates) if isinstance(candidates, int) else np.array(candidates)
-    rounds, n = Rounds(begun.partition), begun.y.size
+    rounds = Rounds(begun.partition)
     rounds.p = rounds.p._replace(near=-1.0)  # nobody is at a wall: whoever is not beyond it is within
-    found = _empty(values.size, n)
-    zero, inwards = begun.walling.walls(begun.y, 0.0), begun.walling.inwards if parameter == "s" else 0.0
-    while rounds.run(rounds_of_cccp, found, values, zero, inwards, until=(Exit.STRIDE,)) != Exit.DONE:
-        rounds.freshen()
-    candidate = partial(_candidate, found, parameter, begun.fixed)
-    return Candidates(tuple(candidate(k, value) for k, value in enumerate(values.tolist())), begun)
+    return Candidates(tuple(_solve(rounds, begun, parameter, value) for value in values.tolist()), begun)
 
 
-def _candidate(found: Found, parameter: Parameter, fixed: float, k: int, value: float) -> Candidate:
-    """Return what was found at one value."""
-    return Candidate(
+def _solve(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> Candidate:
+    """Solve for one value, from what was found for the one before."""
+    before = rounds.events
+    _turn_to(rounds, begun, parameter, value)
+    rounds.run(take_sides, False)
+    state, now = rounds.state, rounds.p.now[0]
+    found = Candidate(
         value,
-        Robustness(value, fixed) if parameter == "theta" else Robustness(fixed, value),
-        float(found.objective[k]),
-        int(found.counts[k, ROUNDS]),
-        int(found.counts[k, EVENTS]),
-        Solution(found.beta[k], found.segment[k], float(found.b[k])),
-        found.sides[k],
+        Robustness(value, begun.fixed) if parameter == "theta" else Robustness(begun.fixed, value),
+        float(now.objective),
+        int(now.rounds),
+        rounds.events - before,
+        Solution(state.examples.beta[: rounds.w.n].copy(), state.examples.segment[: rounds.w.n].copy(), state.b),
+        rounds.sides.copy(),
     )
+    now.stage = Stage.AT_REST
+    rounds.freshen()
+    return found
 
 
-def _empty(k: int, n: int) -> Found:
-    """Return room for what ``k`` candidates find."""
-    return Found(
-        np.empty((k, n)),
-        np.empty((k, n), np.int8),
-        np.empty((k, n), np.int8),
-        np.empty(k),
-        np.empty(k),
-        np.zeros((k, 2), np.int64),
-        np.zeros(1, np.int64),
-    )
+def _turn_to(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> None:
+    """Put theta or the walls where they are at a value, and choose whose levels that changes."""
+    p, now = rounds.p, rounds.p.now[0]
+    if parameter == "theta":
+        now.theta = value
+    else:
+        walls = begun.walling.walls(begun.y, value)
+        p.walls.low[:], p.walls.high[:] = walls.low, walls.high
+    rounds.look()
+    p.wrong[:] = p.proper != p.sides
+    if parameter == "theta":
+        p.wrong[:] |= p.sides != WITHIN  # whose levels theta decides
+    now.rounds = now.switched = 0
+    now.stage = Stage.CHOSEN
