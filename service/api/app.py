@@ -97,9 +97,9 @@ def create_app(
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
     resources = (models, learn, predict, versions, examples, erasures, jobs, datasets, feeds, watch, operations)
     routers = [learn.updates, *(resource.router for resource in resources), jobs.submissions()]
-    for router in routers:
-        app.include_router(router)
-    app.state.paths = sorted({route.path for router in routers for route in router.routes if isinstance(route, Route)})
+    routes = [route for router in routers for route in router.routes]
+    app.router.routes.extend(routes)  # as they are: to include routers makes every route once more, at the first request
+    app.state.paths = sorted({route.path for route in routes if isinstance(route, Route)})
     if settings.page:
         page.install(app)
     problems.install(app)

@@ -11,6 +11,11 @@ gc.disable()  # as in a start
 for name, value in BEFORE_NUMPY.items():
     os.environ.setdefault(name, value)
 
+import uvicorn.lifespan.on  # noqa: E402
+import uvicorn.loops.uvloop  # noqa: E402, F401
+
+import livesvm.service.cli.main  # noqa: E402
+import livesvm.service.logs.lines  # noqa: E402
 import livesvm.service.process.server  # noqa: E402
 import livesvm.service.process.start  # noqa: E402, F401
 from livesvm.solvers.warm_up import warm_up  # noqa: E402
