@@ -27,6 +27,9 @@ usable = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	if $$p -c '$(usable)' >/dev/null 2>&1; then echo $$p; break; fi; done)
 
+# What is imported by hundreds of processes is compiled to bytecode once, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .NOTPARALLEL:
 .PHONY: install demo serve test cluster cluster-tests browser faults attack watched check bench keys up down clean
 
