@@ -98,7 +98,7 @@ def create_app(
     resources = (models, learn, predict, versions, examples, erasures, jobs, datasets, feeds, watch, operations)
     routers = [learn.updates, *(resource.router for resource in resources), jobs.submissions()]
     routes = [route for router in routers for route in router.routes]
-    app.router.routes.extend(routes)  # as they are: to include routers makes every route once more, at the first request
+    app.router.routes.extend(routes)  # as they are: including a router makes its routes anew, at the first request
     app.state.paths = sorted({route.path for route in routes if isinstance(route, Route)})
     if settings.page:
         page.install(app)
