@@ -269,6 +269,16 @@ class ClassCount(BaseModel):
     n_examples: int
 
 
+class EstimatedPrior(BaseModel):
+    """A class prior that was estimated, by best bin estimation [Garg et al. 2021], and how far it may be off."""
+
+    prior: float
+    low: float = Field(description="Of the interval that holds 90 of 100 estimates when both samples are drawn again.")
+    high: float
+    bound: float = Field(description="The true one is below with probability 0.9, whatever the distributions.")
+    threshold: float = Field(description="Share of held-out positives above the threshold that was chosen.")
+
+
 class ModelDescription(BaseModel):
     """A model as it is now."""
 
@@ -284,8 +294,9 @@ class ModelDescription(BaseModel):
     epsilon: float | None
     quantile: float | None
     nu: float | None
-    prior: float | None
-    lam: float | None
+    prior: float | Literal["estimate"] | None = Field(description="The one that counts; `estimate`: not yet known.")
+    prior_estimate: EstimatedPrior | None = Field(default=None, description="Where it comes from; null: it was given.")
+    lam: float | None = Field(description="The current one: 1 / (2 C).")
     robust: RobustLosses | None = Field(
         default=None, description="Of a model that a job has made robust; an update with `robust: null` ends that."
     )

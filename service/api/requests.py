@@ -25,7 +25,7 @@ from livesvm.service.models.fields import (
     Times,
     Weights,
 )
-from livesvm.service.models.spec import ClassWeights, KernelSpec, Scale
+from livesvm.service.models.spec import ClassWeights, KernelSpec, Lam, Prior, Scale
 from livesvm.solvers.errors import InvalidInput
 
 Time = Annotated[str, StringConstraints(max_length=64)] | Annotated[float, Field(allow_inf_nan=False)]
@@ -101,6 +101,8 @@ class ChangeSpec(Request):
     epsilon: float | None = Field(default=None, ge=0, le=1e8, allow_inf_nan=False)
     quantile: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
     nu: float | None = Field(default=None, gt=0, le=1, allow_inf_nan=False)
+    prior: Prior | None = Field(default=None, description="`pu`; `estimate`: from the window as it is now.")
+    lam: Lam | None = Field(default=None, description="`pu`: C is 1 / (2 lam).")
     class_weight: ClassWeights | None = Field(default=None, description="`null`: none any more.")
     fit_intercept: bool | None = None
     kernel: KernelSpec | None = Field(default=None, description="The whole kernel.")
@@ -147,7 +149,7 @@ class UpdateRequest(Request):
     decay: Decay | None = Field(
         default=None, description="Multiplies the weights of all examples that stay and are not reweighted."
     )
-    C: Cost | None = Field(default=None, description="`svc`, `svr`: from now on the model's C.")
+    C: Cost | None = Field(default=None, description="`svc`, `svr`, `pu`: from now on the model's C.")
 
     robust: None = Field(default=None, description="`null`: a robust model's losses are convex again.")
     change: ChangeSpec | None = Field(

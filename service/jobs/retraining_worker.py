@@ -16,7 +16,14 @@ from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.models.classifier import check_kind, labels_of
 from livesvm.service.models.labels import as_labels, check_labels
-from livesvm.service.models.learners import new_estimator, parameters, restored_estimator, task_of
+from livesvm.service.models.learners import (
+    CHANGEABLE,
+    KERNEL_PARAMETERS,
+    new_estimator,
+    parameters,
+    restored_estimator,
+    task_of,
+)
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import sizes_of
@@ -28,7 +35,7 @@ from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.frank_wolfe.one_versus_one import Training
 from livesvm.solvers.frank_wolfe.solution import Look
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.models import scaling
+from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.large_predictor import SparsePairsPredictor, SparsePredictor
 from livesvm.solvers.models.predictor import Predictor
@@ -76,6 +83,8 @@ class Work:
         made = new_estimator(self.spec, self.cache_mb, **self.changed)
         if task_of(self.spec).has_labels:
             made._know(self.arrays["classes"])  # type: ignore[attr-defined]
+        if isinstance(made, LivePUClassifier):
+            made.keep_estimate(self.arrays)
         return made
 
     @property
@@ -161,8 +170,9 @@ def _parameters(asked: Document, given: Document) -> Document:
 
 
 def _differing(estimator: LiveEstimator, work: Work) -> Document:
+    """The parameters of an estimator that are not those of the model as it was created."""
     made = work.made
-    now = {name: getattr(estimator, name) for name in ("kernel", "gamma", "degree", "coef0")}
+    now = {name: getattr(estimator, name) for name in (*KERNEL_PARAMETERS, *CHANGEABLE) if name in made}
     cost = {"C": float(estimator.C)} if work.spec.has_C else {}
     return cost | {name: value for name, value in now.items() if value != made[name]}
 
@@ -231,21 +241,26 @@ def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
     if isinstance(X, SparseRows):
         raise InvalidInput("takes dense features; those of this window are sparse: ask for 'batch'", field="solver")
     X, s, weights = X[who], s[who], weights[who]
-    model = new_estimator(work.spec, work.cache_mb, **work.changed)
+    model = work.untrained()
     assert isinstance(model, LivePUClassifier)
+    scale = feature_scale.restored(model.scale, work.arrays)
+    came, X = X, X if scale is None else scale.apply(X)
     gamma = scaling.gamma(X, weights) if model.gamma == "scale" else float(model.gamma)
     name = "poly" if model.kernel == "polynomial" else model.kernel
     kernel = Kernel(name, gamma, int(model.degree), float(model.coef0))  # type: ignore[arg-type]
     known = s == 1.0
-    c1, c2 = costs(model.prior, model.lam, weights[known], weights[~known])
+    c1, c2 = costs(model.prior_, model.lam, weights[known], weights[~known])
     problem = pu_problem(kernel, X[known], X[~known], c1, c2)
     cache = work.cache_mb * 2**20
     found = usmo(problem, work.asked.get("tol", TAU), cache_bytes=cache, progress=work.progress, look=work.look)
     beta, segments = np.empty(s.size), np.zeros(s.size, np.int64)
     beta[known], beta[~known] = c1, -found.sigma
     segments[~known] = _segments(found.sigma, c2)
-    arrays = {
-        "X": X,
+    kept = {
+        name: work.arrays[name] for name in ("prior_estimate", "scale_offset", "scale_factor") if name in work.arrays
+    }
+    arrays = kept | {
+        "X": came,
         "y": s,
         "sample_weight": weights,
         "keys": [keys[place] for place in who],

@@ -15,7 +15,7 @@ from livesvm.solvers.sparse import SparseRows
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0")
 """Of every estimator."""
-CHANGEABLE = ("epsilon", "quantile", "nu", "class_weight", "fit_intercept", "scale")
+CHANGEABLE = ("epsilon", "quantile", "nu", "class_weight", "fit_intercept", "scale", "prior")
 """What else a live model's parameters are, beside C."""
 SOLVED_ANEW = (*KERNEL_PARAMETERS, "fit_intercept", "scale")
 """Of these, those that mean another problem, which is solved from nothing."""
@@ -50,7 +50,7 @@ def _check_change(spec: ModelSpec, edits: Edits) -> None:
         raise InvalidInput(f"models of task {spec.task} do not change so; retrain them", field=verb)
     known = parameters(spec, 1)
     for name in edits.change or {}:
-        if name not in known:
+        if name not in known and not (name == "C" and spec.has_C):
             kind = spec.task if spec.loss is None else f"{spec.task} with loss {spec.loss}"
             raise InvalidInput(f"is no parameter of {kind}", field=f"change.{name}")
 

@@ -11,8 +11,6 @@ from livesvm.service.models.labels import LONGEST
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS
 from livesvm.solvers.errors import InvalidInput
 
-NEEDED = {"prior": "the share of positives among the unlabelled"}
-"""What parameters that have to be given are."""
 OPTIONS = {"class_weight": None, "decision_function_shape": "ovr", "scale": "none", "probability": False}
 """What not every task has, and leaves as it is."""
 MOST_NAMED = 1000
@@ -23,6 +21,8 @@ ClassWeights = (
     | Annotated[dict[Annotated[str, Field(max_length=LONGEST)], ClassWeight], Field(max_length=MOST_NAMED)]
 )
 Scale = Literal["none", "standard", "minmax", "robust"]
+Prior = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | Literal["estimate"]
+Lam = Annotated[float, Field(ge=1e-8, le=1e8, allow_inf_nan=False)]
 
 
 class KernelSpec(Request):
@@ -97,18 +97,13 @@ class ModelSpec(Request):
         allow_inf_nan=False,
         description="`oneclass`: upper bound of the share of outliers; 0.5 when absent.",
     )
-    prior: float | None = Field(
+    prior: Prior | None = Field(
         default=None,
-        gt=0,
-        lt=1,
-        allow_inf_nan=False,
-        description="`pu`: share of positives among the unlabelled; has to be given.",
+        description="`pu`: share of positives among the unlabelled, between 0 and 1, both excluded; `estimate`, which "
+        "is also what holds when absent: estimated from the first examples, and kept.",
     )
-    lam: float | None = Field(
+    lam: Lam | None = Field(
         default=None,
-        ge=1e-8,
-        le=1e8,
-        allow_inf_nan=False,
         description="`pu`: weight of |w|^2; 0.01 when absent. `C`, by which it is moved later, is 1 / (2 lam).",
     )
     fit_intercept: bool = True
@@ -119,7 +114,7 @@ class ModelSpec(Request):
     )
     scale: Scale = Field(
         default="none",
-        description="`svc`, `svr`, `oneclass`: what features go through first, fitted to the first examples and kept.",
+        description="But for `l2svc`: what features go through first, fitted to the first examples and kept.",
     )
     decision_function_shape: Literal["ovr", "ovo"] = Field(
         default="ovr",
@@ -154,8 +149,6 @@ class ModelSpec(Request):
         for name in ("C", "loss", "epsilon", "quantile", "nu", "prior", "lam"):
             if getattr(self, name) is None:
                 setattr(self, name, own.get(name))
-                if name in own and own[name] is None:
-                    raise InvalidInput(f"is missing: {NEEDED[name]}", field=name)
             elif name not in own:
                 raise InvalidInput(f"is no parameter of {kind}", field=name)
         for name, default in OPTIONS.items():

@@ -30,6 +30,7 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError
 from livesvm.solvers.estimators.large_window import LiveL2SVC
+from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.calibration import Calibration
@@ -173,7 +174,10 @@ class ModelState:
             window = replace(window, X=scale.apply(came))
         if isinstance(self.estimator, ServedClassifier) and window.y is not None:
             self.estimator.successor(estimator, window.y, anew=anew)
-        outcome = _learnt(estimator, window, PART if anew else len(window.X))
+        if isinstance(estimator, LivePUClassifier) and not anew and "prior" not in (edits.change or {}):
+            estimator.keep_estimate_of(self.estimator)
+        is_many = anew and not estimator._shares_costs
+        outcome = _learnt(estimator, window, PART if is_many else len(window.X))
         robust = edits.robust or self._robust(edits)
         if robust is not None:
             outcome = _follow(estimator, None, [], Edits(robust=robust).only(window.keys or []))
@@ -310,7 +314,7 @@ class ModelState:
         return outcome
 
     def _holds_of_others(self, keys: list[Key]) -> bool:
-        """Whether a class, or the scale of features, is of others than those in the window but for ``keys``."""
+        """Whether a class, a scale or an estimated prior is of others than those in the window but for ``keys``."""
         if not self.is_fitted:
             return False
         gone, model = set(keys), self.estimator
@@ -318,6 +322,8 @@ class ModelState:
         scale: FeatureScale | None = getattr(model, "feature_scale_", None)
         if scale is not None and not scale.is_of(model.window_features[stay], model.window_sample_weight[stay]):
             return True
+        if isinstance(model, LivePUClassifier) and model.prior_estimate_ is not None:
+            return bool(gone)
         return isinstance(model, ServedClassifier) and not model.knows_only(model.window_y[stay])
 
     def _learn_anew(self, command: Command) -> Outcome:
@@ -408,8 +414,13 @@ class ModelState:
     @property
     def parameters(self) -> dict[str, Any]:
         """What else its parameters are now, beside C and the kernel, where its task has them."""
-        made = parameters(self.spec, self.cache_mb)
-        return {name: getattr(self.estimator, name) for name in CHANGEABLE if name in made}
+        made, model = parameters(self.spec, self.cache_mb), self.estimator
+        now = {name: getattr(model, name) for name in CHANGEABLE if name in made}
+        if not isinstance(model, LivePUClassifier):
+            return now
+        estimate = getattr(model, "prior_estimate_", None)
+        told = None if estimate is None else dataclasses.asdict(estimate)
+        return now | {"lam": model.lam, "prior": told["prior"] if told else model.prior, "prior_estimate": told}
 
     @property
     def gamma(self) -> float | None:

@@ -34,7 +34,7 @@ class Task:
     Parameters
     ----------
     estimator : the class that learns it
-    parameters : its own parameters besides the kernel, with their defaults; None: has to be given
+    parameters : its own parameters besides the kernel, with their defaults
     check_targets : what can be learnt
     decide : decision values (m,) and what is predicted, (m,), of rows (m, d); of classes by their labels (k,) and the
         shape that decisions are to have, one for each class or pair, (m, k) or (m, n_pairs), of more than two
@@ -170,12 +170,14 @@ TASKS: dict[str, Task] = {
     ),
     "pu": Task(
         LivePUClassifier,
-        {"prior": None, "lam": 0.01},
+        {"prior": "estimate", "lam": 0.01},
         check_known,
         _positive,
         "risk for the class prior",
         has_free_intercept=False,
         has_classes=True,
+        options={"scale": "none"},
+        is_changeable=True,
         solvers=("usmo", "batch"),
         ends_of=lambda low, high: (0.5 / high, 0.5 / low),  # C is 1 / (2 lam), and its path is walked over lam
     ),

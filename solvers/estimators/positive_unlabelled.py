@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from dataclasses import astuple
 from typing import Any, Self
 
 import numpy as np
@@ -12,18 +14,21 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.edits import Edited
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.pu.metrics import zero_one_risk
+from livesvm.solvers.pu.prior import PriorEstimate, is_open, prior_of
 from livesvm.solvers.pu.problem import checked_prior, costs, live_losses
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import Features
 from livesvm.solvers.validation import Key
 
 
-class LivePUClassifier(LiveEstimator):
+class LivePUClassifier(ChangingEstimator):
     """A classifier of positive and unlabelled examples that stays exactly optimal while examples come and go.
 
     It minimizes ``lam |w|^2 + mean over the unlabelled of max(0, (1 + f) / 2, f) - prior times mean over the positives
@@ -33,13 +38,16 @@ class LivePUClassifier(LiveEstimator):
 
     Parameters
     ----------
-    prior : share of positives among the unlabelled, in (0, 1)
+    prior : share of positives among the unlabelled, in (0, 1); None or "estimate": estimated from the first examples
+        and kept; ``change(prior=None)`` estimates it from the window as it is
     lam : weight of ``|w|^2``
-    kernel, gamma, degree, coef0, cache_mb : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, cache_mb, scale : as in ``IncrementalSVC``
 
     Attributes
     ----------
     classes_ : 0, for what is unlabelled or predicted to be negative, and 1
+    prior_ : the prior that counts
+    prior_estimate_ : where it comes from, with its interval; None where it was given
     class_mass_ : (2,) sums of the weights of the unlabelled and of the positives in the window
     keys_, support_, support_vectors_, dual_coef_, intercept_, n_window_ : as in ``IncrementalSVC``
 
@@ -58,12 +66,13 @@ class LivePUClassifier(LiveEstimator):
     fit_intercept = True
     classes_ = np.array([0, 1])
     class_mass_: Floats
-    _loss_parameters = ("prior", "lam")
+    prior_estimate_: PriorEstimate | None
+    _loss_parameters = ("prior_", "lam")
     _shares_costs = True
 
     def __init__(
         self,
-        prior: float = 0.5,
+        prior: float | str | None = None,
         lam: float = 0.01,
         kernel: str = "rbf",
         *,
@@ -71,6 +80,7 @@ class LivePUClassifier(LiveEstimator):
         degree: int = 3,
         coef0: float = 0.0,
         cache_mb: float = 512,
+        scale: str = "none",
     ) -> None:
         self.prior = prior
         self.lam = lam
@@ -79,6 +89,7 @@ class LivePUClassifier(LiveEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.cache_mb = cache_mb
+        self.scale = scale
 
     def partial_fit(self, X: ArrayLike, s: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add examples ``X`` (m, d), ``s`` (m,) to the window: the same as ``update(add=(X, s))``."""
@@ -108,6 +119,22 @@ class LivePUClassifier(LiveEstimator):
             self.lam = self._made_of["lam"] = lam  # and not 1 / (1 / lam)
         return report
 
+    def change(self, **parameters: Any) -> UpdateReport:
+        """Give the model other parameters; all or nothing. ``C`` stands for lam.
+
+        As ``IncrementalSVC.change``; an open ``prior`` is estimated from the window as it is now, any other change
+        leaves an estimate as it is.
+        """
+        self._check_fitted()
+        if "C" in parameters:
+            parameters["lam"] = 0.5 / validation.positive(parameters.pop("C"), "C", validation.LARGEST)
+        before = self.prior_estimate_
+        try:
+            return super().change(**parameters)
+        except BaseException:
+            self.prior_estimate_ = before
+            raise
+
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return f(x) for ``X`` (m, d), as (m,); positive for what is predicted to be positive."""
         return self._decision(X)
@@ -130,6 +157,14 @@ class LivePUClassifier(LiveEstimator):
         if not low < high:
             raise InvalidInput(f"must be above lam_min = {lam_min!r}, not {lam_max!r}", field="lam_max")
         return regularization_path(self, "C", 0.5 / high, 0.5 / low, progress)
+
+    @property
+    def prior_(self) -> float:
+        """The prior that counts; NaN before one that is open has been estimated."""
+        if not is_open(self.prior):
+            return checked_prior(self.prior)
+        estimate: PriorEstimate | None = getattr(self, "prior_estimate_", None)
+        return math.nan if estimate is None else estimate.prior
 
     @property
     def C(self) -> float:
@@ -160,10 +195,10 @@ class LivePUClassifier(LiveEstimator):
 
     def _error(self, decisions: Floats, targets: Floats) -> float:
         known = targets > 0
-        return zero_one_risk(decisions[known], decisions[~known], checked_prior(self.prior))
+        return zero_one_risk(decisions[known], decisions[~known], checked_prior(self.prior_))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        return live_losses(targets > 0, weights, self.class_mass_, self.prior, self.lam if C is None else 0.5 / C)
+        return live_losses(targets > 0, weights, self.class_mass_, self.prior_, self.lam if C is None else 0.5 / C)
 
     def _unit_cost(self, C: float | None) -> float:
         cost = super()._unit_cost(C)
@@ -176,21 +211,69 @@ class LivePUClassifier(LiveEstimator):
         y, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         self.class_mass_ = masses(y, weights)
         if y.size:
-            costs(self.prior, self.lam, *self.class_mass_[::-1, None])
+            costs(self.prior_, self.lam, *self.class_mass_[::-1, None])
         return before is not None and bool((before != self.class_mass_).any())
 
     def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
-        before = getattr(self, "class_mass_", None)
+        before: dict[str, Any] = {
+            name: vars(self)[name] for name in ("class_mass_", "prior_estimate_") if name in vars(self)
+        }
         try:
+            if hasattr(self, "_window"):
+                self._bring_estimate_up()
             return super()._learn(*args, **kwargs)
         except BaseException:
-            if before is not None:
-                self.class_mass_ = before
+            vars(self).update(before)
             raise
+
+    def _meet_first(self, window: Window, rows: Features, targets: Floats) -> None:
+        if getattr(self, "prior_estimate_", None) is not None:
+            return
+        known = targets > 0
+        costs(0.5, self.lam, *(which.astype(np.float64) for which in (known, ~known)))  # before a prior is estimated
+        self.prior_estimate_ = prior_of(window.state.kernel, rows, known) if is_open(self.prior) else None
+
+    def _bring_estimate_up(self) -> None:
+        """Estimate a prior that ``set_params`` has left open since, forget an estimate where one has been given."""
+        if not is_open(self.prior):
+            self.prior_estimate_ = None
+        elif self.prior_estimate_ is None:
+            self.prior_estimate_ = self._estimated_now()
+
+    def _estimated_now(self) -> PriorEstimate:
+        """Return the prior as the window tells it."""
+        window = self._window
+        return prior_of(window.state.kernel, window.X, window.y > 0)
+
+    def _settle(self, parameters: dict[str, Any]) -> None:
+        if "prior" in parameters:
+            self.prior_estimate_ = self._estimated_now() if is_open(self.prior) else None
+
+    def _hand_over(self, fresh: Self) -> None:
+        fresh.keep_estimate_of(self)
+
+    def _like(self, **parameters: Any) -> Self:
+        if "C" in parameters:
+            parameters["lam"] = 0.5 / parameters.pop("C")
+        return super()._like(**{"prior": self.prior_, **parameters})
+
+    def to_arrays(self) -> dict[str, Any]:
+        estimate = self.prior_estimate_
+        return super().to_arrays() | {"prior_estimate": np.array([] if estimate is None else astuple(estimate))}
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         self.class_mass_ = masses(np.asarray(arrays["y"]), np.asarray(arrays["sample_weight"]))
+        self.keep_estimate(arrays)
         super()._restore(arrays)
+
+    def keep_estimate_of(self, other: LiveEstimator) -> None:
+        """Take over the estimate of another model's prior, if there is one."""
+        self.prior_estimate_ = getattr(other, "prior_estimate_", None)
+
+    def keep_estimate(self, arrays: Mapping[str, Any]) -> None:
+        """Take over the estimate of the prior that ``to_arrays`` has kept, if there is one."""
+        found = np.asarray(arrays.get("prior_estimate", ()), np.float64)
+        self.prior_estimate_ = PriorEstimate(*found.tolist()) if found.size and is_open(self.prior) else None
 
 
 def labels(s: ArrayLike | None, m: int, field: str = "s") -> Floats:

@@ -18,7 +18,7 @@ from livesvm.solvers.estimators.scikit import _Estimator
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.predictor import Predictor
-from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior
+from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior, is_open
 from livesvm.solvers.pu.problem import PUProblem, checked_prior, costs, pu_problem
 from livesvm.solvers.pu.usmo import Solution, Start, usmo
 from livesvm.solvers.runtime.progress import Progress
@@ -33,7 +33,8 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    prior : share of positives among the unlabelled, in (0, 1); None: estimated by ``estimate_prior``
+    prior : share of positives among the unlabelled, in (0, 1); None or "estimate": estimated, by
+        ``livesvm.solvers.pu.prior``
     lam : weight of ``|w|^2``
     kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is (n, n), and (m, n) to predict
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance)
@@ -66,7 +67,7 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        prior: float | None = None,
+        prior: float | str | None = None,
         lam: float = 0.01,
         kernel: str = "rbf",
         *,
@@ -112,7 +113,7 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         chosen = known == 1.0
         P, U = rows[chosen], rows[~chosen]
         costs(0.5, self.lam, weights[chosen], weights[~chosen])  # before a prior is estimated
-        estimate = estimate_prior(kernel, P, U) if self.prior is None else None
+        estimate = estimate_prior(kernel, P, U) if is_open(self.prior) else None
         prior = checked_prior(self.prior) if estimate is None else estimate.prior
         problem = pu_problem(kernel, P, U, *costs(prior, self.lam, weights[chosen], weights[~chosen]))
         solution = usmo(problem, tau, start=self.start, cache_bytes=cache_bytes, progress=progress)

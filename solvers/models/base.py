@@ -91,6 +91,9 @@ class LiveEstimator(Fitted):
         """
         return False
 
+    def _meet_first(self, window: Window, rows: Features, targets: Floats) -> None:
+        """Take from the first examples, features (m, d) as the window has them, what losses are made of."""
+
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def fit(
@@ -205,6 +208,7 @@ class LiveEstimator(Fitted):
             self._keep_scale(self._fitted_scale(rows, weights))
             rows = self._scaled(rows)
             window = self._new_window(rows, weights)
+            self._meet_first(window, rows, targets)
         else:
             rows = rows if add is None else self._scaled(rows)
             window.state.allow(self._cache_bytes())
@@ -428,6 +432,10 @@ class LiveEstimator(Fitted):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; ``deep`` makes no difference, as none has parameters of its own."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def _like(self, **parameters: Any) -> Self:
+        """Return an untrained model with the same parameters but for these, and nothing of them left open."""
+        return type(self)(**{**self.get_params(deep=False), **parameters})
 
     def _forget(self) -> dict[str, Any]:
         """Drop everything learnt and return it, by attribute."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
@@ -13,7 +13,10 @@ from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning, warnings_of
 from livesvm.solvers.validation import Key
 
-LEARNT = ("_window", "_made_of", "_came", "feature_scale_", "gamma_", "classes_", "balance_", "n_features_in_")
+LEARNT = (
+    "_window", "_made_of", "_came", "feature_scale_", "gamma_", "classes_", "balance_", "n_features_in_", "class_mass_",
+    "prior_estimate_",
+)  # fmt: skip
 
 
 class ChangingEstimator(LiveEstimator):
@@ -41,6 +44,7 @@ class ChangingEstimator(LiveEstimator):
         before = {name: getattr(self, name) for name in parameters}
         vars(self).update(parameters)
         try:
+            self._settle(parameters)
             if any(name in KERNEL_PARAMETERS for name in parameters):
                 return self._resolved()
             return self.update() if self._set_anew() else self._nothing()
@@ -64,6 +68,9 @@ class ChangingEstimator(LiveEstimator):
             raise InvalidInput("the window is empty: there is nothing to fit a scale to", field="window")
         return self._resolved()
 
+    def _settle(self, parameters: dict[str, Any]) -> None:
+        """Find what new parameters leave open, before they count."""
+
     def _resolved(self) -> UpdateReport:
         """Solve the window from nothing with the present parameters, and take over what comes of it."""
         started = time.perf_counter()
@@ -71,8 +78,7 @@ class ChangingEstimator(LiveEstimator):
         keys: list[Key] = self.keys_
         if not keys:
             raise InvalidInput("the window is empty; call fit with other parameters", field="window")
-        if hasattr(self, "classes_"):
-            fresh._know(self.classes_)
+        self._hand_over(fresh)
         report = fresh._learn((self.window_X, self.window_y), self.window_sample_weight, keys, ())
         robust = self.robustness()
         if robust is not None:
@@ -86,6 +92,11 @@ class ChangingEstimator(LiveEstimator):
         return report._replace(added=(), changed=len(keys), seconds=seconds, retrained=True)
 
     classes_: NDArray[Any]  #: of a classifier
+
+    def _hand_over(self, fresh: Self) -> None:
+        """Let a fresh model know what does not come from the window as it is now."""
+        if hasattr(self, "classes_"):
+            fresh._know(self.classes_)
 
     def _know(self, classes: Any) -> None:
         """Take note of classes before any example has come."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import Features, columns_of
 
 LANDMARKS = 200
 LEAST = 1e-10  # of the largest eigenvalue: directions with less are rounding
@@ -16,21 +17,21 @@ TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True)
 class Landmarks:
-    """Landmarks (d, m), transposed, and what makes their kernel values independent features."""
+    """Landmarks as kernels are computed with them, and what makes their kernel values independent features."""
 
     kernel: Kernel
-    Z: Floats
+    Z: Features
     root: Floats
 
-    def of(self, X: Floats) -> Floats:
+    def of(self, X: Features) -> Floats:
         """Return the features of ``X`` (l, d), the last of which is a one, (l, r + 1)."""
         return np.column_stack([self.kernel.matrix(X, self.Z) @ self.root, np.ones(len(X))])
 
 
-def landmarks(kernel: Kernel, X: Floats, rng: np.random.Generator) -> Landmarks:
+def landmarks(kernel: Kernel, X: Features, rng: np.random.Generator) -> Landmarks:
     """Choose landmarks at random from ``X`` (n, d)."""
     marks = X[rng.permutation(len(X))[:LANDMARKS]]
-    Z = np.ascontiguousarray(marks.T)
+    Z = columns_of(marks)
     values, vectors = np.linalg.eigh(kernel.matrix(marks, Z))
     kept = values > LEAST * max(float(values[-1]), TINY)
     return Landmarks(kernel, Z, vectors[:, kept] / np.sqrt(values[kept]))

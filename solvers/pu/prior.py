@@ -10,14 +10,17 @@ Garg, Wu, Smola, Balakrishnan & Lipton, "Mixture proportion estimation and PU le
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.pu.landmarks import landmarks
+from livesvm.solvers.pu.problem import checked_prior
+from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Bools, Floats
+from livesvm.solvers.sparse import Features, dense, stacked
 
 DELTA = 0.1  # the bounds hold with probability 1 - DELTA [Garg et al.]
 SLACK = 0.01  # their gamma
@@ -45,8 +48,32 @@ class PriorEstimate:
     threshold: float
 
 
+def is_open(prior: object) -> bool:
+    """Say whether a prior is left to be estimated: None or "estimate"; raises InvalidInput for what is no prior."""
+    if prior is None or (isinstance(prior, str) and prior == "estimate"):
+        return True
+    checked_prior(prior)
+    return False
+
+
+def prior_of(kernel: Kernel, X: Features, positive: Bools) -> PriorEstimate:
+    """Estimate the prior from examples ``X`` (n, d), some of which are ``positive``, (n,); weights do not count.
+
+    With the kernel "precomputed", ``X`` (n, n) holds their kernel values.
+
+    Raises
+    ------
+    InvalidInput : fewer than two examples of a kind
+    """
+    if kernel.name == "precomputed":
+        gram = Gram()
+        numbers = gram.admit(dense(X), np.empty(0, np.int64))
+        kernel, X = replace(kernel, gram=gram), numbers[:, None].astype(np.float64)
+    return estimate_prior(kernel, X[positive], X[~positive])
+
+
 def estimate_prior(
-    kernel: Kernel, P: Floats, U: Floats, *, folds: int = 5, repeats: int = 200, seed: int = 0
+    kernel: Kernel, P: Features, U: Features, *, folds: int = 5, repeats: int = 200, seed: int = 0
 ) -> PriorEstimate:
     """Return the share of positives among the unlabelled ``U`` (n, d), given positives ``P`` (p, d).
 
@@ -59,14 +86,16 @@ def estimate_prior(
     """
     for rows, what in ((P, "positive"), (U, "unlabelled")):
         if len(rows) < 2:
-            raise InvalidInput(f"two {what} examples are needed to estimate the prior", field="prior")
+            reason = f"cannot be estimated from fewer than two {what} examples; give it, or more of these"
+            raise InvalidInput(reason, field="prior")
     rng = np.random.default_rng(seed)
     U = U[rng.permutation(len(U))[:MOST]]
     p, u = held_out_scores(kernel, P, U, folds, rng)
     prior, bound, threshold = best_bin(p, u)
-    again = [
-        best_bin(p[rng.integers(0, p.size, p.size)], u[rng.integers(0, u.size, u.size)])[0] for _ in range(repeats)
-    ]
+    again = []
+    for _ in range(repeats):
+        check()
+        again.append(best_bin(p[rng.integers(0, p.size, p.size)], u[rng.integers(0, u.size, u.size)])[0])
     low, high = np.quantile(again, [0.05, 0.95]) if again else (prior, prior)
     return PriorEstimate(prior, min(prior, float(low)), max(prior, float(high)), bound, threshold)
 
@@ -85,10 +114,10 @@ def best_bin(positives: Floats, unlabelled: Floats) -> tuple[float, float, float
 
 
 def held_out_scores(
-    kernel: Kernel, P: Floats, U: Floats, folds: int, rng: np.random.Generator
+    kernel: Kernel, P: Features, U: Features, folds: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Return scores of positives (p,) and unlabelled (n,), each by a scorer that has not seen it."""
-    X = np.concatenate([P, U])
+    X = stacked([P, U])
     target = np.concatenate([np.ones(len(P)), -np.ones(len(U))])
     weight = np.concatenate([np.full(len(P), 0.5 / len(P)), np.full(len(U), 0.5 / len(U))])
     fold = np.concatenate([rng.permutation(len(rows)) % folds for rows in (P, U)])

@@ -168,7 +168,7 @@ SPECS: dict[str, tuple[dict[str, Any], str]] = {
     "degree 11": ({"kernel": {"name": "poly", "degree": 11}}, "kernel.degree"),
     "degree 2.5": ({"kernel": {"name": "poly", "degree": 2.5}}, "kernel.degree"),
     "negative coef0": ({"kernel": {"name": "polynomial", "coef0": -0.1}}, "kernel.coef0"),
-    "no prior": ({"task": "pu"}, "prior"),
+    "no share": ({"task": "pu", "prior": 1.0}, "prior"),
     "task unknown": ({"task": "cooking"}, "task"),
     "bad id": ({"id": "Not/This"}, "id"),
     "long id": ({"id": "a" * 65}, "id"),

@@ -34,14 +34,11 @@ def test_a_model_equals_the_library(make: Make, service: ServiceProcess) -> None
         assert set(found["prediction"]) == {0, 1}
         assert client.certificate(model)["relative_gap"] <= 1e-9
         described = client.model(model)
-    assert (described["prior"], described["lam"], described["C"]) == (0.4, 0.02, 40.0)
+    assert (described["prior"], described["lam"], described["C"]) == (0.4, 0.0125, 40.0)
 
 
 def test_what_it_cannot_learn_is_said(make: Make, http: httpx.Client) -> None:
-    refused = http.post("/models", json={"task": "pu"})
-    assert refused.status_code == 422
-    assert "share of positives" in refused.text
-    for prior in (0, 1, -0.1):
+    for prior in (0, 1, -0.1, "half"):
         assert http.post("/models", json={"task": "pu", "prior": prior}).status_code == 422
     assert http.post("/models", json={"task": "svc", "prior": 0.5}).status_code == 422
     model = make(task="pu", prior=0.4, kernel=KERNEL)
@@ -145,9 +142,88 @@ def test_any_prior_and_unlabelled_that_are_all_the_same_have_an_optimum(
         assert client.predict(model, Z[:1])["prediction"][0] in (0, 1)
 
 
+def test_a_prior_that_is_left_out_is_estimated_and_told(make: Make, service: ServiceProcess) -> None:
+    model, said = make(task="pu", lam=0.02, kernel=KERNEL), make(task="pu", prior="estimate", lam=0.02, kernel=KERNEL)
+    library = IncrementalPUClassifier(lam=0.02, gamma=0.5).fit(X, S)
+    found = library.prior_estimate_
+    assert found is not None
+    with Client(service.url) as client, service.http() as http:
+        assert (client.model(model)["prior"], client.model(model)["prior_estimate"]) == ("estimate", None)
+        few = http.post(f"/models/{model}/update", json={"add": {"X": X[11:15].tolist(), "y": [1, 0, 0, 0]}})
+        assert few.status_code == 422
+        assert "fewer than two positive" in few.text
+        assert client.model(model)["n_examples"] == 0
+        for one in (model, said):
+            client.update(one, X, S, keys=list(range(60)))
+            described = client.model(one)
+            assert described["prior"] == found.prior
+            assert described["prior_estimate"] == pytest.approx(vars(found))
+            assert client.certificate(one)["relative_gap"] <= 1e-9
+        np.testing.assert_allclose(client.predict(model, Z)["decision"], library.decision_function(Z), atol=1e-8)
+        client.update(model, Z, np.zeros(20, int))
+        assert client.model(model)["prior"] == found.prior
+        client.update(model, change={"prior": "estimate"})
+        library.update(add=(Z, np.zeros(20)))
+        library.change(prior=None)
+        assert client.model(model)["prior"] == library.prior_
+        client.update(model, change={"prior": 0.3})
+        assert (client.model(model)["prior"], client.model(model)["prior_estimate"]) == (0.3, None)
+        retrained = http.post(f"/models/{said}/retrain", json={"solver": "usmo"})
+        finished(http, retrained)
+        http.post(f"/jobs/{retrained.json()['id']}/apply", json={}).raise_for_status()
+        assert client.model(said)["prior_estimate"] == pytest.approx(vars(found))
+        client.erase(said, [59])
+        assert client.model(said)["prior_estimate"] != pytest.approx(vars(found))
+        assert client.certificate(said)["relative_gap"] <= 1e-9
+
+
+def test_parameters_and_scale_change_while_it_lives(make: Make, service: ServiceProcess) -> None:
+    model = make(task="pu", prior=0.4, lam=0.02, scale="standard")
+    wide = np.array([1.0, 100.0, 0.01])
+    with Client(service.url) as client, service.http() as http:
+        client.update(model, X * wide, S)
+        plain = IncrementalPUClassifier(0.4, 0.02, scale="standard").fit(X * wide, S)
+        np.testing.assert_allclose(client.predict(model, Z * wide)["decision"], plain.decision_function(Z * wide))
+        client.update(model, X[:20] * wide + 1.0, np.zeros(20, int))
+        client.update(model, rescale=True)
+        plain.update(add=(X[:20] * wide + 1.0, np.zeros(20)))
+        plain.rescale()
+        client.update(model, change={"lam": 0.05, "prior": 0.3})
+        client.update(model, change={"kernel": {"name": "linear"}, "scale": "minmax"})
+        plain.change(lam=0.05, prior=0.3, kernel="linear", scale="minmax")
+        found = client.predict(model, Z * wide)["decision"]
+        np.testing.assert_allclose(found, plain.decision_function(Z * wide), atol=1e-7)
+        retrained = http.post(f"/models/{model}/retrain", json={"solver": "usmo"})
+        finished(http, retrained)
+        http.post(f"/jobs/{retrained.json()['id']}/apply", json={}).raise_for_status()
+        np.testing.assert_allclose(client.predict(model, Z * wide)["decision"], found, atol=1e-4)
+        described = client.model(model)
+        assert [described[name] for name in ("prior", "lam", "C", "scale")] == [0.3, 0.05, 10.0, "minmax"]
+        refused = http.post(f"/models/{model}/update", json={"change": {"nu": 0.5}})
+        assert "is no parameter of pu" in refused.text
+
+
+def test_it_is_tuned(make: Make, http: httpx.Client) -> None:
+    model = make(task="pu", prior=0.4, lam=0.02)
+    http.post(f"/models/{model}/update", json={"add": {"X": X.tolist(), "y": S.tolist()}}).raise_for_status()
+    asked = http.post(f"/models/{model}/tune", json={"gammas": [0.1, 1.0], "C": [1.0, 100.0], "folds": 3})
+    found = finished(http, asked)
+    assert found["what"] == "risk for the class prior"
+    http.post(f"/jobs/{asked.json()['id']}/apply", json={}).raise_for_status()
+    described = http.get(f"/models/{model}").json()
+    best = found["parameters"]
+    assert isinstance(best, dict)
+    assert (described["C"], described["gamma"]) == (pytest.approx(best["C"]), best["gamma"])
+    assert http.get(f"/models/{model}/certificate").json()["relative_gap"] <= 1e-9
+
+
 def test_it_survives_a_kill(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service:
         with Client(service.url) as client, service.http() as http:
+            client.create_model("estimated", task="pu", kernel=KERNEL)
+            client.update("estimated", X[:40], S[:40])
+            client.update("estimated", X[40:], S[40:])
+            estimated = client.model("estimated")["prior_estimate"]
             client.create_model("m", task="pu", prior=0.4, lam=0.02, kernel=KERNEL)
             client.update("m", X[:40], S[:40])
             client.update("m", X[40:], S[40:])
@@ -159,4 +235,6 @@ def test_it_survives_a_kill(tmp_path: Path) -> None:
             after = client.predict("m", Z)
             np.testing.assert_allclose(after["decision"], before["decision"], rtol=1e-8, atol=1e-8)
             assert client.model("m")["C"] == 60.0
+            assert client.model("estimated")["prior_estimate"] == estimated
+            assert client.certificate("estimated")["relative_gap"] <= 1e-9
             assert client.certificate("m")["relative_gap"] <= 1e-9

@@ -5,13 +5,14 @@ from __future__ import annotations
 from livesvm.solvers import IncrementalPUClassifier
 from livesvm.solvers.pu.problem import PUProblem, costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
+from livesvm.solvers.sparse import dense
 from tests.pu_problems import best_objective, judged
 
 
 def problem_of(model: IncrementalPUClassifier) -> PUProblem:
     """Return the problem of a model's window."""
-    positive, X, weights = model.window_y == 1, model.window_X, model.window_sample_weight
-    found = costs(model.prior, model.lam, weights[positive], weights[~positive])
+    positive, X, weights = model.window_y == 1, dense(model._window.X), model.window_sample_weight
+    found = costs(model.prior_, model.lam, weights[positive], weights[~positive])
     return pu_problem(model._window.state.kernel, X[positive], X[~positive], *found)
 
 

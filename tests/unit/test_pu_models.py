@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from livesvm.solvers import IncrementalPUClassifier, k_fold, leave_one_out
+from livesvm.solvers import IncrementalPUClassifier, PUClassifier, k_fold, leave_one_out, tune
 from livesvm.solvers.errors import InvalidInput
 from tests.oracle import Matrix, Vector
 from tests.pu_problems import best_objective, two_clouds
@@ -98,7 +99,7 @@ def test_it_comes_back_from_its_arrays(model: IncrementalPUClassifier) -> None:
     ("change", "reason"),
     [
         ({"prior": 1.0}, "prior: must lie between"),
-        ({"prior": None}, "prior: must lie between"),
+        ({"prior": "half"}, "prior: must lie between"),
         ({"lam": 0.0}, "lam: must be a positive"),
         ({"kernel": "cubic"}, "unknown kernel"),
     ],
@@ -132,6 +133,97 @@ def test_windows_without_a_kind_are_refused_and_change_nothing(model: Incrementa
     assert model.n_window_ == 0
     model.update(add=examples())
     assert model.certificate().primal == pytest.approx(before.primal, rel=1e-9)
+
+
+def test_a_prior_that_is_left_out_is_that_of_the_batch_classifier_and_stays() -> None:
+    X, s = examples(p=30, n=120)
+    for prior in (None, "estimate"):
+        model = IncrementalPUClassifier(prior, 0.01, gamma=0.5).fit(X, s)
+        batch = PUClassifier(prior, 0.01, gamma=0.5).fit(X, s)
+        assert model.prior_estimate_ == batch.prior_estimate_
+        assert model.prior_ == batch.prior_
+        np.testing.assert_allclose(model.decision_function(X), batch.decision_function(X), atol=1e-4)
+    found = model.prior_estimate_
+    assert found is not None
+    model.update(add=(X[:9] + 0.3, np.zeros(9)), remove=[0])
+    assert model.prior_estimate_ == found
+    assert_optimal(model)
+    back = type(model).from_arrays(model.get_params(), model.to_arrays())
+    assert back.prior_estimate_ == found
+    assert back.certificate().primal == pytest.approx(model.certificate().primal, rel=1e-9)
+    assert leave_one_out(model).decisions.shape == (158,)
+    model.change(prior=None)
+    assert model.prior_estimate_ not in (found, None)
+    assert_optimal(model)
+    again = model.prior_
+    model.set_params(prior=0.3).update()
+    assert model.prior_ == 0.3
+    assert model.prior_estimate_ is None
+    model.set_params(prior=None).update()
+    assert model.prior_ == again
+    assert_optimal(model)
+
+
+@pytest.mark.parametrize("kernel", ["precomputed", "sparse"])
+def test_a_prior_is_estimated_of_any_examples(kernel: str) -> None:
+    X, s = examples(p=30, n=60)
+    plain = IncrementalPUClassifier(gamma=0.5).fit(X, s)
+    if kernel == "sparse":
+        other = IncrementalPUClassifier(gamma=0.5).fit(csr_array(X), s)
+    else:
+        K = np.exp(-0.5 * np.square(X[:, None] - X[None]).sum(axis=2))
+        other = IncrementalPUClassifier(kernel="precomputed").fit(K, s)
+    assert other.prior_ == pytest.approx(plain.prior_, abs=1e-9)
+    other.change(prior="estimate")
+    assert other.prior_ == pytest.approx(plain.prior_, abs=1e-9)
+
+
+def test_a_prior_that_cannot_be_estimated_is_asked_for() -> None:
+    X, s = examples()
+    model = IncrementalPUClassifier(gamma=0.5)
+    with pytest.raises(InvalidInput, match="prior: cannot be estimated from fewer than two positive"):
+        model.fit(X[11:], s[11:])
+    assert not hasattr(model, "prior_estimate_")
+    model.set_params(prior=0.4).fit(X[11:], s[11:])
+    with pytest.raises(InvalidInput, match="fewer than two positive"):
+        model.change(prior=None)
+    assert (model.prior, model.prior_, model.prior_estimate_) == (0.4, 0.4, None)
+    with pytest.raises(InvalidInput, match="prior: must lie between"):
+        model.change(prior=1.5)
+    assert_optimal(model)
+
+
+def test_scale_and_parameters_change_as_those_of_other_tasks() -> None:
+    X, s = examples()
+    wide = X * [1.0, 1000.0]
+    model = IncrementalPUClassifier(lam=0.01, scale="standard").fit(wide, s)
+    found = model.prior_estimate_
+    model.update(add=(wide[:9] + 2.0, np.zeros(9)))
+    model.rescale()
+    fresh = clone(model).set_params(prior=model.prior_).fit(model.window_X, model.window_y)
+    np.testing.assert_allclose(model.decision_function(wide), fresh.decision_function(wide), atol=1e-6)
+    assert model.prior_estimate_ == found
+    model.change(C=20.0, kernel="linear")
+    assert (model.lam, model.kernel, model.prior_estimate_) == (0.025, "linear", found)
+    assert_optimal(model)
+    assert model.warnings_ == []
+    with pytest.raises(InvalidInput, match="no such parameter"):
+        model.change(nu=0.5)
+
+
+def test_it_is_tuned_by_the_risk_for_its_prior() -> None:
+    X, s = examples(p=20, n=80)
+    model = IncrementalPUClassifier(lam=0.01, gamma=0.5).fit(X, s)
+    for judge in ("k_fold", "leave_one_out"):
+        found = tune(model, gammas=[0.1, 1.0], C=(1.0, 100.0), judge=judge, folds=3)
+        assert found.error == pytest.approx(np.nanmin(found.errors), abs=0.02)
+    before = model.prior_
+    found.apply(model)
+    assert (model.C, model.gamma_, model.prior_) == (
+        pytest.approx(found.parameters["C"]),
+        *[found.parameters["gamma"], before],
+    )
+    assert_optimal(model)
 
 
 def test_all_unlabelled_equal_and_all_examples_equal() -> None:

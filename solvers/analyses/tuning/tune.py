@@ -13,6 +13,7 @@ import numpy as np
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
 from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, mean_of
+from livesvm.solvers.analyses.regularization.path import regularization_path
 from livesvm.solvers.analyses.tuning.splits import Judge, Split, splits
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models import scaling
@@ -120,7 +121,7 @@ def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
         if not out:
             raise InvalidInput("must hold a value at least", field="gammas")
         return out
-    fresh = type(model)(**{**model.get_params(deep=False), "gamma": "scale"})
+    fresh = model._like(gamma="scale")
     rows, weights = model.window_X, model.window_sample_weight
     scale = fresh._fitted_scale(rows, weights)
     middle = scaling.gamma(rows if scale is None else scale.apply(rows), weights)
@@ -206,7 +207,7 @@ class _Search:
             self.lines[gamma] = self._on_grid(gamma)
         else:
             limits = (float(self.C[0]), float(self.C[-1]))
-            line = self._along(lambda part: part.regularization_path(*limits), {"gamma": gamma, "C": limits[0]})
+            line = self._along(lambda part: regularization_path(part, "C", *limits), {"gamma": gamma, "C": limits[0]})
             self.lines[gamma] = line
 
     def with_epsilon(self, best: _Choice, limits: tuple[float, float]) -> _Choice:
@@ -217,14 +218,13 @@ class _Search:
         line = self._along(lambda part: part.epsilon_path(*limits), start, bounded=False)
         ends = (float(self.C[0]), float(self.C[-1]))
         start = {"gamma": best.gamma, "C": ends[0], "epsilon": line.C}
-        again = self._along(lambda part: part.regularization_path(*ends), start, bounded=False)
+        again = self._along(lambda part: regularization_path(part, "C", *ends), start, bounded=False)
         return _Choice(best.gamma, again.C, again.error, line.C)
 
     def _model(self, learnt: Any, parameters: dict[str, float]) -> Any:
         model: Any = self.view.model
-        asked = {**model.get_params(deep=False), **parameters}
         weights = self.weights[learnt]
-        return type(model)(**asked).fit(self.X[learnt], self.y[learnt], sample_weight=weights)
+        return model._like(**parameters).fit(self.X[learnt], self.y[learnt], sample_weight=weights)
 
     def _along(self, walk: Callable[[Any], Any], parameters: dict[str, float], *, bounded: bool = True) -> _Line:
         """Follow one path a fold; given up once the folds so far are worse than the best with all of them."""
