@@ -47,3 +47,6 @@ def test_any_updates_end_at_what_usmo_finds_from_nothing(seed: int, kernel: str,
     for _ in range(4):
         model.update(**drawn_update(model, rng, grid))
         assert_optimal(model)
+        if rng.random() < 0.3:
+            model.change(prior=float(rng.uniform(0.05, 0.95)))
+            assert_optimal(model)
