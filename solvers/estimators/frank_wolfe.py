@@ -65,6 +65,8 @@ class FrankWolfeClassifier:
         more than 0.05 too low, and primal and dual objective agree to about a thousandth
     sampling : "fw", "mfw" and "core_vector" look at so many examples a step, 59 in the paper, and at all of them before
         they end; None: at all of them in every step. "auto" does not sample
+    full_pass : False: they end at the first sample that holds nobody to gain by, however far the optimum is, which
+        ``relative_gap_`` tells; it is there to compare with the paper
     max_iter : steps, at most; by default 100,000 of one example, a million of a block
     cache_mb : memory that kernel rows may take, in MiB
     warm_start : keep the training data, and let the next fit start from this one's solution
@@ -104,6 +106,7 @@ class FrankWolfeClassifier:
         variant: str = "auto",
         tol: float = 0.1,
         sampling: int | None = None,
+        full_pass: bool = True,
         max_iter: int | None = None,
         cache_mb: float = 1024,
         warm_start: bool = False,
@@ -118,6 +121,7 @@ class FrankWolfeClassifier:
         self.variant = variant
         self.tol = tol
         self.sampling = sampling
+        self.full_pass = full_pass
         self.max_iter = max_iter
         self.cache_mb = cache_mb
         self.warm_start = warm_start
@@ -196,7 +200,8 @@ class FrankWolfeClassifier:
         cache = int(2**20 * validation.positive(self.cache_mb, "cache_mb"))
         sampling = None if self.sampling is None else whole(self.sampling, "sampling")
         most = None if self.max_iter is None else whole(self.max_iter, "max_iter")
-        return Options(cast("Variant", self.variant), tol, sampling, cache, most, seed_of(self.random_state))
+        seed, full_pass = seed_of(self.random_state), bool(self.full_pass)
+        return Options(cast("Variant", self.variant), tol, sampling, cache, most, seed, full_pass)
 
     def _threads(self) -> int:
         if self.n_jobs is None or self.n_jobs == -1:

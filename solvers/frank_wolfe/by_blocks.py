@@ -9,7 +9,7 @@ import numpy as np
 from livesvm.solvers.frank_wolfe import growth
 from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
 from livesvm.solvers.frank_wolfe.blocks import Active, active_of, optimize, relative_gap
-from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of, parts_from
+from livesvm.solvers.frank_wolfe.problem import CLEAR, Known, Problem, exact_parts, gap_of, parts_from, since
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
 from livesvm.solvers.frank_wolfe.warm_start import balanced
 from livesvm.solvers.kernels.matrix_products import Examples
@@ -18,7 +18,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 INSIDE = 0.5  #: to which part of the last gap of all the gap of the active ones is brought before the next look
 MARGIN = 0.8  #: and to which part of the tolerance at the end: the look at all is not to be in vain
 NOT_FAR = 3.0  #: tolerances
-CALM = 0.03  #: of the active ones, if no more than these came last: the next look at all is the proof
+TRUSTED = 0.5  #: of the distance that makes an example's exact g not matter, if errors of single precision are no more
 ROUNDS = 60  #: looks at all, at most
 
 
@@ -78,15 +78,28 @@ class Search:
 
     def look(self, outside: Ints) -> None:
         """Compute g of those who are not active."""
-        self.computed += outside.size * int(np.count_nonzero(self.b))
+        self.computed += outside.size * int(np.count_nonzero(since(self.problem, self.b, self.seen)[1]))
         self.parts[:, outside] = parts_from(self.problem, self.examples, self.b, self.seen, outside)
         self.seen = Known(self.b.copy(), self.parts.copy())
 
     def prove(self) -> None:
-        """Compute g of everyone in double precision."""
-        self.parts = exact_parts(self.problem, self.b, self.exact)
-        age = 0 if self.exact is None else self.exact.age
-        self.exact = self.seen = Known(self.b.copy(), self.parts.copy(), age)
+        """Compute g in double precision: of all but those whose g is so large that no error of single precision counts.
+
+        They have no coefficient, are not the least, and have no loss. How large the error is, others tell.
+        """
+        problem, b, age = self.problem, self.b, 0 if self.exact is None else self.exact.age
+        g, is_active = self.parts.sum(axis=0), np.zeros(problem.n, bool)
+        is_active[self.active.who] = True
+        near = np.flatnonzero(is_active | (g * float(b.sum() / (b @ g)) < 1.0 + CLEAR))
+        found = exact_parts(problem, b, self.exact, near)
+        errors = np.abs(found.sum(axis=0) - g[near])
+        error = float(errors[~is_active[near]].max(initial=0.0) or errors.max())
+        if (age + 1) * error > TRUSTED * CLEAR:
+            near, found = np.arange(problem.n), exact_parts(problem, b, self.exact)
+        self.parts[:, near] = found
+        rough = np.ones(problem.n, bool)
+        rough[near] = False
+        self.exact = self.seen = Known(b.copy(), self.parts.copy(), age, rough=rough)
         self.active.parts = np.ascontiguousarray(self.parts[:, self.active.who])
 
     def use_double(self) -> bool:
@@ -122,15 +135,12 @@ def solve(
     search = _begun(problem, start, cache_bytes, random)
     final = MARGIN * tol
     goal = final if problem.n <= growth.FIRST else max(final, INSIDE)
-    is_calm = False
     for _ in range(ROUNDS):
         is_there = search.optimize(goal, most_steps, trace)
         outside = search.outside()
-        proves = is_calm and goal == final and is_there
-        if not proves:
-            search.look(outside)
+        search.look(outside)
         gap = search.gap()
-        if proves or gap <= tol or not is_there:
+        if gap <= tol or not is_there:
             search.prove()
             gap = search.gap()
             if gap <= tol or search.steps >= most_steps:
@@ -139,7 +149,7 @@ def solve(
                 break  # rounding
         trace(gap)
         goal = _next_goal(goal, gap, tol, outside.size)
-        is_calm = _grow(search, outside) < CALM * search.active.who.size
+        _grow(search, outside)
     else:
         search.prove()
     found = solution(problem, search.b, search.parts, tol, search.steps, search.kernel_values, trace)
@@ -159,13 +169,12 @@ def _begun(problem: Problem, start: Known | None, cache_bytes: int, random: np.r
     return search
 
 
-def _grow(search: Search, outside: Ints) -> int:
-    """Let examples of ``outside`` be active; return how many."""
+def _grow(search: Search, outside: Ints) -> None:
+    """Let examples of ``outside`` be active."""
     g, of_class = search.parts[:, outside].sum(axis=0), search.problem.of_class[outside]
     new = growth.added(outside, g, of_class, search.active.who.size, search.random)
     if new.size:
         search.add(new)
-    return int(new.size)
 
 
 def _next_goal(goal: float, gap: float, tol: float, outside: int) -> float:

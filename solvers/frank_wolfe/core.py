@@ -74,19 +74,27 @@ class Core:
 
 
 class SampledSearch:
-    """Looks for an example with a small derivative in samples, and among those who were worst at the last full look."""
+    """Looks for an example with a small derivative in samples, and among those who were worst at the last full look.
 
-    def __init__(self, core: Core, size: int, random: np.random.Generator) -> None:
-        self._core, self._size, self._random = core, size, random
+    Parameters
+    ----------
+    looks_at_all : whether samples without one are followed by a look at all; if not, one such sample is the end
+    """
+
+    def __init__(self, core: Core, size: int, random: np.random.Generator, looks_at_all: bool = True) -> None:
+        self._core, self._size, self._random, self._looks_at_all = core, size, random, looks_at_all
         self._worst: Ints = np.empty(0, np.int64)
 
     def find(self, tol: float) -> tuple[int, float]:
-        """Return an example and its g; no g of all is low enough for a gap above ``tol`` only where none was found."""
+        """Return an example and its g; no g of all is low enough for a gap above ``tol`` only where none was found.
+
+        Without looks at all, none of a sample.
+        """
         core = self._core
         for _ in range(TRIES):
             sample = self._random.choice(core.problem.n, min(self._size, core.problem.n), replace=False)
             i, g = self._least(np.union1d(sample, self._worst))
-            if 2.0 * (core.R - g) > tol * core.R:
+            if 2.0 * (core.R - g) > tol * core.R or not self._looks_at_all:
                 return i, g
         check()
         g_all = core.problem.parts(core.problem.examples, core.coefficients()).sum(axis=0)

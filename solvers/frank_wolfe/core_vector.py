@@ -27,12 +27,16 @@ def solve(
     start: Floats | None,
     sampling: int | None,
     most_steps: int,
+    looks_at_all: bool,
     random: np.random.Generator,
     trace: Trace,
 ) -> Solution:
-    """Return a solution whose relative gap is ``tol``, as a full look has found, unless ``most_steps`` end it."""
+    """Return a solution whose relative gap is ``tol``, as a full look has found, unless ``most_steps`` end it.
+
+    Without looks at all a sample that holds nobody to gain by ends it as well, as in the paper's program.
+    """
     core = Core(problem, first(problem.of_class, random) if start is None else start / start.sum())
-    search = SampledSearch(core, problem.n if sampling is None else sampling, random)
+    search = SampledSearch(core, problem.n if sampling is None else sampling, random, looks_at_all)
     steps = 0
     while steps < most_steps:
         check()

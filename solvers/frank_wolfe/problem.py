@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.matrix_products import Examples, product
@@ -20,6 +21,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 SMALL = 2048  #: examples up to which everything is computed in double precision
 FAR = 1e3  #: gamma |x|^2 beyond which single precision has too few digits for distances
+CLEAR = 0.1  #: how far above 1 the g of an example without a coefficient is whose exact value does not matter
 UNTOUCHED = 1e-12  #: relative difference of coefficients that are the same but for their class's scale
 
 
@@ -87,16 +89,25 @@ class Problem:
 
 @dataclass(frozen=True)
 class Known:
-    """Coefficients b (n,) of the twin, whose parts of g (2, n) are known in double precision.
+    """Coefficients b (n,) of the twin, whose parts of g (2, n) are known in double precision, but for those ``rough``.
 
-    ``age`` is how often these were brought along since all of them were computed from the data, ``come`` who was not
-    there then.
+    Attributes
+    ----------
+    age : how often these were brought along since all of them were computed from the data
+    come : (m,) who was not there then
+    rough : (n,) of bool, whose parts are known in single precision alone; None: nobody's
     """
 
     b: Floats
     parts: Floats
     age: int = 0
     come: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    rough: NDArray[np.bool_] | None = None
+
+
+def rough_of(b: Floats, parts: Floats) -> NDArray[np.bool_]:
+    """Return whose parts of g may be known in single precision alone, (n,), where ``b`` is a solution."""
+    return np.asarray((b == 0) & (parts.sum(axis=0) > 1.0 + 0.5 * CLEAR))
 
 
 @dataclass(frozen=True)
@@ -126,9 +137,14 @@ def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
     return Gap(relative, primal, 0.5 * total * scale)
 
 
-def exact_parts(problem: Problem, b: Floats, known: Known | None = None) -> Floats:
-    """Return the parts of g in double precision, (2, n), from the data; as :func:`parts_from` with ``known``."""
-    return parts_from(problem, problem.examples, b, known)
+def exact_parts(problem: Problem, b: Floats, known: Known | None = None, among: Ints | None = None) -> Floats:
+    """Return the parts of g in double precision, (2, k), of those ``among`` all; ``known`` as in :func:`parts_from`."""
+    who = np.arange(problem.n) if among is None else among
+    found = parts_from(problem, problem.examples, b, known, who)
+    if known is not None and known.rough is not None:
+        anew = np.flatnonzero(known.rough[who])
+        found[:, anew] = problem.parts(problem.examples, b, who[anew])
+    return found
 
 
 def parts_from(
@@ -141,14 +157,24 @@ def parts_from(
     known : where most coefficients are a multiple of these, one for each class, only what the others make of it is
         computed
     """
+    scales, changes = since(problem, b, known)
+    found = problem.parts(examples, changes, among)
+    return found if known is None else np.asarray(scales[:, None] * known.parts[:, among] + found)
+
+
+def since(problem: Problem, b: Floats, known: Known | None) -> tuple[Floats, Floats]:
+    """Return the multiples of ``known`` coefficients, one for each class, and what must be added to have ``b`` (n,).
+
+    The multiples are 0 where it would be as many coefficients that are added.
+    """
     if known is not None:
         before = known.b
         scales = np.array([_scale(b[problem.of_class == c], before[problem.of_class == c]) for c in (0, 1)])
         changes = b - scales[problem.of_class] * before
         changes[np.abs(changes) <= UNTOUCHED * b] = 0.0
         if np.count_nonzero(changes) < np.count_nonzero(b):
-            return np.asarray(scales[:, None] * known.parts[:, among] + problem.parts(examples, changes, among))
-    return problem.parts(examples, b, among)
+            return scales, changes
+    return np.zeros(2), b
 
 
 def _scale(now: Floats, before: Floats) -> float:

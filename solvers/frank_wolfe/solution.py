@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, exact_parts, gap_of
+from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, exact_parts, gap_of, rough_of
 from livesvm.solvers.runtime.types import Floats
 
 PER_MILLE = 1000
@@ -24,7 +24,7 @@ class Solution:
     ----------
     a : (n,) coefficients on the simplex
     b : (n,) those of the twin, ``a / R``
-    parts : (2, n) of ``K~b``
+    parts : (2, n) of ``K~b``; in single precision where that does not matter, see ``rough_of``
     gap : how far it is from the optimum
     steps : steps taken: of one coefficient, or of a block
     kernel_values : how many were computed, without those of the proof
@@ -46,7 +46,7 @@ class Solution:
     @property
     def known(self) -> Known:
         """What another search can start from."""
-        return Known(self.b, self.parts, self.age)
+        return Known(self.b, self.parts, self.age, rough=rough_of(self.b, self.parts))
 
     @property
     def R(self) -> float:

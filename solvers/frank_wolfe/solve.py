@@ -28,6 +28,7 @@ class Options:
     cache_bytes : what kernel rows may take
     max_steps : None: the default of the variant
     seed : of what is left to chance
+    looks_at_all : whether a sample without anyone to gain by is followed by a look at all
     """
 
     variant: Variant = "auto"
@@ -36,6 +37,7 @@ class Options:
     cache_bytes: int = 2**30
     max_steps: int | None = None
     seed: int = 0
+    looks_at_all: bool = True
 
 
 def solve(problem: Problem, options: Options, trace: Trace, start: Known | None = None) -> Solution:
@@ -52,7 +54,14 @@ def solve(problem: Problem, options: Options, trace: Trace, start: Known | None 
     a = None if start is None else start.b
     if variant == "core_vector":
         return core_vector.solve(
-            problem, tol, start=a, sampling=options.sampling, most_steps=most, random=random, trace=trace
+            problem,
+            tol,
+            start=a,
+            sampling=options.sampling,
+            most_steps=most,
+            looks_at_all=options.looks_at_all,
+            random=random,
+            trace=trace,
         )
     away = variant == "mfw"
     if options.sampling is not None:
@@ -63,6 +72,7 @@ def solve(problem: Problem, options: Options, trace: Trace, start: Known | None 
             start=a,
             sampling=options.sampling,
             most_steps=most,
+            looks_at_all=options.looks_at_all,
             random=random,
             trace=trace,
         )

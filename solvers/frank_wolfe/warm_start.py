@@ -37,7 +37,10 @@ def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Kn
     parts[:, stay] = known.parts[:, was] - before.parts(before.examples, gone, was)
     parts[problem.of_class[stay], stay] += b[stay] * (problem.ridge[stay] - before.ridge[was])
     parts[:, new] = problem.parts(problem.examples, b, new)
-    return Known(b, parts, known.age + 1, new)
+    rough = np.zeros(problem.n, bool)
+    if known.rough is not None:
+        rough[stay] = known.rough[was]
+    return Known(b, parts, known.age + 1, new, rough)
 
 
 def balanced(problem: Problem, known: Known) -> Known:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair
-from livesvm.solvers.frank_wolfe.problem import Known, Problem
+from livesvm.solvers.frank_wolfe.problem import Known, Problem, rough_of
 from livesvm.solvers.frank_wolfe.warm_start import carried
 from livesvm.solvers.kernels.matrix_products import Examples
 from livesvm.solvers.models.large_predictor import Trained
@@ -76,4 +76,4 @@ def next_start(trained: Trained, w: SlidingWindow, pair: Pair, slots: Ints, labe
     parts = np.hstack([w.parts[:, other, rows], np.zeros((2, gone.size))])
     places = np.full(slots.size, NOWHERE)
     places[known] = np.arange(known.size)
-    return carried(problem, before, Known(were, parts, trained.age), places)
+    return carried(problem, before, Known(were, parts, trained.age, rough=rough_of(were, parts)), places)

@@ -127,6 +127,17 @@ def test_single_precision_does_not_hide_the_gap(variant: str) -> None:
     assert model.relative_gap_ == pytest.approx(true_gap(Q, model), rel=1e-9)
 
 
+@pytest.mark.parametrize("variant", ["fw", "mfw", "core_vector"])
+def test_without_a_full_pass_the_gap_is_told_all_the_same(variant: str) -> None:
+    X, y = rings()
+    Q = twin(gram(X, "rbf", 0.7), y, np.full(y.size, 2.0))
+    model = FrankWolfeSVC(C=2.0, gamma=0.7, variant=variant, sampling=3, full_pass=False, tol=0.05)
+    with pytest.warns(ConvergenceWarning, match="the relative gap is"):
+        model.fit(X, y)
+    assert model.relative_gap_ > 0.05
+    assert model.relative_gap_ == pytest.approx(true_gap(Q, model), rel=1e-9)
+
+
 def test_steps_away_drop_examples_exactly() -> None:
     X, y = rings()
     plain, away = (FrankWolfeSVC(C=2.0, gamma=0.7, variant=variant, tol=0.02).fit(X, y) for variant in ("fw", "mfw"))

@@ -14,6 +14,8 @@ from livesvm.solvers import FrankWolfeSVC
 from livesvm.solvers.errors import DuplicateKey, InvalidInput, NotOptimal, UnknownKey
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.training_data import problems_of
+from livesvm.solvers.frank_wolfe import by_blocks, growth
+from livesvm.solvers.frank_wolfe import problem as problem_module
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair
 from livesvm.solvers.frank_wolfe.problem import Known, gap_of
 from livesvm.solvers.frank_wolfe.warm_start import balanced
@@ -122,8 +124,36 @@ def test_a_warm_start_takes_fewer_steps_and_ends_where_a_cold_one_does() -> None
     cold.update(add=(rows[30:], y[30:]))
     found, other = warm.retrain(tol=0.01), cold.retrain(tol=0.01)
     (found_here,), (found_there,) = found.solutions, other.solutions
-    assert found_here.kernel_values < found_there.kernel_values
+    assert found_here.steps < found_there.steps
     assert found_here.gap.primal == pytest.approx(found_there.gap.primal, rel=0.01)
+
+
+@pytest.mark.parametrize("allowed", [0.5, 0.0])
+def test_the_gap_stays_true_where_those_far_off_are_known_in_single_precision(
+    allowed: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(problem_module, "SMALL", 50)
+    monkeypatch.setattr(growth, "FIRST", 100)
+    monkeypatch.setattr(by_blocks, "TRUSTED", allowed)
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(900, 2))
+    y = np.where(rows[:, 0] + 0.3 * rng.normal(size=900) > 0, 1.0, -1.0)
+    made = LiveL2SVC(C=10.0, gamma=0.5)
+    made.update(add=(rows[:500], y[:500]))
+    for start in range(0, 400, 100):
+        found = made.retrain(tol=0.05)
+        proof = made.certificate()
+        assert proof.relative_gap == pytest.approx(found.relative_gap, rel=1e-9)
+        assert proof.primal == pytest.approx(found.solutions[0].gap.primal, rel=1e-9)
+        pair, known = pair_of(made)
+        assert known is not None
+        problem, rough = pair.problem, known.rough
+        assert rough is not None
+        assert rough.sum() > 20
+        exact = problem.parts(problem.examples, known.b)
+        assert np.abs(exact - known.parts)[:, ~rough].max() < 1e-9
+        assert (exact.sum(axis=0)[rough] > 1.0).all()
+        made.update(add=(rows[500 + start : 600 + start], y[500 + start : 600 + start]), remove=made.keys_[:100])
 
 
 @pytest.mark.parametrize("name", ["linear", "rbf", "poly", "sparse"])
