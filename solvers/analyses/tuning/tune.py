@@ -22,9 +22,10 @@ from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats
 
 STEP = 4.0
-GAMMAS = STEP ** np.arange(-4.0, 3.0)  #: of the gamma called "scale"
+GAMMAS = STEP ** np.arange(-5.0, 4.0)  #: of the gamma called "scale"
 POINTS = 15  #: values of C of the picture of a curve
 STEPS = 9  #: values of C where there is no curve over all of them
+AROUND = 1.0  #: octaves of C over which errors are averaged before the least is taken
 BEYOND = 3  #: so many more values of gamma are tried beyond an end that is the best
 
 
@@ -70,7 +71,7 @@ def tune(
 
     Parameters
     ----------
-    gammas : values to try; by default 7 around the one called "scale", without those whose neighbours are far from
+    gammas : values to try; by default 9 around the one called "scale", without those whose neighbours are far from
         the best, and some beyond where the best is at an end
     C : the range of C; every value is tried, of several classes and with leave-one-out so many on a grid
     epsilon : a range of widths of the tube; the best is searched at the best gamma and C, then C once more
@@ -161,8 +162,10 @@ class _Line:
 
     C: float
     error: float
+    judged: float  #: by which it is compared: that error, or its average around C
     curve: ErrorCurve | None
     values: Floats | None = None
+    raced: list[float] = field(default_factory=list)  #: wrong labels on the first fold, the first two, ...
 
     def on(self, grid: Floats) -> Floats:
         """Return the errors at values of C."""
@@ -194,7 +197,7 @@ class _Search:
 
     def best(self) -> _Choice:
         """Return the best so far; of equals the one nearest to what was tried first."""
-        gamma = min(self.lines, key=lambda one: self.lines[one].error)
+        gamma = min(self.lines, key=lambda one: self.lines[one].judged)
         return _Choice(gamma, self.lines[gamma].C, self.lines[gamma].error)
 
     def try_gamma(self, gamma: float) -> None:
@@ -227,18 +230,32 @@ class _Search:
         return model._like(**parameters).fit(self.X[learnt], self.y[learnt], sample_weight=weights)
 
     def _along(self, walk: Callable[[Any], Any], parameters: dict[str, float], *, bounded: bool = True) -> _Line:
-        """Follow one path a fold; given up once the folds so far are worse than the best with all of them."""
-        limit = min((line.error for line in self.lines.values()), default=math.inf) if bounded else math.inf
+        """Follow one path a fold; given up once the folds so far say that it is not the best.
+
+        That is so when they are worse than the best with all of them, or, counted in wrong labels, by more than twice
+        the standard deviation than the best on the same folds: a race [Maron and Moore 1994].
+        """
+        best = min(self.lines.values(), key=lambda line: line.judged, default=None) if bounded else None
         curves, sizes, total = [], [], sum(judging.size for _, judging in self.parts)
+        raced: list[float] = []
         for learnt, judging in self.parts:
             path = walk(self._model(learnt, parameters))
             curves.append(path.validation_error(self.X[judging], self.y[judging]))
             sizes.append(judging.size)
             whole = mean_of(curves, np.array(sizes) / total)
-            best = whole.best()
-            if best.error > limit:
-                return _Line(best.value, best.error, None)
-        return _Line(best.value, best.error, whole)
+            value, judged = whole.steadiest(AROUND)
+            raced.append(judged * total)
+            if best is not None and (judged > best.judged or self._is_behind(raced[-1], best, len(curves), sum(sizes))):
+                judged *= total / sum(sizes)
+                return _Line(value, whole(value), max(judged, math.nextafter(best.judged, math.inf)), None)
+        return _Line(value, whole(value), judged, whole, raced=raced)
+
+    def _is_behind(self, wrong: float, best: _Line, folds: int, judged: int) -> bool:
+        """Whether so many wrong labels on the first folds are clearly more than the best has there."""
+        if not self.classes or not best.raced:
+            return False
+        few = best.raced[folds - 1]
+        return wrong - few > 2.0 * math.sqrt(max(few, 1.0) * max(0.0, 1.0 - few / judged))
 
     def _on_grid(self, gamma: float) -> _Line:
         """Follow C from value to value, fold by fold, and count wrong labels."""
@@ -250,8 +267,8 @@ class _Search:
                 if i:
                     model.update(C=float(value))
                 wrong[i] += np.count_nonzero(model.predict(self.X[judging]) != self.y[judging])
-            if wrong.min() / total > limit:
-                return _Line(float(self.C[wrong.argmin()]), float(wrong.min()) / total, None)
+            if (least := float(wrong.min()) / total) > limit:
+                return _Line(float(self.C[wrong.argmin()]), least, least, None)
         return self._of_values(wrong / total)
 
     def _left_out(self, gamma: float) -> _Line:
@@ -268,4 +285,4 @@ class _Search:
         """Return the line of errors on the grid; of equals the middle is the best."""
         least = np.flatnonzero(errors == errors.min())
         at = int(least[least.size // 2])
-        return _Line(float(self.C[at]), float(errors[at]), None, errors)
+        return _Line(float(self.C[at]), float(errors[at]), float(errors[at]), None, errors)
