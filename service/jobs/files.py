@@ -109,6 +109,10 @@ class JobFiles:
                 with suppress(OSError):  # a read-only disk keeps it, and a restart knows it again
                     written.unlink(missing_ok=True)
 
+    def holds(self, id: str) -> bool:
+        """Whether a file of a job is there, of which nothing may be left."""
+        return any(self._directory.glob(f"{id}.*"))
+
     def _tidy(self) -> None:
         """Remove what a crash has left of jobs that nothing tells of."""
         for path in self._directory.glob("j-*"):

@@ -37,7 +37,7 @@ from livesvm.service.models.retrained import Retrained
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling
 from livesvm.service.resources.memory import Budget
-from livesvm.service.store.base import StoreError
+from livesvm.service.store.base import StoreError, StoreUnavailable
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.runtime.interrupt import Interrupt, interruptible
 from livesvm.solvers.runtime.progress import Progress
@@ -253,18 +253,22 @@ class Jobs:
     def erase(self, model: str, directories: Container[str] = (), until: float = inf) -> int:
         """Cancel and forget every job of a model, or that used a dataset in one of these directories; how many.
 
-        Those asked for after ``until``, a Unix time, stay. None of them works, or keeps a file, when this returns.
+        Those asked for after ``until``, a Unix time, stay. None of them works, or keeps a file, when this returns;
+        raises StoreUnavailable where one cannot be removed, and knows its job on.
         """
         with self._lock:
             then = [record for record in self.all() if record.created_at <= until]
-            mine = [record.id for record in then if record.model == model or _uses(record, directories)]
-            at_work = [self._under_way[id] for id in mine if id in self._under_way]
-            for id in mine:
-                self.cancel(id)
-                self._forget(id)
+            mine = [record for record in then if record.model == model or _uses(record, directories)]
+            at_work = [self._under_way[record.id] for record in mine if record.id in self._under_way]
+            ended = [self.cancel(record.id) for record in mine]
+            for record in mine:
+                self._forget(record.id)
         wait(at_work)
-        for id in mine:
-            self._files.delete(id)
+        for record in ended:
+            self._files.delete(record.id)
+            if self._files.holds(record.id):
+                self._records |= {each.id: each for each in ended if self._files.holds(each.id)}
+                raise StoreUnavailable(f"the files of job {record.id} cannot be removed")
         return len(mine)
 
     def stop(self) -> None:

@@ -120,8 +120,15 @@ class Erasures:
             if (data := self._store.document(at)) is not None:
                 receipt = json.loads(data)
                 self._jobs.erase(receipt["model"], until=datetime.fromisoformat(receipt["erased_at"]).timestamp())
-                remove_all(self._settings.data_dir, receipt["model"])
+                self._remove_files(receipt["model"])
         self._followed = now
+
+    def _remove_files(self, stored: str) -> int:
+        """Remove files of a model that its store had lost; how many there were. Raises StoreUnavailable."""
+        try:
+            return remove_all(self._settings.data_dir, stored)
+        except OSError as error:
+            raise StoreUnavailable(f"files of {stored} cannot be removed: {error}") from error
 
     def _finish(self, stored: str) -> None:
         try:
@@ -139,14 +146,14 @@ class Erasures:
     def model_deleted(self, stored: str) -> None:
         """Have nothing remain of a model or feed that was deleted; what cannot be done is said in the log."""
         with self._lock:
-            self._jobs.erase(stored)
-            remove_all(self._settings.data_dir, stored)
             try:
+                self._jobs.erase(stored)
+                self._remove_files(stored)
                 with self._health.store_call("delete"):
                     self._forget_model(stored)
                     self._store.wipe(wholly=False)
             except StoreError as error:
-                log.warning("what %s has left in the store could not be wiped: %s", stored, error)
+                log.warning("what %s has left could not be wiped: %s", stored, error)
 
     def _forget_model(self, stored: str) -> None:
         """Forget what is known of erasures in a model that is gone, once datasets have forgotten too."""
@@ -188,7 +195,7 @@ class Erasures:
         n_jobs = self._jobs.erase(stored, _directories([found for each in erased for found in each.intent.rows]))
         for each in erased:
             self._datasets.erase([Found(**found) for found in each.intent.rows])
-        n_files = remove_all(self._settings.data_dir, stored)
+        n_files = self._remove_files(stored)
         with self._health.store_call("wipe"):
             wiped = self._store.wipe(wholly=True)
         crash.point("erase-wiped")

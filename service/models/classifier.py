@@ -144,6 +144,10 @@ class ServedLargeClassifier(LiveL2SVC):
         check_kind(before, labels, field)
         check_number(before, labels_with(before, labels, field), labels, most, field)
 
+    def knows_only(self, labels: Targets) -> bool:
+        """Whether its classes are those of these labels, (m,), alone."""
+        return np.array_equal(self.labels_, np.unique(as_labels(labels)))
+
     def _with_labels(self, known: NDArray[Any], y: Any, m: int, field: str) -> tuple[NDArray[Any], NDArray[Any]]:
         return super()._with_labels(known, None if y is None else as_labels(y), m, field)
 

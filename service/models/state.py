@@ -299,11 +299,11 @@ class ModelState:
         whose updates lead to no optimum the last training is forgotten, as it holds examples that left. Raises
         SolverError with the model as it was.
         """
-        anew = self._holds_of_others(keys)
-        if not keys and not anew and (task_of(self.spec).is_exact or not self.estimator.is_trained):
+        anew, is_exact = self._holds_of_others(keys), task_of(self.spec).is_exact
+        if not keys and not anew and (is_exact or not self.estimator.is_trained):
             return None
         command = Command(None, keys, time.time(), self.window.next_key, None)
-        if anew:
+        if anew and is_exact:
             return self._learn_anew(command)
         try:
             outcome = self.apply(command)
@@ -324,7 +324,7 @@ class ModelState:
             return True
         if isinstance(model, LivePUClassifier) and model.prior_estimate_ is not None:
             return bool(gone)
-        return isinstance(model, ServedClassifier) and not model.knows_only(model.window_y[stay])
+        return isinstance(model, Served) and not model.knows_only(model.window_y[stay])
 
     def _learn_anew(self, command: Command) -> Outcome:
         """Be a model that knows those who stay and nothing else; raises SolverError with the model as it was."""

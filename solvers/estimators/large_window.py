@@ -197,11 +197,17 @@ class LiveL2SVC(LiveEstimator):
         return np.asarray(found if found.ndim == 1 else found.any(axis=1))
 
     def forget_training(self) -> None:
-        """Know the window alone from now on, and nothing of the examples that have left."""
+        """Know the window alone from now on, and nothing of the examples that have left, nor of their classes."""
         self._trained = None
+        w = self._examples_here
+        if self.classes is None:
+            here = np.unique(w.y[w.who])
+            numbers = np.searchsorted(here, np.arange(self._labels.size))
+            w.rename(np.minimum(numbers, max(0, here.size - 1)))  # free slots have a number too
+            self._labels = self._labels[here]
         if hasattr(self, "gamma_"):
             self.gamma_ = np.nan
-        self._examples_here.forget()
+        w.forget()
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> NDArray[Any]:
         return validation.column(y, field)

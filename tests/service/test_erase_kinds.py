@@ -16,6 +16,7 @@ from livesvm.service.models.commands import Batch, Command, Edits, Robust
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import PART, ModelState
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from tests.service.process import ServiceProcess
 from tests.support.erasing import WHO, Kept, keeping, traces
 from tests.support.jobs_over_rest import awaited
 
@@ -111,7 +112,7 @@ def kinds(*, retrained: bool = False) -> dict[str, Kind]:
         "numbered": Kind({}, drawn(), two | {"keys": rng.choice(2**31, N, replace=False).tolist()}),
         "robust": Kind({}, drawn(), two, jobs=[("outlier-path", {"parameter": "theta"})]),
         "pu": Kind({"task": "pu", "prior": 0.5}, drawn(), {"y": [max(0, s) for s in signs.tolist()], "keys": WHO}),
-        "l2svc": Kind({"task": "l2svc"}, drawn(), two, jobs=retrain),
+        "l2svc": Kind({"task": "l2svc"}, drawn(), {"y": only, "keys": WHO}, jobs=retrain),
     }  # fmt: skip
 
 
@@ -165,14 +166,23 @@ def live_and_erase(kept: Kept, known: dict[str, Kind], gone: list[int]) -> None:
             answer = http.post(f"/models/{name}/erase", json={"keys": keys})
             assert answer.status_code == 200, (name, answer.text)
             assert answer.json()["removed"] == len(GONE)
-        check_nothing(everything(), known, gone)
+        check_nothing(everything() | told(service, http, known), known, gone)
         for name in known:
             check_optimum(http, name, known[name], gone)
         service.kill()
     with process as service, service.http(60.0) as http:
         for name in known:
             check_optimum(http, name, known[name], gone)
-        check_nothing(everything(), known, gone)
+        check_nothing(everything() | told(service, http, known), known, gone)
+
+
+def told(service: ServiceProcess, http: httpx.Client, known: dict[str, Kind]) -> dict[str, bytes]:
+    """What a service says of itself and its models, its log, and what its process was started with."""
+    paths = ["/metrics", "/jobs", "/receipts", "/models", "/datasets", "/health/ready"]
+    paths += [f"/models/{name}{what}" for name in known for what in ("", "/recent", "/versions", "/examples?limit=50")]
+    found = {path: http.get(path).content for path in paths}
+    arguments = {name: Path(f"/proc/{service.pid}/{name}").read_bytes() for name in ("cmdline", "environ")}
+    return found | arguments | {"log": service.errors.encode()}
 
 
 def check_nothing(everything: dict[str, bytes], known: dict[str, Kind], gone: list[int]) -> None:
@@ -192,7 +202,10 @@ def check_optimum(http: httpx.Client, name: str, kind: Kind, gone: list[int]) ->
     """Is the model that never knew them; scale, classes and all."""
     stay = [who for who in range(N) if who not in gone]
     X = kind.features[stay]
+    assert HIS not in json.dumps(http.get(f"/models/{name}").json())
     if kind.more.get("task") == "l2svc":
+        told = http.get(f"/models/{name}").json()["classes"]
+        assert [one["label"] for one in told] == ["ape", "bee", "cat"]
         assert http.post(f"/models/{name}/predict", json={"X": X.tolist()}).status_code == 409
         return
     answer = http.post(f"/models/{name}/predict", json={"X": X.tolist()}).raise_for_status().json()
@@ -205,7 +218,6 @@ def check_optimum(http: httpx.Client, name: str, kind: Kind, gone: list[int]) ->
     np.testing.assert_allclose(answer["decision"], wanted, rtol=0, atol=1e-8)
     if isinstance(y, list) and isinstance(y[0], str):
         assert answer["classes"] == rival.classes_.tolist()
-        assert HIS not in json.dumps(http.get(f"/models/{name}").json())
 
 
 def rivals(kind: Kind) -> Any:

@@ -429,3 +429,17 @@ def test_an_erasure_ends_the_jobs_of_a_model_and_those_that_use_a_dataset(
     assert not [path for path in (tmp_path / "jobs").iterdir() if ended.id in path.name or running.id in path.name]
     assert jobs.erase("m") == 1
     assert jobs.all() == []
+
+
+def test_a_job_whose_files_cannot_be_removed_is_not_called_erased(
+    jobs: Jobs, live: LiveModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stays = finished(jobs, jobs.submit("count", live, {}).id)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", lambda *_, **__: None)
+        for _ in range(2):  # it is known on, and so asked for again
+            with pytest.raises(StoreUnavailable, match="cannot be removed"):
+                jobs.erase("m")
+    assert [record.id for record in jobs.all()] == [stays.id]
+    assert jobs.erase("m") == 1
+    assert not list((tmp_path / "jobs").iterdir())
