@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from livesvm.service.access.keys import new_key
 from livesvm.service.cli.main import main
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.receipts.receipt import BadReceipt, names, verified
+from livesvm.service.store.sqlite import DATABASE
 from tests.service.process import ServiceProcess, blobs
 from tests.support.erasing import SPEC, WHO, Kept, data, keeping, lived, places, without
 from tests.support.jobs_over_rest import awaited
@@ -74,11 +77,14 @@ def test_nothing_remains(kept: Kept) -> None:
         assert not any(found.values()), found
 
 
-def test_a_deleted_model_leaves_nothing_behind(kept: Kept) -> None:
+def test_a_deleted_model_leaves_nothing_behind(kept: Kept, tmp_path: Path) -> None:
     process, everything = kept
     with process as service, service.http() as http:
         http.post("/models", json={"id": "stays"}).raise_for_status()
         X, _ = lived(http)
+        receipt = http.post("/models/m/erase", json={"keys": WHO[:1]}).raise_for_status().json()["receipt"]["receipt"]
+        job = http.post("/models/m/assessment", json={"method": "leave-one-out"}).json()["id"]
+        awaited(http, job)
         size = sum(len(found) for name, found in everything().items() if name.startswith("livesvm.sqlite3"))
         http.delete("/models/m").raise_for_status()
         http.delete("/datasets/theirs").raise_for_status()
@@ -86,6 +92,15 @@ def test_a_deleted_model_leaves_nothing_behind(kept: Kept) -> None:
         for who, x in zip(WHO, X, strict=True):
             assert places(here, who, x) == set()
         assert not any(name.startswith("jobs/") for name in here)
+        assert http.get("/jobs").json()["jobs"] == []
+        assert [one["receipt"] for one in http.get("/receipts").json()["receipts"]] == [receipt]
+        kinds = ("erased", "erasing")  # what was known of its erasures, but for the receipt
+        if (database := tmp_path / "data" / DATABASE).exists():
+            with closing(sqlite3.connect(database)) as db:
+                assert db.execute("SELECT count(*) FROM documents WHERE kind IN (?, ?)", kinds).fetchone() == (0,)
+        else:
+            assert not any(kind.encode() + b":" in here["{livesvm}:documents"] for kind in kinds)
+            assert not any(":m:m:" in name for name in here)
         after = sum(len(found) for name, found in here.items() if name.startswith("livesvm.sqlite3"))
         assert after < size or size == 0
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,6 +157,7 @@ def live_and_erase(kept: Kept, known: dict[str, Kind], gone: list[int]) -> None:
     with process as service, service.http(60.0) as http:
         for name, kind in known.items():
             lived(http, name, kind)
+            check_examples(http, name, kind)
         before = everything()
         for name, kind in known.items():
             for who in gone:
@@ -183,6 +187,40 @@ def told(service: ServiceProcess, http: httpx.Client, known: dict[str, Kind]) ->
     found = {path: http.get(path).content for path in paths}
     arguments = {name: Path(f"/proc/{service.pid}/{name}").read_bytes() for name in ("cmdline", "environ")}
     return found | arguments | {"log": service.errors.encode()}
+
+
+def check_examples(http: httpx.Client, name: str, kind: Kind) -> None:
+    """The window is its owner's as he gave it: in pages, by key, as arrays, as a table where rows are dense."""
+    places = {key: place for place, key in enumerate(kind.keys) if place != LEFT}
+    path, found = f"/models/{name}/examples", []
+    page: dict[str, Any] = {"next": 0}
+    while page["next"] is not None:
+        page = http.get(path, params={"offset": page["next"], "limit": 16}).raise_for_status().json()
+        found += page["examples"]
+    assert [one["key"] for one in found] == list(places)
+    assert http.get(path, params={"keys": str(kind.keys[1])}).json()["examples"] == [found[0]]
+    with np.load(io.BytesIO(http.get(path, params={"format": "npz"}).content)) as arrays:
+        members = dict(arrays)
+    for row, (one, place) in enumerate(zip(found, places.values(), strict=True)):
+        x = kind.features[place]
+        if kind.is_sparse:
+            assert (one["x"]["indices"], one["x"]["values"]) == (np.flatnonzero(x).tolist(), x[x != 0].tolist())
+        else:
+            assert one["x"] == x.tolist() == members["X"][row].tolist()
+        for told, sent in (("y", "y"), ("weight", "weights"), ("time", "times")):
+            if sent in kind.add:
+                wanted = kind.add[sent][place]
+                assert members["y" if told == "y" else sent][row] == wanted
+                assert told == "time" or one[told] == wanted
+    table = http.get(path, params={"format": "csv"})
+    assert table.status_code == (406 if kind.is_sparse else 200)
+    if not kind.is_sparse:
+        rows = list(csv.DictReader(io.StringIO(table.text)))
+        assert [row["key"] for row in rows] == [str(key) for key in places]
+        columns = [name for name in rows[0] if re.fullmatch("x[0-9]+", name)]
+        assert [[float(row[name]) for name in columns] for row in rows] == [
+            kind.features[p].tolist() for p in places.values()
+        ]
 
 
 def check_nothing(everything: dict[str, bytes], known: dict[str, Kind], gone: list[int]) -> None:
