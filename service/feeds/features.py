@@ -20,7 +20,7 @@ from livesvm.service.feeds.timeline import Reading
 Floats = NDArray[np.float64]
 
 YEAR = 365.2425 * DAY
-TOLERANCE = 0.01  #: by how much of a day a season may differ from it
+TOLERANCE = 0.01  #: by how much of a day, or of a week, so many readings may differ from it
 
 
 class Layout(NamedTuple):
@@ -71,8 +71,19 @@ def _weeks(season: int, window: int, every: Every) -> tuple[int, ...]:
 
 def day_in(every: Every) -> int:
     """Return how many readings a day has, 0 where that is no whole number of at least three."""
-    count = 0 if every.months else round(DAY / every.seconds)
-    return count if count >= 3 and abs(count * every.seconds - DAY) < TOLERANCE * DAY else 0
+    return _count_in(DAY, every)
+
+
+def _count_in(cycle: float, every: Every) -> int:
+    count = 0 if every.months else round(cycle / every.seconds)
+    return count if count >= 3 and abs(count * every.seconds - cycle) < TOLERANCE * cycle else 0
+
+
+def natural_period(every: Every) -> int:
+    """Return the period that anyone would expect, in readings: of the calendar the shortest cycle of at least three."""
+    if every.months:
+        return 12 // every.months if every.months in (1, 2, 3, 4) else 0
+    return day_in(every) or _count_in(7 * DAY, every)
 
 
 def calendar_cycles(every: Every) -> tuple[float, ...]:

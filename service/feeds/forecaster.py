@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from livesvm.service.feeds import choose
 from livesvm.service.feeds.bands import Band, ConformalBand
 from livesvm.service.feeds.drift import PageHinkley
-from livesvm.service.feeds.features import Ahead, History, day_in, layout_of, own_rows, shared_row
+from livesvm.service.feeds.features import Ahead, History, layout_of, natural_period, own_rows, shared_row
 from livesvm.service.feeds.represent import reference, represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import Scored, StepScores
@@ -180,7 +180,7 @@ class Forecaster:
         every = self.timeline.every
         assert every is not None
         if self.season is None:
-            self.season = find_season(values, 0 if self.spec.time is None else day_in(every))
+            self.season = find_season(values, 0 if self.spec.time is None else natural_period(every))
         layout = layout_of(self.spec, self.season, every)
         self.rows = Rows(layout, len(self.steps), self.spec.window, self.spec.batch)
         first, self.first = self.first, []

@@ -14,6 +14,8 @@ Floats = NDArray[np.float64]
 
 FAR = 5.0  #: widths from the median: outliers are beyond
 MOVED = 2.0  #: by which factor the spread of what is learnt has to move for it to be scaled anew
+NEARER = 0.3  #: widths within which half of the targets lie, at most, where most are the same but for few
+LEAST_CORE = 0.02
 TINY = 1e-9  #: a deviation below this share of the size of numbers is rounding
 
 
@@ -25,6 +27,7 @@ class Scale(NamedTuple):
     middle: float  #: of targets: their median
     unit: float  #: of targets: their width
     spreads: tuple[float, float]  #: of targets and of levels, as they were
+    core: float = 1.0  #: of targets: how far the nearer half of them reaches, over what is usual for that width
 
 
 def represented(layout: Layout, represent: Represent, shared: Floats, own: Floats) -> Floats:
@@ -70,8 +73,10 @@ def widths(X: Floats) -> Floats:
 
 def fitted(X: Floats, y: Floats, level: int = 0) -> Scale:
     """Return the scale of features ``X`` (n, d), of which one is the ``level``, and targets ``y`` (n,)."""
-    unit = float(widths(y[:, None])[0])
-    return Scale(np.median(X, axis=0), widths(X), float(np.median(y)), unit, (spread(y), spread(X[:, level])))
+    unit, middle = float(widths(y[:, None])[0]), float(np.median(y))
+    core = float(np.median(np.abs(y - middle))) / (NEARER * unit)
+    spreads = spread(y), spread(X[:, level])
+    return Scale(np.median(X, axis=0), widths(X), middle, unit, spreads, float(np.clip(core, LEAST_CORE, 1.0)))
 
 
 def has_moved(scale: Scale, y: Floats, levels: Floats) -> bool:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 LEAST = 0.2  #: autocorrelation at the period, of changes
+LEAST_REST = 0.3  #: the same at a natural period, of values without their level
 CYCLES = 4  #: how often a period has to fit into the readings
 
 
@@ -23,26 +24,50 @@ def autocorrelation(x: Floats, most: int) -> Floats:
     return np.asarray(products / products[0] * x.size / (x.size - np.arange(most + 1)))
 
 
-def find_season(values: Floats, day: int = 0) -> int:
+def find_season(values: Floats, natural: int = 0) -> int:
     """Return the period of ``values`` (n,) in readings, 0 where there is none.
 
     Changes from reading to reading, of which a trend or a level has no part, are clipped against outliers; the period
-    is the least lag whose autocorrelation is a peak that comes near to the highest one, and is significant. Of a
-    ``day``, so many readings, the peak needs to be significant only.
+    is the least lag whose autocorrelation is a peak that comes near to the highest one, and is significant. A period
+    that is ``natural``, like that of a day, needs less, as it is not one of many that are tried: that changes have a
+    significant peak there, or what is left of the values without their mean over one period, where a smooth season
+    stands out of noise.
     """
     changes = np.diff(values)
     most = values.size // CYCLES
-    if most < 3 or not changes.any():
+    if most < 3 or not np.ptp(_clipped(changes)):
         return 0
-    low, high = np.quantile(changes, [0.02, 0.98])
-    if low == high:
-        return 0
-    r = autocorrelation(np.clip(changes, low, high), most)
+    r = autocorrelation(_clipped(changes), most)
     significant = 4 / float(np.sqrt(changes.size))
     peak = _least_peak(r, most, significant)
-    near = r[day - day // 4 : day + day // 4 + 1]
-    is_day = 3 <= day <= most and r[day] == near.max() and r[day] > significant
-    return day if is_day and not (peak and day % peak == 0) else peak
+    if not 3 <= natural <= most:
+        return peak
+    rest = autocorrelation(_clipped(_without_level(values, natural)), most)
+    slack = significant / 2
+    if not (_is_peak(r, natural, significant) or _is_peak(rest, natural, LEAST_REST, slack)):
+        return peak
+    return peak if peak and natural % peak == 0 and rest[peak] >= rest[natural] - slack else natural
+
+
+def _clipped(x: Floats) -> Floats:
+    return np.clip(x, *np.quantile(x, [0.02, 0.98]))
+
+
+def _without_level(values: Floats, period: int) -> Floats:
+    """Return values without their mean over one period around them, which the ends do not have."""
+    weights = np.full(period + 1, 1 / period)
+    weights[[0, -1]] /= 2
+    if period % 2:
+        weights = np.full(period, 1 / period)
+    level = np.convolve(values, weights, "valid")
+    first = len(weights) // 2
+    return np.asarray(values[first : first + level.size] - level)
+
+
+def _is_peak(r: Floats, lag: int, least: float, slack: float = 0.0) -> bool:
+    """Say whether the autocorrelation at ``lag`` is high, no less than around it, and higher than somewhere before."""
+    near = r[lag - lag // 4 : lag + lag // 4 + 1]
+    return bool(r[lag] > least and r[lag] >= near.max() - slack and r[lag] - r[:lag].min() >= least)
 
 
 def _least_peak(r: Floats, most: int, significant: float) -> int:

@@ -89,7 +89,9 @@ class FeedSpec(BaseModel):
         default="auto", description="Of the kernel exp(-gamma |x-z|^2) over standardized features."
     )
     epsilon: Annotated[float, Field(ge=0, le=1e3)] | Auto = Field(
-        default="auto", description="Half width of the tube without loss, in standard deviations of the target; 0.05."
+        default="auto",
+        description="Half width of the tube without loss, in standard deviations of the target; 0.05, or less where "
+        "most targets are the same.",
     )
     source: RedisStreamSpec | None = Field(
         default=None, description="Where readings come from, besides those that are sent; null: from nowhere."

@@ -28,12 +28,15 @@ class Recipe(NamedTuple):
     C: float
 
 
-def new_models(spec: FeedSpec, recipe: Recipe) -> list[LiveSVR | LiveSVC]:
-    """Return untrained models: of the forecast, then of the band's quantiles, if it has any."""
+def new_models(spec: FeedSpec, recipe: Recipe, core: float = 1.0) -> list[LiveSVR | LiveSVC]:
+    """Return untrained models: of the forecast, then of the band's quantiles, if it has any.
+
+    Where most targets are the same, so that their ``core`` is narrow, the tube without loss is as narrow.
+    """
     common: dict[str, Any] = {"C": recipe.C, "gamma": recipe.gamma, "cache_mb": CACHE_MB}
     if spec.task == "direction":
         return [LiveSVC(classes=(-1.0, 1.0), **common)]
-    epsilon = EPSILON if spec.epsilon == "auto" else spec.epsilon
+    epsilon = EPSILON * core if spec.epsilon == "auto" else spec.epsilon
     levels = spec.quantiles or []
     return [LiveSVR(epsilon=epsilon, **common), *(LiveSVR(loss="pinball", quantile=q, **common) for q in levels)]
 
@@ -64,7 +67,7 @@ class StepModel:
     def fit(self, X: Floats, y: Floats, keys: list[int]) -> None:
         """Learn from nothing, with a scale of these examples."""
         self.scale = fitted(X, y, self.level)
-        self.models = new_models(self.spec, self.recipe)
+        self.models = new_models(self.spec, self.recipe, self.scale.core)
         self.refits += 1
         self.update(X, y, keys, [])
 
@@ -134,9 +137,10 @@ class StepModel:
         """Return the models that ``to_arrays`` was taken from; ``X_of`` gives features (n, d) of a list of keys."""
         step = cls(spec, Recipe(arrays["represent"], float(arrays["gamma"]), float(arrays["C"])))
         step.refits = int(arrays["refits"])
-        s = {name: np.asarray(arrays[f"scale.{name}"]) for name in Scale._fields}
+        s = {name: np.asarray(arrays.get(f"scale.{name}", 1.0)) for name in Scale._fields}  # feeds had no core before
         spreads = (float(s["spreads"][0]), float(s["spreads"][1]))
-        step.scale = Scale(s["centre"], s["width"], float(s["middle"]), float(s["unit"]), spreads)
+        step.scale = Scale(s["centre"], s["width"], float(s["middle"]), float(s["unit"]), spreads, float(s["core"]))
+        step.models = new_models(spec, step.recipe, step.scale.core)
         for i, model in enumerate(step.models):
             kept = {k.removeprefix(f"model{i}."): v for k, v in arrays.items() if k.startswith(f"model{i}.")}
             kept["X"] = step.scaled(X_of(list(kept["keys"])))

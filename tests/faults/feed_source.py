@@ -147,6 +147,8 @@ def main() -> None:
             began = time.perf_counter()
             restarted(service, chance)
             times.append(time.perf_counter() - began)
+            if (kill + 1) % 20 == 0:
+                print(f"{kill + 1} kills, {meter.sent} readings", flush=True)
         service.kill()
         service.settings.pop("crash_at", None)
         service.start()

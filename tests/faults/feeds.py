@@ -196,6 +196,8 @@ def main() -> None:
                         service.settings["crash_at"] = crash_at
             if fault is not None:
                 faults.append(f"kill {kill}: {fault}")
+            if (kill + 1) % 20 == 0:
+                print(f"{kill + 1} kills, {SIZE * stream.calls} readings, {len(faults)} faults", flush=True)
         service.settings.pop("crash_at", None)
         service.kill()
         service.start()

@@ -9,12 +9,21 @@ from hypothesis import strategies as st
 
 from livesvm.service.feeds.bands import ConformalBand
 from livesvm.service.feeds.drift import PageHinkley
-from livesvm.service.feeds.every import Every
-from livesvm.service.feeds.features import Ahead, History, calendar_of, layout_of, own_rows, shared_row
-from livesvm.service.feeds.represent import fitted, has_moved, reference, represented
+from livesvm.service.feeds.every import Every, duration
+from livesvm.service.feeds.features import (
+    Ahead,
+    History,
+    calendar_of,
+    layout_of,
+    natural_period,
+    own_rows,
+    shared_row,
+)
+from livesvm.service.feeds.represent import LEAST_CORE, fitted, has_moved, reference, represented
 from livesvm.service.feeds.scores import Scored, StepScores
 from livesvm.service.feeds.season import autocorrelation, find_season
 from livesvm.service.feeds.spec import spec_of
+from livesvm.service.feeds.step_model import Recipe, new_models
 from livesvm.service.feeds.timeline import Reading
 
 HOURLY = Every(seconds=3600.0)
@@ -36,6 +45,26 @@ def test_walks_noise_and_constants_have_no_season(seed: int) -> None:
     assert find_season(noise) == 0
     assert find_season(np.full(1000, 3.0)) == 0
     assert find_season(noise[:5]) == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_natural_season_is_found_where_noise_hides_it(seed: int) -> None:
+    random, t = np.random.default_rng(seed), np.arange(1000)
+    smooth = np.sin(2 * np.pi * t / 24)
+    counts = random.poisson(4 + 3 * smooth).astype(np.float64)
+    assert find_season(counts) == 0  # its changes are noise for the most part
+    assert find_season(counts, 24) == 24
+    assert find_season((50 + 0.1 * t) * (1 + 0.4 * smooth) * np.exp(0.05 * random.normal(size=1000)), 24) == 24
+    assert find_season(5.0 * (t % 3) + random.normal(size=1000), 24) == 3  # a shorter one that says as much
+    noise = random.normal(size=1000)
+    walk = noise.cumsum()
+    for other in (walk, walk.cumsum(), np.convolve(noise, np.ones(20), "valid"), np.sin(t / 2.7) + 0.1 * noise):
+        assert find_season(other, 24) != 24
+
+
+def test_natural_periods_are_those_of_the_calendar() -> None:
+    found = {text: natural_period(duration(text)) for text in ("1h", "15min", "1d", "1mo", "3mo", "1w", "7min", "1y")}
+    assert found == {"1h": 24, "15min": 96, "1d": 7, "1mo": 12, "3mo": 4, "1w": 0, "7min": 206, "1y": 0}
 
 
 def test_autocorrelation_is_that_of_its_definition() -> None:
@@ -121,6 +150,16 @@ def test_scales_stand_constants_and_say_when_spread_moves() -> None:
     assert flat.unit == 1.0
     assert scale.unit < 3
     assert not has_moved(flat, np.zeros(5), np.ones(5))
+    assert scale.core == 1.0
+    rare = np.where(random.random(200) < 0.1, random.normal(size=200), 0.0)
+    assert fitted(X, rare).core == LEAST_CORE
+
+
+def test_where_most_targets_are_the_same_the_tube_is_narrow() -> None:
+    spec = spec_of({"target": "y"})
+    assert [model.epsilon for model in new_models(spec, Recipe("change", 0.1, 1.0), 0.1)] == [pytest.approx(0.005)]
+    given = spec_of({"target": "y", "epsilon": 0.2})
+    assert new_models(given, Recipe("change", 0.1, 1.0), 0.1)[0].epsilon == 0.2
 
 
 @pytest.mark.parametrize("coverage", [0.8, 0.9])
