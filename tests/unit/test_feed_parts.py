@@ -157,9 +157,10 @@ def test_scales_stand_constants_and_say_when_spread_moves() -> None:
 
 def test_where_most_targets_are_the_same_the_tube_is_narrow() -> None:
     spec = spec_of({"target": "y"})
-    assert [model.epsilon for model in new_models(spec, Recipe("change", 0.1, 1.0), 0.1)] == [pytest.approx(0.005)]
-    given = spec_of({"target": "y", "epsilon": 0.2})
-    assert new_models(given, Recipe("change", 0.1, 1.0), 0.1)[0].epsilon == 0.2
+    (model,) = new_models(spec, Recipe("change", 0.1, 1.0), 0.1)
+    (given,) = new_models(spec_of({"target": "y", "epsilon": 0.2}), Recipe("change", 0.1, 1.0), 0.1)
+    assert vars(model)["epsilon"] == pytest.approx(0.005)
+    assert vars(given)["epsilon"] == 0.2
 
 
 @pytest.mark.parametrize("coverage", [0.8, 0.9])
