@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 FAR = 5.0  #: widths from the median: outliers are beyond
 MOVED = 2.0  #: by which factor the spread of what is learnt has to move for it to be scaled anew
-NEARER = 0.3  #: widths within which half of the targets lie, at most, where most are the same but for few
+SIXTHS = (1 / 6, 5 / 6)
 LEAST_CORE = 0.02
 TINY = 1e-9  #: a deviation below this share of the size of numbers is rounding
 
@@ -27,7 +27,7 @@ class Scale(NamedTuple):
     middle: float  #: of targets: their median
     unit: float  #: of targets: their width
     spreads: tuple[float, float]  #: of targets and of levels, as they were
-    core: float = 1.0  #: of targets: how far the nearer half of them reaches, over what is usual for that width
+    core: float = 1.0  #: of targets: below 1 where two thirds of them are the same
 
 
 def represented(layout: Layout, represent: Represent, shared: Floats, own: Floats) -> Floats:
@@ -64,7 +64,7 @@ def widths(X: Floats) -> Floats:
     at one sixth and five sixths, nearly a standard deviation of normal numbers; where that is nothing, as they are. Of
     what is constant it is the size, or 1.
     """
-    low, middle, high = np.quantile(X, [1 / 6, 1 / 2, 5 / 6], axis=0)
+    low, middle, high = np.quantile(X, [SIXTHS[0], 1 / 2, SIXTHS[1]], axis=0)
     size = np.abs(X).max(axis=0, initial=0.0)
     most = np.where(high - low > TINY * size, FAR * (high - low) / 2, np.inf)
     width = np.clip(X, middle - most, middle + most).std(axis=0)
@@ -74,9 +74,9 @@ def widths(X: Floats) -> Floats:
 def fitted(X: Floats, y: Floats, level: int = 0) -> Scale:
     """Return the scale of features ``X`` (n, d), of which one is the ``level``, and targets ``y`` (n,)."""
     unit, middle = float(widths(y[:, None])[0]), float(np.median(y))
-    core = float(np.median(np.abs(y - middle))) / (NEARER * unit)
-    spreads = spread(y), spread(X[:, level])
-    return Scale(np.median(X, axis=0), widths(X), middle, unit, spreads, float(np.clip(core, LEAST_CORE, 1.0)))
+    low, high = np.quantile(y, SIXTHS)
+    core = 1.0 if high - low > TINY * np.abs(y).max() else LEAST_CORE
+    return Scale(np.median(X, axis=0), widths(X), middle, unit, (spread(y), spread(X[:, level])), core)
 
 
 def has_moved(scale: Scale, y: Floats, levels: Floats) -> bool:

@@ -91,7 +91,7 @@ class FeedSpec(BaseModel):
     epsilon: Annotated[float, Field(ge=0, le=1e3)] | Auto = Field(
         default="auto",
         description="Half width of the tube without loss, in standard deviations of the target; 0.05, or less where "
-        "most targets are the same.",
+        "two thirds of what is learnt is the same.",
     )
     source: RedisStreamSpec | None = Field(
         default=None, description="Where readings come from, besides those that are sent; null: from nowhere."

@@ -31,7 +31,8 @@ class Recipe(NamedTuple):
 def new_models(spec: FeedSpec, recipe: Recipe, core: float = 1.0) -> list[LiveSVR | LiveSVC]:
     """Return untrained models: of the forecast, then of the band's quantiles, if it has any.
 
-    Where most targets are the same, so that their ``core`` is narrow, the tube without loss is as narrow.
+    The tube without loss is ``core`` times as wide as usual: where two thirds of the targets are the same, it is their
+    noise that would fill it.
     """
     common: dict[str, Any] = {"C": recipe.C, "gamma": recipe.gamma, "cache_mb": CACHE_MB}
     if spec.task == "direction":

@@ -125,7 +125,7 @@ def soak(total: int) -> list[str]:
     noise = random.normal(size=(2, SIZE * calls))
     season = 3 * np.sin(2 * np.pi * np.arange(SIZE * calls) / 24)
     values = (10 + 0.1 * noise[0].cumsum() + season + 0.3 * noise[1]).tolist()
-    marks = {round(calls * part): part for part in (0.2, 0.4, 0.6, 0.8, 1.0)}
+    marks = {round(calls * tenth / 10): tenth / 10 for tenth in range(1, 11)}
     found: list[tuple[int, float]] = []
     spec = {"id": "load", "target": "y", "every": "1h", "window": min(1000, max(40, total // 10))}
     with ExitStack() as stack:

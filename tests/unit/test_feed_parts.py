@@ -155,7 +155,7 @@ def test_scales_stand_constants_and_say_when_spread_moves() -> None:
     assert fitted(X, rare).core == LEAST_CORE
 
 
-def test_where_most_targets_are_the_same_the_tube_is_narrow() -> None:
+def test_where_two_thirds_of_targets_are_the_same_the_tube_is_narrow() -> None:
     spec = spec_of({"target": "y"})
     (model,) = new_models(spec, Recipe("change", 0.1, 1.0), 0.1)
     (given,) = new_models(spec_of({"target": "y", "epsilon": 0.2}), Recipe("change", 0.1, 1.0), 0.1)
