@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +20,7 @@ from livesvm.service.demo.data.fisher_river import examples, load
 from livesvm.service.demo.errors import DemoError
 from livesvm.service.demo.main import main
 from livesvm.service.demo.rise import certify, learn
+from livesvm.service.demo.server import Server
 from tests.documents import blocks
 
 
@@ -34,17 +34,6 @@ def demo(*arguments: str, temporary: Path) -> subprocess.CompletedProcess[str]:
         timeout=240,
         check=False,
     )
-
-
-def stops_answering(address: str) -> bool:
-    """Whether nothing listens there any more, after at most half a minute."""
-    for _ in range(300):
-        try:
-            httpx.get(f"{address}/health/live")
-        except httpx.TransportError:
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def test_two_months_end_well_and_leave_nothing_behind(tmp_path: Path) -> None:
@@ -65,15 +54,41 @@ def test_two_months_end_well_and_leave_nothing_behind(tmp_path: Path) -> None:
     assert (tmp_path / "river.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_keep_leaves_the_service_up_and_says_how_to_stop_it(tmp_path: Path) -> None:
-    done = demo("--months", "1", "--keep", temporary=tmp_path)
-    assert done.returncode == 0, done.stderr
-    address, pid = re.search(r"up at (\S+) .*kill (\d+) ", done.stdout, flags=re.DOTALL).groups()  # type: ignore[union-attr]
+def test_keep_leaves_the_service_up_and_says_how_to_stop_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Kept(Server):
+        """One whose process is known."""
+
+        def start(self) -> None:
+            super().start()
+            assert self._process is not None
+            started.append(self._process)
+
+    def a_few_readings(client: Client, months: int | None) -> None:
+        """In place of the feed's years, which the whole demonstration has."""
+        client.create_feed(feed.FEED, target="flow", time=None, window=40, gamma=0.1, C=1.0, represent="level")
+        client.observe(feed.FEED, [{"flow": float(day % 7)} for day in range(50)])
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("livesvm.service.demo.main.Server", Kept)
+    monkeypatch.setattr(feed, "run", a_few_readings)
     try:
+        assert main(["--months", "1", "--keep", "--picture", str(tmp_path / "river.png")]) == 0
+        told = capsys.readouterr().out
+        address, pid, place = re.search(r"up at (\S+) .*kill (\d+) && rm -r (\S+)", told, flags=re.DOTALL).groups()  # type: ignore[union-attr]
+        assert Path(place).parent == tmp_path
         model = httpx.get(f"{address}/models/fisher-river").json()
-    finally:
         os.kill(int(pid), signal.SIGTERM)
-        assert stops_answering(address)
+        assert started[0].wait(30) == 0
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{address}/health/live")
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
     assert model["n_examples"] == 730
     assert model["version"] == 2
 
