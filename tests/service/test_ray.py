@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from livesvm.service.settings import Settings
 from livesvm.solvers.errors import InvalidInput, UnknownKey
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess, blobs
+from tests.service.starts import Forked
 from tests.support.jobs import until
 from tests.support.jobs_over_rest import awaited
 from tests.support.ray_cluster import TASK, RayCluster
@@ -235,8 +234,14 @@ def test_settings_ask_for_redis_with_ray() -> None:
 
 
 def test_without_ray_nothing_of_it_is_loaded() -> None:
-    code = "import sys, livesvm.service.api.app, livesvm.service.process.server; sys.exit('ray' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    service = Forked("tests.support.loaded", os.environ)
+    assert service.stdout is not None
+    assert service.stderr is not None
+    with service.stdout as out, service.stderr as err:
+        loaded = out.read().split()
+        assert service.wait(30) == 0, err.read()
+    assert {"livesvm.service.api.app", "livesvm.service.process.server"} <= set(loaded)
+    assert "ray" not in loaded
 
 
 def readings(first: int, n: int) -> list[dict[str, Any]]:

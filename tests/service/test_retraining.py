@@ -296,7 +296,7 @@ def is_gone(process: int) -> bool:
 
 
 def test_a_worker_that_is_killed_or_cancelled_leaves_the_old_model(own: ServiceProcess, client: Client) -> None:
-    slow_X, slow_Y = data(4000, seed=6)
+    slow_X, slow_Y = data(3000, seed=6)
     client.create_model("m", task="l2svc", C=1.0, kernel=KERNEL)
     client.update("m", slow_X, slow_Y)
     retrained(client, "m")
@@ -314,7 +314,7 @@ def test_a_worker_that_is_killed_or_cancelled_leaves_the_old_model(own: ServiceP
 
 
 def test_others_go_on_and_a_kill_in_the_middle_leaves_the_old_model(tmp_path: Path) -> None:
-    slow_X, slow_Y = data(6000, seed=5)
+    slow_X, slow_Y = data(3000, seed=5)
     with ServiceProcess(tmp_path) as service, Client(service.url, patience=0) as client:
         client.create_model("m", task="l2svc", C=1.0, kernel=KERNEL)
         client.update("m", slow_X, slow_Y)
@@ -397,7 +397,7 @@ def test_each_solver_learns_a_window_and_a_dataset_with_new_parameters(
 
 @pytest.mark.parametrize("solver", ["auto", "fw", "mfw"])
 def test_a_solver_shows_its_gap_while_it_runs_and_can_be_cancelled(solver: str, client: Client) -> None:
-    slow_X, slow_Y = data(6000, seed=8)
+    slow_X, slow_Y = data(3000, seed=8)
     client.create_model("m", task="l2svc", C=1.0, kernel=KERNEL)
     client.update("m", slow_X, slow_Y)
     job = client.retrain("m", solver, C=1e7, tol=1e-11)["id"]
@@ -433,7 +433,7 @@ def test_the_datasets_of_another_machine_are_refused_by_name(own: ServiceProcess
     assert found["is_here"]
     retrained(client, "m", dataset="d")
     before = client.predict("m", Z)
-    slow_X, slow_Y = data(4000, seed=9)
+    slow_X, slow_Y = data(3000, seed=9)
     client.create_model("slow", task="l2svc", C=1.0, kernel=KERNEL)
     client.update("slow", slow_X, slow_Y)
     first, waiting = client.retrain("slow", C=1e7, tol=1e-11)["id"], client.retrain("m", dataset="d")["id"]
@@ -459,9 +459,8 @@ def test_eight_thousand_sparse_features_are_never_written_out(tmp_path: Path) ->
     n, width = 20_000, 8000
     rng = np.random.default_rng(10)
     y = np.where(rng.random(n) > 0.5, 1.0, -1.0)
-    A = sparse.random_array((n, width), density=1e-3, format="csr", rng=rng).tolil()
-    A[:, 0] = (y + 0.5 * rng.normal(size=n))[:, None]
-    A = A.tocsr()
+    others = sparse.random_array((n, width - 1), density=1e-3, format="csr", rng=rng)
+    A = sparse.hstack([sparse.csr_array((y + 0.5 * rng.normal(size=n))[:, None]), others], format="csr")
     with ServiceProcess(tmp_path, cache_mb=64, max_features=width) as service, Client(service.url) as client:
         before = peak_memory(service.pid)
         found = client.put_dataset("d", npz(A, y), "npz")
