@@ -35,7 +35,7 @@ def test_a_file_that_is_dropped_becomes_a_model(
     expect(page.get_by_label("Drop a CSV file here")).to_be_visible()
     page.evaluate(drop, text)
     expect(page.get_by_role("heading", name="My Data.csv: 80 rows, 4 columns")).to_be_visible()
-    expect(page.get_by_text("classes: “yes” is +1, “no” is \u22121, from 2 features")).to_be_visible()
+    expect(page.get_by_text("classes: “no”, “yes”, from 2 features")).to_be_visible()
     page.get_by_label("Key", exact=True).select_option(label="day (words)")
     assert page.get_by_label("Name").input_value() == "my-data"
     picture(page, "data")
@@ -44,7 +44,8 @@ def test_a_file_that_is_dropped_becomes_a_model(
     told = http.get("/models/my-data").json()
     assert (told["task"], told["n_examples"], told["n_features"]) == ("svc", 79, 2)
     right = http.post("/models/my-data/predict", json={"X": [[1.5, 1.5], [-1.5, -1.5]]}).json()["prediction"]
-    assert right == [1, -1]
+    assert right == ["yes", "no"]
+    assert told["scale"] == "standard"
     http.post("/models/my-data/update", json={"remove": {"keys": ["day 79"]}}).raise_for_status()
 
 

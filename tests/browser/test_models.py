@@ -50,6 +50,23 @@ def test_a_model_is_shown_proved_restored_and_asked(
     picture(page, "model")
 
 
+def test_several_classes_are_named(service: ServiceProcess, http: httpx.Client, open_page: Open) -> None:
+    X = [[float(k % 3) + 0.1 * (k // 3), -float(k % 3)] for k in range(12)]
+    http.post("/models", json={"id": "pets", "scale": "standard"}).raise_for_status()
+    y = [("cat", "dog", "eel")[k % 3] for k in range(12)]
+    http.post("/models/pets/update", json={"add": {"X": X, "y": y}}).raise_for_status()
+    page = open_page(f"{service.url}/#/models/pets")
+    expect(page.get_by_text("cat: 4, dog: 4, eel: 4")).to_be_visible()
+    page.get_by_label("Features").fill("0 0\n2 -2")
+    page.get_by_role("button", name="Predict").click()
+    rows = page.get_by_role("region", name="Predictions").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    assert [row.get_by_role("cell").first.inner_text() for row in rows.all()] == ["cat", "eel"]
+    expect(rows.first).to_contain_text("dog")
+    page.get_by_role("button", name="Prove it now").click()
+    expect(page.get_by_text("Version 1 is optimal for the 12 examples")).to_be_visible()
+
+
 def test_an_impatient_double_click_counts_once(service: ServiceProcess, http: httpx.Client, open_page: Open) -> None:
     learnt(http, "patient")
     page = open_page(f"{service.url}/#/models/patient")

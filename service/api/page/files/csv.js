@@ -49,24 +49,19 @@ export function parse(text) {
   return { columns, n: body.length };
 }
 
-/** Labels of two classes as -1 and 1: by value where they are numbers, else by the order of the words. */
-export function labelsOf(column) {
-  const values = [...column.distinct];
-  values.sort(column.kind === "number" ? (a, b) => a - b : undefined);
-  return { of: (cell) => (cell.trim() === values[1] ? 1 : -1), low: values[0], high: values[1] };
-}
+/** A cell of a column of labels: a number where all of them are. */
+export const labelOf = (column, cell) => (column.kind === "number" ? Number(cell) : cell.trim());
 
 /** Examples for a model: `d` columns of numbers, then the target where the task has one. */
 export async function examplesFrom(file, d, task) {
   const { columns, n } = parse(await file.text());
   const hasTarget = task !== "oneclass", wanted = d + (hasTarget ? 1 : 0);
   if (columns.length !== wanted) throw new Error(`The file has ${columns.length} columns; this model needs ${d} features${hasTarget ? " and then the target" : ""}.`);
-  const wrong = columns.find((column) => column.kind !== "number" || column.cells.some((cell) => cell.trim() === ""));
+  const words = task === "svc" ? columns[d] : null; // labels may be words
+  const wrong = columns.find((column) => (column.kind !== "number" && column !== words) || column.cells.some((cell) => cell.trim() === ""));
   if (wrong) throw new Error(`Column “${wrong.name}” holds what is no number.`);
   const X = Array.from({ length: n }, (_, i) => columns.slice(0, d).map((column) => Number(column.cells[i])));
   if (!hasTarget) return { X };
   const target = columns[d];
-  const y = target.cells.map(Number);
-  const zeros = task === "svc" && y.every((value) => value === 0 || value === 1);
-  return { X, y: zeros ? y.map((value) => 2 * value - 1) : y };
+  return { X, y: target.cells.map((cell) => labelOf(target, cell)) };
 }

@@ -1,14 +1,14 @@
 /** A file becomes a model: its columns are recognised, the target is chosen, examples go in piece by piece. */
 
 import { button, call, change } from "./api.js";
-import { labelsOf, parse } from "./csv.js";
+import { labelOf, parse } from "./csv.js";
 import { count, field, h, section, short, table } from "./dom.js";
 import { dropped } from "./drop.js";
 import { has } from "./service.js";
 
 const PIECE = 500_000; // characters of one update, far below what a body may have
 const SHOWN = 5; // rows of the file
-const UNEVEN = 20; // spreads of columns that differ by more are told of
+const CLASSES = 50; // that words may be of, at most
 
 export function data(main) {
   const place = h("div");
@@ -27,11 +27,12 @@ export function data(main) {
 
 const KINDS = { number: "numbers", time: "times", text: "words" };
 
-/** What the model learns of a target: two values are classes, numbers a value. */
+/** What the model learns of a target: words and two values are classes, numbers a value. */
 function taskOf(column) {
   if (!column) return "oneclass";
   if (column.distinct.size === 2) return "svc";
-  return column.kind === "number" ? "svr" : null;
+  if (column.kind === "number") return "svr";
+  return column.kind === "text" && column.distinct.size > 1 && column.distinct.size <= CLASSES ? "svc" : null;
 }
 
 function choices(file, name, text) {
@@ -54,9 +55,9 @@ function choices(file, name, text) {
 
   function describe() {
     const { target: goal, features: used, task } = chosen();
-    const two = task === "svc" && labelsOf(goal);
-    const means = { svc: two && `classes: “${two.high}” is +1, “${two.low}” is −1`, svr: `values of ${goal?.name}`, oneclass: "what is usual, without a target" }[task];
-    told.textContent = `The model learns ${means}, from ${count(used.length)} features of ${count(n)} rows.${unevenness(used)}`;
+    const labels = task === "svc" && [...goal.distinct].sort(goal.kind === "number" ? (a, b) => a - b : undefined);
+    const means = { svc: labels && `classes: ${labels.map((label) => `“${label}”`).join(", ")}`, svr: `values of ${goal?.name}`, oneclass: "what is usual, without a target" }[task];
+    told.textContent = `The model learns ${means}, from ${count(used.length)} features of ${count(n)} rows, each brought to mean 0 and variance 1.`;
   }
 
   const make = button("Make the model", async (once) => {
@@ -65,7 +66,7 @@ function choices(file, name, text) {
     if (!what.features.length) throw new Error("Choose at least one feature.");
     const rows = complete(file, what);
     if (!rows.length) throw new Error("No row has a number in every column that was chosen.");
-    await call("POST", "/models", { id: id.value, task: what.task, ...(window_.value && { window: { max_examples: window_.valueAsNumber } }) });
+    await call("POST", "/models", { id: id.value, task: what.task, scale: "standard", ...(window_.value && { window: { max_examples: window_.valueAsNumber } }) });
     bar.hidden = false;
     await learn(id.value, what, rows, once, (share) => { bar.value = share; });
     location.hash = `#/models/${id.value}`;
@@ -92,19 +93,9 @@ function choices(file, name, text) {
     features, told, h("div", { class: "row" }, make, feed), bar);
 }
 
-/** What to say of columns on very different scales, which a kernel takes as they are. */
-function unevenness(columns) {
-  const spreads = columns.map((column) => {
-    const values = column.cells.filter((cell) => cell.trim()).map(Number), mean = values.reduce((sum, one) => sum + one, 0) / values.length;
-    return Math.sqrt(values.reduce((sum, one) => sum + (one - mean) ** 2, 0) / values.length);
-  }).filter((spread) => spread > 0);
-  const ratio = Math.max(...spreads) / Math.min(...spreads);
-  return spreads.length > 1 && ratio > UNEVEN ? ` The spreads of the features differ by a factor of ${short(ratio)}; the kernel takes them as they are, and a file with scaled columns will mostly be learnt better.` : "";
-}
-
 /** Rows that have all that is needed: features, target, key. */
 function complete({ n }, { target, keys, features, task }) {
-  const label = task === "svc" ? labelsOf(target).of : Number;
+  const label = task === "svc" ? (cell) => labelOf(target, cell) : Number;
   const rows = [];
   for (let i = 0; i < n; i++) {
     if ([target, keys, ...features].some((column) => column && column.cells[i].trim() === "")) continue;

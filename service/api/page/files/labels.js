@@ -97,6 +97,7 @@ export function sidesOf({ outliers_at_start: first, switches }) {
 
 function suspects(job, model, file, decide) {
   const told = job.result, sides = sidesOf(told), isClass = model.task === "svc";
+  const [negative, positive] = isClass ? model.classes.map((one) => one.label) : [];
   if (!told.suspected.key.length) return section("Nobody gave way", h("p", {}, "No label contradicts the others."));
   const decisions = new Map();
   const summary = h("p", { role: "status" });
@@ -106,18 +107,18 @@ function suspects(job, model, file, decide) {
   };
 
   function line(key, i) {
-    const side = sides.get(key), label = isClass && side ? -side : null;
+    const side = sides.get(key), given = isClass && side ? (side < 0 ? positive : negative) : null, other = given === positive ? negative : positive;
     const target = !isClass && h("input", { type: "number", step: "any", "aria-label": `New target of ${key}`, oninput: () => { group.querySelector("[value=relabel]").checked = true; choose("relabel"); } });
     const choose = (kind) => {
       if (kind === "keep") decisions.delete(key);
-      else decisions.set(key, { kind, y: () => (isClass ? -label : target.valueAsNumber) });
+      else decisions.set(key, { kind, y: () => (isClass ? other : target.valueAsNumber) });
       say();
     };
     const choice = (kind, text) => h("label", { class: "choice" }, h("input", { type: "radio", name: `decision-${i}`, value: kind, checked: kind === "keep", onchange: () => choose(kind) }), text);
     const group = h("fieldset", {}, h("legend", { class: "unseen" }, `What to do with ${key}`), choice("keep", "keep"),
-      (label !== null || !isClass) && choice("relabel", isClass ? `relabel ${label > 0 ? "−1" : "+1"}` : "relabel"), target, choice("remove", "remove"));
+      (given !== null || !isClass) && choice("relabel", isClass ? `relabel ${other}` : "relabel"), target, choice("remove", "remove"));
     return h("tr", {}, h("th", { scope: "row" }, String(key)), may("learn") && h("td", { class: "features", "data-key": String(key) }, "…"), h("td", {}, short(told.suspected.value[i])),
-      h("td", {}, isClass ? (label === null ? "–" : label > 0 ? "+1" : "−1") : side < 0 ? "far above the model" : "far below the model"), h("td", {}, may("learn") ? group : "kept"));
+      h("td", {}, isClass ? String(given ?? "–") : side < 0 ? "far above the model" : "far below the model"), h("td", {}, may("learn") ? group : "kept"));
   }
 
   const body = h("tbody");

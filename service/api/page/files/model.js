@@ -37,7 +37,7 @@ export function model(main, id) {
       const now = await get(`/models/${id}`);
       if (now.state !== was) places.wrong.replaceChildren(wrong(id, now, refresh));
       was = now.state;
-      places.state.replaceChildren(known(now));
+      places.state.replaceChildren(known(now), ...(now.warnings ?? []).map((one) => h("p", { class: "banner", role: "status" }, one.message)));
       sizes.show(now);
       if (["live", "fenced", "behind"].includes(now.state)) {
         const { updates } = await get(`/models/${id}/recent`);
@@ -77,10 +77,10 @@ function wrong(id, now, refresh) {
 
 /** What it is. */
 function known(now) {
-  const written = (value) => (typeof value === "number" ? short(value) : value);
   const names = KERNELS[now.kernel.name] ?? Object.keys(now.kernel).filter((name) => name !== "name");
   return facts({ State: now.state, Task: now.task, Kernel: [now.kernel.name, ...names.map((name) => `${name} ${written(now.kernel[name])}`)].join(", "),
-    C: now.C && short(now.C), Loss: now.loss, epsilon: now.epsilon, quantile: now.quantile, nu: now.nu, prior: now.prior,
+    "gamma in use": now.gamma == null ? null : short(now.gamma), Scale: now.scale !== "none" && now.scale,
+    Classes: now.classes?.map(({ label, n_examples: n }) => `${label}: ${count(n)}`).join(", "), C: now.C && short(now.C), Loss: now.loss, epsilon: now.epsilon, quantile: now.quantile, nu: now.nu, prior: now.prior,
     Version: count(now.version), Features: now.n_features && count(now.n_features), "Support vectors": count(now.n_support),
     Waiting: count(now.queue_depth), Durability: now.durability, "Last update": ago(now.updated_at) });
 }
@@ -132,9 +132,19 @@ function predictions(id) {
     const found = await call("POST", `/models/${id}/predict`, { X });
     const took = (performance.now() - began) / 1000;
     told.replaceChildren(h("p", { class: "quiet" }, `Version ${count(found.version)}, ${duration(took)} with the way there and back${found.stale ? "; newer data may be unknown" : ""}.`),
-      table("Predictions", ["Row", "Prediction", "Decision value"], found.prediction.map((value, i) => [String(i + 1), short(value), short(found.decision[i])])));
+      table("Predictions", ["Row", "Prediction", found.pairs ? "Decision of each pair" : "Decision value"], found.prediction.map((value, i) => [String(i + 1), written(value), decided(found, i)])));
   });
   return section("Try a prediction", field("Features", rows, "One row a line, numbers separated by commas or spaces."), predict, told);
+}
+
+/** A label or a number. */
+const written = (value) => (typeof value === "number" ? short(value) : value);
+
+/** The decision of a row; of more than two classes that of each class, or of each pair of them. */
+function decided({ decision, classes, pairs }, i) {
+  if (!Array.isArray(decision[i])) return short(decision[i]);
+  const names = pairs?.map((two) => two.join(" or ")) ?? classes;
+  return decision[i].map((value, k) => `${names[k]} ${short(value)}`).join(", ");
 }
 
 function recent(updates) {
