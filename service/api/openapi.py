@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from livesvm.service.api.answers import Problem
+from livesvm.service.api.answers.operations import Problem
 from livesvm.service.api.requests import ApplyRequest, FeedRequest, PredictRequest, RestoreRequest, UpdateRequest
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.models.spec import ModelSpec

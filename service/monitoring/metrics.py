@@ -54,7 +54,7 @@ CUTS = (
 
 @dataclass(frozen=True)
 class ModelSample:
-    """What one model shows of itself; ``state`` is as in :class:`livesvm.service.api.answers.ModelDescription`."""
+    """What one model shows of itself; ``state`` is as in ``api.answers.models.ModelDescription``."""
 
     id: str
     state: ServingState = "live"

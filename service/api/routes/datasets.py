@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import Response
 
-from livesvm.service.api.answers import Dataset, DatasetList
+from livesvm.service.api.answers.datasets import Dataset, DatasetList
 from livesvm.service.api.edge.reception import Reception
 from livesvm.service.api.routes.access import Parts, answers, in_control, scope, told
 from livesvm.service.datasets.catalogue import Asked, Upload

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from livesvm.service.api.answers import EraseAnswer, PublicKeys, ReceiptList, Verification
+from livesvm.service.api.answers.erasures import EraseAnswer, PublicKeys, ReceiptList, Verification
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content, with_json
 from livesvm.service.api.requests import EraseRequest, FeedEraseRequest
 from livesvm.service.api.routes.access import ModelId, Parts, answers, scope, told

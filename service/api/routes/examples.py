@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from livesvm.service.api.answers import ExamplePage
+from livesvm.service.api.answers.examples import ExamplePage
 from livesvm.service.api.examples import MEDIA, MOST, PAGE, Format, encoded, format_for, memory
 from livesvm.service.api.routes.access import ModelId, Parts, answers, awaited, scope
 from livesvm.service.models.arrays import MAX_KEY_LENGTH

@@ -10,18 +10,18 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from livesvm.service.api.answers import (
+from livesvm.service.api.answers.feeds import (
     FeedCertificate,
     FeedDescription,
     FeedHistory,
     FeedList,
     FeedSource,
     ForecastAnswer,
-    Job,
     ObservationAnswer,
-    Recovery,
-    Writeback,
 )
+from livesvm.service.api.answers.jobs import Job
+from livesvm.service.api.answers.learn import Writeback
+from livesvm.service.api.answers.models import Recovery
 from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, parse_backtest, parse_rows, read_rows
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content
 from livesvm.service.api.requests import FeedRequest

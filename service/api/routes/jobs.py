@@ -9,7 +9,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from livesvm.service.api.answers import Job, JobList, ObservationAnswer, UpdateAnswer
+from livesvm.service.api.answers.feeds import ObservationAnswer
+from livesvm.service.api.answers.jobs import Job, JobList
+from livesvm.service.api.answers.learn import UpdateAnswer
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.api.requests import ApplyRequest

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Header, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from livesvm.service.api.answers import Certificate, Checkpoint, UpdateAnswer, Writeback
+from livesvm.service.api.answers.certificates import Certificate
+from livesvm.service.api.answers.learn import Checkpoint, UpdateAnswer, Writeback
 from livesvm.service.api.bodies.reading import NPZ, parse_update, read_body, schema_content
 from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, replied, scope, within
 from livesvm.service.api.routes.quick import LONGEST_KEY, quick

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from livesvm.service.api.answers import (
+from livesvm.service.api.answers.models import (
     ClassCount,
     ModelDescription,
     ModelList,

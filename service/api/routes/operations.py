@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
-from livesvm.service.api.answers import Health
+from livesvm.service.api.answers.operations import Health
 from livesvm.service.api.routes.access import Parts, answers, scope
 from livesvm.service.errors import NotReady
 

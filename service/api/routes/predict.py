@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from livesvm.service.api.answers import PredictAnswer
+from livesvm.service.api.answers.predict import PredictAnswer
 from livesvm.service.api.bodies.reading import (
     NPY,
     NPZ,

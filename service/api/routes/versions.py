@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from livesvm.service.api.answers import RestoreAnswer, Versions
+from livesvm.service.api.answers.versions import RestoreAnswer, Versions
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.requests import RestoreRequest
 from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, replied, scope, within

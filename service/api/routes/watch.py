@@ -11,7 +11,7 @@ from fastapi.security import HTTPAuthorizationCredentials
 from starlette.responses import Response
 
 from livesvm.service.access.keys import SCOPES, key_of
-from livesvm.service.api.answers import Access
+from livesvm.service.api.answers.operations import Access
 from livesvm.service.api.routes.access import Parts, answers, bearer, moment, scope, stream_answers, told
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.feeds.handle import AnyFeed

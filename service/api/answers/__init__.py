@@ -1,0 +1,1 @@
+"""Answers, as OpenAPI describes them, by resource."""

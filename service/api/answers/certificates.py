@@ -1,0 +1,43 @@
+"""Proofs of optimality."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+
+class Robust(BaseModel):
+    """Proof that a robust model is a local optimum: `violation` of the conditions, how close anybody is to a wall."""
+
+    theta: float
+    s: float
+    n_outliers: int
+    n_held: int
+    violation: float
+    wall_distance: float | None = None
+
+
+class PairCertificate(BaseModel):
+    """Proof of optimality of one pair of classes."""
+
+    classes: list[int | str]
+    relative_gap: float
+    duality_gap: float
+    max_violation: float
+    n_examples: int
+
+
+class Certificate(BaseModel):
+    """Proof of optimality, recomputed from the window's data alone; of a robust model, given who its outliers are."""
+
+    version: int
+    relative_gap: float
+    duality_gap: float
+    max_violation: float
+    primal: float
+    dual: float
+    n_examples: int
+    robust: Robust | None = None
+    pairs: list[PairCertificate] | None = Field(
+        default=None, description="Of more than two classes; above are sums, and of gaps and violations the worst."
+    )
+    worst: list[int | str] | None = Field(default=None, description="The pair with the largest gap.")

@@ -1,0 +1,34 @@
+"""Datasets."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+
+class Dataset(BaseModel):
+    """A dataset as it is kept."""
+
+    name: str
+    format: Literal["npz", "svmlight", "csv", "parquet"]
+    n_examples: int
+    n_features: int
+    is_sparse: bool = Field(description="Whether it is kept, and used, as CSR.")
+    n_stored: int = Field(description="Entries of X that are stored.")
+    labels: list[float] | list[str] | None = Field(description="Distinct targets, of at most 20.")
+    has_targets: bool
+    has_weights: bool
+    has_keys: bool = Field(default=False, description="Whether erasures find rows by key.")
+    bytes: int = Field(description="On disk, as numbers.")
+    uploaded_bytes: int
+    sha256: str = Field(description="Of what was uploaded; once rows were erased, of the checksums of its files.")
+    created_at: datetime
+    is_here: bool = Field(description="Whether its files are on the machine that answers; else upload it there.")
+
+
+class DatasetList(BaseModel):
+    """Every dataset, by name."""
+
+    datasets: list[Dataset]

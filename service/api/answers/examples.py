@@ -1,0 +1,41 @@
+"""A window's examples."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+
+class SparseExample(BaseModel):
+    """Features of which only those are told that are not 0."""
+
+    indices: list[int] = Field(description="From 0, ascending.")
+    values: list[float]
+    n_features: int
+
+
+class Example(BaseModel):
+    """One example of a window."""
+
+    key: int | str
+    x: list[float] | SparseExample = Field(description="Its features, as they came.")
+    y: float | str = Field(description="Its target; 1 where the task has none.")
+    weight: float
+    time: datetime = Field(description="When it happened; when it arrived, if nothing was said of that.")
+    side: Literal["free", "bound", "none"] = Field(description="On the margin, at the bound, without a coefficient.")
+    coefficient: float | list[float] = Field(
+        description="Signed; f(x) = sum of coefficient k(x_i, x), and an intercept. Of more than two classes one for "
+        "each other class, of the pair with that."
+    )
+    outlier: bool = Field(description="Whether a robust model counts it as one.")
+
+
+class ExamplePage(BaseModel):
+    """Some of a window's examples, oldest first."""
+
+    version: int = Field(description="Pages of one version are of one window.")
+    n_examples: int = Field(description="In the whole window.")
+    next: int | None = Field(description="The offset of the next page, if there is one.")
+    examples: list[Example]

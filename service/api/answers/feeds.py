@@ -1,0 +1,129 @@
+"""Feeds: what a call of readings did, forecasts, the past, and the proofs of their models."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from livesvm.service.api.answers.models import Recovery
+
+
+class ForecastTold(BaseModel):
+    """What is said of a reading to come; times are as the feed's readings have them."""
+
+    step: int
+    time: str | float | None
+    value: float = Field(description="Of a feed of directions the decision value, positive for up.")
+    low: float | None = None
+    high: float | None = None
+    direction: Literal["up", "down"] | None = None
+
+
+class ObservationAnswer(BaseModel):
+    """What a call of readings did, and the forecasts from the newest of them."""
+
+    accepted: int
+    ignored: int = Field(description="Rows that the feed knew already, or leaves out.")
+    corrected: int
+    position: int = Field(description="Readings that were ever accepted.")
+    time: str | float | None = Field(description="Of the newest reading.")
+    state: Literal["filling", "live"] = Field(description="`filling` until the window is first full.")
+    forecasts: list[ForecastTold]
+    scored: int = Field(description="Forecasts that these readings were compared with.")
+    events: list[dict[str, Any]] = Field(description="What the feed announced: live, rescaled, drift, chosen.")
+    durability: Literal["fsynced", "logged", "memory"]
+
+
+class ForecastAnswer(BaseModel):
+    """The newest forecasts, made from all readings so far."""
+
+    position: int
+    time: str | float | None
+    state: Literal["filling", "live"]
+    forecasts: list[ForecastTold]
+    stale: bool = Field(description="True when readings are refused now, so that newer ones may be unknown.")
+
+
+class FeedSource(BaseModel):
+    """Where a feed's readings come from, and how that goes; credentials are known to the service alone."""
+
+    kind: Literal["redis-stream"]
+    connection: str
+    stream: str
+    group: str
+    dead_letters: str
+    state: Literal["reading", "paused", "failing"]
+    fault: str | None = Field(default=None, description="Why it is not read; it is tried again every second.")
+    taken: str | None = Field(default=None, description="The newest entry that had its effect, or was refused.")
+    backlog: int | None = Field(default=None, description="Entries that wait; null while that is not known.")
+    backlog_at_least: bool = Field(default=False, description="Whether more may wait than were counted.")
+    refused: int = Field(default=0, description="Entries that went to the dead letters.")
+
+
+class FeedDescription(BaseModel):
+    """A feed as it is now."""
+
+    id: str
+    state: Literal["filling", "live", "restoring", "failed", "held", "fenced", "behind"] = Field(
+        description="`filling` until the window is first full; else as of models."
+    )
+    version: int = Field(default=0, description="Calls that had an effect.")
+    position: int = Field(default=0, description="Readings that were ever accepted.")
+    rows: int = Field(default=0, description="Rows that were taken note of, those that were ignored among them.")
+    time: str | float | None = Field(default=None, description="Of the newest reading.")
+    every: str | None = None
+    season: int | None = Field(default=None, description="In readings; 0: there is none.")
+    settings: dict[str, Any] | None = Field(
+        default=None, description="All of them, with what was `chosen` and `tried`."
+    )
+    scores: list[dict[str, Any]] = Field(default_factory=list, description="Of each step, over everything.")
+    recent: list[dict[str, Any]] = Field(default_factory=list, description="The same over the newest window.")
+    events: list[dict[str, Any]] = Field(default_factory=list, description="The newest that were announced.")
+    source: FeedSource | None = None
+    durability: Literal["fsynced", "logged", "memory"] | None = None
+    queue_depth: int = 0
+    updated_at: datetime | None = None
+    recovery: Recovery | None = None
+    error: str | None = None
+
+
+class FeedList(BaseModel):
+    """Every feed, by id."""
+
+    feeds: list[FeedDescription]
+
+
+class HistoryRow(BaseModel):
+    """A reading with the forecasts that were made for it."""
+
+    time: str | float | None
+    value: float | None
+    held: bool = Field(description="True where there was no reading.")
+    forecasts: list[dict[str, Any]]
+
+
+class FeedHistory(BaseModel):
+    """Readings of the window, oldest first; where there were too many, `every` so many one."""
+
+    every: int
+    rows: list[HistoryRow]
+
+
+class StepCertificate(BaseModel):
+    """Proof that a step's model is optimal, recomputed from the data of the window."""
+
+    step: int
+    model: str
+    relative_gap: float
+    max_violation: float
+    n_examples: int
+
+
+class FeedCertificate(BaseModel):
+    """The proof of every step's models; `relative_gap` is the largest, null before there are any."""
+
+    position: int
+    relative_gap: float | None
+    steps: list[StepCertificate]

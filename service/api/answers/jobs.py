@@ -1,0 +1,34 @@
+"""Long work."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+
+class Job(BaseModel):
+    """Long work on a copy of a model; fields that do not apply are absent."""
+
+    id: str
+    kind: str
+    model: str
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    progress: float = Field(description="From 0 to 1.")
+    done: int = Field(description="Steps behind it.")
+    total: int = Field(description="Steps in all; 0 as long as that is not known.")
+    version: int | None = Field(default=None, description="Of the model that it works on, from when it runs.")
+    waits_for: str | None = Field(default=None, description="What it waits for, as long as it does.")
+    asked: dict[str, Any]
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = Field(default=None, description="Problem document; `interrupted` after a restart.")
+
+
+class JobList(BaseModel):
+    """Every job, oldest first, without results."""
+
+    jobs: list[Job]

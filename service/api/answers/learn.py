@@ -1,0 +1,53 @@
+"""What an update did, and where its version is kept."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, WithJsonSchema
+
+from livesvm.service.api.answers.models import Warned
+from livesvm.service.models.fields import KEY_SCHEMA
+
+AnswerKeys = Annotated[list[int | str], WithJsonSchema({"type": "array", "items": KEY_SCHEMA})]
+
+
+class UpdateAnswer(BaseModel):
+    """What an update did, and the version that holds it."""
+
+    version: int
+    added: AnswerKeys
+    removed: AnswerKeys = Field(description="Also those that left to make room.")
+    dropped: AnswerKeys | None = Field(
+        default=None, description="Of examples that came late, and are too old for the window; absent where none are."
+    )
+    n_ahead: int | None = Field(
+        default=None, description="Examples whose time has not come yet; absent where it has for all."
+    )
+    changed: int = Field(description="Examples that stayed and got another target, weight or C.")
+    events: int = Field(description="Events on the solution path.")
+    n_examples: int
+    n_free: int = Field(description="Examples on the margin.")
+    n_bound: int = Field(description="Examples at the bound.")
+    seconds: float = Field(description="Time the path took.")
+    max_violation: float = Field(description="Largest violation of the optimality conditions.")
+    relative_gap: float | None = Field(description="Duality gap over the objective; no answer is better by more.")
+    durability: Literal["fsynced", "logged", "memory"]
+    gamma: float | None = Field(default=None, description="After a change of parameters: that of the kernel.")
+    resolved: bool | None = Field(default=None, description="After one: whether the window was solved from nothing.")
+    warnings: list[Warned] | None = Field(default=None, description="Absent where there are none.")
+
+
+class Checkpoint(BaseModel):
+    """The version that is now in a snapshot."""
+
+    version: int
+    seconds: float
+
+
+class Writeback(BaseModel):
+    """The version that the store has again."""
+
+    version: int
+    written: bool = Field(description="False when the store had lost nothing, and nothing was done.")
+    seconds: float

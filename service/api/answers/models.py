@@ -1,0 +1,131 @@
+"""What is said of models: each as it is, and what has lately been done to it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from livesvm.service.models.types import ServingState
+
+
+class Warned(BaseModel):
+    """What makes a model useless, and what to do about it."""
+
+    name: Literal["kernel_is_constant", "kernel_is_identity", "one_feature_decides"]
+    message: str
+
+
+class RobustLosses(BaseModel):
+    """Losses that grow by `theta` of their slope beyond a wall at `s`, and how many examples are there."""
+
+    theta: float
+    s: float
+    n_outliers: int
+
+
+class Recovery(BaseModel):
+    """How the model came back at the last start."""
+
+    snapshot_version: int = Field(description="0: none was there, the log held everything.")
+    replayed: int = Field(description="Commands of the log that were applied again.")
+    damaged_snapshots: int = Field(description="Snapshots that were damaged and passed over.")
+    set_aside: int = Field(description="Updates that nobody was told of and that took too long again.")
+
+
+class ClassCount(BaseModel):
+    """A class, and its examples in the window."""
+
+    label: int | str
+    n_examples: int
+
+
+class EstimatedPrior(BaseModel):
+    """A class prior that was estimated, by best bin estimation [Garg et al. 2021], and how far it may be off."""
+
+    prior: float
+    low: float = Field(description="Of the interval that holds 90 of 100 estimates when both samples are drawn again.")
+    high: float
+    bound: float = Field(description="The true one is below with probability 0.9, whatever the distributions.")
+    threshold: float = Field(description="Share of held-out positives above the threshold that was chosen.")
+
+
+class ModelDescription(BaseModel):
+    """A model as it is now."""
+
+    id: str
+    state: ServingState = Field(
+        description="Served; not restorable; held by another service; read-only as another service took it over; "
+        "read-only as the store lost updates that it had acknowledged."
+    )
+    task: str
+    kernel: dict[str, Any]
+    C: float | None = Field(description="The current one; an update can change it.")
+    loss: str | None
+    epsilon: float | None
+    quantile: float | None
+    nu: float | None
+    prior: float | Literal["estimate"] | None = Field(description="The one that counts; `estimate`: not yet known.")
+    prior_estimate: EstimatedPrior | None = Field(default=None, description="Where it comes from; null: it was given.")
+    lam: float | None = Field(description="The current one: 1 / (2 C).")
+    robust: RobustLosses | None = Field(
+        default=None, description="Of a model that a job has made robust; an update with `robust: null` ends that."
+    )
+    fit_intercept: bool
+    gamma: float | None = Field(default=None, description="Of the kernel, as a number, once that is known.")
+    scale: Literal["none", "standard", "minmax", "robust"] = Field(
+        default="none", description="What features go through first."
+    )
+    class_weight: str | dict[str, float] | None = None
+    probability: bool | Literal["platt", "isotonic"] = Field(default=False, description="Whether it has some.")
+    decision_function_shape: Literal["ovr", "ovo"] | None = Field(
+        default=None, description="Of decisions of more than two classes: one for each, or one for each pair."
+    )
+    classes: list[ClassCount] | None = Field(default=None, description="In the order of decisions; null: has none.")
+    window: dict[str, Any]
+    version: int
+    n_examples: int
+    n_features: int | None
+    n_free: int
+    n_bound: int
+    n_support: int
+    max_violation: float
+    relative_gap: float | None
+    durability: Literal["fsynced", "logged", "memory"] | None
+    queue_depth: int
+    updated_at: datetime | None
+    recovery: Recovery | None = None
+    error: str | None = None
+    warnings: list[Warned] = Field(default_factory=list, description="As of when they were last looked for.")
+
+
+class ModelList(BaseModel):
+    """Every model, by id."""
+
+    models: list[ModelDescription]
+
+
+class RecentUpdate(BaseModel):
+    """What one update did, in numbers; those that its kind does not have are absent."""
+
+    version: int
+    at: datetime
+    seconds: float = Field(description="Time the path took.")
+    n_examples: int
+    n_free: int
+    n_bound: int
+    relative_gap: float | None = None
+    action: str
+    added: int | None = None
+    removed: int | None = None
+    changed: int | None = None
+    events: int | None = Field(default=None, description="Events on the solution path.")
+    C: float | None = Field(default=None, description="The new one, where the update moved it.")
+    restored: int | None = Field(default=None, description="The version that it went back to.")
+
+
+class RecentUpdates(BaseModel):
+    """The newest updates since the model came back, newest first."""
+
+    updates: list[RecentUpdate]

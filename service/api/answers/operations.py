@@ -1,0 +1,52 @@
+"""The service itself: how it is, what a key allows, and what went wrong."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+
+class Access(BaseModel):
+    """Who the caller is to the service, and what that allows."""
+
+    keys: bool = Field(description="Whether the service asks for API keys.")
+    label: str | None = Field(default=None, description="Of the key that was sent.")
+    scope: Literal["read", "learn", "admin"] | None = Field(description="Null: nothing that needs a key.")
+    paths: list[str] | None = Field(default=None, description="Those that this service has, for who may call any.")
+
+
+class Health(BaseModel):
+    """The service's state."""
+
+    status: Literal["alive", "ready"]
+    degraded: list[str] | None = Field(
+        default=None,
+        description="Why a ready service does not serve all of its models, some only for reading, or lets jobs wait.",
+    )
+
+
+class Fault(BaseModel):
+    """One thing wrong with a request; rows and columns count from 0."""
+
+    field: str = Field(description="`X`, `y`, `keys` and `weights` of what is added; else with dots: `remove.keys`.")
+    pointer: str = Field(description="JSON pointer to it in the body.")
+    reason: str
+    row: int | None = None
+    column: int | None = None
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem document; rows and columns count from 0."""
+
+    type: str = Field(description="Stable name of the kind of problem.")
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+    pointer: str | None = None
+    row: int | None = None
+    column: int | None = None
+    reason: str | None = None
+    reasons: list[str] | None = Field(default=None, description="Every one why the service is not ready.")
+    errors: list[Fault] | None = None

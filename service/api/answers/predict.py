@@ -1,0 +1,21 @@
+"""What a model answers."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+
+class PredictAnswer(BaseModel):
+    """Decision values, predicted labels or values, and the version that answered.
+
+    With other labels than -1 and 1 it names the `classes`: of two the decision is positive for the second; of more
+    there is a value for each, or for each of the `pairs`, positive for the first of the two.
+    """
+
+    version: int
+    decision: list[float] | list[list[float]]
+    prediction: list[float | str]
+    classes: list[int | str] | None = Field(default=None, description="In the order of decisions and probabilities.")
+    pairs: list[list[int | str]] | None = None
+    probability: list[list[float]] | None = Field(default=None, description="Of every class, where asked for.")
+    stale: bool = Field(description="True when updates are refused now, so that newer data may be unknown.")

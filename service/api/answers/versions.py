@@ -1,0 +1,37 @@
+"""Versions that can be had again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+
+class SnapshotDescription(BaseModel):
+    """A kept snapshot."""
+
+    version: int
+    saved_at: datetime
+    bytes: int
+
+
+class Versions(BaseModel):
+    """The versions that can be had: every one from the oldest to the current."""
+
+    current: int
+    oldest: int
+    snapshots: list[SnapshotDescription] = Field(description="Newest first; a version near one is quick to restore.")
+
+
+class RestoreAnswer(BaseModel):
+    """The new version, which holds what the restored one held."""
+
+    version: int
+    restored: int
+    n_examples: int
+    n_free: int
+    n_bound: int
+    max_violation: float
+    relative_gap: float | None
+    durability: Literal["fsynced", "logged", "memory"]
