@@ -27,7 +27,7 @@ from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
 from livesvm.service.jobs.queue import Jobs
-from livesvm.service.lifecycle.places import OTHER_FRONT_ENDS, Places, places
+from livesvm.service.lifecycle.places import ON_RAY, Places, places
 from livesvm.service.live.handle import Erased, ModelHandle, Models
 from livesvm.service.models.arrays import Key
 from livesvm.service.receipts.receipt import HASH, BadReceipt, signed, verified
@@ -199,7 +199,7 @@ class Erasures:
         with self._health.store_call("wipe"):
             wiped = self._store.wipe(wholly=True)
         crash.point("erase-wiped")
-        others = OTHER_FRONT_ENDS if self._settings.ray else {}
+        others = ON_RAY if self._settings.ray else {}
         receipts = []
         for each in erased:
             receipt = self._receipt(each, places(each.intent, each.requests, n_jobs, n_files) | wiped | others)

@@ -8,9 +8,11 @@ from livesvm.service.history.names import is_feed
 Places = dict[str, str]
 
 ELSEWHERE: Places = {"backups, other copies, disks below the files": "not in this service's hands"}
-OTHER_FRONT_ENDS: Places = {
-    "other front ends": "their jobs of it are removed when they see this receipt; their datasets were not searched"
+ON_RAY: Places = {
+    "other front ends": "their jobs of it are removed when they see this receipt; their datasets were not searched",
+    "Ray's object store": "not searched: it holds what calls bring while they last, in memory or in files",
 }
+"""What else there is where models live in actors of a cluster."""
 
 
 def places(intent: Intent, requests: int, n_jobs: int, n_files: int) -> Places:

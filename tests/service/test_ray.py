@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,10 +24,11 @@ from livesvm.solvers.errors import InvalidInput, UnknownKey
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess, blobs
 from tests.service.starts import Forked
+from tests.support.erasing import bytes_of_directory, bytes_of_redis, places
 from tests.support.jobs import until
 from tests.support.jobs_over_rest import awaited
 from tests.support.ray_cluster import TASK, RayCluster
-from tests.support.updates_under_faults import MODEL, PROBE, check_whole, send
+from tests.support.updates_under_faults import MODEL, PROBE, batch, check_whole, send
 
 PATIENCE = 60.0
 
@@ -90,12 +92,85 @@ def test_front_ends_share_a_model(http: tuple[httpx.Client, httpx.Client]) -> No
     assert [client.get("/models/m/certificate").status_code for client in http] == [404, 404]
 
 
+def test_an_erasure_leaves_nothing_in_the_store_nor_at_any_front_end(
+    fleet: Fleet, http: tuple[httpx.Client, httpx.Client]
+) -> None:
+    """Whoever is asked for it signs the receipt, by a key of his own."""
+    first, second = http
+    first.post("/models", json=MODEL).raise_for_status()
+    X, _ = blobs(np.random.default_rng(4), 12)
+    who = [f"person-{number:04d}@example.org" for number in range(12)]
+    y = ["ape", "bee", "cat"] * 3 + ["cat", "bee", "only-his"]
+    for part in (slice(0, 6), slice(6, 12)):
+        add = {"X": X[part], "y": y[part], "keys": who[part]}
+        first.post("/models/m/update", json={"add": add}).raise_for_status()
+    until(partial(is_at, second, 2))
+    assert traces_of(fleet, who[11], X[11])
+    erased = second.post("/models/m/erase", json={"keys": [who[11], who[0]]})
+    assert erased.status_code == 200, erased.text
+    receipt = erased.json()["receipt"]
+    assert (erased.json()["removed"], receipt["version_after"]) == (2, 3)
+    assert {"other front ends", "Ray's object store"} < receipt["places"].keys()
+    for place in (0, 11):
+        assert traces_of(fleet, who[place], X[place]) == set()
+    until(partial(is_at, first, 3))
+    for client in http:
+        assert client.post("/models/m/predict", json={"X": PROBE}).json()["classes"] == ["ape", "bee", "cat"]
+        assert client.post("/models/m/restore", json={"version": 1}).status_code == 422
+        assert receipt["receipt"] in [one["receipt"] for one in client.get("/receipts").json()["receipts"]]
+        assert client.post("/receipts/verify", json=receipt).json()["verified"]
+    own = [client.get("/receipts/key").json()["public_key"] for client in http]
+    assert receipt["public_key"] == own[1] != own[0]
+    for client, key in zip(http, own, strict=True):
+        assert client.post("/receipts/verify", json=receipt).json()["is_own"] == (key == own[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.0, 0.03, 0.1])
+def test_an_erasure_ends_though_its_actor_is_killed(
+    seconds: float, fleet: Fleet, http: tuple[httpx.Client, httpx.Client]
+) -> None:
+    first, second = http
+    first.post("/models", json=MODEL).raise_for_status()
+    for number in range(3):
+        send(first, number).raise_for_status()
+    until(partial(is_at, second, 3))
+    gone = {"keys": ["0-3", "2-7"]}
+    with ThreadPoolExecutor(1) as pool:
+        erasing = pool.submit(lambda: second.post("/models/m/erase", json=gone))
+        time.sleep(seconds)
+        os.kill(fleet.cluster.actors()[0], signal.SIGKILL)
+        answer = erasing.result()
+    end = time.monotonic() + PATIENCE
+    while answer.status_code == 503:
+        assert time.monotonic() < end
+        answer = second.post("/models/m/erase", json=gone)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["version"] == 4
+    for number, row in ((0, 3), (2, 7)):
+        assert traces_of(fleet, "a key that nobody has", batch(number)["add"]["X"][row]) == set()
+    told = second.get("/models/m").json()
+    assert (told["version"], told["n_examples"]) == (4, 28)
+
+
+def traces_of(fleet: Fleet, key: str, x: list[float]) -> set[str]:
+    """Where there is any trace of an example: in Redis and its files, at the front ends and in their logs."""
+    everything = {f"front {at}/{name}": found for at, front in enumerate(fleet.fronts)
+                  for name, found in bytes_of_directory(front.data_dir).items()}  # fmt: skip
+    everything |= {f"log of {at}": front.errors.encode() for at, front in enumerate(fleet.fronts)}
+    everything |= {f"redis/{name}": found for name, found in bytes_of_directory(fleet.server.directory).items()}
+    with fleet.server.client() as redis:
+        everything |= bytes_of_redis(redis)
+    return places(everything, key, x)
+
+
 @pytest.mark.slow
 def test_an_erasure_and_a_deletion_reach_the_jobs_of_every_front_end(http: tuple[httpx.Client, httpx.Client]) -> None:
     first, second = http
     first.post("/models", json=MODEL).raise_for_status()
     for number in range(2):
         send(first, number).raise_for_status()
+    until(partial(is_at, second, 2))
 
     def assessed() -> str:
         """A job of the second front end."""
