@@ -86,6 +86,20 @@ def test_what_cannot_be_tuned_is_refused_by_name(case: str, make: Make, http: ht
     assert (answer.status_code, answer.json().get("field")) == (status, field), answer.text
 
 
+def test_one_that_is_cancelled_changes_nothing(make: Make, service: ServiceProcess) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(1500, 8))
+    model = make()
+    with Client(service.url) as client:
+        client.update(model, rows, rng.choice([-1, 1], 1500))
+        job = client.tune_model(model, judge="leave-one-out")["id"]  # minutes of work
+        while client.job(job)["state"] == "queued":
+            pass
+        client.cancel(job)
+        assert client.wait(job)["state"] == "cancelled"
+        assert client.model(model)["version"] == 1
+
+
 def test_a_choice_has_to_be_a_number_above_zero() -> None:
     assert KIND.apply is not None
     with pytest.raises(InvalidInput, match="above 0"):
