@@ -150,9 +150,10 @@ def _decided(live: ModelHandle, seen: Published, stale: bool, X: Rows, with_chan
 
 def _products(X: Rows, seen: Published) -> float:
     """Multiplications that the features of a kernel value take."""
-    if isinstance(X, SparseRows) and seen.is_sparse:
-        return STEP * (X.nbytes / len(X) + seen.row_bytes) / BYTES
-    return float(STEP * X.shape[1] if seen.is_sparse else X.shape[1])
+    own = seen.sparse_bytes
+    if isinstance(X, SparseRows) and own is not None:
+        return STEP * (X.nbytes / len(X) + own) / BYTES
+    return float(X.shape[1] if own is None else STEP * X.shape[1])
 
 
 def _decide(live: ModelHandle, seen: Published, X: Rows, rows: slice) -> tuple[Vector, NDArray[Any]]:

@@ -19,6 +19,8 @@ LONGEST = 2**24
 LINES = 8192
 """That are read at once, at most; fewer where they are long."""
 BYTES = 2**22
+LAST = 2**53
+"""Columns are below this."""
 _LINE = re.compile(rb"[^\s:]+(?:[ \t]+\d+:[^\s:]+)*")
 _QUERY = re.compile(rb"[ \t]qid:\S+")
 Document = dict[str, Any]
@@ -77,9 +79,17 @@ def _parsed(lines: list[bytes], row: int) -> tuple[NDArray[Any], NDArray[Any], N
     is_label = np.zeros(numbers.size, bool)
     is_label[first] = True
     pairs = numbers[~is_label].reshape(-1, 2)
+    _check_size(pairs[:, 0], counts, row)
     columns = pairs[:, 0].astype(np.int64)
     _check_order(columns, counts, row)
     return numbers[first], columns, np.ascontiguousarray(pairs[:, 1]), counts
+
+
+def _check_size(columns: NDArray[Any], counts: NDArray[Any], row: int) -> None:
+    """Raise InvalidInput for a number of a column that no whole number of 64 bits can be."""
+    if columns.size and columns.max() >= LAST:
+        line = int(np.searchsorted(np.cumsum(counts), int(columns.argmax()), side="right"))
+        raise InvalidInput(f"column {columns.max():g} is too large", field="body", row=row + line)
 
 
 def _check_order(columns: NDArray[Any], counts: NDArray[Any], row: int) -> None:

@@ -39,6 +39,8 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
         sink.declare(len(columns.features))
         begun = [first] if names is None else list(islice(lines, 1))
         texts = columns.texts(_cells(begun, comma, len(cells), 0))
+        if columns.target in texts and all(_is_number(cells[column]) for column in columns.features):
+            raise InvalidInput("is no head, which a table needs whose labels are words", field="body", row=0)
         lines = chain(begun, lines)
         row, each = 0, max(1, NUMBERS // len(cells))
         while block := list(islice(lines, each)):

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from livesvm.service.datasets.arrays import MOST_LABELS
 from livesvm.service.errors import EmptyModel, UnknownDataset
 from livesvm.service.jobs import plots
 from livesvm.service.jobs.kind import FOUND, Document, JobKind, Order, Workplace
@@ -31,7 +32,8 @@ from livesvm.solvers.runtime.progress import Progress
 
 WORK = "livesvm.service.jobs.retraining_worker:retrain"
 COPIES = 4
-"""Of a dataset, in memory: as it is mapped, prepared for the kernel in two precisions, and those that are active."""
+"""Of a dataset, in memory: as it is mapped, prepared for the kernel in two precisions, and those that are active. Of
+more than two classes every example is prepared for each of the others."""
 BESIDE = 768 * MEGABYTE
 """What a process takes beside its data: libraries, compiled code, room to spare."""
 
@@ -86,8 +88,11 @@ def _ordered(request: RetrainRequest, spec: ModelSpec, now: Description) -> Orde
 def _needed(asked: Document, now: Description) -> int:
     data = asked.get("dataset")
     if isinstance(data, dict):
-        return COPIES * int(data["bytes"]) + now.cache_mb * MEGABYTE
-    return 2 * now.memory + (now.cache_mb * MEGABYTE if asked["solver"] in ("blocks", "fw", "mfw") else 0)
+        several = len(data["labels"] or ()) or MOST_LABELS
+        return (COPIES + max(0, several - 2)) * int(data["bytes"]) + now.cache_mb * MEGABYTE
+    several = 0 if asked["solver"] not in ("blocks", "fw", "mfw") else max(0, len(now.classes or ()) - 2)
+    rows = several * int(now.row_bytes * now.sizes.n_examples)
+    return 2 * now.memory + rows + (now.cache_mb * MEGABYTE if asked["solver"] in ("blocks", "fw", "mfw") else 0)
 
 
 def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workplace) -> Document:

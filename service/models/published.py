@@ -76,6 +76,14 @@ class Published:
         return 1 if n < 3 else n * (n - 1) // 2
 
     @property
+    def sparse_bytes(self) -> float | None:
+        """Bytes of an example's features on average, of which only what is not 0 is held; None: they are dense."""
+        support = getattr(self.predictor, "examples", None)
+        if support is not None:
+            return (int(support.values.data.nbytes) + int(support.values.indices.nbytes)) / int(support.n)
+        return self.row_bytes if self.is_sparse else None
+
+    @property
     def answers_with(self) -> list[Any] | None:
         """The labels that an answer is given with, in their order; None where decisions speak for themselves."""
         return None if self.classes is None or are_signs(self.classes) else self.classes.tolist()

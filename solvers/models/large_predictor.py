@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.matrix_products import Examples, product
+from livesvm.solvers.kernels.matrix_products import WRITTEN_OUT, Examples, block
 from livesvm.solvers.models.pairs_predictor import PairsPredictor
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import as_scipy
 
-ROWS = 4096  #: of X that are prepared at once for decisions
+ROWS = 512  #: of X that are prepared at once for decisions, at most
 
 
 class Trained(NamedTuple):
@@ -139,11 +139,15 @@ class SparsePairsPredictor(PairsPredictor):
 
 
 def _products(X: Any, support: Examples, weights: Floats) -> Floats:
-    """Return the sums of kernel values with the support vectors, (m, p), weighted by (s, p)."""
+    """Return the sums of kernel values with the support vectors, (m, p), weighted by (s, p).
+
+    A few rows of X are written out at once, never the support vectors: who asks for one row does not wait for them.
+    """
     out = np.empty((X.shape[0], weights.shape[1]))
-    for start in range(0, X.shape[0], ROWS):
-        part = Examples.of(support.kernel, sparse.csr_array(X[start : start + ROWS]), like=support)
-        out[start : start + ROWS] = product(part, support, weights)
+    each = max(1, min(ROWS, WRITTEN_OUT // max(1, X.shape[1], support.n)))
+    for start in range(0, X.shape[0], each):
+        part = Examples.of(support.kernel, sparse.csr_array(X[start : start + each]), like=support)
+        out[start : start + each] = block(part, support) @ weights
     return out
 
 

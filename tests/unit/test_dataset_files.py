@@ -108,6 +108,7 @@ def test_labels_may_be_words(name: str, tmp_path: Path) -> None:
         ("csv", b"a,y\n1,ape\n2,\n", ("y", 1)),
         ("csv", b"a,y\n1,2\n2,ape\n", ("body", 1)),
         ("csv", b"a,y\nape,ape\n", ("body", 0)),
+        ("csv", b"1,ape\n2,bee\n", ("body", 0)),  # the first row is no head
     ],
 )
 def test_what_is_no_label_is_told_by_its_row(format: str, data: bytes, place: Any, tmp_path: Path) -> None:
@@ -170,6 +171,7 @@ def with_entry(row: int, column: int, value: float) -> Any:
 BAD: dict[str, tuple[str, bytes, str | None, int | None, int | None]] = {
     "a cell that is no number": ("csv", b"1,2,1\n3,x,1\n", "body", 1, 1),
     "an empty cell": ("csv", b"a,b\n1,\n", "body", 0, 1),
+    "a column that no number holds": ("svmlight", b"1 2:1\n1 1:1 99999999999999999999:1\n", "body", 1, None),
     "a short line": ("csv", b"1,2,1\n\n3,1\n", "body", 1, None),
     "an infinite cell": ("csv", b"1,2,1\n3,inf,1\n", "X", 1, 1),
     "an empty table": ("csv", b"\n", "body", None, None),
