@@ -26,12 +26,14 @@ from livesvm.service.api.routes import (
     datasets,
     erasures,
     examples,
+    feed_jobs,
     feeds,
     jobs,
     learn,
     models,
     operations,
     predict,
+    readings,
     versions,
     watch,
 )
@@ -95,8 +97,8 @@ def create_app(
     app.state.service = parts
     app.state.reception = Reception(settings)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds, settings.body_seconds)
-    resources = (models, learn, predict, versions, examples, erasures, jobs, datasets, feeds, watch, operations)
-    routers = [learn.updates, *(resource.router for resource in resources), jobs.submissions()]
+    resources = (models, learn, predict, versions, examples, erasures, jobs, datasets, feeds, readings, feed_jobs)
+    routers = [learn.updates, *(resource.router for resource in (*resources, watch, operations)), jobs.submissions()]
     routes = [route for router in routers for route in router.routes]
     app.router.routes.extend(routes)  # as they are: including a router makes its routes anew, at the first request
     app.state.paths = sorted({route.path for route in routes if isinstance(route, Route)})
