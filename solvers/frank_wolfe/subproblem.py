@@ -13,6 +13,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 ROUNDS = 12  #: Newton steps at most; two or three are the rule
 WELL_CONDITIONED = 1e5  #: number of examples times the ratio of their diagonal entries
+LEFT = 1e-3  #: of a diagonal entry when it is the pivot, at least, if single precision is to do: C is not large
 SWEEPS = (30, 10)  #: rounds of coordinate descent before the first, and after each Newton step
 
 
@@ -69,7 +70,8 @@ def _solved(Q: Floats, slope: Floats, free: Ints) -> Floats:
     if float(diagonal.max()) * free.size < WELL_CONDITIONED * float(diagonal.min()):
         try:
             factor = cho_factor(own.astype(np.float32), lower=True, overwrite_a=True, check_finite=False)
-            return np.asarray(cho_solve(factor, slope[free].astype(np.float32), check_finite=False), np.float64)
+            if (factor[0].diagonal() ** 2 > LEFT * diagonal).all():
+                return np.asarray(cho_solve(factor, slope[free].astype(np.float32), check_finite=False), np.float64)
         except LinAlgError:
             pass
     factor = cho_factor(own, lower=True, overwrite_a=True, check_finite=False)

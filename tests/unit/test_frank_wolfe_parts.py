@@ -43,6 +43,18 @@ def test_the_small_problem_is_a_least_squares_problem_without_negative_ones(scal
     np.testing.assert_allclose(slope, A.T @ (A @ x - aim), atol=1e-9 * np.abs(A.T @ aim).max())
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_steps_are_exact_where_examples_are_alike_and_cost_much(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    X = (random.random((256, 12)) < 0.2).astype(float)
+    y = np.where(random.random(256) < 0.5, 1.0, -1.0)
+    K = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(axis=2))
+    Q = y[:, None] * y * (K + 1.0) + np.eye(256) / 4096.0
+    x, slope, low = np.zeros(256), -np.ones(256), np.zeros(256)
+    subproblem.minimize(Q, x, slope, low, 1e-3)
+    assert subproblem.violation(x, slope, low) < 1e-10  # the last step needed no other after it
+
+
 def test_pairs_reach_the_optimum_of_the_simplex() -> None:
     problem, Q = problem_of(40)
     a = np.full(40, 1 / 40)
