@@ -214,3 +214,19 @@ def test_one_after_the_other_is_as_all_at_once(slots: list[int]) -> None:
     assert together.rows.by_slot.keys() >= apart.rows.by_slot.keys()
     assert {p.values for p in together.timeline.past.values()} == {p.values for p in apart.timeline.past.values()}
     assert traces(apart, given, slots) == []
+
+
+def test_a_scale_holds_no_reading_that_left() -> None:
+    """A median is somebody's value, and outlives the window that it is of; forgetting what is older ends that."""
+    given = rows(n=420)
+    spec = {name: value for name, value in SPEC.items() if name not in ("rolling", "season")}
+    feed = fed(spec | {"represent": "change", "lags": 1}, given[:260])
+    for end in (420, None):
+        held = {past.slot for past in feed.timeline.past.values()}
+        old = [slot for slot in range(260 if end else 420) if slot not in held]
+        reach = min(held) - 100
+        assert traces(feed, given, [slot for slot in old if slot < reach])
+        assert forget(feed, [], beyond=True) == 0
+        assert traces(feed, given, old) == []
+        if end:
+            feed.observe(given[260:end])
