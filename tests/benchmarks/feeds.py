@@ -29,6 +29,7 @@ from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Timeline
 from tests.benchmarks.sets import DATA
 from tests.benchmarks.tables import duration, geometric_mean, machine, table
+from tests.support.made_up_series import KINDS, made_up
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +41,7 @@ WINDOW = 1000
 
 @dataclass(frozen=True)
 class Series:
-    """A column of an archive, and the period that anyone would expect of it, in readings."""
+    """A column of an archive, and the period that anyone would expect of it, in readings; without a file, made up."""
 
     name: str
     file: str
@@ -75,6 +76,9 @@ UNSEEN = (
 )  #: defaults were chosen without these but for a look that they do no harm here
 
 
+MADE_UP = tuple(Series(kind, "", "", 24) for kind in KINDS if kind != "constant")  #: which naive forecasts know
+
+
 @dataclass
 class Run:
     """What a feed did with a series; examples by step as rivals get them."""
@@ -91,6 +95,9 @@ class Run:
 
 def rows_of(series: Series, folder: Path, readings: int) -> list[dict[str, Any]]:
     """Return the first readings of a series as a feed is sent them; a half-hourly row index becomes times."""
+    if not series.file:
+        values = made_up(series.name, readings).tolist()
+        return [{"time": 3600 * i, "y": None if np.isnan(v) else v} for i, v in enumerate(values)]
     with np.load(folder / f"{series.file}.npz") as archive:
         column = [str(name) for name in archive["columns"]].index(series.column)
         values = np.asarray(archive["values"][:, column], np.float64)
@@ -314,13 +321,17 @@ def main() -> None:
     if given.quick:
         given.readings = min(given.readings, 1400)
         own = own[:4] + own[7:]
-    if not own + unseen:
+    made = tuple(s for s in MADE_UP if given.only in (None, s.name))
+    if not own + unseen + (made if given.only else ()):
         parser.error(f"{given.data} has none of these series")
     if own:
         report(own, given, not given.no_rivals)
     if unseen and not given.quick:
         print("Other series:\n")
         report(unseen, given, False)
+    if made and not given.quick:
+        print("Made up, hourly:\n")
+        report(made, given, False)
 
 
 if __name__ == "__main__":

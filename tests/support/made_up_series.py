@@ -81,6 +81,40 @@ def _price(random: Random, t: Floats) -> Floats:
     return np.asarray(100 * np.exp((0.005 * volatility * random.normal(size=len(t))).cumsum()))
 
 
+def _weekdays(random: Random, t: Floats) -> Floats:
+    work = np.where((t // 24) % 7 < 5, 1.0, 0.5)
+    return np.asarray(200 + 80 * work * np.sin(2 * np.pi * (t - 6) / 24) + 10 * work + 6 * random.normal(size=len(t)))
+
+
+def _traffic(random: Random, t: Floats) -> Floats:
+    mean = np.exp(3 + 0.8 * np.sin(2 * np.pi * t / 24) + 0.3 * ((t // 24) % 7 < 5))
+    return np.asarray(random.negative_binomial(5, 5 / (5 + mean)), np.float64)
+
+
+def _daylight(random: Random, t: Floats) -> Floats:
+    clouds = np.clip(0.7 + 0.3 * (0.05 * random.normal(size=len(t)).cumsum() % 1), 0, 1)
+    sun = np.maximum(0.0, np.sin(2 * np.pi * (t - 6) / 24))
+    return np.asarray(500 * sun * clouds * (1 + 0.05 * random.normal(size=len(t))))
+
+
+def _on_and_off(random: Random, t: Floats) -> Floats:
+    return np.asarray((random.random(len(t)) < 0.02).cumsum() % 2, np.float64)
+
+
+def _outages(random: Random, t: Floats) -> Floats:
+    values = _trend_and_season(random, t)
+    for begin in random.integers(0, len(t), len(t) // 150):
+        values[begin : begin + random.integers(5, 60)] = np.nan
+    return values
+
+
+def _shifts(random: Random, t: Floats) -> Floats:
+    values = _trend_and_season(random, t)
+    values[len(t) // 2 :] += 150
+    values[3 * len(t) // 4 :] -= 250
+    return values
+
+
 KINDS: dict[str, Callable[[Random, Floats], Floats]] = {
     "trend and season": _trend_and_season,
     "growing season": _growing_season,
@@ -98,9 +132,15 @@ KINDS: dict[str, Callable[[Random, Floats], Floats]] = {
     "tiny": _tiny,
     "autoregressive": _autoregressive,
     "price": _price,
+    "weekdays": _weekdays,
+    "traffic": _traffic,
+    "daylight": _daylight,
+    "on and off": _on_and_off,
+    "outages": _outages,
+    "shifts": _shifts,
 }
 
 
 def made_up(kind: str, n: int, seed: int = 0) -> Floats:
-    """So many readings of a kind."""
+    """So many readings of a kind, hourly; what is missing is NaN."""
     return np.asarray(KINDS[kind](np.random.default_rng(seed), np.arange(n, dtype=np.float64)), np.float64)
