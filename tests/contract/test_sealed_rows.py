@@ -33,13 +33,15 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
+METRICS = Metrics()
+TURNS = Turns(1)
+
+
 def back(path: Path) -> Recovered[ModelState]:
     """The model of another process; raises StoreDamaged."""
     with closing(SqliteStore(path)) as store:
-        metrics = Metrics()
-        return recover(
-            Source(store, Health(metrics), metrics), store.acquire("m"), SPEC, Means(16, Turns(1), Patience.at_last(60))
-        )
+        source = Source(store, Health(METRICS), METRICS)
+        return recover(source, store.acquire("m"), SPEC, Means(16, TURNS, Patience.at_last(60)))
 
 
 def is_noticed(path: Path) -> bool:

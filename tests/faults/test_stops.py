@@ -52,7 +52,7 @@ def test_sigterm_under_load_loses_nothing_and_exits_0(tmp_path: Path) -> None:
             thread.join()
     assert len(acknowledged) > 10
     assert len(set(acknowledged)) == len(acknowledged)
-    with ServiceStartedAfresh(tmp_path) as service, service.http() as http:
+    with ServiceProcess(tmp_path) as service, service.http() as http:
         described = http.get("/models/m").json()
         assert described["version"] >= max(acknowledged)
         assert described["recovery"]["replayed"] == 0
@@ -92,7 +92,7 @@ def test_an_update_that_outlasts_the_stop_is_told_so_and_is_there_afterwards(tmp
         (tmp_path / "go").touch()
         assert service.wait() == 0
         assert "Traceback" not in service.errors
-    with process as service, service.http() as http:
+    with ServiceProcess(tmp_path) as service, service.http() as http:
         assert http.get("/models/m").json()["recovery"]["replayed"] == 0
         assert http.get("/models/m").json()["version"] in (0, 1)  # taken back, unless it had all but ended
         again = http.post("/models/m/update", json=body, headers=headers)
