@@ -10,7 +10,9 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from livesvm.solvers import IncrementalPUClassifier, PUClassifier, k_fold, leave_one_out, tune
+from livesvm.solvers.analyses.tuning.splits import splits
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.pu.metrics import zero_one_risk
 from tests.oracle import Matrix, Vector
 from tests.pu_problems import best_objective, two_clouds
 from tests.support.positive_unlabelled import assert_optimal, problem_of
@@ -216,7 +218,16 @@ def test_it_is_tuned_by_the_risk_for_its_prior() -> None:
     model = IncrementalPUClassifier(lam=0.01, gamma=0.5).fit(X, s)
     for judge in ("k_fold", "leave_one_out"):
         found = tune(model, gammas=[0.1, 1.0], C=(1.0, 100.0), judge=judge, folds=3)
-        assert found.error == pytest.approx(np.nanmin(found.errors), abs=0.02)
+        assert found.error == found.errors.min()
+        again = IncrementalPUClassifier(model.prior_, gamma=found.parameters["gamma"])
+        again.set_params(lam=0.5 / found.parameters["C"]).fit(X, s)
+        if judge == "leave_one_out":
+            assert leave_one_out(again).error == pytest.approx(found.error)
+            continue
+        f = np.empty(s.size)
+        for learnt, judging in splits(s, "k_fold", 3, classes=True):
+            f[judging] = clone(again).fit(X[learnt], s[learnt]).decision_function(X[judging])
+        assert zero_one_risk(f[s == 1], f[s == 0], model.prior_) == pytest.approx(found.error)
     before = model.prior_
     found.apply(model)
     assert (model.C, model.gamma_, model.prior_) == (

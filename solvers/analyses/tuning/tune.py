@@ -73,7 +73,8 @@ def tune(
     ----------
     gammas : values to try; by default 9 around the one called "scale", without those whose neighbours are far from
         the best, and some beyond where the best is at an end
-    C : the range of C; every value is tried, of several classes and with leave-one-out so many on a grid
+    C : the range of C; every value is tried; of several classes, of positive and unlabelled examples, and with
+        leave-one-out so many on a grid
     epsilon : a range of widths of the tube; the best is searched at the best gamma and C, then C once more
     judge : "k_fold", "leave_one_out", or "rolling_origin", in which the past judges nobody
     folds : for the first and the last of those
@@ -93,7 +94,7 @@ def tune(
     low, high = (validation.positive(value, "C", validation.LARGEST) for value in C)
     if not low < high:
         raise InvalidInput(f"must be an ascending range, not {C!r}", field="C")
-    points = STEPS if view.pairs or judge == "leave_one_out" else POINTS
+    points = STEPS if view.pairs or view.shares_costs or judge == "leave_one_out" else POINTS
     search = _Search(view, np.geomspace(low, high, points), judge, folds)
     tried = _gammas(model, gammas)
     with steadily(progress, 1000) as tell:
@@ -206,6 +207,8 @@ class _Search:
         several = self.classes and np.unique(self.y).size > 2
         if self.judge == "leave_one_out":
             self.lines[gamma] = self._left_out(gamma)
+        elif self.view.shares_costs:
+            self.lines[gamma] = self._together(gamma)
         elif several:
             self.lines[gamma] = self._on_grid(gamma)
         else:
@@ -270,6 +273,22 @@ class _Search:
             if (least := float(wrong.min()) / total) > limit:
                 return _Line(float(self.C[wrong.argmin()]), least, least, None)
         return self._of_values(wrong / total)
+
+    def _together(self, gamma: float) -> _Line:
+        """Follow C from value to value, fold by fold, and judge all decisions at once: the error is no mean over them.
+
+        That is how it is of positive and unlabelled examples, whose labels do not say what is wrong.
+        """
+        f = np.empty((self.C.size, self.y.size))
+        for learnt, judging in self.parts:
+            model = self._model(learnt, {"gamma": gamma, "C": float(self.C[0])})
+            for i, value in enumerate(self.C):
+                if i:
+                    model.update(C=float(value))
+                f[i, judging] = model.decision_function(self.X[judging])
+        who = np.concatenate([judging for _, judging in self.parts])
+        targets = self.view.targets(self.y[who], who.size)
+        return self._of_values(np.array([self.view.error(line, targets) for line in f[:, who]]))
 
     def _left_out(self, gamma: float) -> _Line:
         """Follow C from value to value on the whole window, and assess exactly at each."""
