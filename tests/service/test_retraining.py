@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.svm import SVC
 
 from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.jobs import retraining_worker
 from livesvm.solvers import FrankWolfeSVC
+from livesvm.solvers.errors import InvalidInput
 from tests.service.process import ServiceProcess
 
 KERNEL = {"name": "rbf", "gamma": 0.5}
@@ -140,20 +143,31 @@ def test_several_classes_of_any_labels_learn_a_window_and_a_dataset_and_outlive_
         codes = np.searchsorted(WORDS, labels) * 3
         assert client.put_dataset("d", npz(rows, codes), "npz")["labels"] == [0.0, 3.0, 6.0]
         assert client.put_dataset("words", npz(rows, labels), "npz")["labels"] == WORDS.tolist()
-        client.put_dataset("many", npz(rows, np.arange(120) % 5), "npz")
         retrained(client, "numbers", dataset="d", tol=0.01)
         answer = client.predict("numbers", Z)
         assert (answer["classes"], answer["pairs"]) == ([0, 3, 6], [[0, 3], [0, 6], [3, 6]])
         peer = FrankWolfeSVC(C=10.0, gamma=0.5, tol=1e-4).fit(rows, codes)
         assert np.mean(np.array(answer["prediction"]) == peer.predict(Z)) > 0.95
         assert shown(client, "numbers") == {0: 0, 3: 0, 6: 0}
-        job = client.retrain("numbers", dataset="many")["id"]
-        assert refused(lambda: client.wait(job)) == (422, "invalid-input", "dataset")
-        assert "has 5 classes, the limit is 4" in client.job(job)["error"]["detail"]
-        job = client.retrain("m", dataset="d")["id"]
-        assert refused(lambda: client.wait(job)) == (422, "invalid-input", "dataset")
         assert retrained(client, "m", dataset="words", tol=0.01)["result"]["n_examples"] == 120
         assert client.predict("m", Z)["classes"] == WORDS.tolist()
+
+
+@pytest.mark.parametrize(
+    ("y", "known", "row", "reason"),
+    [
+        ([1.0, 2.0, 2.5], [], 2, "a whole number"),
+        ([1.0, 2.0], ["ape"], 0, "must be a string, as labels before"),
+        (["ape", "bee"], [1], 0, "must be a number, as labels before"),
+        (["ape", "bee", "cat"], [], None, "has 3 classes, the limit is 2"),
+    ],
+)
+def test_labels_of_a_dataset_are_checked(y: list[Any], known: list[Any], row: int | None, reason: str) -> None:
+    work: Any = SimpleNamespace(asked={"dataset": {"most_classes": 2}})
+    data: Any = SimpleNamespace(y=lambda: np.array(y))
+    with pytest.raises(InvalidInput, match=reason) as caught:
+        retraining_worker._labels(work, data, np.array(known))
+    assert (caught.value.field, caught.value.row) == ("dataset", row)
 
 
 def test_what_was_learnt_is_there_after_a_kill(tmp_path: Path) -> None:
