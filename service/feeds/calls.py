@@ -87,7 +87,7 @@ class Observations:
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> Outcome:
         """Take the rows."""
-        return feed.take(plan or self.check(feed))
+        return feed.take(plan or feed.check(self.rows(), logged=True))
 
     def after(self, progress: Progress) -> Progress:
         """No further."""
@@ -167,11 +167,14 @@ class Delivery:
 
     def check(self, feed: Forecaster) -> Plan:
         """What the readings bring."""
-        return feed.check([] if self.reading is None else self.reading.rows())
+        return feed.check(self._rows())
+
+    def _rows(self) -> list[Document]:
+        return [] if self.reading is None else self.reading.rows()
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> Outcome:
         """Take the readings."""
-        return feed.take(plan or self.check(feed))
+        return feed.take(plan or feed.check(self._rows(), logged=True))
 
     def after(self, progress: Progress) -> Progress:
         """Behind these entries."""

@@ -131,9 +131,12 @@ class Forecaster:
         """
         return self.take(self.check(rows))
 
-    def check(self, rows: Sequence[Row]) -> Plan:
-        """Return what one call's rows bring; nothing is changed. Raises InvalidInput, naming row and column."""
-        return self.timeline.read(rows)
+    def check(self, rows: Sequence[Row], *, logged: bool = False) -> Plan:
+        """Return what one call's rows bring; nothing is changed. Raises InvalidInput, naming row and column.
+
+        Of rows that are ``logged`` no leap is refused: who logged them may not have known that rule.
+        """
+        return self.timeline.read(rows, logged=logged)
 
     def take(self, plan: Plan) -> Outcome:
         """Take what the next call brings, and forecast from the newest; raises SolverError, see above."""

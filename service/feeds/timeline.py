@@ -104,15 +104,19 @@ class Timeline:
         self.last: tuple[float, ...] | None = None
         self.past: OrderedDict[float, Past] = OrderedDict()  # by time, the last window
         self.waiting: list[tuple[float, Given]] = []  # until the distance is found
+        self.may_leap = False
 
-    def read(self, rows: Sequence[Row]) -> Plan:
+    def read(self, rows: Sequence[Row], *, logged: bool = False) -> Plan:
         """Check a call's rows and say what they bring; this timeline stays as it is.
+
+        Rows that are ``logged`` may leap, as they were taken once.
 
         Raises
         ------
         InvalidInput : names row and column
         """
         after = self._copy()
+        after.may_leap = logged
         plan = Plan([], [], [], 0, 0, after)
         came: list[int | None] = [None] * len(self.waiting)  # of those that wait, the rows of this call
         for row, cells in enumerate(rows):
@@ -314,7 +318,8 @@ class Timeline:
         if count < 1 or abs(passed - count) > OFF * (1 if count < 40 else count / 40):
             reason = f"comes {passed:.3g} times {self.every} after the one before, which is not on the clock"
             raise InvalidInput(reason, field=self.spec.time, row=row)
-        if count > max(self.spec.window, LEAP / self.every.approximate_seconds()) and self.spec.time is not None:
+        most = math.inf if self.may_leap or self.spec.time is None else LEAP / self.every.approximate_seconds()
+        if count > max(self.spec.window, most):
             reason = f"comes {count} times {self.every} after the one before, more than a year and more than the window"
             raise InvalidInput(reason, field=self.spec.time, row=row)
         return count - 1

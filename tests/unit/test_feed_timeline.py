@@ -173,6 +173,8 @@ def test_a_time_that_leaps_over_years_is_refused() -> None:
     yearly = timeline(every="1y", window=40)
     assert read(yearly, {"time": "1950-01-01", "y": 1.0}, {"time": "1985-01-01", "y": 1.0}).accepted == 2
     assert refusal(yearly, {"time": "1950-01-01", "y": 1.0}, {"time": "1995-01-01", "y": 1.0}).row == 1
+    rows = [{"time": "1950-01-01", "y": 1.0}, {"time": "1995-01-01", "y": 1.0}]  # as a log of before may have them
+    assert yearly.read(rows, logged=True).accepted == 2
 
 
 def test_months_may_be_told_by_their_last_days() -> None:
