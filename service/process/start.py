@@ -19,7 +19,7 @@ from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreError
 from livesvm.solvers.runtime.threads import wait_for_rest
 
-SWITCH_SECONDS = 0.0001
+SWITCH_SECONDS = 0.0005
 """How long one thread may hold the interpreter while others wait; the default of 5 ms shows in predictions."""
 
 ALIVE_SECONDS = 1.0
