@@ -15,6 +15,7 @@ from scipy import sparse
 from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.models.classifier import check_kind, labels_of
+from livesvm.service.models.following import sizes_of
 from livesvm.service.models.labels import as_labels, check_labels
 from livesvm.service.models.learners import (
     CHANGEABLE,
@@ -26,7 +27,6 @@ from livesvm.service.models.learners import (
 )
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.state import sizes_of
 from livesvm.service.store import codec
 from livesvm.service.store.files import write_whole
 from livesvm.solvers.errors import InvalidInput

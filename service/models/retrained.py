@@ -10,9 +10,10 @@ import numpy as np
 
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.classifier import check_kind
+from livesvm.service.models.following import sizes_of
 from livesvm.service.models.learners import new_estimator, restored_estimator
 from livesvm.service.models.outcome import Sizes
-from livesvm.service.models.state import ModelState, sizes_of
+from livesvm.service.models.state import ModelState
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.solvers.errors import InvalidInput

@@ -14,6 +14,7 @@ import numpy as np
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.classifier import Served, ServedClassifier
 from livesvm.service.models.commands import CONVEX, NO_EDITS, Batch, Command, Edits, Robust, Update
+from livesvm.service.models.following import follow, learnt, sizes_of, window_after
 from livesvm.service.models.learners import (
     CHANGEABLE,
     KERNEL_PARAMETERS,
@@ -24,6 +25,7 @@ from livesvm.service.models.learners import (
     task_of,
 )
 from livesvm.service.models.outcome import Outcome, Sizes
+from livesvm.service.models.proofs import proof_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.window import Window
 from livesvm.service.store import codec
@@ -35,9 +37,7 @@ from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.calibration import Calibration
 from livesvm.solvers.models.feature_scale import FeatureScale
-from livesvm.solvers.models.report import UpdateReport
-from livesvm.solvers.robust.settings import Robustness
-from livesvm.solvers.sparse import SparseRows, like, stacked
+from livesvm.solvers.sparse import SparseRows
 
 PART = 1000
 """Examples that are learnt at a time from nothing: much faster than all at once, as most soon have no part in it."""
@@ -89,7 +89,7 @@ class ModelState:
         if edits.of_parameters:
             outcome = self._change(edits)
         elif command.add is not None or (self.is_fitted and (command.remove or edits != NO_EDITS)):
-            outcome = _follow(self.estimator, command.add, command.remove, command.edits)
+            outcome = follow(self.estimator, command.add, command.remove, command.edits)
         elif edits.C is not None:
             self.estimator.C = edits.C
         self._done(command, outcome)
@@ -148,7 +148,7 @@ class ModelState:
         """
         outcome = Outcome(self.sizes)
         if net.add is not None or net.remove:
-            outcome = _follow(self.estimator, net.add, net.remove, None)
+            outcome = follow(self.estimator, net.add, net.remove, None)
         for command in commands:
             self._done(command, outcome)
 
@@ -166,7 +166,7 @@ class ModelState:
             return self.apply(command)
         edits = command.edits or NO_EDITS
         changed = self._changed | ({} if edits.C is None else {"C": edits.C}) | (edits.change or {})
-        window = self._window_after(command, edits)
+        window = window_after(self.estimator if self.is_fitted else None, command, edits)
         first, scale = self._of_those(window) if anew else self._of_first_data(edits)
         estimator = new_estimator(self.spec, self.cache_mb, **changed | first)
         came = window.X
@@ -177,10 +177,10 @@ class ModelState:
         if isinstance(estimator, LivePUClassifier) and not anew and "prior" not in (edits.change or {}):
             estimator.keep_estimate_of(self.estimator)
         is_many = anew and not estimator._shares_costs
-        outcome = _learnt(estimator, window, PART if is_many else len(window.X))
+        outcome = learnt(estimator, window, PART if is_many else len(window.X))
         robust = edits.robust or self._robust(edits)
         if robust is not None:
-            outcome = _follow(estimator, None, [], Edits(robust=robust).only(window.keys or []))
+            outcome = follow(estimator, None, [], Edits(robust=robust).only(window.keys or []))
         if first:
             on_scale: dict[str, Any] = {} if scale is None else {**scale.to_arrays(), "X": came}
             arrays = estimator.to_arrays() | on_scale
@@ -240,46 +240,7 @@ class ModelState:
 
     def certificate(self) -> dict[str, Any]:
         """The certificate of a model that knows an example, recomputed from its window."""
-        found = self.estimator.certificate()
-        names = ("relative_gap", "duality_gap", "max_violation", "primal", "dual")
-        numbers = {name: float(getattr(found, name)) for name in names}
-        proof = self.robustness_proof() | self._proof_by_pair()
-        return {"version": self.version, **numbers, "n_examples": int(found.n_examples), **proof}
-
-    def _proof_by_pair(self) -> dict[str, Any]:
-        """What a certificate adds of more than two classes; nothing of others."""
-        pairs = self.estimator.pair_certificates if isinstance(self.estimator, Served) else {}
-        if not pairs:
-            return {}
-        names = ("relative_gap", "duality_gap", "max_violation")
-        told = [
-            {
-                "classes": list(two),
-                **{name: float(getattr(one, name)) for name in names},
-                "n_examples": int(one.n_examples),
-            }
-            for two, one in pairs.items()
-        ]
-        worst = max(pairs, key=lambda two: float(pairs[two].relative_gap))
-        return {"pairs": told, "worst": list(worst)}
-
-    def robustness_proof(self) -> dict[str, Any]:
-        """What a certificate adds of a robust model; nothing of others."""
-        robust = self.estimator.robustness()
-        if robust is None:
-            return {}
-        found = self.estimator.local_optimality()
-        distance = float(found.wall_distance) if np.isfinite(found.wall_distance) else None
-        return {
-            "robust": {
-                "theta": robust.theta,
-                "s": robust.s,
-                "n_outliers": len(robust.outliers),
-                "n_held": int(found.held.size),
-                "violation": found.violation,
-                "wall_distance": distance,
-            }
-        }
+        return {"version": self.version, **proof_of(self.estimator)}
 
     @property
     def is_fitted(self) -> bool:
@@ -435,29 +396,6 @@ class ModelState:
         now = {name: getattr(self.estimator, name) for name in KERNEL_PARAMETERS}
         return {"name": now.pop("kernel"), **now}
 
-    def _window_after(self, command: Command, edits: Edits) -> Batch:
-        """Every example that the window holds after ``command``, in the order in which they came."""
-        leaving = set(command.remove)
-        model, add = self.estimator, command.add
-        here = model.keys_ if self.is_fitted else []
-        keys = [key for key in here if key not in leaving]
-        parts = []
-        if self.is_fitted:
-            stay = np.array([key not in leaving for key in here], dtype=bool)
-            y, weights = model.window_y[stay], model.window_sample_weight[stay] * edits.decay
-            y = np.array([edits.relabel.get(key, old) for key, old in zip(keys, y.tolist(), strict=True)])
-            weights = [edits.reweight.get(key, old) for key, old in zip(keys, weights, strict=True)]
-            parts.append((model.window_features[stay], y, np.array(weights, dtype=np.float64)))
-        if add is not None:
-            n = len(add.X)
-            y = np.ones(n) if add.y is None else add.y
-            parts.append((add.X, y, np.ones(n) if add.weights is None else add.weights))
-        rows, y, weights = zip(*parts, strict=True)
-        y, weights = np.concatenate(y), np.concatenate(weights)
-        is_sparse = isinstance(rows[0], SparseRows)
-        X = stacked([like(one, is_sparse) for one in rows])
-        return Batch(X, y, keys + command.added, weights)
-
     @property
     def row_bytes(self) -> float:
         """Bytes of an example's features, of sparse ones on average."""
@@ -519,43 +457,3 @@ class ModelState:
         sizes = Sizes(**document["sizes"])
         version, sequence = document["version"], document["sequence"]
         return cls(spec, cache_mb, estimator, window, sizes, version, sequence, updated_at)
-
-
-def _follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits: Edits | None) -> Outcome:
-    report = estimator.update(
-        add=None if add is None else (add.X, add.y),
-        remove=remove or None,
-        keys=None if add is None else add.keys,
-        sample_weight=None if add is None else add.weights,
-        **({} if edits is None else _verbs(edits)),
-    )
-    sizes = sizes_of(report)
-    return Outcome(sizes, int(report.events), float(report.seconds), int(report.changed))
-
-
-def _learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:
-    """What came of learning examples from nothing, so many at a time."""
-    outcome, events, seconds = Outcome(Sizes()), 0, 0.0
-    for start in range(0, len(window.X), size):
-        there = np.zeros(len(window.X), dtype=bool)
-        there[start : start + size] = True
-        outcome = _follow(estimator, window.only(there), [], None)
-        events, seconds = events + outcome.events, seconds + outcome.seconds
-    return replace(outcome, events=events, seconds=seconds)
-
-
-def _verbs(edits: Edits) -> dict[str, Any]:
-    """What an estimator's update takes of edits."""
-    verbs = {name: getattr(edits, name) for name in ("relabel", "reweight", "decay", "C")}
-    return verbs | {"robust": _robustness(edits.robust)}
-
-
-def sizes_of(report: UpdateReport) -> Sizes:
-    """What is kept of a report; a gap that is not known yet is none."""
-    gap = float(report.relative_gap)
-    known = gap if np.isfinite(gap) else None
-    return Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation), known)
-
-
-def _robustness(robust: Robust | None) -> Robustness | None:
-    return None if robust is None else Robustness(robust.theta, robust.s, robust.sides)

@@ -1,0 +1,55 @@
+"""What a certificate says of a model, as answers tell it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from livesvm.service.models.classifier import Served
+from livesvm.solvers.models.base import LiveEstimator
+
+NAMES = ("relative_gap", "duality_gap", "max_violation")
+
+
+def proof_of(estimator: LiveEstimator) -> dict[str, Any]:
+    """The certificate of an estimator that knows an example, recomputed from its window."""
+    found = estimator.certificate()
+    numbers = {name: float(getattr(found, name)) for name in (*NAMES, "primal", "dual")}
+    return {**numbers, "n_examples": int(found.n_examples), **_of_robust(estimator), **_by_pair(estimator)}
+
+
+def _by_pair(estimator: LiveEstimator) -> dict[str, Any]:
+    """What there is to say of more than two classes; nothing of others."""
+    pairs = estimator.pair_certificates if isinstance(estimator, Served) else {}
+    if not pairs:
+        return {}
+    told = [
+        {
+            "classes": list(two),
+            **{name: float(getattr(one, name)) for name in NAMES},
+            "n_examples": int(one.n_examples),
+        }
+        for two, one in pairs.items()
+    ]
+    worst = max(pairs, key=lambda two: float(pairs[two].relative_gap))
+    return {"pairs": told, "worst": list(worst)}
+
+
+def _of_robust(estimator: LiveEstimator) -> dict[str, Any]:
+    """What there is to say of a robust model; nothing of others."""
+    robust = estimator.robustness()
+    if robust is None:
+        return {}
+    found = estimator.local_optimality()
+    distance = float(found.wall_distance) if np.isfinite(found.wall_distance) else None
+    return {
+        "robust": {
+            "theta": robust.theta,
+            "s": robust.s,
+            "n_outliers": len(robust.outliers),
+            "n_held": int(found.held.size),
+            "violation": found.violation,
+            "wall_distance": distance,
+        }
+    }
