@@ -119,6 +119,12 @@ class AnyFeed(Protocol):
     def id(self) -> str:
         """Its name."""
 
+    def news(self) -> Future[None] | None:
+        """Ends once all that anybody has been told of the feed is known here; None where that is so already.
+
+        It may raise ModelUnavailable, and UnknownFeed if the feed is gone.
+        """
+
     @property
     def state(self) -> ServingState:
         """How it is."""

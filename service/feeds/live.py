@@ -148,6 +148,9 @@ class LiveFeed:
         """The newest record that the store has said to keep."""
         return self._journal.known
 
+    def news(self) -> None:
+        """There is none: it lives here."""
+
     def watch(self, known: int, head: Head | None) -> None:
         """Learn where the store stands; ``known`` was read before the store was asked."""
         self._keeper.observe(known, head)

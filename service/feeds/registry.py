@@ -75,6 +75,9 @@ class AbsentFeed:
         kind = Restoring if self.state == "restoring" else ModelUnavailable
         raise kind(f"feed {self.id} is not served here: {self.reason}")
 
+    def news(self) -> None:
+        """There is none of one that is not served."""
+
     def delete(self) -> Future[None]:
         """Remove it from the store; raises ModelUnavailable where another service has it, or StoreError."""
         if self.lease is None:

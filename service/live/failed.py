@@ -35,6 +35,9 @@ class FailedModel:
         kind = Restoring if self.state == "restoring" else ModelUnavailable
         raise kind(f"model {self.id} is not served here: {self.reason}")
 
+    def news(self) -> None:
+        """There is none of one that is not served."""
+
     def describe(self) -> Description:
         """The model as it is now."""
         return Description(self.state, n_features=self.spec.n_features, C=self.spec.C, error=self.reason)

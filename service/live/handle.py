@@ -188,6 +188,12 @@ class AnyModel(Protocol):
     def spec(self) -> ModelSpec:
         """What it was created as."""
 
+    def news(self) -> Future[None] | None:
+        """Ends once all that anybody has been told of the model is known here; None where that is so already.
+
+        It may raise ModelUnavailable, and UnknownModel if the model is gone.
+        """
+
     def describe(self) -> Description:
         """The model as it is now."""
 

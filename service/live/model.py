@@ -116,6 +116,9 @@ class LiveModel:
         """The model itself; one that is not served raises."""
         return self
 
+    def news(self) -> None:
+        """There is none: it lives here."""
+
     def describe(self) -> Description:
         """The model as it is now."""
         seen = self.published

@@ -209,6 +209,9 @@ class ModelActor:
             return await asyncio.to_thread(getattr(self, f"_{asked.verb}"), asked.model, *asked.arguments)
         home: Registry | Feeds = self._feeds if is_feed(asked.model) else self._registry
         name = asked.model.removeprefix(FEEDS)
+        if asked.verb == "hear":
+            home.find(name)  # how it is goes along with every answer
+            return None
         if asked.verb == "delete":
             await asyncio.wrap_future(home.delete(name))
             return await asyncio.to_thread(home.forget, name)

@@ -146,6 +146,10 @@ class RayFeed(InActor):
 
     # What the actor is asked.
 
+    def news(self) -> Call | None:
+        """What others were told of may not have come here yet; of a lost actor there is nothing to hear."""
+        return None if self.is_lost else self.ask("hear")
+
     def observe(self, rows: Sequence[Mapping[str, Any]], request: str | None) -> Future[Reply]:
         """Take one call's rows."""
         return self._named("observe", (list(rows),), request)

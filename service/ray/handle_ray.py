@@ -195,6 +195,10 @@ class RayModel(InActor):
 
     # What the actor is asked.
 
+    def news(self) -> Call | None:
+        """What others were told of may not have come here yet; of a lost actor there is nothing to hear."""
+        return None if self.is_lost else self.ask("hear")
+
     def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Apply an update; without a name it gets one, so that it is applied once if the actor dies on the way."""
         return self._named("update", (update,), request, solve)

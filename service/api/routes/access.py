@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
@@ -18,16 +19,19 @@ from starlette.responses import Response
 from livesvm.service.access.keys import ApiKey, allows, key_of
 from livesvm.service.api.problem_documents import MEDIA_TYPE
 from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
-from livesvm.service.errors import Forbidden, TurnMissed, Unauthorized, Withdrawn
+from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnMissed, Unauthorized, Withdrawn
+from livesvm.service.feeds.handle import AnyFeed
 from livesvm.service.jobs.plots import MEDIA
 from livesvm.service.lifecycle.parts import Service
-from livesvm.service.live.handle import Reply
+from livesvm.service.live.handle import AnyModel, Reply
 from livesvm.service.logs.calls import known_as, note
 from livesvm.service.models.fields import MODEL_ID
 from livesvm.service.resources.turns import Solve
 
 SOON_SECONDS = 0.05
 """After so long it is watched whether the caller still waits."""
+NEWS_SECONDS = 1.0
+"""For which a description waits for an actor; after that, it is as it was last heard of."""
 T = TypeVar("T")
 
 bearer = HTTPBearer(auto_error=False, description="An API key; asked for when the service has any configured.")
@@ -85,6 +89,17 @@ async def in_control(service: Service, call: Callable[[], Response]) -> Response
     """The response of a call that may wait for a disk or a lock, made by one of the control threads."""
     with service.control.place():
         return await service.control.run(call)
+
+
+async def up_to_date(one: AnyModel | AnyFeed) -> None:
+    """Wait until all that anybody was told of a model or a feed is known here; where it lives may take a second to say.
+
+    Raises UnknownModel or UnknownFeed if it is gone.
+    """
+    news = one.news()
+    if news is not None:
+        with suppress(ModelUnavailable, Restoring, TimeoutError):
+            await asyncio.wait_for(asyncio.wrap_future(news), NEWS_SECONDS)
 
 
 async def awaited(request: Request, future: Future[T], solve: Solve, *, changes: bool = True) -> T:

@@ -13,7 +13,17 @@ from livesvm.service.api.answers.learn import Writeback
 from livesvm.service.api.answers.models import Recovery
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content
 from livesvm.service.api.requests import FeedRequest
-from livesvm.service.api.routes.access import ModelId, Parts, answers, awaited, in_control, moment, scope, told
+from livesvm.service.api.routes.access import (
+    ModelId,
+    Parts,
+    answers,
+    awaited,
+    in_control,
+    moment,
+    scope,
+    told,
+    up_to_date,
+)
 from livesvm.service.feeds.handle import AnyFeed, FeedHandle
 from livesvm.service.history.names import stored_feed
 from livesvm.service.lifecycle.parts import Service
@@ -64,7 +74,9 @@ async def list_all(service: Parts) -> Response:
 )
 async def describe(id: ModelId, service: Parts) -> Response:
     """One feed: its settings with what was chosen, its scores beside those of the naive forecasts, its events."""
-    return told(description(service.feeds().find(id), service))
+    feed = service.feeds().find(id)
+    await up_to_date(feed)
+    return told(description(feed, service))
 
 
 @router.delete(

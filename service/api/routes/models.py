@@ -18,7 +18,17 @@ from livesvm.service.api.answers.models import (
     Warned,
 )
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
-from livesvm.service.api.routes.access import ModelId, Parts, answers, in_control, moment, scope, stream_answers, told
+from livesvm.service.api.routes.access import (
+    ModelId,
+    Parts,
+    answers,
+    in_control,
+    moment,
+    scope,
+    stream_answers,
+    told,
+    up_to_date,
+)
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import ModelUnavailable, UnknownModel
 from livesvm.service.live.handle import AnyModel
@@ -69,7 +79,9 @@ async def list_all(service: Parts) -> Response:
 )
 async def describe(id: ModelId, service: Parts) -> Response:
     """One model as it is now."""
-    return told(description(service.models().find(id), service))
+    model = service.models().find(id)
+    await up_to_date(model)
+    return told(description(model, service))
 
 
 @router.delete(

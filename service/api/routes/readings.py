@@ -23,6 +23,7 @@ from livesvm.service.api.routes.access import (
     replied,
     scope,
     stream_answers,
+    up_to_date,
     within,
 )
 from livesvm.service.api.routes.learn import IdempotencyKey
@@ -111,7 +112,9 @@ async def observe(id: ModelId, request: Request, service: Parts, idempotency_key
 )
 async def forecast(id: ModelId, service: Parts) -> Response:
     """The newest forecasts; never waits for readings that are being learnt."""
-    live = service.feeds().get(id)
+    feeds = service.feeds()
+    await up_to_date(feeds.find(id))
+    live = feeds.get(id)
     seen = live.view
     found = {name: getattr(seen, name) for name in ("position", "time", "state", "forecasts")}
     return _json({**found, "stale": live.stale})
