@@ -43,20 +43,25 @@ class Meter:
     """Writes readings to the stream, each once, whatever becomes of Redis."""
 
     def __init__(self, server: RedisServer, total: int) -> None:
-        self._server, self._rows = server, rows_of(series(total))
+        self.server, self._rows = server, rows_of(series(total))
         self.sent = self.poison = 0
 
     def burst(self, chance: random.Random) -> None:
         """The next readings, not all at once."""
-        with self._server.client() as client:
-            for row in self._rows[self.sent : self.sent + BURST]:
+        for _ in range(BURST):
+            self.send_until(self.sent + 1)
+            if chance.random() < 0.2:
+                time.sleep(0.02)
+
+    def send_until(self, total: int) -> None:
+        """The next readings, until there were so many."""
+        with self.server.client() as client:
+            for row in self._rows[self.sent : total]:
                 self._add(client, 2 * self.sent + 2, row)
                 self.sent += 1
                 if self.sent % POISON == 0:
                     self._add(client, 2 * self.sent + 1, {"time": row["time"], "y": "broken"})
                     self.poison += 1
-                if chance.random() < 0.2:
-                    time.sleep(0.02)
 
     @staticmethod
     def _add(client: Any, number: int, row: dict[str, Any]) -> None:
@@ -105,7 +110,7 @@ def restarted(service: ServiceProcess, chance: random.Random) -> None:
         service.start()
 
 
-def faults_of(http: httpx.Client, server: RedisServer, meter: Meter) -> list[str]:
+def faults_of(http: httpx.Client, meter: Meter) -> list[str]:
     """Wait until the feed has taken everything; what is not as it should be."""
     end = time.monotonic() + PATIENCE
     while (feed := http.get("/feeds/load").json())["position"] < meter.sent or feed["source"]["backlog"] != 0:
@@ -115,7 +120,7 @@ def faults_of(http: httpx.Client, server: RedisServer, meter: Meter) -> list[str
     found = differences(http, meter.sent, 1, SPEC)
     if (feed["position"], feed["rows"]) != (meter.sent, meter.sent):
         found.append(f"{feed['position']} readings were taken, {feed['rows']} came, {meter.sent} were sent")
-    with server.client() as client:
+    with meter.server.client() as client:
         letters: Any = client.xrange(DEAD)
         pending: Any = client.xpending(STREAM, "livesvm:load")
     entries = [letter[b"_entry"] for _, letter in letters]
@@ -153,7 +158,7 @@ def main() -> None:
         service.settings.pop("crash_at", None)
         service.start()
         with service.http() as http:
-            faults = faults_of(http, server, meter)
+            faults = faults_of(http, meter)
     print(
         f"{given.kills} kills of the service, {-(-given.kills // 3)} of Redis; {meter.sent} readings, "
         f"{meter.poison} dead letters; start {np.median(times):.2f} s, worst {max(times):.2f} s; {len(faults)} faults"

@@ -86,10 +86,12 @@ def untroubled(calls: int, size: int, spec: dict[str, Any]) -> Forecaster:
     return one
 
 
-def differences(http: httpx.Client, calls: int, size: int = SIZE, spec: dict[str, Any] = FEED) -> list[str]:
+def differences(
+    http: httpx.Client, calls: int, size: int = SIZE, spec: dict[str, Any] = FEED, feed: str = "load"
+) -> list[str]:
     """What of the feed is not as it would be untroubled."""
     one, found = untroubled(calls, size, spec), []
-    told = http.get("/feeds/load/forecast").json()["forecasts"]
+    told = http.get(f"/feeds/{feed}/forecast").json()["forecasts"]
     spread = float(np.std(series(size * calls)))
     for mine, other in zip(told, one.latest, strict=True):
         found += [
@@ -97,11 +99,11 @@ def differences(http: httpx.Client, calls: int, size: int = SIZE, spec: dict[str
             for name in ("value", "low", "high")
             if abs(mine[name] - getattr(other, name)) > AGREE * spread
         ]
-    for scores, mine in zip(one.scores, http.get("/feeds/load").json()["scores"], strict=True):
+    for scores, mine in zip(one.scores, http.get(f"/feeds/{feed}").json()["scores"], strict=True):
         expected = scores.overall("value")
         if mine["n"] != expected["n"] or abs(mine["mae"] - expected["mae"]) > AGREE * spread:
             found.append(f"step {mine['step']}: scores {mine['n']}, {mine['mae']} are not {expected}")
-    gap = http.get("/feeds/load/certificate").json()["relative_gap"]
+    gap = http.get(f"/feeds/{feed}/certificate").json()["relative_gap"]
     return [*found, *([f"the gap is {gap}"] if gap > GAP else [])]
 
 

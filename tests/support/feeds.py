@@ -38,13 +38,30 @@ def rows_of(values: NDArray[np.float64]) -> list[dict[str, Any]]:
     ]
 
 
-class Stream:
-    """Sends the readings of a series, twelve to a call, each call under a name of its own."""
+class Calls:
+    """The readings of a series, so many to a call."""
 
-    def __init__(self, http: httpx.Client, feed: str = "load", size: int = 12) -> None:
-        self.http, self.feed, self.size = http, feed, size
+    def __init__(self, size: int = 12) -> None:
+        self.size = size
         self.values = series(PIECE)
         self.rows = rows_of(self.values)
+
+    def post(self, http: httpx.Client, feed: str, number: int) -> httpx.Response:
+        """Send a call, from 1 on, under its name."""
+        while self.size * number > len(self.rows):
+            self.values = series(2 * len(self.rows))
+            self.rows = rows_of(self.values)
+        rows = self.rows[self.size * (number - 1) : self.size * number]
+        headers = {"idempotency-key": f"call-{number}"}
+        return http.post(f"/feeds/{feed}/observations", json={"rows": rows}, headers=headers)
+
+
+class Stream(Calls):
+    """Sends them one after the other."""
+
+    def __init__(self, http: httpx.Client, feed: str = "load", size: int = 12) -> None:
+        super().__init__(size)
+        self.http, self.feed = http, feed
         self.calls = 0
 
     def send(self, times: int = 1) -> dict[str, Any]:
@@ -56,12 +73,7 @@ class Stream:
 
     def send_again(self) -> dict[str, Any]:
         """The newest call, again if it was sent."""
-        if self.size * self.calls > len(self.rows):
-            self.values = series(2 * len(self.rows))
-            self.rows = rows_of(self.values)
-        rows = self.rows[self.size * (self.calls - 1) : self.size * self.calls]
-        headers = {"idempotency-key": f"call-{self.calls}"}
-        answer = self.http.post(f"/feeds/{self.feed}/observations", json={"rows": rows}, headers=headers)
+        answer = self.post(self.http, self.feed, self.calls)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
