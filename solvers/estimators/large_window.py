@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Self, cast, get_args
 
@@ -304,11 +304,14 @@ class LiveL2SVC(LiveEstimator):
         self._examples_here.take_over(other._examples_here)
 
     def _kernel_of(self, X: Any, weights: Floats) -> Kernel:
-        """Return the kernel; "scale" stays what it was for the first training."""
+        return self.kernel_by(lambda: scale_of(X, weights))
+
+    def kernel_by(self, scale: Callable[[], float]) -> Kernel:
+        """Return the kernel; "scale" stays what it was for the first training, for which ``scale`` says what it is."""
         gamma = self.gamma
         if gamma == "scale":
             known = self._trained is not None and self._trained.kernel.name == self.kernel
-            gamma = self.gamma_ if known else scale_of(X, weights)
+            gamma = self.gamma_ if known else scale()
         return Kernel(self._kernel_name(), validation.positive(gamma, "gamma"), self.degree, self.coef0)
 
     def _start(self, pair: Pair, slots: Ints, labels: NDArray[Any]) -> Known | None:
@@ -343,6 +346,11 @@ class LiveL2SVC(LiveEstimator):
         self._trained = Trained(classes, kernel, X[support], coefficients, R, found.relative_gap, age)
         self.gamma_ = kernel.gamma
         return support
+
+    def predict_by(self, trained: Trained) -> None:
+        """Predict by what was found on other examples from now on, and leave the window as it is."""
+        self._trained, self.gamma_, self.n_features_in_ = trained, trained.kernel.gamma, int(trained.X.shape[1])
+        self._examples_here.forget()
 
     # -- answers -------------------------------------------------------------------------------------------------------
 

@@ -78,7 +78,8 @@ class Search:
 
     def look(self, outside: Ints) -> None:
         """Compute g of those who are not active."""
-        self.computed += outside.size * int(np.count_nonzero(since(self.problem, self.b, self.seen)[1]))
+        _, changes = since(self.problem.of_class, self.b, None if self.seen is None else self.seen.b)
+        self.computed += outside.size * int(np.count_nonzero(changes))
         self.parts[:, outside] = parts_from(self.problem, self.examples, self.b, self.seen, outside)
         self.seen = Known(self.b.copy(), self.parts.copy())
 
@@ -148,7 +149,7 @@ def solve(
             if not (is_there and relative_gap(search.active) <= tol) and not search.use_double():
                 break  # rounding
         trace(gap)
-        goal = _next_goal(goal, gap, tol, outside.size)
+        goal = next_goal(goal, gap, tol, outside.size)
         _grow(search, outside)
     else:
         search.prove()
@@ -177,7 +178,7 @@ def _grow(search: Search, outside: Ints) -> None:
         search.add(new)
 
 
-def _next_goal(goal: float, gap: float, tol: float, outside: int) -> float:
+def next_goal(goal: float, gap: float, tol: float, outside: int) -> float:
     """Return to which gap the active ones are brought next: the last one at once where it is not far."""
     following = INSIDE * gap
     return min(goal, following) if outside and following > NOT_FAR * tol else MARGIN * tol

@@ -15,14 +15,22 @@ MANY = 0.75  #: of the active ones, if no more than these need be: to move kerne
 
 def first(of_class: Ints, random: np.random.Generator) -> Ints:
     """Return who is active at first: ``FIRST`` by chance, a quarter at least of each class if it has so many."""
-    n = of_class.size
-    if n <= FIRST:
-        return np.arange(n)
+    if of_class.size <= FIRST:
+        return np.arange(of_class.size)
     members = [np.flatnonzero(of_class == c) for c in (0, 1)]
-    share = int(np.clip(round(FIRST * members[1].size / n), FIRST // 4, FIRST - FIRST // 4))
-    share = max(min(share, members[1].size), FIRST - members[0].size)
-    chosen = [random.choice(members[0], FIRST - share, replace=False), random.choice(members[1], share, replace=False)]
+    counts = of_first(np.bincount(of_class, minlength=2)).tolist()
+    chosen = [random.choice(own, count, replace=False) for own, count in zip(members, counts, strict=True)]
     return np.sort(np.concatenate(chosen))
+
+
+def of_first(counts: Ints) -> Ints:
+    """Return how many of each class, (2,), are active at first, of so many ``counts`` (2,)."""
+    n = int(counts.sum())
+    if n <= FIRST:
+        return counts
+    share = int(np.clip(round(FIRST * int(counts[1]) / n), FIRST // 4, FIRST - FIRST // 4))
+    share = max(min(share, int(counts[1])), FIRST - int(counts[0]))
+    return np.array([FIRST - share, share])
 
 
 def added(outside: Ints, g: Floats, of_class: Ints, active: int, random: np.random.Generator) -> Ints:
@@ -40,11 +48,27 @@ def added(outside: Ints, g: Floats, of_class: Ints, active: int, random: np.rand
 def _some(outside: Ints, of_class: Ints, candidates: Ints, room: int, random: np.random.Generator) -> Ints:
     if candidates.size <= room:
         return np.asarray(outside[candidates])
-    rarer = int(np.count_nonzero(of_class[candidates]) * 2 < candidates.size)
-    few, many = candidates[of_class[candidates] == rarer], candidates[of_class[candidates] != rarer]
-    share = min(few.size, max(room // 4, room * few.size // candidates.size))
-    chosen = [random.choice(few, share, replace=False), random.choice(many, room - share, replace=False)]
+    members = [candidates[of_class[candidates] == c] for c in (0, 1)]
+    there = np.array([own.size for own in members])
+    counts, rarer = shared(there, room), _rarer(there)
+    chosen = [random.choice(members[c], counts[c], replace=False) for c in (rarer, 1 - rarer)]
     return np.asarray(outside[np.concatenate(chosen)])
+
+
+def shared(counts: Ints, room: int) -> Ints:
+    """Return how many candidates of each class, (2,), there is room for, of so many ``counts`` (2,)."""
+    total = int(counts.sum())
+    if total <= room:
+        return counts
+    rarer = _rarer(counts)
+    share = min(int(counts[rarer]), max(room // 4, room * int(counts[rarer]) // total))
+    found = np.full(2, room - share)
+    found[rarer] = share
+    return found
+
+
+def _rarer(counts: Ints) -> int:
+    return int(counts[1] * 2 < counts.sum())
 
 
 def staying(b: Floats, g: Floats) -> Ints:

@@ -157,20 +157,19 @@ def parts_from(
     known : where most coefficients are a multiple of these, one for each class, only what the others make of it is
         computed
     """
-    scales, changes = since(problem, b, known)
+    scales, changes = since(problem.of_class, b, None if known is None else known.b)
     found = problem.parts(examples, changes, among)
     return found if known is None else np.asarray(scales[:, None] * known.parts[:, among] + found)
 
 
-def since(problem: Problem, b: Floats, known: Known | None) -> tuple[Floats, Floats]:
-    """Return the multiples of ``known`` coefficients, one for each class, and what must be added to have ``b`` (n,).
+def since(of_class: Ints, b: Floats, before: Floats | None) -> tuple[Floats, Floats]:
+    """Return multiples of the coefficients ``before`` (n,), one for each class, and what is added to have ``b`` (n,).
 
     The multiples are 0 where it would be as many coefficients that are added.
     """
-    if known is not None:
-        before = known.b
-        scales = np.array([_scale(b[problem.of_class == c], before[problem.of_class == c]) for c in (0, 1)])
-        changes = b - scales[problem.of_class] * before
+    if before is not None:
+        scales = np.array([_scale(b[of_class == c], before[of_class == c]) for c in (0, 1)])
+        changes = b - scales[of_class] * before
         changes[np.abs(changes) <= UNTOUCHED * b] = 0.0
         if np.count_nonzero(changes) < np.count_nonzero(b):
             return scales, changes

@@ -113,6 +113,15 @@ class Examples:
             return own if name == "linear" else np.asarray(_finished(kernel, kernel.gamma * own), np.float64)
 
 
+def joined(parts: Sequence[Examples]) -> Examples:
+    """Return the examples of several that were prepared alike, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    values = [part.values for part in parts]
+    put = sparse.vstack(values, format="csr") if sparse.issparse(values[0]) else np.concatenate(values)
+    return replace(parts[0], values=put)
+
+
 def _squares(values: Any) -> Floats:
     if sparse.issparse(values):
         return np.asarray(values.multiply(values).sum(axis=1), np.float64).reshape(-1)

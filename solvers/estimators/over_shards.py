@@ -1,0 +1,195 @@
+"""A training of the large-scale classifier over examples that are in shards, wherever these live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from livesvm.solvers.errors import InvalidInput, NotOptimal
+from livesvm.solvers.estimators.class_labels import labels_after
+from livesvm.solvers.estimators.large_window import LiveL2SVC
+from livesvm.solvers.estimators.training_data import check_costs
+from livesvm.solvers.frank_wolfe import by_shards
+from livesvm.solvers.frank_wolfe.by_shards import Found, Over
+from livesvm.solvers.frank_wolfe.one_versus_one import pairs
+from livesvm.solvers.frank_wolfe.shard import Crew, Shard
+from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look, Trace
+from livesvm.solvers.frank_wolfe.solve import BLOCKS
+from livesvm.solvers.kernels.matrix_products import DENSE
+from livesvm.solvers.models.large_predictor import Trained
+from livesvm.solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.runtime.types import Floats, Ints
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Sharded:
+    """A training set in shards.
+
+    Attributes
+    ----------
+    crew : the shards
+    parts : which rows of all each has, in their order
+    y, weights : (n,) labels and weights of all rows
+    take : features of rows by their numbers, (k, d), dense or CSR
+    """
+
+    crew: Crew
+    parts: Sequence[slice]
+    y: NDArray[Any]
+    weights: Floats
+    take: Callable[[Ints], Any]
+
+    def each(self, column: NDArray[Any]) -> list[NDArray[Any]]:
+        """Return a shard's part of a column (n,), for each of them."""
+        return [column[part] for part in self.parts]
+
+
+@dataclass(frozen=True)
+class Trainings:
+    """The worst gap of all pairs of classes, how many blocks that took, and the gap against time, (k, 2)."""
+
+    relative_gap: float
+    steps: int
+    trace: Floats
+
+
+class OverShards:
+    """Trains a model over shards, which are prepared once for all of its trainings.
+
+    Parameters
+    ----------
+    counts : (n,) which rows the first training is over: those that gamma "scale" is of
+
+    Raises
+    ------
+    InvalidInput : labels that are none, or numbers too large
+    """
+
+    def __init__(self, model: LiveL2SVC, data: Sharded, counts: Mask) -> None:
+        self._model, self._data = model, data
+        self._labels = labels_after(model.labels_, data.y, data.y.size, "y", is_fixed=model.classes is not None)[1]
+        self._prepare(np.where(counts, data.weights, 0.0))
+
+    def _prepare(self, weights: Floats) -> None:
+        crew, parts = self._data.crew, self._data.each(weights)
+        sums = crew.each([partial(Shard.sums, weights=own) for own in parts])
+        n, width = sum(own.n for own in sums), sums[0].columns.size
+        if n == 0:
+            raise InvalidInput("there is no example with a weight", field="sample_weight")
+
+        def scale() -> float:
+            total = sum(own.weight for own in sums) * width
+            mean = sum(own.weighted for own in sums) / total
+            variance = sum(crew.each([partial(Shard.squares, weights=own, mean=mean) for own in parts])) / total
+            return 1.0 / (width * variance) if variance > 0.0 else 1.0
+
+        kernel = self._model.kernel_by(scale)
+        is_dense = sum(own.stored for own in sums) > DENSE * self._data.y.size * width
+        center = sum((own.columns for own in sums), np.zeros(width)) / n if is_dense else None
+        found = crew.everywhere(partial(Shard.prepare, kernel=kernel, center=center))
+        for part, own in zip(self._data.parts, found, strict=True):
+            if own.wrong is not None:
+                raise InvalidInput(own.reason, field="X", row=part.start + own.wrong)
+        self._kernel, self._norm = kernel, max(own.norm for own in found)
+
+    def train(
+        self,
+        counts: Mask,
+        tol: float,
+        *,
+        threads: int = 1,
+        progress: Progress | None = None,
+        look: Look | None = None,
+    ) -> Trainings:
+        """Train on the rows that count, (n,), from nothing; the model as it was if this raises.
+
+        Parameters
+        ----------
+        tol : relative gap
+        threads : how many may work here, beside the shards
+        progress : called with how much is done and how much there is; returning False cancels
+        look : is told how the gap gets smaller
+
+        Raises
+        ------
+        InvalidInput : of one class alone, or all weights are zero
+        NotOptimal : the gap was not reached
+        Cancelled
+        """
+        data, model = self._data, self._model
+        counts = counts & (data.weights > 0)
+        classes = np.unique(self._labels[counts])
+        if classes.size < 2:
+            reason = f"all examples are of one class, {classes[0]}; two classes are needed" if classes.size else ""
+            raise InvalidInput(reason or "there is no example with a weight", field="y" if reason else "sample_weight")
+        costs = float(model.C) * data.weights
+        check_costs(costs[counts])
+        codes = np.where(counts, np.searchsorted(classes, self._labels), -1)
+        own = zip(data.each(codes), data.each(costs), strict=True)
+        data.crew.each([partial(Shard.assign, codes=mine, costs=theirs) for mine, theirs in own])
+        told = _Told(len(pairs(classes.size)), tol, look)
+        found = []
+        with steadily(progress, told.total) as tell, threadpool_limits(1, "blas"):
+            for two in pairs(classes.size):
+                found.append(self._pair(*two, threads, told.trace(tell)))
+                told.ended(found[-1])
+        model.predict_by(self._trained(classes, found))
+        return Trainings(told.worst, sum(own.steps for own in found), np.array(told.points))
+
+    def _pair(self, negative: int, positive: int, threads: int, trace: Trace) -> Found:
+        crew = self._data.crew
+        begun = crew.everywhere(partial(Shard.begin, negative=negative, positive=positive))
+        over = Over(crew, np.stack(begun), self._norm, threads)
+        cache = int(2**20 * float(self._model.cache_mb))
+        random = np.random.default_rng(0)
+        found = by_shards.solve(over, trace.tol, cache_bytes=cache, most_steps=BLOCKS, random=random, trace=trace)
+        if not found.is_converged:
+            reason = f"the relative gap is {found.gap.relative:.2g} after {found.steps} steps, not {trace.tol:g}"
+            raise NotOptimal(reason)
+        return found
+
+    def _trained(self, classes: NDArray[Any], found: Sequence[Found]) -> Trained:
+        starts = np.array([part.start for part in self._data.parts])
+        rows = [starts[own.shard] + own.rows for own in found]
+        support = np.unique(np.concatenate(rows))
+        coefficients = np.zeros((len(found), support.size))
+        for q, (own, at) in enumerate(zip(found, rows, strict=True)):
+            coefficients[q, np.searchsorted(support, at)] = own.coefficients
+        R = np.array([own.R for own in found])
+        gap = max(own.gap.relative for own in found)
+        return Trained(classes, self._kernel, self._data.take(support), coefficients, R, gap)
+
+
+class _Told:
+    """What is told of the pairs of classes, one after the other: the worst gap of those that have begun."""
+
+    def __init__(self, count: int, tol: float, look: Look | None) -> None:
+        self.total = PER_MILLE if count == 1 else count
+        self.worst, self.points = 0.0, list[tuple[float, float]]()
+        self._tol, self._look, self._count = tol, look, count
+        self._done, self._seconds = 0, 0.0
+
+    def trace(self, tell: Callable[[int, int], None]) -> Trace:
+        """Return what the search of the next pair is to tell."""
+        told = tell if self._count == 1 else lambda *_: tell(self._done, self._count)
+        return Trace(self._tol, told, self._see)
+
+    def _see(self, seconds: float, gap: float) -> None:
+        point = self._seconds + seconds, max(gap, self.worst)
+        self.points.append(point)
+        if self._look is not None:
+            self._look(*point)
+
+    def ended(self, found: Found) -> None:
+        """Take the end of the search of a pair."""
+        self._done += 1
+        self._seconds += float(found.trace[-1, 0])
+        self.worst = max(self.worst, found.gap.relative)

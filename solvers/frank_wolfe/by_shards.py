@@ -1,0 +1,266 @@
+"""The search of the default over shards: block steps over active examples here, looks at all others where they are.
+
+It is the search of :mod:`.by_blocks`, whose parts of g for those who are not active are kept by shards. What goes to them
+are the rows whose coefficients have changed since the last look; what comes back are counts, and the rows that become
+active. The proof at the end is computed by all shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from livesvm.solvers.frank_wolfe import growth
+from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
+from livesvm.solvers.frank_wolfe.blocks import Active, optimize, relative_gap
+from livesvm.solvers.frank_wolfe.by_blocks import INSIDE, MARGIN, ROUNDS, TRUSTED, next_goal
+from livesvm.solvers.frank_wolfe.problem import CLEAR, FAR, SMALL, Gap, since
+from livesvm.solvers.frank_wolfe.shard import Change, Crew, Outside, Shard, Taken
+from livesvm.solvers.frank_wolfe.solution import Trace
+from livesvm.solvers.kernels.matrix_products import Examples, joined
+from livesvm.solvers.runtime.types import Floats, Ints
+
+SEEDS = 2**31
+
+
+@dataclass(frozen=True)
+class Over:
+    """One problem whose rows are in shards.
+
+    Attributes
+    ----------
+    crew : the shards, each of which has begun with this problem
+    counts : (shards, 2) how many rows of each class each has
+    norm : the largest gamma |x|^2
+    threads : how many may work here at once
+    """
+
+    crew: Crew
+    counts: Ints
+    norm: float
+    threads: int = 1
+
+    @property
+    def n(self) -> int:
+        """How many rows there are."""
+        return int(self.counts.sum())
+
+
+@dataclass(frozen=True)
+class Found:
+    """A solution: who has coefficients, as (shard, row of it), and ``a_i y_i``, whose sizes sum up to 1."""
+
+    shard: Ints
+    rows: Ints
+    coefficients: Floats
+    R: float
+    gap: Gap
+    steps: int
+    kernel_values: int
+    is_converged: bool
+    trace: Floats
+
+
+class Search:
+    """Where the search is: the active examples, and what shards have told of the others."""
+
+    def __init__(self, over: Over, cache_bytes: int, random: np.random.Generator) -> None:
+        self.over, self.random, self._cache_bytes = over, random, cache_bytes
+        self.is_double = over.n <= SMALL or over.norm > FAR
+        self.computed = self.steps = 0
+        self.outside: list[Outside] = []
+        self._begin(self._take(np.inf, over.counts, growth.of_first(over.counts.sum(axis=0))))
+
+    def _take(self, below: float, there: Ints, counts: Ints) -> list[Taken]:
+        """Rows that become active: ``counts`` (2,) of each class, by chance among those ``there`` (shards, 2)."""
+        each = np.stack([_by_chance(there[:, c], int(counts[c]), self.random) for c in (0, 1)], axis=1)
+        seeds = self.random.integers(SEEDS, size=len(there)).tolist()
+        return self.over.crew.each(
+            [partial(Shard.take, below=below, counts=own, seed=seed) for own, seed in zip(each, seeds, strict=True)]
+        )
+
+    def _begin(self, taken: list[Taken]) -> None:
+        """Let those that were taken first be active."""
+        self._shard, self._at, self._rows, self._costs = _of_all(taken)
+        self._double = joined([own.examples for own in taken])
+        of_class = np.concatenate([own.of_class for own in taken])
+        rows = ActiveRows(self._quick(), self._cache_bytes, self.over.threads, self.random, self.over.n)
+        parts = np.ascontiguousarray(np.hstack([own.parts for own in taken]))
+        self.active = _active(self._costs, of_class, np.zeros(of_class.size), parts, rows)
+        self.seen = np.zeros(of_class.size)
+
+    def _quick(self) -> Examples:
+        return self._double if self.is_double else self._double.single()
+
+    def add(self) -> None:
+        """Let more be active: who violates, or of many those that chance chooses."""
+        room = (growth.GROWTH - 1) * self.active.b.size
+        is_few = sum(int(told.violating.sum()) for told in self.outside) <= room
+        below = 1.0 + growth.NEAR if is_few else np.inf
+        there = np.stack([told.near if is_few else told.all for told in self.outside])
+        counts = growth.shared(there.sum(axis=0), room)
+        if counts.any():
+            self._admit(self._take(below, there, counts))
+
+    def _admit(self, taken: list[Taken]) -> None:
+        active, stay = self.active, np.arange(self.active.b.size)
+        shard, at, rows, costs = _of_all(taken)
+        new = joined([own.examples for own in taken])
+        if stay.size + at.size <= active.rows.values.shape[1]:
+            self._double = joined([self._double, new])
+            active.rows.extend(self._quick())
+        else:
+            stay = growth.staying(active.b, active.parts.sum(axis=0))
+            self._drop(stay)
+            self._double = joined([self._double.take(stay), new])
+            active.rows.change(self._quick(), stay)
+        self._shard, self._at = np.append(self._shard[stay], shard), np.append(self._at[stay], at)
+        self._rows, self._costs = np.append(self._rows[stay], rows), np.append(self._costs[stay], costs)
+        nobody = np.zeros(at.size)
+        b, self.seen = np.append(active.b[stay], nobody), np.append(self.seen[stay], nobody)
+        of_class = np.concatenate([active.of_class[stay], *(own.of_class for own in taken)])
+        parts = np.hstack([active.parts[:, stay], *(own.parts for own in taken)])
+        self.active = _active(self._costs, of_class, b, np.ascontiguousarray(parts), active.rows)
+
+    def _drop(self, stay: Ints) -> None:
+        """Give those who do not stay back to their shards."""
+        gone = np.ones(self._at.size, bool)
+        gone[stay] = False
+        works = []
+        for s in range(len(self.over.counts)):
+            own = np.flatnonzero(gone & (self._shard == s))
+            works.append(partial(Shard.drop, at=self._at[own], parts=self.active.parts[:, own]))
+        self.over.crew.each(works)
+
+    def optimize(self, tol: float, most: int, trace: Trace) -> bool:
+        """Solve among the active ones; say whether their gap is ``tol``."""
+        steps, is_there = optimize(self.active, tol, most - self.steps, trace)
+        self.steps += steps
+        return is_there
+
+    def look(self) -> None:
+        """Have the shards bring g along."""
+        active = self.active
+        scales, changes = since(active.of_class, active.b, self.seen)
+        who = np.flatnonzero(changes)
+        self.computed += who.size * (self.over.n - active.b.size)
+        change = Change(scales, active.rows.examples.take(who), self._weights(changes, who))
+        self.outside = self.over.crew.everywhere(partial(Shard.look, change=change))
+        self.seen = active.b.copy()
+
+    def prove(self) -> None:
+        """Have the shards compute g in double precision, wherever errors of single precision could count."""
+        active = self.active
+        who = np.flatnonzero(active.b)
+        change = Change(np.zeros(2), self._double.take(who), self._weights(active.b, who))
+        before = active.parts.sum(axis=0)
+        errors = self._prove(change, wholly=False)
+        outside = [error for error in errors if error is not None]
+        error = max(outside) if outside else float(np.abs(active.parts.sum(axis=0) - before).max())
+        if error > TRUSTED * CLEAR:
+            self._prove(change, wholly=True)
+        self.seen = active.b.copy()
+
+    def _prove(self, change: Change, *, wholly: bool) -> list[float | None]:
+        active, count = self.active, len(self.over.counts)
+        scale = float(active.b.sum() / (active.b @ active.parts.sum(axis=0)))
+        own = [np.flatnonzero(self._shard == s) for s in range(count)]
+        work = partial(Shard.prove, change=change, scale=scale, wholly=wholly)
+        proofs = self.over.crew.each([partial(work, at=self._at[some]) for some in own])
+        for some, proof in zip(own, proofs, strict=True):
+            active.parts[:, some] = proof.parts
+        active.parts[active.of_class, np.arange(active.b.size)] += active.ridge * active.b
+        self.outside = [proof.outside for proof in proofs]
+        return [proof.error for proof in proofs]
+
+    def _weights(self, changes: Floats, who: Ints) -> Floats:
+        weights = np.zeros((who.size, 2))
+        weights[np.arange(who.size), self.active.of_class[who]] = (changes * self.active.y)[who]
+        return weights
+
+    def use_double(self) -> bool:
+        """Go on in double precision; say whether that was not so before."""
+        if self.is_double:
+            return False
+        self.is_double = True
+        self.computed += self.active.rows.computed
+        own = self._cache_bytes, self.over.threads, self.random, self.over.n
+        self.active.rows = ActiveRows(self._double, *own)
+        return True
+
+    def gap(self) -> float:
+        """Return the relative gap of all, as far as the parts of g are right."""
+        active = self.active
+        g = active.parts.sum(axis=0)
+        least = min(float(g.min()), *(told.least for told in self.outside))
+        return 2.0 * (1.0 - least * float(active.b.sum()) / float(active.b @ g))
+
+    def found(self, tol: float, trace: Trace) -> Found:
+        """Return the solution that has been proved."""
+        active, relative = self.active, self.gap()
+        trace(relative)
+        g = active.parts.sum(axis=0)
+        total, square = float(active.b.sum()), float(active.b @ g)
+        scale = total / square
+        f = scale * (g - active.ridge * active.b)
+        losses = 0.5 * float(self._costs @ np.maximum(0.0, 1.0 - f) ** 2)
+        losses += sum(self.over.crew.everywhere(partial(Shard.losses, scale=scale)))
+        primal = 0.5 * scale**2 * (square - float(active.ridge @ active.b**2)) + losses
+        who = np.flatnonzero(active.b)
+        return Found(
+            self._shard[who],
+            self._rows[who],
+            (active.b * active.y)[who] / total,
+            square / total**2,
+            Gap(relative, primal, 0.5 * total * scale),
+            self.steps,
+            self.computed + active.rows.computed,
+            relative <= tol,
+            np.array(trace.points),
+        )
+
+
+def solve(
+    over: Over, tol: float, *, cache_bytes: int, most_steps: int, random: np.random.Generator, trace: Trace
+) -> Found:
+    """Return a solution whose relative gap is ``tol``, unless rounding or ``most_steps`` blocks end it sooner."""
+    search = Search(over, cache_bytes, random)
+    goal = MARGIN * tol if over.n <= growth.FIRST else max(MARGIN * tol, INSIDE)
+    for _ in range(ROUNDS):
+        is_there = search.optimize(goal, most_steps, trace)
+        search.look()
+        gap = search.gap()
+        if gap <= tol or not is_there:
+            search.prove()
+            gap = search.gap()
+            if gap <= tol or search.steps >= most_steps:
+                break
+            if not (is_there and relative_gap(search.active) <= tol) and not search.use_double():
+                break  # rounding
+        trace(gap)
+        goal = next_goal(goal, gap, tol, over.n - search.active.b.size)
+        search.add()
+    else:
+        search.prove()
+    return search.found(tol, trace)
+
+
+def _active(costs: Floats, of_class: Ints, b: Floats, parts: Floats, rows: ActiveRows) -> Active:
+    return Active(np.arange(b.size), 2.0 * of_class - 1.0, 1.0 / costs, of_class, b, parts, rows)
+
+
+def _of_all(taken: Sequence[Taken]) -> tuple[Ints, Ints, Ints, Floats]:
+    """Return shard, place there, row there and cost of all that were taken."""
+    shard = np.repeat(np.arange(len(taken)), [own.at.size for own in taken])
+    at, rows, costs = (np.concatenate([own[i] for own in taken]) for i in (0, 1, 4))
+    return shard, at, rows, costs
+
+
+def _by_chance(there: Ints, count: int, random: np.random.Generator) -> Ints:
+    """Return how many of ``count`` come from each shard, of so many ``there``: as if all were in one."""
+    if count >= int(there.sum()):
+        return there
+    return np.asarray(random.multivariate_hypergeometric(there, count, method="marginals"))

@@ -1,0 +1,140 @@
+"""Training sets in shards: what is found over them is what one process finds, and its gap is the true one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+
+from livesvm.solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers.estimators.large_window import LiveL2SVC
+from livesvm.solvers.estimators.over_shards import OverShards, Sharded
+from livesvm.solvers.frank_wolfe import growth
+from livesvm.solvers.frank_wolfe.shard import Here, Shard, cut
+from tests.oracle import Matrix, Vector
+
+
+def sharded(X: Any, y: NDArray[Any], count: int, weights: Vector | None = None) -> Sharded:
+    """The same data in so many shards of this process."""
+    parts = cut(y.size, count)
+    weights = np.ones(y.size) if weights is None else weights
+    return Sharded(Here([Shard(X[part]) for part in parts]), parts, y, weights, lambda rows: X[rows])
+
+
+def crescents(n: int, seed: int = 0) -> tuple[Matrix, Vector]:
+    """Two classes that overlap, the second of which is rarer."""
+    random = np.random.default_rng(seed)
+    y = np.where(random.random(n) < 0.3, 1.0, -1.0)
+    angle = random.uniform(0, np.pi, n)
+    X = np.stack([np.cos(angle) + 0.5 * y, y * np.sin(angle)], axis=1)
+    return X + 0.25 * random.normal(size=(n, 2)) + 5.0, y
+
+
+def true_gap(model: LiveL2SVC, X: Matrix, y: Vector, weights: Vector) -> float:
+    """The relative gap of the decisions of a training, from the data, with values in double precision alone."""
+    trained, gamma = model._trained, model.gamma_
+    assert trained is not None
+    b = np.abs(trained.coefficients[0]) / trained.R[0]
+    held = np.array([int(np.flatnonzero((X == row).all(axis=1))[0]) for row in np.asarray(trained.X)])
+    distances = ((X[:, None] - X[held]) ** 2).sum(axis=2)
+    K = y[:, None] * y[held] * (np.exp(-gamma * distances) + 1.0)
+    g = K @ b
+    g[held] += b / (float(model.C) * weights[held])
+    square = float(b @ g[held])
+    return 2.0 * (1.0 - float(g[weights > 0].min()) * float(b.sum()) / square)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few are active at first, so that shards are asked for more, and give some back."""
+    monkeypatch.setattr(growth, "FIRST", 80)
+    monkeypatch.setattr(growth, "GROWTH", 2)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("n", [600, 2500])  # in double precision alone, and in single
+def test_the_optimum_is_that_of_one_process(n: int, count: int) -> None:
+    X, y = crescents(n)
+    weights = np.random.default_rng(1).choice([0.0, 0.5, 2.0], n, p=[0.1, 0.5, 0.4])
+    alone, model = LiveL2SVC(C=5.0), LiveL2SVC(C=5.0)
+    alone.retrain_on(X, y, weights, tol=1e-3)
+    everyone = np.ones(n, bool)
+    found = OverShards(model, sharded(X, y, count, weights), everyone).train(everyone, 1e-3)
+    assert model.gamma_ == pytest.approx(alone.gamma_, rel=1e-9)
+    assert found.relative_gap <= 1e-3
+    assert found.relative_gap == pytest.approx(true_gap(model, X, y, weights), abs=1e-6)
+    grid = np.stack(np.meshgrid(*[np.linspace(3, 7, 15)] * 2), axis=-1).reshape(-1, 2)
+    ours, theirs = (one.predictor().decision_function(grid) for one in (model, alone))
+    np.testing.assert_allclose(ours, theirs, atol=0.05 * np.abs(theirs).max())
+    assert found.trace[-1, 1] == found.relative_gap
+
+
+@pytest.mark.usefixtures("small")
+def test_sparse_examples_stay_sparse_and_several_classes_are_pairs() -> None:
+    random = np.random.default_rng(3)
+    dense = np.where(random.random((500, 40)) < 0.1, 1.0, 0.0)
+    X, y = sparse.csr_array(dense), np.array(["a", "b", "c"])[dense[:, :3].argmax(axis=1)]
+    alone, model = LiveL2SVC(C=2.0), LiveL2SVC(C=2.0)
+    alone.retrain_on(X, y, tol=1e-3)
+    data, everyone = sharded(X, y, 2), np.ones(500, bool)
+    found = OverShards(model, data, everyone).train(everyone, 1e-3)
+    crew = data.crew
+    assert isinstance(crew, Here)
+    assert all(sparse.issparse(shard.examples.values) for shard in crew.shards)
+    assert found.relative_gap <= 1e-3
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    ours, theirs = (one.predictor().decision_function(X) for one in (model, alone))
+    assert float(np.mean(ours.argmax(axis=1) == theirs.argmax(axis=1))) > 0.99
+
+
+@pytest.mark.parametrize("kernel", ["linear", "polynomial"])
+def test_kernels_without_a_center(kernel: str) -> None:
+    X, y = crescents(300)
+    alone, model = (LiveL2SVC(C=0.1, kernel=kernel, gamma=0.1, degree=2, coef0=1.0) for _ in range(2))
+    alone.retrain_on(X, y, tol=1e-4)
+    everyone = np.ones(300, bool)
+    OverShards(model, sharded(X, y, 4), everyone).train(everyone, 1e-4)
+    ours, theirs = (one.predictor().decision_function(X) for one in (model, alone))
+    np.testing.assert_allclose(ours, theirs, atol=0.02 * np.abs(theirs).max())
+
+
+def test_rows_that_do_not_count_teach_nothing() -> None:
+    X, y = crescents(400)
+    counts = np.arange(400) % 4 > 0
+    alone, model = LiveL2SVC(C=2.0), LiveL2SVC(C=2.0)
+    alone.retrain_on(X[counts], y[counts], tol=1e-4)
+    over = OverShards(model, sharded(X, y, 2), counts)
+    over.train(counts, 1e-4)
+    assert model.gamma_ == pytest.approx(alone.gamma_)
+    ours, theirs = (one.predictor().decision_function(X) for one in (model, alone))
+    np.testing.assert_allclose(ours, theirs, atol=0.02 * np.abs(theirs).max())
+    over.train(np.ones(400, bool), 1e-4)
+    assert np.abs(model.predictor().decision_function(X) - ours).max() > 1e-3
+
+
+def test_what_cannot_be_learnt_is_refused_with_its_place_among_all() -> None:
+    X, y = crescents(60)
+    everyone = np.ones(60, bool)
+    with pytest.raises(InvalidInput, match="one class"):
+        OverShards(LiveL2SVC(), sharded(X, np.ones(60), 2), everyone).train(everyone, 0.1)
+    with pytest.raises(InvalidInput, match="no example with a weight"):
+        OverShards(LiveL2SVC(), sharded(X, y, 2, np.zeros(60)), everyone)
+    X[47] = 1e150
+    with pytest.raises(InvalidInput) as caught:
+        OverShards(LiveL2SVC(kernel="linear"), sharded(X, y, 3), everyone)
+    assert (caught.value.field, caught.value.row) == ("X", 47)
+
+
+def test_it_is_cancelled_where_progress_says_so() -> None:
+    X, y = crescents(3000)
+    model, everyone = LiveL2SVC(C=1e4), np.ones(3000, bool)
+    over = OverShards(model, sharded(X, y, 2), everyone)
+    with pytest.raises(Cancelled):
+        over.train(everyone, 1e-6, progress=lambda done, total: False)
+    assert not model.is_trained
