@@ -18,14 +18,14 @@ from livesvm.solvers.estimators.class_labels import labels_after
 from livesvm.solvers.estimators.training_data import problems_of, scale_of
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair, Training
-from livesvm.solvers.frank_wolfe.problem import Known, Problem, check_finite, gap_of
+from livesvm.solvers.frank_wolfe.problem import Known, check_finite
 from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.matrix_products import Examples
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.large_predictor import Trained, of_signs
-from livesvm.solvers.models.next_start import coefficients_here, next_start, signed_coefficients
+from livesvm.solvers.models.large_proofs import proofs
+from livesvm.solvers.models.next_start import next_start, signed_coefficients
 from livesvm.solvers.models.pairs_predictor import summary, winners
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.sliding_window import SlidingWindow
@@ -377,27 +377,7 @@ class LiveL2SVC(LiveEstimator):
         return {} if self.classes_.size == 2 else self._proofs()
 
     def _proofs(self) -> dict[tuple[Any, Any], Certificate]:
-        trained, w = self._known(), self._examples_here
-        who = w.who[w.weights[w.who] > 0]
-        labels, out = self._labels[w.y[who]], {}
-        since = np.setdiff1d(labels, trained.classes)
-        if since.size:
-            raise InvalidInput(f"was not trained since examples of class {since[0]!s} came", field="model")
-        for q, two in enumerate(trained.pairs):
-            negative, positive = trained.classes[list(two)].tolist()
-            slots = who[(labels == negative) | (labels == positive)]
-            y = np.where(self._labels[w.y[slots]] == positive, 1.0, -1.0)
-            b = coefficients_here(trained, w, q, slots, y)
-            if not b.any():
-                reason = f"was not trained on examples of {negative} and {positive} that are in its window"
-                raise InvalidInput(f"{reason}, whose optimum it could be compared with", field="model")
-            kernel = self._kernel_of(w.X[slots], w.weights[slots])
-            problem = Problem(Examples.of(kernel, w.X[slots]), y, float(self.C) * w.weights[slots])
-            with threadpool_limits(1, "blas"):
-                gap = gap_of(problem, b, problem.parts(problem.examples, b))
-            proof = Certificate(0.5 * gap.relative, gap.primal - gap.dual, gap.relative, gap.primal, gap.dual, y.size)
-            out[negative, positive] = proof
-        return out
+        return proofs(self._known(), self._examples_here, self._labels, self._kernel_of, float(self.C))
 
     def robustness(self) -> Robustness | None:
         """Return None: its losses are convex."""

@@ -1,8 +1,8 @@
 """The search of the default over shards: block steps over active examples here, looks at all others where they are.
 
-It is the search of :mod:`.by_blocks`, whose parts of g for those who are not active are kept by shards. What goes to them
-are the rows whose coefficients have changed since the last look; what comes back are counts, and the rows that become
-active. The proof at the end is computed by all shards.
+It is the search of :mod:`.by_blocks`, whose parts of g for those who are not active are kept by shards. What goes to
+them are the rows whose coefficients have changed since the last look; what comes back are counts, and the rows that
+become active. The proof at the end is computed by all shards.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def solve(
 
 
 def _active(costs: Floats, of_class: Ints, b: Floats, parts: Floats, rows: ActiveRows) -> Active:
-    return Active(np.arange(b.size), 2.0 * of_class - 1.0, 1.0 / costs, of_class, b, parts, rows)
+    return Active(np.arange(b.size), np.where(of_class == 1, 1.0, -1.0), 1.0 / costs, of_class, b, parts, rows)
 
 
 def _of_all(taken: Sequence[Taken]) -> tuple[Ints, Ints, Ints, Floats]:

@@ -2,14 +2,15 @@
 
 Who searches holds the active examples of all shards, see :mod:`.by_shards`. A shard is told how their coefficients have
 changed, brings its parts of g along by products of its own rows with theirs, and answers how many of its other rows
-violate, the least g, and those that chance takes of them. What is asked and answered are numbers and small arrays; where
-a shard lives is up to its :class:`Crew`.
+violate, the least g, and those that chance takes of them. What is asked and answered are numbers and small arrays;
+where a shard lives is up to its :class:`Crew`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -192,7 +193,7 @@ class Shard:
         return self._told(outside)
 
     def prove(self, change: Change, at: Ints, scale: float, *, wholly: bool) -> Proof:
-        """Compute parts of g in double precision: of active rows ``at``, and of others where that can matter, or of all.
+        """Compute parts of g in double precision: of active rows ``at``, of others where that can matter, or of all.
 
         Parameters
         ----------
@@ -234,4 +235,4 @@ class Shard:
 def cut(n: int, count: int) -> list[slice]:
     """Return the rows of each of ``count`` shards, of ``n`` rows in all: as many in each, but for one."""
     edges = np.linspace(0, n, count + 1).round().astype(int).tolist()
-    return [slice(first, last) for first, last in zip(edges, edges[1:], strict=False)]
+    return [slice(first, last) for first, last in pairwise(edges)]

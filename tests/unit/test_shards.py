@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +38,7 @@ def true_gap(model: LiveL2SVC, X: Matrix, y: Vector, weights: Vector) -> float:
     trained, gamma = model._trained, model.gamma_
     assert trained is not None
     b = np.abs(trained.coefficients[0]) / trained.R[0]
-    held = np.array([int(np.flatnonzero((X == row).all(axis=1))[0]) for row in np.asarray(trained.X)])
+    held = np.array([int(np.flatnonzero((row == X).all(axis=1))[0]) for row in np.asarray(trained.X)])
     distances = ((X[:, None] - X[held]) ** 2).sum(axis=2)
     K = y[:, None] * y[held] * (np.exp(-gamma * distances) + 1.0)
     g = K @ b
