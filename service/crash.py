@@ -28,6 +28,9 @@ SOURCE_POINTS = ("before-settle", "after-settle")
 DATASET_POINTS = ("erase-rewritten",)
 """Erasures that concern datasets pass these too, once for each, between "erase-forgotten" and "erase-wiped"."""
 
+DELETE_POINTS = ("deleted",)
+"""Every deletion of a model or a feed passes these, when it is gone from the store, and its jobs are not."""
+
 VARIABLE = "LIVESVM_CRASH_AT"
 
 _name, _, _times = os.environ.get(VARIABLE, "").partition(":")

@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -38,8 +39,8 @@ from livesvm.solvers.errors import SolverError
 
 OTHERS_SECONDS = 30.0
 """Beside its solve, for which an erasure is left to the front end that has begun it."""
-RECEIPT = "receipt"
-"""Kind of the documents."""
+RECEIPT, DELETING = "receipt", "deleting"
+"""Kinds of documents: of erasures, and of models and feeds whose deletion has begun, by what they are stored under."""
 _ID = re.compile(r"^e-[0-9a-f]{12}$")
 
 Document = dict[str, Any]
@@ -100,6 +101,7 @@ class Erasures:
                 with self._health.store_call("load"):
                     found = begun(self._store)
                     self._follow()
+                    self._end_deletions()
                 stored = {i.model for i in found if i.model in self._owed or not self._is_anothers(i)}
                 self._owed = set(stored)
                 for one in sorted(stored):
@@ -132,8 +134,8 @@ class Erasures:
 
     def _finish(self, stored: str) -> None:
         try:
-            live: ModelHandle | FeedHandle
-            live = self._feeds.get(stored.removeprefix(FEEDS)) if is_feed(stored) else self._registry.get(stored)
+            home, id_ = self._home(stored)
+            live = home.get(id_)
             with self._metrics.erasure():
                 self._ended(stored, live.finish_erasing().result())
         except (UnknownModel, UnknownFeed):
@@ -143,17 +145,45 @@ class Erasures:
         else:
             log.warning("an erasure in %s that was cut off has been ended", stored)
 
-    def model_deleted(self, stored: str) -> None:
-        """Have nothing remain of a model or feed that was deleted; what cannot be done is said in the log."""
+    def begin_deletion(self, stored: str) -> Future[None]:
+        """Have a model or a feed deleted, and the store know that what lies around it has to go, too.
+
+        Raises UnknownModel, UnknownFeed, ModelUnavailable or StoreError; :meth:`end_deletion` comes after it.
+        """
+        home, id_ = self._home(stored)
+        with self._health.store_call("document"):
+            self._store.put_document(DocumentName(DELETING, stored), b"")
+        return home.delete(id_)
+
+    def end_deletion(self, stored: str) -> None:
+        """Have nothing remain of what was deleted; what cannot be done is said in the log, and done at a restart."""
+        crash.point("deleted")
+        home, id_ = self._home(stored)
+        home.forget(id_)
         with self._lock:
             try:
-                self._jobs.erase(stored)
-                self._remove_files(stored)
-                with self._health.store_call("delete"):
-                    self._forget_model(stored)
-                    self._store.wipe(wholly=False)
+                self._tidy(stored)
             except StoreError as error:
                 log.warning("what %s has left could not be wiped: %s", stored, error)
+
+    def _home(self, stored: str) -> tuple[Models | AllFeeds, str]:
+        """Where it lives, and what it is called there."""
+        return (self._feeds, stored.removeprefix(FEEDS)) if is_feed(stored) else (self._registry, stored)
+
+    def _tidy(self, stored: str) -> None:
+        """Remove what is left of a model or feed that was deleted; raises StoreError."""
+        self._jobs.erase(stored)
+        self._remove_files(stored)
+        with self._health.store_call("delete"):
+            self._forget_model(stored)
+            self._store.wipe(wholly=False)
+            self._store.delete_document(DocumentName(DELETING, stored))
+
+    def _end_deletions(self) -> None:
+        """The same of all whose deletion a crash has cut off; raises StoreError."""
+        if deleting := {at.name for at in self._store.documents(DELETING)}:
+            for stored in deleting - {found.id for found in self._store.models()}:
+                self._tidy(stored)
 
     def _forget_model(self, stored: str) -> None:
         """Forget what is known of erasures in a model that is gone, once datasets have forgotten too."""

@@ -179,3 +179,26 @@ def _erase_until_killed(life: Life, http: httpx.Client) -> None:
         except httpx.TransportError:
             life.are_erased(gone)  # it had begun
             return
+
+
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("redis", marks=pytest.mark.slow)])
+def test_killed_when_a_model_is_deleted_and_its_jobs_are_not(store: str, tmp_path: Path) -> None:
+    with keeping(store, tmp_path, crash_at="deleted") as (process, everything):
+        with process as service, service.http() as http:
+            X, _ = lived(http)
+            jobs = http.get("/jobs").json()["jobs"]
+            assert {job["model"] for job in jobs} >= {"m"}
+            with pytest.raises(httpx.TransportError):
+                http.delete("/models/m")
+            assert service.wait() == -9
+        assert places(of_jobs(everything()), WHO[5], X[5])
+        process.settings["crash_at"] = ""
+        with process as service, service.http() as http:
+            assert http.get("/models/m").status_code == 404
+            assert "m" not in {job["model"] for job in http.get("/jobs").json()["jobs"]}
+            assert of_jobs(everything()) == {}
+
+
+def of_jobs(everything: dict[str, bytes]) -> dict[str, bytes]:
+    """The files of jobs."""
+    return {name: found for name, found in everything.items() if "jobs/" in name}

@@ -102,6 +102,16 @@ async def up_to_date(one: AnyModel | AnyFeed) -> None:
             await asyncio.wait_for(asyncio.wrap_future(news), NEWS_SECONDS)
 
 
+async def remove(service: Service, stored: str) -> Response:
+    """Delete a model or a feed, by what it is stored under, with all that is kept of it; the response to that."""
+    with service.control.place():
+        deleted = await service.control.run(service.erasures.begin_deletion, stored)
+    await asyncio.wrap_future(deleted)
+    with service.control.place():
+        await service.control.run(service.erasures.end_deletion, stored)
+    return Response(status_code=204)
+
+
 async def awaited(request: Request, future: Future[T], solve: Solve, *, changes: bool = True) -> T:
     """The result of what a model's writer was asked, however long that takes, as long as the caller waits for it.
 

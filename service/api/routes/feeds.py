@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import APIRouter, Request
 from pydantic_core import to_json
 from starlette.responses import Response
@@ -20,6 +18,7 @@ from livesvm.service.api.routes.access import (
     awaited,
     in_control,
     moment,
+    remove,
     scope,
     told,
     up_to_date,
@@ -88,14 +87,8 @@ async def describe(id: ModelId, service: Parts) -> Response:
 )
 async def delete(id: ModelId, service: Parts) -> Response:
     """Delete a feed, its models, everything that is stored of it, and its jobs."""
-    feeds = service.feeds()
-    with service.control.place():
-        deleted = await service.control.run(feeds.delete, id)
-    await asyncio.wrap_future(deleted)
-    with service.control.place():
-        await service.control.run(feeds.forget, id)
-        await service.control.run(service.erasures.model_deleted, stored_feed(id))
-    return Response(status_code=204)
+    service.feeds().find(id)
+    return await remove(service, stored_feed(id))
 
 
 async def _paused(paused: bool, id: str, request: Request, service: Service) -> Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict
 
 from fastapi import APIRouter, Request
@@ -24,6 +23,7 @@ from livesvm.service.api.routes.access import (
     answers,
     in_control,
     moment,
+    remove,
     scope,
     stream_answers,
     told,
@@ -93,14 +93,8 @@ async def describe(id: ModelId, service: Parts) -> Response:
 )
 async def delete(id: ModelId, service: Parts) -> Response:
     """Delete a model and everything that is stored of it, its jobs too."""
-    registry = service.models()
-    with service.control.place():
-        deleted = await service.control.run(registry.delete, id)
-    await asyncio.wrap_future(deleted)
-    with service.control.place():
-        await service.control.run(registry.forget, id)
-        await service.control.run(service.erasures.model_deleted, id)
-    return Response(status_code=204)
+    service.models().find(id)
+    return await remove(service, id)
 
 
 @router.get(
