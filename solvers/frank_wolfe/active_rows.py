@@ -103,7 +103,8 @@ class ActiveRows:
         self.place_of = np.concatenate([self.place_of, np.full(more, -1, np.int64)])
         held = np.flatnonzero(self._owner >= 0)
         self.computed += held.size * more
-        write(examples.take(self._owner[held]), examples.take(slice(n, None)), self.values[:, n:], held, self._threads)
+        new = examples.take(slice(n, None))
+        write(examples.take(self._owner[held]), new, self.values, held, self._threads, n)
         return True
 
     def change(self, examples: Examples, stay: Ints) -> None:
@@ -124,9 +125,10 @@ class ActiveRows:
             write(
                 examples.take(held),
                 examples.take(slice(stay.size, None)),
-                self.values[:, stay.size :],
+                self.values,
                 places,
                 self._threads,
+                stay.size,
             )
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from livesvm.solvers.frank_wolfe import core_vector, steps, subproblem
 from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.kernels.matrix_products import Examples, write
 
 
 def warm_up() -> None:
     """Run every compiled function once."""
     X = np.array([[0.0], [1.0]])
     who, weights = np.arange(2), np.ones((2, 2))
-    examples = Examples.of(Kernel("linear"), X)
-    for own in (examples, examples.single()):
+    examples, thin = (Examples.of(Kernel("linear"), each) for each in (X, sparse.csr_array([[0.0, 0.0, 1.0]])))
+    for own, few in ((examples, thin), (examples.single(), thin.single())):
+        write(few, few, np.empty((1, 1), few.dtype), np.arange(1))
         rows = ActiveRows(own, 2**20, 1, np.random.default_rng(0), 2)
         rows.times(who, weights)
         y, g = np.array([-1.0, 1.0]), np.array([0.5, 1.0])

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from livesvm.solvers.kernels import sparse_products
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.runtime.threads import together
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -134,18 +135,26 @@ def _with_one(norms: Floats) -> Floats:
 
 def block(rows: Examples, columns: Examples) -> Numbers:
     """Return all values k(x, z) of few ``rows`` x and few ``columns`` z, (m, n)."""
-    return _tile(_written_out(rows), rows, columns)
+    return _tile(_written_out(rows), rows, columns, slice(0, columns.n))
 
 
-def write(rows: Examples, columns: Examples, out: Numbers, places: Ints, threads: int | None = 1) -> None:
-    """Write k(x, z) to ``out[places[i], j]``, for the i-th of ``rows`` and the j-th of ``columns``; places ascend."""
+def write(
+    rows: Examples, columns: Examples, out: Numbers, places: Ints, threads: int | None = 1, first: int = 0
+) -> None:
+    """Write k(x, z) to ``out[places[i], first + j]``, for the i-th of ``rows`` and the j-th of ``columns``.
 
-    shares = _shares(columns, 4 * COLUMNS)
+    Places ascend.
+    """
+    shares, is_sparse = _shares(columns, 4 * COLUMNS), sparse.issparse(columns.values)
 
-    def work(share: list[tuple[slice, Examples]], left: Numbers, these: Examples, at: Ints) -> None:
+    def work(share: list[slice], left: Numbers, these: Examples, at: Ints) -> None:
         to = slice(at[0], at[-1] + 1) if at[-1] - at[0] == at.size - 1 else at
-        for part, some in share:
-            out[to, part] = _tile(left, these, some)
+        for part in share:
+            tile = _tile(left, these, columns, part)
+            if is_sparse:
+                sparse_products.put(tile.T, out, at, first + part.start)
+            else:
+                out[to, first + part.start : first + part.stop] = tile
 
     for piece in _pieces(rows):
         these = rows.take(piece)
@@ -179,9 +188,9 @@ def product(columns: Examples, rows: Examples, weights: Floats, threads: int | N
     out = np.zeros((columns.n, weights.shape[1]))
     shares = _shares(columns, COLUMNS)
 
-    def work(share: list[tuple[slice, Examples]], left: Numbers, these: Examples, w: Numbers) -> None:
-        for part, some in share:
-            out[part] += (w @ _tile(left, these, some)).T
+    def work(share: list[slice], left: Numbers, these: Examples, w: Numbers) -> None:
+        for part in share:
+            out[part] += (w @ _tile(left, these, columns, part)).T
 
     for piece in _pieces(rows):
         these = rows.take(piece)
@@ -191,13 +200,12 @@ def product(columns: Examples, rows: Examples, weights: Floats, threads: int | N
     return out
 
 
-def _shares(columns: Examples, size: int) -> list[list[tuple[slice, Examples]]]:
-    """Return the columns in parts of a ``size`` with their places, ``SHARE`` together."""
+def _shares(columns: Examples, size: int) -> list[list[slice]]:
+    """Return the columns in parts of a ``size``, ``SHARE`` together."""
     n = columns.n
     parts = [slice(start, min(n, start + size)) for start in range(0, n, size)]
-    taken = [(part, columns.take(part)) for part in parts]
     count = SHARE // size
-    return [taken[start : start + count] for start in range(0, len(taken), count)]
+    return [parts[start : start + count] for start in range(0, len(parts), count)]
 
 
 def _pieces(rows: Examples) -> Sequence[slice]:
@@ -225,12 +233,14 @@ def _written_out(rows: Examples) -> Numbers:
     return np.ascontiguousarray(left.T) if is_sparse else left
 
 
-def _tile(left: Numbers, rows: Examples, columns: Examples) -> Numbers:
-    """Return the values of ``rows``, whose left side is given, and ``columns``, (m, n)."""
+def _tile(left: Numbers, rows: Examples, columns: Examples, part: slice) -> Numbers:
+    """Return the values of ``rows``, whose left side is given, and a ``part`` of the columns, (m, k)."""
+    values = columns.values
     if rows.kernel.name == "precomputed":
-        return np.asarray(columns.values[np.ix_(columns.numbers, rows.numbers)].T)
-    is_sparse = sparse.issparse(columns.values)
-    return _finished(rows.kernel, (columns.values @ left).T if is_sparse else left @ columns.values.T)
+        return np.asarray(values[np.ix_(columns.numbers[part], rows.numbers)].T)
+    if sparse.issparse(values):
+        return _finished(rows.kernel, sparse_products.times(values, part, left).T)
+    return _finished(rows.kernel, left @ values[part].T)
 
 
 def _finished(kernel: Kernel, values: Numbers) -> Numbers:
