@@ -250,10 +250,12 @@ class Service:
 
     def _ask_store(self) -> None:
         with _asking():
-            self.health.ask_store(self.store)
-            if self.health.store_up and self.health.is_restored:
-                self.registry.watch()
-                self.feeds_by_id.watch()
+            self.health.ask_store(self.store, self._look)
+
+    def _look(self) -> None:
+        if self.health.is_restored:
+            self.registry.watch()
+            self.feeds_by_id.watch()
 
     async def take_models_over(self) -> None:
         """Keep restoring what other services let go of."""

@@ -141,8 +141,11 @@ class Health:
         if operation == "append" and not self._asked_in_vain:
             self._set_store(None)
 
-    def ask_store(self, store: Store) -> None:
-        """Ask the store whether it could write."""
+    def ask_store(self, store: Store, look: Callable[[], None] = lambda: None) -> None:
+        """Ask the store whether it could write, and ``look`` what that means for models before it is said.
+
+        What ``look`` raises is raised, and the store is thought of as it was.
+        """
         try:
             with self.store_call("ping"):
                 store.ping()
@@ -151,6 +154,7 @@ class Health:
             self._asked_in_vain = True
             self._set_store(str(error))
             return
+        look()
         self._asked_in_vain = False
         self._set_store(None)
         for each in type(level):

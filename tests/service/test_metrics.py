@@ -98,6 +98,25 @@ def test_readiness_needs_a_model_that_is_served(metrics: Metrics) -> None:
     assert "livesvm_ready 1.0" in metrics.render().decode()
 
 
+def test_models_are_looked_at_before_a_store_is_said_to_be_back(metrics: Metrics, store: SqliteStore) -> None:
+    """One that could only be read has new leases: models that hold old ones are taken first."""
+    health = Health(metrics)
+    health.restored()
+    states: list[ServingState] = ["live"]
+    health.watch_models(lambda: states)
+    with pytest.raises(StoreUnavailable), health.store_call("append"):
+        raise StoreUnavailable("it can only be read")
+    seen = []
+
+    def look() -> None:
+        seen.append(health.reasons())
+        states[0] = "fenced"
+
+    health.ask_store(store, look)
+    assert seen == [["the store is not available"]]
+    assert health.reasons() == ["1 of 1 models were taken over by another service"]
+
+
 def test_a_store_that_says_nothing_is_away(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     health = Health(metrics)
     health.restored()
