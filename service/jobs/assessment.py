@@ -14,13 +14,13 @@ from livesvm.service.live.handle import Description
 from livesvm.service.models.fields import SHORT, Request
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
-from livesvm.solvers.analyses.leave_one_out.assessment import k_fold, leave_one_out
+from livesvm.solvers.analyses.leave_one_out.assessment import in_order, k_fold, leave_one_out
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.progress import Progress
 
 
 class AssessmentRequest(Request):
-    """How to assess a model: by leaving out each example, or each of so many folds of consecutive examples."""
+    """How to assess a model: by leaving out each example, or each of so many folds of examples consecutive in time."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"method": "leave-one-out"}]})
@@ -41,9 +41,10 @@ def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     """Exact decisions of the window's examples by models that have not seen them."""
     estimator = model.estimator()
     if asked["method"] == "k-fold":
-        found = k_fold(estimator, asked["folds"], progress=progress)
+        found = k_fold(estimator, asked["folds"], times=model.times, progress=progress)
     else:
         found = leave_one_out(estimator, progress=progress)
+    order = in_order(model.times, len(found.keys))
     labels = getattr(estimator, "classes_", np.empty(0)).tolist()
     pairs = {"pairs": list(combinations(labels, 2))} if len(labels) > 2 else {}
     return {
@@ -51,8 +52,8 @@ def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
         "n_examples": len(found.keys),
         "events": found.events,
         "seconds": found.seconds,
-        "keys": list(found.keys),
-        "decisions": found.decisions.tolist(),
+        "keys": [found.keys[i] for i in order],
+        "decisions": found.decisions[order].tolist(),
         **pairs,
     }
 

@@ -38,7 +38,8 @@ class TuneRequest(Request):
     C: Range = Field(default=[2.0**-5, 2.0**15], description="From, to; every value between is tried.")
     epsilon: Range | None = Field(default=None, description="`svr`: from, to; left as it is when absent.")
     judge: Literal["k-fold", "leave-one-out", "rolling-origin"] = Field(
-        default="k-fold", description="Who judges: folds, every example once, or stretches of time those before them."
+        default="k-fold",
+        description="Who judges: folds, every example once, or stretches of time, by `times`, those before them.",
     )
     folds: int = Field(default=5, ge=2, le=1000, description="Of `k-fold` and `rolling-origin`.")
 
@@ -76,6 +77,7 @@ def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
         epsilon=None if epsilon is None else (epsilon[0], epsilon[1]),
         judge=asked["judge"].replace("-", "_"),
         folds=asked["folds"],
+        times=model.times,
         progress=progress,
     )
     return {
@@ -119,7 +121,8 @@ KIND = JobKind(
     summary="Choose gamma and C, by the window itself",
     description="""
 Try gamma on a grid and C (`svr`: on request epsilon) along exact paths, and judge each by examples of the window that
-the model did not see: folds, leave-one-out, or stretches of time that follow what was learnt.
+the model did not see: folds, leave-one-out, or stretches of time that follow what was learnt, each by the `times` with
+which examples were added, or by when they arrived.
 
 The result holds the best `parameters` with their `error`, and the `errors` (a list for each of `gammas`, over `C`; null
 where it was plain before the end that a gamma is not the best), which `plot` shows. To apply the job changes the live

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from livesvm.service.models.arrays import Key
+from livesvm.service.models.arrays import Key, Vector
 from livesvm.service.models.classifier import Served, ServedClassifier
 from livesvm.service.models.commands import CONVEX, NO_EDITS, Batch, Command, Edits, Robust, Update
 from livesvm.service.models.following import follow, learnt, sizes_of, window_after
@@ -45,7 +45,10 @@ PART = 1000
 
 @dataclass(frozen=True)
 class ModelCopy:
-    """One version of a model, as its parameters and arrays, to be worked on elsewhere."""
+    """One version of a model, as its parameters and arrays, to be worked on elsewhere.
+
+    ``times`` (n,) are Unix times at which the examples happened, in the order in which the estimator has them.
+    """
 
     spec: ModelSpec
     version: int
@@ -53,6 +56,7 @@ class ModelCopy:
     changed: dict[str, Any]
     arrays: dict[str, Any]
     n_features: int | None = None
+    times: Vector | None = None
 
     def estimator(self) -> LiveEstimator:
         """A new estimator at the same optimum; raises NotOptimal."""
@@ -322,7 +326,8 @@ class ModelState:
     def copy(self) -> ModelCopy:
         """A copy that shares nothing with the model; only for one that knows an example, or whose task is not exact."""
         changed, arrays = self._changed, self.estimator.to_arrays()
-        return ModelCopy(self.spec, self.version, self.cache_mb, changed, arrays, self.window.n_features)
+        times = np.array([self.window.arrivals[key] for key in arrays["keys"]], np.float64)
+        return ModelCopy(self.spec, self.version, self.cache_mb, changed, arrays, self.window.n_features, times)
 
     def check_labels(self, update: Update, most: int) -> None:
         """Raise InvalidInput for labels that do not go with those before, or make more than ``most`` classes."""

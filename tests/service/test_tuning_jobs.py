@@ -10,7 +10,7 @@ import pytest
 
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.jobs.tuning import KIND
-from livesvm.solvers import IncrementalSVC, IncrementalSVR, tune
+from livesvm.solvers import IncrementalSVC, IncrementalSVR, k_fold, tune
 from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
@@ -62,6 +62,23 @@ def test_it_finds_what_the_library_does_and_is_applied(
         assert client.apply(job["id"], C=2.0)["version"] == 3
         assert client.model(model)["C"] == 2.0
     assert http.get("/jobs/" + job["id"]).json()["kind"] == "tuning"
+
+
+def test_late_examples_are_judged_in_their_place(make: Make, service: ServiceProcess) -> None:
+    late, y = RNG.permutation(48), np.where(PLACES > 0, 1, -1)
+    how: dict[str, Any] = {"gammas": GAMMAS, "C": (0.1, 100.0), "folds": 3}
+    expected = tune(IncrementalSVC().fit(X, y), judge="rolling_origin", **how)
+    folds = k_fold(IncrementalSVC(gamma=0.5).fit(X, y), 4).decisions
+    with Client(service.url) as client:
+        model = make(kernel={"gamma": 0.5})
+        for part in np.array_split(late, 3):
+            client.update(model, X[part], y[part], keys=[f"{i}" for i in part], times=1e9 + 60.0 * part)
+        found = client.wait(client.tune_model(model, judge="rolling-origin", **how)["id"])["result"]
+        assert found["error"] == pytest.approx(expected.error, abs=1e-12)
+        np.testing.assert_allclose(np.array(found["errors"], float), expected.errors, atol=1e-12)
+        assessed = client.wait(client.assess(model, folds=4)["id"])["result"]
+        assert assessed["keys"] == [f"{i}" for i in range(48)]
+        np.testing.assert_allclose(assessed["decisions"], folds, atol=1e-7)
 
 
 BAD: dict[str, tuple[dict[str, Any], dict[str, Any], int, str | None]] = {

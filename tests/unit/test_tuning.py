@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.metrics import mean_absolute_error
 
-from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out, tune
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out, tune
 from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, mean_of
 from livesvm.solvers.analyses.tuning.splits import splits
 from livesvm.solvers.errors import Cancelled, InvalidInput
@@ -56,6 +56,26 @@ def test_the_error_is_that_of_models_fitted_for_it(judge: Any, kind: str) -> Non
     found.apply(model)
     assert {name: model.get_params()[name] for name in found.parameters} == found.parameters
     assert model.certificate().relative_gap < 1e-8
+
+
+def test_the_past_is_what_happened_before_and_not_what_came_before() -> None:
+    rng = np.random.default_rng(4)
+    X, y = table(90)
+    late = rng.permutation(90)
+    asked: dict[str, Any] = {"judge": "rolling_origin", "folds": 3, "gammas": [0.1, 1.0], "C": (0.1, 100.0)}
+    in_order = tune(IncrementalSVC(scale="standard").fit(X, y), **asked)
+    model = IncrementalSVC(scale="standard").fit(X[late], y[late])
+    found = tune(model, times=late / 7.0, **asked)
+    np.testing.assert_allclose(found.errors, in_order.errors, atol=1e-12)
+    assert found.parameters == pytest.approx(in_order.parameters)
+    assert not np.allclose(tune(model, **asked).errors, in_order.errors)
+    straight = k_fold(IncrementalSVC().fit(X, y), 4).decisions
+    by_time = k_fold(IncrementalSVC().fit(X[late], y[late]), 4, times=late)
+    np.testing.assert_allclose(by_time.decisions, straight[late], atol=1e-7)
+    for times in ([1.0], np.full(90, np.nan)):
+        with pytest.raises(InvalidInput) as caught:
+            tune(model, times=times, **asked)
+        assert caught.value.field == "times"
 
 
 def test_leave_one_out_judges_exactly() -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.by_path import decisions_without, leave_each_out
@@ -100,12 +101,20 @@ def _pair_by_pair(copy: View, assess: Callable[[LiveEstimator], Assessment], tel
     return -np.stack([one.decisions for one in found], axis=1), sum(one.events for one in found)
 
 
-def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progress | None = None) -> Assessment:
+def k_fold(
+    model: LiveEstimator,
+    folds: int | Sequence[int],
+    *,
+    times: ArrayLike | None = None,
+    progress: Progress | None = None,
+) -> Assessment:
     """Return the exact k-fold decisions of a model's window.
 
     Parameters
     ----------
     folds : number of folds of consecutive examples, oldest first; or the fold of each example, (n,)
+    times : (n,) when each of the window's examples happened, in any unit, by which they are consecutive; as they came
+        in where there are none, or of equals
 
     Raises
     ------
@@ -115,7 +124,7 @@ def k_fold(model: LiveEstimator, folds: int | Sequence[int], *, progress: Progre
     """
     started = time.perf_counter()
     view = _checked(model)
-    fold = _folds(folds, model.n_window_)
+    fold = _folds(folds, in_order(times, model.n_window_))
     names = np.unique(fold)
     decisions, events = np.empty(fold.size), 0
     with steadily(progress, names.size) as tell:
@@ -145,11 +154,21 @@ def _checked(model: LiveEstimator) -> View:
     return view
 
 
-def _folds(folds: int | Sequence[int], n: int) -> Ints:
+def in_order(times: ArrayLike | None, n: int) -> Ints:
+    """Return the places of ``n`` examples by their times (n,), those of one time as they came."""
+    if times is None:
+        return np.arange(n)
+    return np.argsort(validation.vector(times, n, field="times"), kind="stable")
+
+
+def _folds(folds: int | Sequence[int], order: Ints) -> Ints:
+    n = order.size
     if isinstance(folds, int | np.integer):
         if not 2 <= folds <= n:
             raise InvalidInput(f"must be between 2 and the {n} examples of the window, not {folds}", field="folds")
-        return np.arange(n) * int(folds) // n
+        out = np.empty(n, np.int64)
+        out[order] = np.arange(n) * int(folds) // n
+        return out
     fold = validation.vector(folds, n, field="folds").astype(np.int64)
     if np.unique(fold).size < 2:
         raise InvalidInput("at least two folds are needed", field="folds")

@@ -22,7 +22,7 @@ def splits(y: NDArray[Any], judge: Judge, folds: int, *, classes: bool) -> list[
     Parameters
     ----------
     y : (n,) targets, oldest first
-    judge : "k_fold": every class is dealt out to the folds in turn, as it came; "rolling_origin": of ``folds + 1``
+    judge : "k_fold": every class is dealt out to the folds in turn, in their order; "rolling_origin": of ``folds + 1``
         stretches of time each but the first judges a model of all before it
     classes : whether targets are labels
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
-from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
+from livesvm.solvers.analyses.leave_one_out.assessment import in_order, leave_one_out
 from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, mean_of
 from livesvm.solvers.analyses.regularization.path import regularization_path
 from livesvm.solvers.analyses.tuning.splits import Judge, Split, splits
@@ -63,6 +64,7 @@ def tune(
     epsilon: tuple[float, float] | None = None,
     judge: Judge = "k_fold",
     folds: int = 5,
+    times: ArrayLike | None = None,
     progress: Progress | None = None,
 ) -> Tuning:
     """Return the best parameters of a fitted classifier or regressor for its window. The model stays as it is.
@@ -78,6 +80,8 @@ def tune(
     epsilon : a range of widths of the tube; the best is searched at the best gamma and C, then C once more
     judge : "k_fold", "leave_one_out", or "rolling_origin", in which the past judges nobody
     folds : for the first and the last of those
+    times : (n,) when each of the window's examples happened, in any unit, by which past and folds go; as they came in
+        where there are none, or of equals
 
     Raises
     ------
@@ -95,7 +99,7 @@ def tune(
     if not low < high:
         raise InvalidInput(f"must be an ascending range, not {C!r}", field="C")
     points = STEPS if view.pairs or view.shares_costs or judge == "leave_one_out" else POINTS
-    search = _Search(view, np.geomspace(low, high, points), judge, folds)
+    search = _Search(view, np.geomspace(low, high, points), judge, folds, times)
     tried = _gammas(model, gammas)
     with steadily(progress, 1000) as tell:
         search.tell = tell
@@ -183,12 +187,15 @@ class _Search:
     C: Floats
     judge: Judge
     folds: int
+    times: ArrayLike | None = None
     lines: dict[float, _Line] = field(default_factory=dict)
     tell: Teller = field(default_factory=lambda: Teller(None, 1))
 
     def __post_init__(self) -> None:
         model: Any = self.view.model
-        self.X, self.y, self.weights = model.window_X, model.window_y, model.window_sample_weight
+        order = in_order(self.times, model.n_window_)
+        columns = (model.window_X, model.window_y, model.window_sample_weight)
+        self.X, self.y, self.weights = (column[order] for column in columns)
         self.classes = hasattr(model, "classes_")
         self.parts: list[Split] = []
         if self.judge != "leave_one_out":
