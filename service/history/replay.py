@@ -1,8 +1,8 @@
 """The tail of a log applied again, on as few paths as possible.
 
 A path to where several updates lead together has fewer events than theirs one after the other [Karasuyama & Takeuchi,
-sec. 5], and there is one optimum. So updates that only add and remove are replayed together, but for one whose answer
-is still owed.
+sec. 5], and there is one optimum. So updates that only add and remove are replayed together, but for one that brings a
+class, or whose answer is still owed.
 
 Should that fail in a way that nobody foresaw, a second replay takes one update at a time and can tell which it is.
 """
@@ -136,8 +136,13 @@ class Replay:
             self._apply(command)
 
     def _can_wait(self, command: Command) -> bool:
-        """Whether a command starts from a model with one optimum, and nobody waits for its answer."""
-        return not self.alone and self.state.is_convex and not self._owes(command.request)
+        """Whether a command starts from a model with one optimum and brings no class, and nobody waits for its answer.
+
+        Which classes there are hangs on the window into which a new one comes, and a class stays when its last example
+        has left: of those who come and go together nothing would be known.
+        """
+        state = self.state
+        return not self.alone and state.is_convex and not state.meets(command) and not self._owes(command.request)
 
     def _owes(self, request: str | None) -> bool:
         return owes(self.source, self.lease.model, request)

@@ -345,6 +345,13 @@ class ModelState:
             return len(known or ())
         return len({*known, *command.add.y.tolist()})
 
+    def meets(self, command: Command) -> bool:
+        """Whether a command brings a class that the model does not know."""
+        known = self.labels
+        if known is None or command.add is None or command.add.y is None:
+            return False
+        return not {*command.add.y.tolist()} <= {*known}
+
     @property
     def labels(self) -> list[Any] | None:
         """The classes that the model knows; None where there are no classes."""

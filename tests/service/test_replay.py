@@ -88,6 +88,7 @@ def restored(store: SqliteStore, live: LiveModel) -> LiveModel:
     assert mine.arrays["next_key"] == theirs.arrays["next_key"]
     np.testing.assert_array_equal(mine.arrays["X"], theirs.arrays["X"])
     assert again._state.window == live._state.window
+    assert again._state.classes == live._state.classes
     return again
 
 
@@ -99,6 +100,24 @@ def test_a_tail_is_walked_on_one_path_but_for_its_first_update(store: SqliteStor
     again = restored(store, live)
     assert paths == [8, 30]  # ten of five times eight that came had left again for want of room
     assert again.recovered.replayed == 6
+
+
+@pytest.mark.parametrize("labels", [(2, 3, 2, 3, 2), (-1, 1, -1, 5, -1), (-1, -1, -1, 5, 1)])
+def test_a_class_that_came_and_went_is_known_again(
+    store: SqliteStore, labels: tuple[int, ...], paths: list[int]
+) -> None:
+    live = alive(store, store.create("m", b""), SPEC)
+    for seed, label in enumerate(labels):
+        added = batch(seed, 4).add
+        assert added is not None
+        keys: list[Any] = [f"{seed}-{row}" for row in range(4)]
+        gone = Removal([f"{seed - 1}-{row}" for row in range(4)]) if seed > 1 else None
+        live.update(Update(Batch(added.X, np.full(4, float(label)), keys), gone), None).result()
+    for seed in range(9, 12):
+        live.update(Update(Batch(np.ones((1, 2)) * seed, np.full(1, float(labels[0])))), None).result()
+    paths.clear()
+    restored(store, live)
+    assert paths[-1] >= 3  # what brings no class is walked together
 
 
 def test_a_key_that_makes_room_for_itself_is_replayed(store: SqliteStore) -> None:
