@@ -18,7 +18,7 @@ SETTINGS = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "2000",
-    "RAY_health_check_failure_threshold": "5",
+    "RAY_health_check_failure_threshold": "3",
 }
 """How Ray is to be run, here and elsewhere: so a node that is stopped is noticed within about 10 seconds."""
 STORE_BYTES = 100 * 2**20

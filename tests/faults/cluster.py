@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -42,11 +43,12 @@ READINGS = 100_000
 
 @dataclass
 class Client:
-    """Who brings one subject on: when each update was acknowledged, and what was wrong with answers."""
+    """Who brings one subject on: when each update was first sent and acknowledged, and what was wrong with answers."""
 
     subject: Subject
     fronts: Sequence[ServiceProcess]
     done: threading.Event
+    asked: list[float] = field(default_factory=list)
     moments: list[float] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
@@ -65,6 +67,7 @@ class Client:
     def run(self, chosen: int) -> None:
         """Send one update after the other until it is done, to another front end where one has no answer."""
         while not self.done.wait(self.subject.pause):
+            self.asked.append(time.monotonic())
             while not self.sent(self.fronts[chosen % 2]):
                 chosen += 1
                 time.sleep(0.05)
@@ -89,6 +92,11 @@ class Client:
         self.moments.append(time.monotonic())
         return True
 
+    def answered(self, since: float) -> float | None:
+        """When the first update was acknowledged that was first sent after a moment; None if it was not yet."""
+        number = bisect_right(self.asked, since)
+        return self.moments[number] if number < len(self.moments) else None
+
     def check(self, http: httpx.Client) -> None:
         """Compare the subject with one that was never troubled."""
         try:
@@ -99,47 +107,56 @@ class Client:
 
 @dataclass
 class Scene:
-    """What can be killed."""
+    """What can be killed; each way tells when that was."""
 
     cluster: RayCluster
     redis: RedisServer
     fronts: Sequence[ServiceProcess]
     chance: random.Random
 
-    def actor(self) -> None:
-        os.kill(self.chance.choice(self.cluster.actors()), signal.SIGKILL)
+    def actor(self) -> float:
+        pid = self.chance.choice(self.cluster.actors())
+        os.kill(pid, signal.SIGKILL)
+        return time.monotonic()
 
-    def node(self) -> None:
-        self.cluster.kill_node(self._one_with_actors())
+    def node(self) -> float:
+        node = self._one_with_actors()
+        since = time.monotonic()
+        self.cluster.kill_node(node)
         self.cluster.add_node()
+        return since
 
-    def front(self) -> None:
-        front = self.chance.choice(self.fronts)
+    def front(self) -> float:
+        front, since = self.chance.choice(self.fronts), time.monotonic()
         front.kill()
         front.start()
+        return since
 
-    def store(self) -> None:
+    def store(self) -> float:
+        since = time.monotonic()
         self.redis.kill()
         time.sleep(self.chance.uniform(0.0, 1.0))
         self.redis.start()
+        return since
 
-    def stopped(self) -> None:
+    def stopped(self) -> float:
         """A node stands still until its actors are elsewhere, and then goes on."""
         node = self._one_with_actors()
-        had = len(self.cluster.actors())
+        had, end = len(self.cluster.actors()), time.monotonic() + PATIENCE
         self.cluster.raylets.remove(node)
+        since = time.monotonic()
         self.cluster.signal_node(node, signal.SIGSTOP)
-        end = time.monotonic() + PATIENCE
         while len(self.cluster.actors()) < had and time.monotonic() < end:
             time.sleep(0.1)
         self.cluster.signal_node(node, signal.SIGCONT)
         self.cluster.add_node()
+        return since
 
     def _one_with_actors(self) -> int:
         return self.chance.choice([node for node in self.cluster.raylets if self.cluster.actors(node)])
 
 
-KINDS: dict[str, Callable[[Scene], None]] = {
+KINDS: dict[str, Callable[[Scene], float]] = {
     "actor": Scene.actor,
     "node": Scene.node,
     "front": Scene.front,
@@ -149,16 +166,15 @@ KINDS: dict[str, Callable[[Scene], None]] = {
 
 
 def seconds_until_all_answer(clients: Sequence[Client], since: float) -> list[float]:
-    """Seconds from a moment to each one's next two acknowledged updates, as the first may have been under way."""
+    """Seconds from a moment until each one's first update that was first sent after it was acknowledged."""
     end = time.monotonic() + PATIENCE
     found: list[float] = []
     for client in clients:
-        while (after := sum(moment > since for moment in client.moments[-1000:])) < 2:
-            if time.monotonic() > end:
-                client.fault(f"no update was acknowledged for {PATIENCE:g} s")
-                return [*found, *[PATIENCE] * (len(clients) - len(found))]
+        while (moment := client.answered(since)) is None and time.monotonic() < end:
             time.sleep(0.05)
-        found.append(client.moments[-after] - since)
+        if moment is None:
+            client.fault(f"no update was acknowledged for {PATIENCE:g} s")
+        found.append(PATIENCE if moment is None else moment - since)
     return found
 
 
@@ -212,8 +228,7 @@ def main() -> int:
             for number in range(given.kills):
                 kind = given.only or list(KINDS)[number % len(KINDS)]
                 time.sleep(chance.uniform(0.0, 0.5))
-                since = time.monotonic()
-                KINDS[kind](scene)
+                since = KINDS[kind](scene)
                 took[kind].append(seconds_until_all_answer(clients, since))
                 print(f"{number + 1} {kind}: {max(took[kind][-1]):.1f} s", flush=True)
         finally:

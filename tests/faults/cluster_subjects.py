@@ -59,7 +59,7 @@ class Model:
 
     number: int
     kind = "model"
-    pause = 0.2
+    pause = 0.5
     acknowledges = True
 
     @property
@@ -101,7 +101,7 @@ class Feed:
     """A feed that is sent readings."""
 
     kind = "feed"
-    pause = 0.5
+    pause = 1.0
     acknowledges = True
 
     def __init__(self, number: int) -> None:
@@ -131,7 +131,7 @@ class Metered:
 
     kind = "source"
     path = "/feeds/load"
-    pause = 0.5
+    pause = 1.0
     acknowledges = False
 
     def __init__(self, meter: feed_source.Meter) -> None:
