@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +24,7 @@ import ray
 from prometheus_client.core import Metric
 from threadpoolctl import threadpool_limits
 
-from livesvm.service.errors import Restoring, TurnMissed, Withdrawn
+from livesvm.service.errors import Restoring, ServiceError, TurnMissed, Withdrawn
 from livesvm.service.feeds.registry import AbsentFeed, Feeds
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.history.journal import Source
@@ -40,6 +40,7 @@ from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.ray.draining import Node
 from livesvm.service.ray.messages import Answer, Asked, FeedView, News, View, packed, unpacked
 from livesvm.service.ray.places import Place
 from livesvm.service.resources.compiling import call_compiled_code
@@ -119,7 +120,8 @@ class ModelActor:
     """Models, and who asks them. Its methods run on one event loop, and hand on whatever takes long."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
-        self._node = str(ray.get_runtime_context().get_node_id())[:12]
+        self._home = Node()
+        self._node = self._home.label
         _set_process_up(settings, place, self._node)
         self._place = place
         self._metrics = Metrics()
@@ -353,6 +355,19 @@ class ModelActor:
             self._feeds.take_over()
         if not states and self._place.model is not None and time.monotonic() - self._asked_at > IDLE_SECONDS:
             ray.kill(ray.get_runtime_context().current_actor)
+        elif self._home.is_to_be_left():
+            self._move()
+
+    def _move(self) -> None:
+        """End, so that Ray starts this on another node, where what is stored now takes little time to come back."""
+        log.info("actor %s moves: its node is drained", self._place.name)
+        snapshots = []
+        for live in self._registry.all():
+            if isinstance(live, LiveModel):
+                with suppress(ServiceError):  # it has a queue that is full, and its log
+                    snapshots.append(live.checkpoint())
+        wait(snapshots, self._seconds)
+        os._exit(1)
 
     def _on_loop(self, call: Callable[[], None]) -> None:
         if self._loop is not None:

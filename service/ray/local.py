@@ -1,7 +1,7 @@
 """A cluster of several nodes on this machine, for demonstrations and tests: Ray's own, each node with its processes.
 
 ``python -m livesvm.service.ray.local --nodes 3`` prints where it is, as one line of JSON, and ends with its input. A
-line ``add`` adds a node; each node's line tells the process that its workers are children of.
+line ``add`` adds a node; each node's line tells the process that its workers are children of, and the node's id.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ def main() -> int:
     front = options | {"num_cpus": 0, "include_dashboard": False}
     cluster: Any = Cluster(initialize_head=True, head_node_args=front)
     try:
-        _tell(address=cluster.address, raylet=_raylet(cluster.head_node))
+        _tell(address=cluster.address, **_facts(cluster.head_node))
         for _ in range(chosen.nodes):
-            _tell(raylet=_raylet(cluster.add_node(**options)))
+            _tell(**_facts(cluster.add_node(**options)))
         _tell(ready=True)
         for line in sys.stdin:
             if line.strip() == "add":
-                _tell(raylet=_raylet(cluster.add_node(**options)))
+                _tell(**_facts(cluster.add_node(**options)))
     finally:
         cluster.shutdown()
     return 0
 
 
-def _raylet(node: Any) -> int:
-    return int(node.all_processes["raylet"][0].process.pid)
+def _facts(node: Any) -> dict[str, Any]:
+    """The process that a node's workers are children of, and what Ray knows the node as."""
+    return {"raylet": int(node.all_processes["raylet"][0].process.pid), "node": str(node.node_id)}
 
 
 def _tell(**facts: Any) -> None:

@@ -1,6 +1,6 @@
 """Kill what models on Ray depend on, under load over many models, many times, and report.
 
-    python -m tests.faults.cluster --kills 200 [--models 20] [--feeds 3] [--actors 4] [--nodes 3] [--only node]
+    python -m tests.faults.cluster --kills 200 [--minutes 40] [--models 20] [--feeds 3] [--actors 4] [--only node]
 
 Each model has a client that sends one update after another, each under its own Idempotency-Key, to either of two front
 ends, and repeats one until it is answered; so has each feed, but for one that takes its readings from a Redis Stream.
@@ -200,6 +200,7 @@ def main() -> int:
     """Run it; 1 where a promise was broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="after which nothing more is killed")
     parser.add_argument("--models", type=int, default=20)
     parser.add_argument("--feeds", type=int, default=3, help="of which the last reads a Redis Stream")
     parser.add_argument("--actors", type=int, default=4, help="that share all of them; 0: one for each")
@@ -225,7 +226,10 @@ def main() -> int:
         try:
             seconds_until_all_answer(clients, time.monotonic())
             scene = Scene(cluster, redis, fronts, chance)
+            end = time.monotonic() + 60.0 * given.minutes
             for number in range(given.kills):
+                if time.monotonic() > end:
+                    break
                 kind = given.only or list(KINDS)[number % len(KINDS)]
                 time.sleep(chance.uniform(0.0, 0.5))
                 since = KINDS[kind](scene)
@@ -241,7 +245,7 @@ def main() -> int:
     acknowledged = sum(len(client.moments) for client in clients)
     faults = [fault for client in clients for fault in client.faults]
     print(
-        f"\n{given.models} models, {given.feeds} feeds, {given.kills} kills: "
+        f"\n{given.models} models, {given.feeds} feeds, {sum(map(len, took.values()))} kills: "
         f"{acknowledged} updates acknowledged, {len(faults)} faults"
     )
     for kind, found in took.items():

@@ -47,6 +47,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     directory = tmp_path_factory.mktemp("ray")
     with RayCluster(1) as cluster, RedisServer(directory / "redis") as server:
         common: dict[str, Any] = {"redis_url": server.url, "ray": cluster.address, "ray_actors": 1, "lease_seconds": 2}
+        common["ray_seconds"] = PATIENCE  # an actor may take long to start, on a machine that has much to do
         first = ServiceProcess(directory / "first", **common)
         second = ServiceProcess(directory / "second", ray_predictions="actor", **common)
         with first, second:
@@ -266,6 +267,29 @@ def test_an_actor_that_is_killed_comes_back_with_all_that_was_acknowledged(
     for client in http:
         check_whole(client, [0, 1, 2, 3, 4])
     assert len(fleet.cluster.actors()) == 1
+
+
+@pytest.mark.slow
+def test_models_leave_a_node_that_is_drained(fleet: Fleet, http: tuple[httpx.Client, httpx.Client]) -> None:
+    first, second = http
+    first.post("/models", json=MODEL).raise_for_status()
+    for number in range(3):
+        send(first, number).raise_for_status()
+    (left,) = (raylet for raylet in fleet.cluster.raylets if fleet.cluster.actors(raylet))
+    other = fleet.cluster.add_node()
+    fleet.cluster.drain(left)
+    end, number = time.monotonic() + PATIENCE, 3
+    while not fleet.cluster.actors(other) or number < 6:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+        answer = send((first, second)[number % 2], number)
+        assert answer.status_code in (200, 503), answer.text
+        if answer.status_code == 200:
+            number += 1
+            assert answer.json()["version"] == number
+    assert not fleet.cluster.actors(left)
+    for client in http:
+        check_whole(client, list(range(number)))
 
 
 @pytest.mark.slow

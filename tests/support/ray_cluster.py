@@ -30,6 +30,7 @@ class RayCluster:
         self.address = ""
         self.head = 0
         self.raylets: list[int] = []
+        self.ids: dict[int, str] = {}
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -46,7 +47,7 @@ class RayCluster:
         told = self._told()
         self.address, self.head = told["address"], told["raylet"]
         while "raylet" in (told := self._told()):
-            self.raylets.append(told["raylet"])
+            self._has(told)
         return self
 
     def __exit__(
@@ -78,8 +79,19 @@ class RayCluster:
         assert self._process.stdin is not None
         self._process.stdin.write("add\n")
         self._process.stdin.flush()
-        self.raylets.append(int(self._told()["raylet"]))
-        return self.raylets[-1]
+        return self._has(self._told())
+
+    def _has(self, told: dict[str, Any]) -> int:
+        raylet = int(told["raylet"])
+        self.raylets.append(raylet)
+        self.ids[raylet] = told["node"]
+        return raylet
+
+    def drain(self, raylet: int) -> None:
+        """Have Ray drain a node, as an operator does."""
+        command = [str(Path(sys.executable).with_name("ray")), "drain-node", "--address", self.address]
+        why = ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "its models move"]
+        subprocess.run([*command, "--node-id", self.ids[raylet], *why], check=True, capture_output=True)
 
     def actors(self, raylet: int | None = None) -> list[int]:
         """Processes of actors, of one node or of all."""

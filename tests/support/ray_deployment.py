@@ -26,7 +26,14 @@ def settings_for(data_dir: Path) -> dict[str, Any]:
     address, url = _deployment()
     prefix = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]
     actors = int(os.environ[VARIABLE])
-    return {"ray": address, "redis_url": url, "redis_prefix": prefix, "ray_actors": actors, "ray_actor_mb": 128}
+    return {
+        "ray": address,
+        "redis_url": url,
+        "redis_prefix": prefix,
+        "ray_actors": actors,
+        "ray_actor_mb": 128,
+        "ray_seconds": 28,
+    }
 
 
 @cache
