@@ -88,8 +88,8 @@ def test_what_can_be_read_is_served_until_the_disk_takes_something(end: str, sto
         with ServiceProcess(stored) as service:
             service.stop()
     with ServiceProcess(stored, prepare=nothing_can_be_written) as service, service.http() as http:
-        assert service.said.endswith("; not ready: the store is not available")
-        assert readiness(http) == AWAY
+        assert "; not ready: the store is not available" in service.said
+        until(lambda: readiness(http) == AWAY)  # on a busy machine, models may still be on their way
         check_whole(http, [0, 1, 2])
         assert http.post("/models/m/predict", json={"X": np.zeros((1, 3)).tolist()}).json()["stale"] is True
         for answer in (send(http, 3), http.post("/models", json={"id": "new"}), http.delete("/models/m")):
