@@ -108,7 +108,7 @@ class FrankWolfeClassifier:
         sampling: int | None = None,
         full_pass: bool = True,
         max_iter: int | None = None,
-        cache_mb: float = 1024,
+        cache_mb: float = 512,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = 0,

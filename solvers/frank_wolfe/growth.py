@@ -9,7 +9,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 FIRST = 4096  #: active examples at first
 GROWTH = 4  #: times as many at most the next time
 NEAR = 0.02  #: how far above 1 the g of an example is that may soon be below
-SAFE = 0.5  #: and of one without a coefficient that need not be active any more
+SAFE = 0.2  #: and of one without a coefficient that need not be active any more
 MANY = 0.75  #: of the active ones, if no more than these need be: to move kernel rows takes time as well
 
 

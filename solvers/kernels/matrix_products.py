@@ -62,10 +62,10 @@ class Examples:
         if sparse.issparse(X) and not stays and X.nnz > DENSE * X.shape[0] * X.shape[1]:
             X = X.toarray()
         if kernel.name != "rbf":
-            return cls(kernel, X.astype(dtype, copy=False), nobody)
+            return cls(kernel, _own(X, dtype) if sparse.issparse(X) else X.astype(dtype, copy=False), nobody)
         if sparse.issparse(X):
             last = sparse.csr_array(_with_one(kernel.gamma * _squares(X)))
-            return cls(kernel, sparse.hstack([X, last], format="csr", dtype=dtype), nobody)
+            return cls(kernel, _own(sparse.hstack([X, last], format="csr", dtype=dtype), dtype), nobody)
         center = X.mean(axis=0) if like is None or like.center is None else like.center
         values = np.empty((len(X), X.shape[1] + 2))
         moved = np.subtract(X, center, out=values[:, :-2])
@@ -121,6 +121,15 @@ def joined(parts: Sequence[Examples]) -> Examples:
     values = [part.values for part in parts]
     put = sparse.vstack(values, format="csr") if sparse.issparse(values[0]) else np.concatenate(values)
     return replace(parts[0], values=put)
+
+
+def _own(X: Any, dtype: type[np.floating[Any]]) -> Any:
+    """Return CSR rows in arrays that machine code is made for: not read-only, with short indices where these do."""
+    short = np.int32 if max(X.nnz, X.shape[1]) <= np.iinfo(np.int32).max else np.int64
+    kinds = {"data": dtype, "indices": short, "indptr": short}
+    parts = (getattr(X, name).astype(kind, copy=False) for name, kind in kinds.items())
+    data, indices, indptr = (part if part.flags.writeable else part.copy() for part in parts)
+    return sparse.csr_array((data, indices, indptr), shape=X.shape)
 
 
 def _squares(values: Any) -> Floats:

@@ -19,6 +19,7 @@ from livesvm.solvers.warm_up import FAMILIES
 SCRIPT = """
 import json
 import numpy as np
+from scipy import sparse
 from livesvm import solvers
 from livesvm.service.demo.data.fisher_river import examples, load, scale_by
 from livesvm.solvers.runtime.compile import compiled
@@ -65,6 +66,13 @@ def sizes():
     large.update(add=(X[:2600], y[:2600]))
     for first in (2600, 2650, 2700):
         large.update(add=(X[first : first + 50], y[first : first + 50]), remove=large.keys_[:50])
+    thin = sparse.csr_array(np.where(X[:200] > 1.0, X[:200], 0.0))
+    parts = thin.data, thin.indices.astype(np.int64), thin.indptr.astype(np.int64)
+    for part in parts:
+        part.flags.writeable = False
+    thin = sparse.csr_array(parts, shape=thin.shape)
+    for kernel in ("linear", "rbf"):
+        solvers.FrankWolfeSVC(kernel=kernel, gamma=0.1, tol=0.5).fit(thin, y[:200]).predict(thin[:3])
     for variant in ("auto", "fw", "mfw", "core_vector"):
         for n, sampling in ((200, None), (200, 59), (2600, None)):
             solvers.FrankWolfeSVC(gamma=0.1, variant=variant, tol=0.5, sampling=sampling).fit(X[:n], y[:n])
