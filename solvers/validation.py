@@ -214,7 +214,21 @@ def column(y: ArrayLike | None, field: str) -> NDArray[Any]:
         from sklearn.utils.validation import column_or_1d
 
         found = column_or_1d(y, warn=True)
+    check_one_kind(y, found, field)
     return found
+
+
+def check_one_kind(given: Any, found: NDArray[Any], field: str) -> None:
+    """Raise InvalidInput for words among other things, of which numpy makes words or objects; names the first row."""
+    is_as_it_came = not isinstance(given, list | tuple)
+    if found.dtype.kind not in "UO" or (is_as_it_came and found.dtype.kind == "U"):
+        return
+    entries = found.tolist() if is_as_it_came else list(given)
+    words = [isinstance(entry, str) for entry in entries]
+    if any(words) and not all(words) and not any(isinstance(entry, list | tuple | np.ndarray) for entry in entries):
+        row = words.index(not words[0])
+        wrong = "is no string, as those before are" if words[0] else "is a string, as none before is"
+        raise InvalidInput(f"{entries[row]!r} {wrong}", field=field, row=row)
 
 
 def sample_weights(values: ArrayLike | None, m: int, field: str = "sample_weight") -> Floats:

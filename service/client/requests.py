@@ -363,10 +363,11 @@ def _plain(value: Any) -> Any:
 
 
 def _targets(values: ArrayLike | None) -> Any:
-    """Targets as JSON: words as they are, everything else as numbers."""
+    """Targets as JSON: words as they are, everything else as numbers; of both in one list each is what it was."""
     found = None if values is None else np.asarray(values)
     if found is not None and found.dtype.kind in "UO":
-        return found.tolist()
+        given = list(values) if isinstance(values, list | tuple) else found.tolist()
+        return [value.item() if isinstance(value, np.generic) else value for value in given]
     return _listed(found)
 
 

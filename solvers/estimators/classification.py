@@ -288,11 +288,12 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
 def _two_labels(classes: Any) -> NDArray[Any]:
     """Return the labels (negative, positive); raises InvalidInput unless there are two."""
     try:
-        labels = np.array(list(classes))
+        labels = np.array(given := list(classes))
     except (TypeError, ValueError):
-        labels = np.empty(0)
+        given, labels = [], np.empty(0)
     if labels.shape != (2,) or labels[0] == labels[1] or isinstance(classes, str):
         raise InvalidInput(f"must be two different labels, not {classes!r}", field="classes")
+    validation.check_one_kind(given, labels, "classes")
     return labels
 
 

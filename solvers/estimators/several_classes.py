@@ -428,11 +428,12 @@ class LiveMultiClassSVC(LiveSVC):
 def _labels_of(classes: Any) -> NDArray[Any]:
     """Return two labels (negative, positive), or more in ascending order; raises InvalidInput for anything else."""
     try:
-        labels = np.array(list(classes))
+        labels = np.array(given := list(classes))
     except (TypeError, ValueError):
         labels = np.empty(0)
     if labels.ndim != 1 or labels.size < 3 or isinstance(classes, str):
         return _two_labels(classes)
+    validation.check_one_kind(given, labels, "classes")
     found = np.unique(labels)
     if found.size != labels.size:
         raise InvalidInput(f"must be two different labels or more, not {classes!r}", field="classes")

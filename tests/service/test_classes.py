@@ -135,6 +135,19 @@ def test_what_is_no_label_is_refused_by_row(y: list[Any], make: Make, http: http
     assert "row" in answer.json()
 
 
+@pytest.mark.parametrize("y", [[1, "five"], ["five", 1], [np.int64(1), np.str_("five")], (2, "2")])
+def test_words_among_numbers_are_refused_by_row(y: Any, make: Make, service: ServiceProcess) -> None:
+    with Client(service.url) as client:
+        model = make()
+        for verbs, field in (({"X": np.eye(2), "y": y}, "y"), ({"relabel": dict(enumerate(y))}, "relabel.y")):
+            with pytest.raises(ServiceProblem) as refused:
+                client.update(model, **verbs)
+            problem = refused.value.document
+            assert (problem["status"], problem["field"], problem["row"]) == (422, field, 1)
+            client.update(model, np.eye(2), [1, 2], keys=[0, 1], idempotency_key="once")
+        assert client.model(model)["n_examples"] == 2
+
+
 @pytest.mark.parametrize("task", ["svr", "pu"])
 def test_other_tasks_take_numbers(task: str, make: Make, http: httpx.Client) -> None:
     model = make(task=task, **({"prior": 0.4} if task == "pu" else {}))

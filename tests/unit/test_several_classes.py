@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.svm import SVC
 
-from livesvm.solvers import IncrementalSVC, k_fold, leave_one_out, time_limit
+from livesvm.solvers import FrankWolfeSVC, IncrementalSVC, k_fold, leave_one_out, time_limit
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, TimeLimit
 from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.models.pairs_predictor import PairsCertificate
@@ -312,3 +312,28 @@ def test_ties_are_broken_as_asked() -> None:
     ours.decision_function_shape = "ovo"
     with pytest.raises(InvalidInput, match="break_ties"):
         ours.predict(X)
+
+
+@pytest.mark.parametrize(
+    ("y", "row"),
+    [
+        ([1, "five", 1, "five"], 1),
+        (["a", "b", 7, "a"], 2),
+        (["a", True, "b", "a"], 1),
+        (["a", float("nan"), "b", "a"], 1),
+        (["a", "b", None, "b"], 2),
+        (np.array([1, 2, 1, "five"], object), 3),
+    ],
+)
+def test_words_among_other_things_are_refused_by_row(y: Any, row: int) -> None:
+    X = np.eye(4)
+    for learn in (IncrementalSVC().fit, FrankWolfeSVC().fit, IncrementalSVC().partial_fit):
+        with pytest.raises(InvalidInput) as caught:
+            learn(X, y)
+        assert (caught.value.field, caught.value.row) == ("y", row)
+    model = IncrementalSVC().fit(X, ["a", "b", "a", "b"])
+    with pytest.raises(InvalidInput, match="row 1"):
+        model.update(relabel={0: "b", 1: 5})
+    assert model.classes_.tolist() == ["a", "b"]
+    with pytest.raises(InvalidInput, match="is no string"):
+        IncrementalSVC(classes=["a", 1]).fit(X, ["a", "b", "a", "b"])
