@@ -76,7 +76,7 @@ class Settings(BaseSettings):
         default="",
         description="Ray cluster in which the models live, as host:port, or auto on one of its nodes; needs "
         "livesvm[ray] and LIVESVM_REDIS_URL. Empty: they live in this process. Set for all front ends alike, as are "
-        "the next five.",
+        "the next six.",
     )
     ray_actors: int = Field(
         default=0, ge=0, le=4096, description="Actors that share the models between them; 0: one for each model."
@@ -100,6 +100,12 @@ class Settings(BaseSettings):
         le=3600,
         description="Time for which such a copy is used on after a newer version is known; the answer says which "
         "version it is.",
+    )
+    ray_shard_mb: int = Field(
+        default=1024,
+        ge=1,
+        description="A larger dataset, in megabytes as numbers, is retrained on over shards of at most so many, each "
+        "held by a worker with a core and five times that memory.",
     )
     api_keys: str = Field(
         default="",

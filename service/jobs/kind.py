@@ -51,6 +51,28 @@ class Subject(Protocol):
 
 
 @dataclass(frozen=True)
+class Sharding:
+    """How a dataset is worked on over shards.
+
+    Parameters
+    ----------
+    work : what does it in a process of its own, as ``module:function``
+    address : of the cluster whose workers hold the shards
+    most_bytes : of a dataset that is not cut unless that is asked for, and of a shard of a larger one
+    seconds : for which room for the workers is waited for
+    """
+
+    work: str
+    address: str
+    most_bytes: int
+    seconds: float
+
+    def count(self, size: int) -> int:
+        """How many shards a dataset of so many bytes is cut into, if nobody says."""
+        return max(1, -(-size // self.most_bytes))
+
+
+@dataclass(frozen=True)
 class Workplace:
     """Where work in a process of its own is done.
 
@@ -60,6 +82,7 @@ class Workplace:
     datasets : that it may read
     memory : bytes that the process may take
     check : raises Cancelled when the job is not wanted any more
+    sharding : how datasets are worked on over shards, if that is possible
     show : takes what may be plotted while the work goes on, in the form of its result; never changed afterwards
     """
 
@@ -67,6 +90,7 @@ class Workplace:
     datasets: Datasets | None
     memory: int
     check: Callable[[], None]
+    sharding: Sharding | None = None
     show: Callable[[Document], None] = lambda _: None
 
 

@@ -24,7 +24,7 @@ from livesvm.service.errors import JobInterrupted, JobNotDone, NoPlot, NotApplic
 from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.failures import is_foreseen, recorded
 from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, State
-from livesvm.service.jobs.kind import FOUND, JobKind, Subject, Workplace
+from livesvm.service.jobs.kind import FOUND, JobKind, Sharding, Subject, Workplace
 from livesvm.service.jobs.kinds import ALL_KINDS
 from livesvm.service.jobs.log import log_end
 from livesvm.service.jobs.plots import Extension
@@ -102,6 +102,7 @@ class Jobs:
         compiling: Compiling | None = None,
         datasets: Datasets | None = None,
         elsewhere: Elsewhere | None = None,
+        sharding: Sharding | None = None,
     ) -> None:
         """Know the jobs of before; those that were cut off have failed."""
         self._files = files
@@ -111,7 +112,7 @@ class Jobs:
         self._budget = budget or Budget()
         self._compiling = compiling or Compiling()
         self._datasets = datasets
-        self._elsewhere = elsewhere
+        self._elsewhere, self._sharding = elsewhere, sharding
         self._lock = threading.RLock()
         self._stopping = False
         self._wanted: dict[str, Wanted] = {}
@@ -152,9 +153,21 @@ class Jobs:
         order = self._kinds[kind].check(request, live.spec, live.describe())
         if "dataset" in order.asked and self._datasets is not None:
             described = self._datasets.get(order.asked["dataset"])
-            self._datasets.directory(described)
-            order.asked["dataset"] = _named(described)
+            self._datasets.where(described)
+            order.asked["dataset"], shards = _named(described), self._shards(order.asked, described)
+            if shards > 1:
+                order.asked["shards"] = shards
         return self.submit(kind, live, order.asked, order.given)
+
+    def _shards(self, asked: Document, described: Document) -> int:
+        """How many shards a dataset is worked on over; raises InvalidInput."""
+        wanted: int | None = asked.get("shards")
+        if self._sharding is not None:
+            found = self._sharding.count(described["bytes"]) if wanted is None else wanted
+            return min(found, int(described["n_examples"]))
+        if wanted is not None and wanted > 1:
+            raise InvalidInput("are held by workers of a Ray cluster (LIVESVM_RAY); here is none", field="shards")
+        return 1
 
     def submit(self, kind: str, live: Subject, asked: Document, given: dict[str, Any] | None = None) -> JobRecord:
         """Queue a job; raises QueueFull, OutOfMemory or StoreUnavailable.
@@ -315,7 +328,8 @@ class Jobs:
         needed, kind = self._needed(record.kind, live, record.asked, given), self._kinds[record.kind]
         with self._budget.holding("jobs", needed):
             if kind.beside is not None:
-                place = Workplace(self._files.place(id), self._datasets, needed, wanted.check, partial(self._show, id))
+                at, show = self._files.place(id), partial(self._show, id)
+                place = Workplace(at, self._datasets, needed, wanted.check, self._sharding, show)
                 result = kind.beside(record.asked, model, progress, place)
             elif self._elsewhere is not None:
                 asked = {**record.asked, **given}

@@ -6,6 +6,7 @@ kill in the middle leaves the model as it was.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -34,6 +35,8 @@ WORK = "livesvm.service.jobs.retraining_worker:retrain"
 COPIES = 4
 """Of a dataset, in memory: as it is mapped, prepared for the kernel in two precisions, and those that are active. Of
 more than two classes every example is prepared for each of the others."""
+BROUGHT = "dataset"
+"""The directory, at the workplace of a job, of a dataset that another front end has."""
 BESIDE = 768 * MEGABYTE
 """What a process takes beside its data: libraries, compiled code, room to spare."""
 
@@ -61,6 +64,13 @@ class RetrainRequest(Request):
         description="Relative gap at which `fw`, `mfw` and `auto` of `l2svc` end, 0.1 when absent; "
         "tau of `usmo`, 1e-6.",
     )
+    shards: int | None = Field(
+        default=None,
+        ge=1,
+        le=256,
+        description="`l2svc`, solver `auto`, on a dataset, over Ray: cut it into so many shards, each held by a worker "
+        "of the cluster; absent: only what is larger than LIVESVM_RAY_SHARD_MB.",
+    )
     hold_out: float | None = Field(
         default=None, gt=0, le=0.5, description="Share that a first training leaves out, to tell the error on it."
     )
@@ -74,6 +84,8 @@ def _ordered(request: RetrainRequest, spec: ModelSpec, now: Description) -> Orde
         raise InvalidInput(f"is not for models of task {spec.task}; these are: {known}", field="solver")
     if request.C is not None and not spec.has_C:
         raise InvalidInput(f"is no parameter of {spec.task}", field="C")
+    if (request.shards or 1) > 1 and (solver != "blocks" or request.dataset is None):
+        raise InvalidInput("are of a dataset that solver auto of l2svc is to work on", field="shards")
     n = now.sizes.n_examples
     if request.dataset is not None and task.is_exact:
         reason = f"is for models of task l2svc; one of task {spec.task} holds all that it has learnt in its window"
@@ -88,6 +100,8 @@ def _ordered(request: RetrainRequest, spec: ModelSpec, now: Description) -> Orde
 def _needed(asked: Document, now: Description) -> int:
     data = asked.get("dataset")
     if isinstance(data, dict):
+        if asked.get("shards", 1) > 1:  # here are those alone that are active
+            return int(data["bytes"]) + now.cache_mb * MEGABYTE
         several = len(data["labels"] or ()) or MOST_LABELS
         return (COPIES + max(0, several - 2)) * int(data["bytes"]) + now.cache_mb * MEGABYTE
     several = 0 if asked["solver"] not in ("blocks", "fw", "mfw") else max(0, len(now.classes or ()) - 2)
@@ -110,6 +124,7 @@ def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workpl
     }
     if "dataset" in asked:
         work["dataset"] = _checked(asked["dataset"], place, model.n_features)
+    by = _over_shards(work, place) if asked.get("shards", 1) > 1 else _brought(work, place)
     try:
         write_whole(place.directory / "given", codec.encode({"arrays": model.arrays, "changed": model.changed}))
     except OSError as error:
@@ -125,8 +140,13 @@ def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workpl
         elif not progress(told["done"], told["total"]):
             raise Cancelled("the job was cancelled")
 
-    found = run_beside(WORK, work, tell, place.check)
-    (place.directory / "given").unlink(missing_ok=True)
+    try:
+        found = run_beside(by, work, tell, place.check)
+    finally:
+        (place.directory / "given").unlink(missing_ok=True)
+        shutil.rmtree(place.directory / BROUGHT, ignore_errors=True)
+    if "dataset" in asked and place.datasets is not None:
+        place.datasets.check(asked["dataset"])  # nothing of rows that were erased meanwhile stays
     return found
 
 
@@ -152,16 +172,32 @@ class Course:
 
 
 def _checked(asked: Document, place: Workplace, width: int | None) -> Document:
-    """Where the files of a dataset are, with its description; raises UnknownDataset, InvalidInput."""
+    """A dataset with its description; raises UnknownDataset, InvalidInput."""
     if place.datasets is None:
         raise UnknownDataset("this service keeps no datasets")
-    directory = place.datasets.directory(asked)
-    described = place.datasets.get(asked["name"])
+    described = place.datasets.check(asked)
     if width is not None and described["n_features"] != width:
         raise InvalidInput(f"has {described['n_features']} features, the model has {width}", field="dataset")
     if not described["has_targets"]:
         raise InvalidInput("has no targets", field="dataset")
-    return {"at": str(directory), "described": described, "most_classes": place.datasets.most_classes}
+    return {"described": described, "most_classes": place.datasets.most_classes}
+
+
+def _brought(work: Document, place: Workplace) -> str:
+    """Have the files of a dataset here, if there is one; what works on them."""
+    if "dataset" in work and place.datasets is not None:
+        at = place.datasets.brought(work["dataset"]["described"], place.directory / BROUGHT, place.check)
+        work["dataset"]["at"] = str(at)
+    return WORK
+
+
+def _over_shards(work: Document, place: Workplace) -> str:
+    """Tell where the files of a dataset are on the cluster; what works on them there."""
+    assert place.sharding is not None
+    assert place.datasets is not None
+    work["dataset"]["where"] = place.datasets.where(work["dataset"]["described"])
+    work["cluster"] = {"address": place.sharding.address, "seconds": place.sharding.seconds}
+    return place.sharding.work
 
 
 def plot(result: Document, extension: Extension) -> bytes:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,7 @@ class Work:
     changed: Document  #: and are from now on
     progress: Progress
     look: Look  #: is told how the gap gets smaller
+    on_dataset: OnDataset
 
     @property
     def cache_mb(self) -> int:
@@ -110,8 +111,11 @@ class Found:
     told: Document
 
 
-def retrain(asked: Document, tell: Callable[[Document], None]) -> Document:
-    """Retrain a model and leave it at ``asked["output"]``; what the job tells. Raises SolverError."""
+def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDataset | None = None) -> Document:
+    """Retrain a model and leave it at ``asked["output"]``; what the job tells. Raises SolverError.
+
+    ``on_dataset`` does what a training on a dataset takes, if that is not here.
+    """
     began = time.perf_counter()
     given = codec.decode(Path(asked["input"]).read_bytes())
     spec = ModelSpec.model_validate_json(asked["spec"])
@@ -122,7 +126,8 @@ def retrain(asked: Document, tell: Callable[[Document], None]) -> Document:
         return True
 
     changed = _parameters(asked, given)
-    work = Work(asked, spec, given["arrays"], given["changed"], changed, progress, _telling(tell))
+    look = _telling(tell)
+    work = Work(asked, spec, given["arrays"], given["changed"], changed, progress, look, on_dataset or _on_dataset)
     solver = {"usmo": _by_usmo, "batch": _by_engine}.get(asked["solver"], _by_frank_wolfe)
     with threads(asked["threads"]):
         found = solver(work)
@@ -199,10 +204,19 @@ def _by_engine(work: Work) -> Found:
 
 
 def _held_back(work: Work, estimator: LiveEstimator, X: Any, y: Floats) -> Document:
+    return held_back(work, y.size, error_on(work, estimator, X, y))
+
+
+def error_on(work: Work, estimator: LiveEstimator, X: Any, y: Any) -> float:
+    """The error of a trained model on rows (m, d) with targets (m,)."""
     decisions = _decisions(estimator.predictor(), X)
     targets = estimator._targets(y, len(y)) if task_of(work.spec).has_labels else y
-    error = float(estimator._error(decisions, targets))
-    told: Document = {"n_examples": int(y.size), "what": task_of(work.spec).error, "error": error}
+    return float(estimator._error(decisions, targets))
+
+
+def held_back(work: Work, n: int, error: float) -> Document:
+    """What is told of the error on ``n`` examples that a first training was not shown."""
+    told: Document = {"n_examples": n, "what": task_of(work.spec).error, "error": error}
     if work.spec.task in ("svc", "l2svc"):
         told["accuracy"] = 1.0 - error
     return {"held_back": told}
@@ -296,10 +310,30 @@ def _by_frank_wolfe(work: Work) -> Found:
         model.update(C=asked["C"])
     for name, value in (work.made | work.changed).items():
         setattr(model, name, value)
-    found, n, told = _on_window(work, model, how) if "dataset" not in asked else _on_dataset(work, model, how)
+    found, n, told = _on_window(work, model, how) if "dataset" not in asked else work.on_dataset(work, model, how)
     gap, n_support = found.relative_gap, int(model.predictor().n_support)
     sizes = Sizes(n, n_support, 0, 0.5 * gap, gap)
     return Found(model, sizes, found.trace, told | {"steps": found.steps})
+
+
+class Trained(Protocol):
+    """What a training tells of itself."""
+
+    @property
+    def relative_gap(self) -> float:
+        """The largest of all pairs."""
+
+    @property
+    def steps(self) -> int:
+        """Those of all pairs."""
+
+    @property
+    def trace(self) -> Floats:
+        """The gap against time."""
+
+
+OnDataset = Callable[[Work, LiveL2SVC, Document], tuple[Trained, int, Document]]
+"""Trains a model on a dataset: what it found, on how many examples, what else is told."""
 
 
 def _on_window(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, int, Document]:
@@ -315,10 +349,9 @@ def _on_window(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, i
     return model.retrain(**how), n, told
 
 
-def _labels(work: Work, data: Arrays, known: NDArray[Any]) -> NDArray[Any]:
-    """The labels of a dataset, (n,); raises InvalidInput for what are none, for other kinds than are ``known``, or too
-    many classes."""
-    y = np.asarray(data.y())
+def checked_labels(work: Work, y: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
+    """The labels ``y`` (n,) of a dataset; raises InvalidInput for what are none, for other kinds than are ``known``, or
+    too many classes."""
     check_labels(y, "dataset")
     found, most = as_labels(y), work.asked["dataset"]["most_classes"]
     check_kind(known, found, "dataset")
@@ -330,7 +363,7 @@ def _labels(work: Work, data: Arrays, known: NDArray[Any]) -> NDArray[Any]:
 
 def _on_dataset(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, int, Document]:
     data, told = Arrays(Path(work.asked["dataset"]["at"]), work.asked["dataset"]["described"]), dict[str, Any]()
-    X, y, weights = data.X(), _labels(work, data, model.labels_), data.weights()
+    X, y, weights = data.X(), checked_labels(work, np.asarray(data.y()), model.labels_), data.weights()
     held = work.held_back(data.n)
     if held.any():
         rows, out = np.flatnonzero(~held), np.flatnonzero(held)

@@ -20,7 +20,7 @@ from typing import Any
 
 from livesvm.service import crash
 from livesvm.service.datasets.catalogue import Datasets, Found
-from livesvm.service.errors import ModelUnavailable, ServiceError, UnknownFeed, UnknownModel
+from livesvm.service.errors import ModelUnavailable, ServiceError, UnknownDataset, UnknownFeed, UnknownModel
 from livesvm.service.feeds.handle import AllFeeds, FeedHandle
 from livesvm.service.feeds.wanted import Wanted
 from livesvm.service.history.erasure import Asked, Intent, begun, forget_model
@@ -118,12 +118,26 @@ class Erasures:
         if not self._settings.ray:
             return
         now = set(self._store.documents(RECEIPT))
+        rewritten = self._rewritten() if now - self._followed else set()
         for at in sorted(now - self._followed):
             if (data := self._store.document(at)) is not None:
                 receipt = json.loads(data)
-                self._jobs.erase(receipt["model"], until=datetime.fromisoformat(receipt["erased_at"]).timestamp())
+                until = datetime.fromisoformat(receipt["erased_at"]).timestamp()
+                self._jobs.erase(receipt["model"], rewritten, until)
                 self._remove_files(receipt["model"])
         self._followed = now
+
+    def _rewritten(self) -> set[str]:
+        """Directories of datasets that jobs here have used and that are others now, as after an erasure."""
+        found = set()
+        for record in self._jobs.all():
+            dataset = record.asked.get("dataset")
+            if isinstance(dataset, dict):
+                try:
+                    self._datasets.check(dataset)
+                except UnknownDataset:
+                    found.add(str(dataset["directory"]))
+        return found
 
     def _remove_files(self, stored: str) -> int:
         """Remove files of a model that its store had lost; how many there were. Raises StoreUnavailable."""

@@ -15,13 +15,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from livesvm.service.access.keys import parse_keys
-from livesvm.service.datasets.catalogue import Datasets
+from livesvm.service.datasets.catalogue import Carrier, Datasets
 from livesvm.service.errors import NotReady
 from livesvm.service.feeds.handle import AllFeeds
 from livesvm.service.feeds.registry import Feeds
 from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import tell_of
 from livesvm.service.jobs.files import JobFiles
+from livesvm.service.jobs.kind import Sharding
 from livesvm.service.jobs.queue import Elsewhere, JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
 from livesvm.service.live.handle import Models
@@ -59,6 +60,8 @@ TAKE_OVERS = 5
 """Looks for models to take over while one lease lasts."""
 UPLOADS = 2
 """Datasets that are received and read at once."""
+SHARDS = "livesvm.service.ray.shards:retrain"
+"""What retrains over shards."""
 ASIDE = 5
 """Niceness of the threads that warm up while models are restored; the highest would starve a start beside others."""
 ASIDE_SECONDS = 5.0
@@ -113,6 +116,22 @@ def _elsewhere(settings: Settings) -> Elsewhere | None:
     return work_elsewhere
 
 
+def _carrier(settings: Settings, store: Store, health: Health, holder: str) -> Carrier | None:
+    """What gets datasets from other front ends, if there may be any."""
+    if not settings.ray:
+        return None
+    from livesvm.service.ray.carrier import Carrier as RayCarrier
+
+    return RayCarrier(settings, store, health, holder)
+
+
+def _sharding(settings: Settings) -> Sharding | None:
+    """How datasets are worked on over shards, if there are workers to hold them."""
+    if not settings.ray:
+        return None
+    return Sharding(SHARDS, settings.ray, settings.ray_shard_mb * MEGABYTE, settings.ray_seconds)
+
+
 def _check_leftovers(data_dir: Path) -> None:
     """Raise StoreDamaged where jobs are kept of models, and the models are gone: that is no new service."""
     jobs = data_dir / JOBS
@@ -157,7 +176,9 @@ class Service:
         self.health.watch_sources(self.feeds_by_id.troubles)
         self.health.watch_models(lambda: [*self.registry.states(), *self.feeds_by_id.states()])
         self.metrics.watch(self.registry.samples, settings.metrics_models)
-        self.datasets = Datasets(settings, self.store, self.health, self.budget)
+        self.datasets = Datasets(
+            settings, self.store, self.health, self.budget, _carrier(settings, self.store, self.health, holder)
+        )
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
         self.compiling = Compiling()
         self.health.watch_compiling(self.compiling.left)
@@ -170,6 +191,7 @@ class Service:
             compiling=self.compiling,
             datasets=self.datasets,
             elsewhere=_elsewhere(settings),
+            sharding=_sharding(settings),
         )
         self.metrics.watch_jobs(self.jobs.counts)
         subjects, beside = (self.registry, self.feeds_by_id), (self.jobs, self.datasets)

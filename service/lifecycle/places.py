@@ -9,7 +9,8 @@ Places = dict[str, str]
 
 ELSEWHERE: Places = {"backups, other copies, disks below the files": "not in this service's hands"}
 ON_RAY: Places = {
-    "other front ends": "their jobs of it are removed when they see this receipt; their datasets were not searched",
+    "other front ends": "their jobs of it, and on such datasets, are removed when they see this receipt; "
+    "their datasets were not searched",
     "Ray's object store": "not searched: it holds what calls bring while they last, in memory or in files",
 }
 """What else there is where models live in actors of a cluster."""

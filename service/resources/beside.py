@@ -102,6 +102,8 @@ def _error(told: Document) -> Exception:
         return InvalidInput(told["place"].pop("reason"), **told["place"])
     if told["name"] == "MemoryError":
         return WorkerLost(f"the memory that it may have does not suffice: {told['detail']}")
+    if told["name"] == WorkerLost.__name__:
+        return WorkerLost(told["detail"])
     kind = getattr(solver_errors, told["name"], None)
     if isinstance(kind, type) and issubclass(kind, SolverError):
         error = kind.__new__(kind)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from livesvm.service.errors import WorkerLost
 from livesvm.solvers.errors import InvalidInput, SolverError
 
 NICENESS = 10
@@ -55,7 +56,7 @@ def _told(error: Exception) -> dict[str, Any]:
     place = None
     if isinstance(error, InvalidInput):
         place = {"reason": error.reason, "field": error.field, "row": error.row, "column": error.column}
-    elif not isinstance(error, SolverError | MemoryError | OSError):
+    elif not isinstance(error, SolverError | MemoryError | OSError | WorkerLost):
         traceback.print_exc()
     return {"name": name, "detail": str(error), "place": place}
 

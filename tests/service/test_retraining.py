@@ -164,9 +164,8 @@ def test_several_classes_of_any_labels_learn_a_window_and_a_dataset_and_outlive_
 )
 def test_labels_of_a_dataset_are_checked(y: list[Any], known: list[Any], row: int | None, reason: str) -> None:
     work: Any = SimpleNamespace(asked={"dataset": {"most_classes": 2}})
-    data: Any = SimpleNamespace(y=lambda: np.array(y))
     with pytest.raises(InvalidInput, match=reason) as caught:
-        retraining_worker._labels(work, data, np.array(known))
+        retraining_worker.checked_labels(work, np.array(y), np.array(known))
     assert (caught.value.field, caught.value.row) == ("dataset", row)
 
 

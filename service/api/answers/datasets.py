@@ -25,7 +25,10 @@ class Dataset(BaseModel):
     uploaded_bytes: int
     sha256: str = Field(description="Of what was uploaded; once rows were erased, of the checksums of its files.")
     created_at: datetime
-    is_here: bool = Field(description="Whether its files are on the machine that answers; else upload it there.")
+    is_here: bool = Field(
+        description="Whether its files are on the machine that answers. Over Ray, jobs get them from the front end that "
+        "has them; else upload it there."
+    )
 
 
 class DatasetList(BaseModel):

@@ -1,0 +1,143 @@
+"""Datasets of other front ends: each front end tells, by a document, which node of the cluster can read its files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from livesvm.service.datasets.arrays import Arrays
+from livesvm.service.datasets.catalogue import DIRECTORY
+from livesvm.service.errors import DatasetElsewhere
+from livesvm.service.monitoring.health import Health
+from livesvm.service.ray.messages import Answer, packed, unpacked
+from livesvm.service.resources.memory import MEGABYTE
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import DocumentName, Store, StoreUnavailable
+
+KIND = "front"
+"""Of the documents."""
+PIECE = 16 * MEGABYTE
+"""Bytes that are read and sent at once."""
+
+Document = dict[str, Any]
+
+
+class Carrier:
+    """What this front end tells of its datasets, and how it comes by those of others."""
+
+    def __init__(self, settings: Settings, store: Store, health: Health, holder: str) -> None:
+        self._root = str((settings.data_dir / DIRECTORY).resolve())
+        self._store, self._health, self.holder = store, health, holder
+
+    def announce(self) -> None:
+        """Tell the others on which node the files of this one are; raises StoreUnavailable."""
+        here = {"node": ray.get_runtime_context().get_node_id(), "root": self._root}
+        self._store.put_document(DocumentName(KIND, self.holder), json.dumps(here).encode())
+
+    def where(self, described: Mapping[str, Any]) -> Document:
+        """The node and the directory of a dataset's files; raises DatasetElsewhere, StoreUnavailable."""
+        name, holder = described["name"], str(described["held_by"])
+        with self._health.store_call("load"):
+            data = self._store.document(DocumentName(KIND, holder))
+        found = {} if data is None else json.loads(data)
+        if found.get("node") not in {node["NodeID"] for node in ray.nodes() if node["Alive"]}:
+            at = f" on node {found['node'][:12]}" if found else ""
+            reason = f"was uploaded to front end {holder[:12]}{at}, which is not in the cluster; upload it here too"
+            raise DatasetElsewhere(f"dataset {name} cannot be read: it {reason}")
+        return {"node": found["node"], "directory": str(Path(found["root"]) / str(described["directory"]))}
+
+    def bring(self, described: Mapping[str, Any], to: Path, check: Callable[[], None]) -> None:
+        """Write the files of a dataset to a directory; raises DatasetElsewhere, StoreError, OSError."""
+        with reading(self.where(described), described) as rows:
+            for name, file in described["files"].items():
+                size = int(file["size"]) * np.dtype(file["dtype"]).itemsize
+                with (to / name).open("wb") as stream:
+                    for start in range(0, size, PIECE):
+                        check()
+                        stream.write(rows.ask("piece", name, start))
+
+
+class Reader:
+    """Reads the files of one dataset, in a process on the node where they are."""
+
+    def __init__(self, directory: str, described: Document) -> None:
+        self._directory, self._described = Path(directory), described
+        self._arrays: Arrays | None = None
+
+    def ask(self, what: str, *which: Any) -> bytes:
+        """The answer of one of the methods below, or what it raises."""
+        try:
+            return packed(Answer(getattr(self, what)(*which)))
+        except Exception as error:
+            return packed(Answer(error=error))
+
+    def piece(self, name: str, start: int) -> bytes:
+        """Bytes of a file."""
+        try:
+            with (self._directory / name).open("rb") as stream:
+                stream.seek(start)
+                return stream.read(PIECE)
+        except OSError as error:
+            raise StoreUnavailable(f"the data of dataset {self._described['name']} cannot be read: {error}") from error
+
+    def columns(self) -> tuple[Any, Any]:
+        """Targets (n,), and weights (n,) or None."""
+        y, weights = self._all().y(), self._all().weights()
+        return np.array(y), None if weights is None else np.array(weights)
+
+    def rows(self, first: int, last: int) -> Any:
+        """Features of rows that follow each other."""
+        found = self._all().X()[first:last]
+        return np.array(found) if isinstance(found, np.ndarray) else found
+
+    def take(self, rows: Any) -> Any:
+        """Features of rows by their numbers."""
+        found = self._all().X()[rows]
+        return np.array(found) if isinstance(found, np.ndarray) else found
+
+    def _all(self) -> Arrays:
+        if self._arrays is None:
+            self._arrays = Arrays(self._directory, self._described)
+        return self._arrays
+
+
+class Reading:
+    """A dataset that is read on another node."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+
+    def ask(self, what: str, *which: Any) -> Any:
+        """The answer of a method of the reader; raises what that does, StoreUnavailable if it is lost."""
+        try:
+            answer: Answer = unpacked(ray.get(self.asked(what, *which)))
+        except RayError as error:
+            raise StoreUnavailable(f"who reads the dataset was lost ({type(error).__name__})") from error
+        if answer.error is not None:
+            raise answer.error
+        return answer.value
+
+    def asked(self, what: str, *which: Any) -> Any:
+        """The same as what is to come, for another worker to take."""
+        return self._reader.ask.remote(what, *which)
+
+
+@contextmanager
+def reading(where: Mapping[str, Any], described: Mapping[str, Any]) -> Iterator[Reading]:
+    """Read a dataset ``where`` its files are, until the end."""
+    there = NodeAffinitySchedulingStrategy(where["node"], soft=False)
+    made: Any = ray.remote(Reader)
+    reader = made.options(num_cpus=0, scheduling_strategy=there).remote(where["directory"], dict(described))
+    try:
+        yield Reading(reader)
+    finally:
+        with suppress(RayError):
+            ray.kill(reader)

@@ -1,0 +1,147 @@
+"""Datasets on a Ray cluster: known to all front ends wherever their files are, and retrained on over shards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.contract.redis_server import RedisServer
+from tests.service.process import ServiceProcess
+from tests.support.npz import npz
+from tests.support.ray_cluster import RayCluster
+
+PATIENCE = 120.0  # each job starts workers of its own
+SHARD = b"ray::ShardActor"
+pytestmark = pytest.mark.slow
+
+Fronts = tuple[httpx.Client, httpx.Client]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    with RayCluster(2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory, cluster: RayCluster) -> Iterator[list[ServiceProcess]]:
+    directory = tmp_path_factory.mktemp("ray")
+    with RedisServer(directory / "redis") as server:
+        common: dict[str, Any] = {"redis_url": server.url, "ray": cluster.address, "ray_actors": 1, "lease_seconds": 2}
+        with (
+            ServiceProcess(directory / "first", **common) as first,
+            ServiceProcess(directory / "second", **common) as other,
+        ):
+            yield [first, other]
+
+
+@pytest.fixture
+def http(services: list[ServiceProcess]) -> Iterator[Fronts]:
+    with services[0].http(PATIENCE) as first, services[1].http(PATIENCE) as second:
+        first.post("/models", json={"id": "m", "task": "l2svc", "C": 5.0}).raise_for_status()
+        yield first, second
+        first.delete("/models/m")
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def awaited(http: httpx.Client, job: str) -> dict[str, Any]:
+    until(lambda: http.get(f"/jobs/{job}").json()["state"] not in ("queued", "running"))
+    return dict(http.get(f"/jobs/{job}").json())
+
+
+def upload(http: httpx.Client, name: str, n: int = 3000) -> tuple[Any, Any]:
+    """Two classes that overlap."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n, 6))
+    y = np.where(X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * random.normal(size=n) > 0, 1.0, -1.0)
+    body = npz(X=X, y=y)
+    http.put(f"/datasets/{name}", content=body, headers={"content-type": "application/x-npz"}).raise_for_status()
+    return X, y
+
+
+def retrained(http: httpx.Client, **asked: Any) -> dict[str, Any]:
+    answer = http.post("/models/m/retrain", json={"dataset": "d", **asked})
+    assert answer.status_code == 202, answer.text
+    return awaited(http, answer.json()["id"])
+
+
+def decided(http: httpx.Client, job: dict[str, Any], X: Any) -> Any:
+    """Decisions once the result of a job is applied."""
+    assert job["state"] == "done", job
+    http.post(f"/jobs/{job['id']}/apply", json={}).raise_for_status()
+    return np.array(http.post("/models/m/predict", json={"X": X.tolist()}).json()["decision"])
+
+
+def test_a_dataset_of_another_front_end_is_retrained_on_whole_and_in_shards(http: Fronts) -> None:
+    first, second = http
+    X, _ = upload(first, "d")
+    assert (first.get("/datasets/d").json()["is_here"], second.get("/datasets/d").json()["is_here"]) == (True, False)
+    whole = retrained(second, tol=1e-3)
+    expected = decided(second, whole, X[:50])
+    shards = retrained(second, tol=1e-3, shards=2, hold_out=0.2)
+    assert shards["state"] == "done", shards
+    found = shards["result"]
+    assert (found["shards"], found["n_examples"], found["held_back"]["n_examples"]) == (2, 3000, 600)
+    assert found["relative_gap"] <= 1e-3
+    assert found["held_back"]["accuracy"] > 0.85
+    np.testing.assert_allclose(decided(second, shards, X[:50]), expected, atol=0.03 * np.abs(expected).max())
+    refused = first.post("/models/m/retrain", json={"dataset": "d", "solver": "fw", "shards": 2})
+    assert (refused.status_code, refused.json()["field"]) == (422, "shards")
+
+
+def test_a_lost_shard_is_an_error_and_workers_go_with_their_job(http: Fronts, cluster: RayCluster) -> None:
+    first, _ = http
+    upload(first, "d")
+    long = {"dataset": "d", "shards": 2, "tol": 1e-9, "C": 1e6}
+    job = first.post("/models/m/retrain", json=long).json()["id"]
+    until(lambda: len(cluster.workers(SHARD)) == 2 and first.get(f"/jobs/{job}").json()["done"] > 0)
+    os.kill(cluster.workers(SHARD)[0], signal.SIGKILL)
+    lost = awaited(first, job)
+    assert lost["state"] == "failed"
+    assert "was lost" in lost["error"]["detail"]
+    until(lambda: not cluster.workers(SHARD))
+    job = first.post("/models/m/retrain", json=long).json()["id"]
+    until(lambda: len(cluster.workers(SHARD)) == 2)
+    first.delete(f"/jobs/{job}").raise_for_status()
+    assert awaited(first, job)["state"] == "cancelled"
+    until(lambda: not cluster.workers(SHARD))
+
+
+def test_too_many_shards_and_a_front_end_that_is_gone_are_named(http: Fronts, cluster: RayCluster) -> None:
+    first, second = http
+    upload(first, "d")
+    job = first.post("/models/m/retrain", json={"dataset": "d", "shards": 30}).json()["id"]
+    found = awaited(first, job)
+    assert found["state"] == "failed"
+    assert "of 30 shards" in found["error"]["detail"]
+    assert second.delete("/datasets/d").status_code == 204
+    assert first.post("/models/m/retrain", json={"dataset": "d"}).status_code == 404
+
+
+def test_an_erasure_ends_jobs_of_other_front_ends_on_its_dataset(http: Fronts) -> None:
+    first, second = http
+    X, y = np.random.default_rng(1).normal(size=(60, 2)), np.arange(60) % 2
+    body = npz(X=X, y=y, keys=np.array([f"person-{number}" for number in range(60)]))
+    first.put("/datasets/k", content=body, headers={"content-type": "application/x-npz"}).raise_for_status()
+    second.post("/models", json={"id": "other", "task": "l2svc"}).raise_for_status()
+    job = second.post("/models/other/retrain", json={"dataset": "k"}).json()["id"]
+    assert awaited(second, job)["state"] == "done"
+    first.post("/models/m/update", json={"add": {"X": [[0.0] * 2], "y": [1], "keys": ["person-3"]}}).raise_for_status()
+    erased = first.post("/models/m/erase", json={"keys": ["person-3"]})
+    assert erased.status_code == 200, erased.text
+    until(lambda: second.get(f"/jobs/{job}").status_code == 404)
+    assert first.get("/datasets/k").json()["n_examples"] == 59
+    second.delete("/models/other").raise_for_status()
