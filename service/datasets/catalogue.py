@@ -10,23 +10,39 @@ with the next start.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
+import secrets
 import shutil
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
+from livesvm.service import crash
+from livesvm.service.datasets import parquet_file, rewriting
+from livesvm.service.datasets.arrays import Arrays
+from livesvm.service.datasets.keys import among, from_text, marks_of, to_text
 from livesvm.service.datasets.parsing import Format
 from livesvm.service.errors import (
+    BodyTooLarge,
     CutOff,
     DatasetElsewhere,
+    MalformedBody,
     TooManyDatasets,
+    UnknownDataset,
+    UnsupportedMedia,
 )
-from livesvm.service.resources.memory import MEGABYTE
-from livesvm.service.store.base import DocumentName, StoreUnavailable
+from livesvm.service.monitoring.health import Health
+from livesvm.service.resources.beside import run_beside
+from livesvm.service.resources.memory import MEGABYTE, Budget
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import DocumentName, Store, StoreDamaged, StoreError, StoreUnavailable
 
 KIND = "dataset"
 DIRECTORY = "datasets"
@@ -71,6 +87,224 @@ class Carrier(Protocol):
 
     def announce(self) -> None:
         """Tell the others where the files of this one are."""
+
+    def where(self, described: Mapping[str, Any]) -> Document:
+        """Where the files of a dataset are, for who can read them there."""
+
+    def bring(self, described: Mapping[str, Any], to: Path, check: Callable[[], None]) -> None:
+        """Write the files of a dataset to a directory; what ``check``, which is called often, raises ends it."""
+
+
+class Upload:
+    """A file that is being received, in a directory of its own."""
+
+    def __init__(self, directory: Path, limit: int) -> None:
+        self.directory, self._limit = directory, limit
+        self._digest = hashlib.sha256()
+        self.size = 0
+        with _on_disk():
+            directory.mkdir(parents=True)
+            self._file: BinaryIO = self.path.open("wb")
+
+    @property
+    def path(self) -> Path:
+        """Where its bytes go."""
+        return self.directory / "upload"
+
+    def write(self, data: bytes) -> None:
+        """Take more; raises BodyTooLarge or StoreUnavailable."""
+        self.size += len(data)
+        if self.size > self._limit:
+            raise BodyTooLarge(f"the dataset has more than {self._limit} bytes (LIVESVM_DATASET_BYTES)")
+        self._digest.update(data)
+        with _on_disk():
+            self._file.write(data)
+
+    def received(self, expected: str | None) -> str:
+        """Its SHA-256, now that it is whole; raises MalformedBody if that is not the ``expected`` one."""
+        with _on_disk():
+            self._file.close()
+        found = self._digest.hexdigest()
+        if expected is not None and expected.lower() != found:
+            raise MalformedBody(f"the body has the SHA-256 {found}, not the one that was announced")
+        return found
+
+    def discard(self) -> None:
+        """Remove what has not become a dataset."""
+        with suppress(OSError):
+            self._file.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Datasets:
+    """The datasets of one service; its calls wait for disk and store, so none belongs on the event loop."""
+
+    def __init__(
+        self, settings: Settings, store: Store, health: Health, budget: Budget, carrier: Carrier | None = None
+    ) -> None:
+        self._settings, self._store, self._health, self._budget = settings, store, health, budget
+        self._carrier = carrier
+        self._root = settings.data_dir / DIRECTORY
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def tidy(self) -> None:
+        """Remove what no description knows, before anybody uploads; does nothing while the store is away."""
+        if not self._root.is_dir():
+            return
+        try:
+            with self._health.store_call("load"):
+                self._announce()
+                described = [self._described(at.name) for at in self._store.documents(KIND)]
+        except (StoreUnavailable, StoreDamaged) as error:
+            log.warning("datasets are left as they are: %s", error)
+            return
+        known = {found["directory"] for found in described if found is not None}
+        for directory in self._root.iterdir():
+            if directory.name not in known:
+                log.warning("%s belongs to no dataset and is removed", directory)
+                shutil.rmtree(directory, ignore_errors=True)
+
+    def begin(self, name: str) -> Upload:
+        """A place for an upload; raises TooManyDatasets, StoreUnavailable."""
+        self._check_room(name)
+        return Upload(self._root / f"d-{secrets.token_hex(8)}", self._settings.dataset_bytes)
+
+    def finish(self, upload: Upload, name: str, asked: Asked, expected: str | None) -> tuple[Document, bool]:
+        """Make a dataset of an upload that is whole; its description, and whether it is a new one.
+
+        Raises InvalidInput, with row and column, MalformedBody, UnsupportedMedia, TooManyDatasets, MemoryBusy, CutOff,
+        WorkerLost or StoreError; what was there before is as it was.
+        """
+        if asked.format == "parquet" and not parquet_file.is_there():
+            raise UnsupportedMedia("parquet files are read where pyarrow is installed; here it is not")
+        sha256 = upload.received(expected)
+        with self._budget.holding("bodies", PARSING_BYTES):
+            salt = secrets.token_hex(SALT)
+            found = run_beside(PARSING, self._work(upload, asked, salt), lambda _: None, self._check_open)
+        with _on_disk():
+            upload.path.unlink()
+            _sync(upload.directory)
+            _sync(self._root)
+        described = {"name": name, "format": asked.format, "created_at": time.time(), "sha256": sha256}
+        described |= {"uploaded_bytes": upload.size, "directory": upload.directory.name, **found}
+        described |= {"salt": salt} if found["has_keys"] else {}
+        described |= {"held_by": self._carrier.holder} if self._carrier is not None else {}
+        with self._lock:
+            self._check_room(name)
+            before = self._described(name)
+            with self._health.store_call("document"):
+                self._announce()
+                self._store.put_document(DocumentName(KIND, name), json.dumps(described).encode())
+        if before is not None:
+            self._remove(before)
+        return described | {"is_here": True}, before is None
+
+    @property
+    def most_classes(self) -> int:
+        """How many classes a model may learn from one of them."""
+        return self._settings.max_classes
+
+    def all(self) -> list[Document]:
+        """Every description, by name; what is damaged is passed over, and said in the log."""
+        found = []
+        with self._health.store_call("load"):
+            names = [at.name for at in self._store.documents(KIND)]
+        for name in names:
+            with suppress(UnknownDataset):
+                try:
+                    found.append(self.get(name))
+                except StoreDamaged as error:
+                    log.warning("%s", error)
+        return found
+
+    def get(self, name: str) -> Document:
+        """One description; raises UnknownDataset or StoreError."""
+        found = self._described(name)
+        if found is None:
+            raise UnknownDataset(f"there is no dataset {name[:64]!r}")
+        return found
+
+    def delete(self, name: str) -> None:
+        """Forget a dataset and remove its files; one that is damaged too. Raises UnknownDataset or StoreError."""
+        with self._lock:
+            try:
+                before = self.get(name)
+            except StoreDamaged as error:
+                log.warning("%s; its files go with the next start", error)
+                before = None
+            with self._health.store_call("document"):
+                self._store.delete_document(DocumentName(KIND, name))
+        if before is not None:
+            self._remove(before)
+
+    def find(self, keys: Sequence[int | str]) -> tuple[list[Found], list[str]]:
+        """Rows of these keys in every dataset that has keys, and the datasets that could not be searched.
+
+        Raises StoreUnavailable.
+        """
+        found, unsearched = [], []
+        with self._lock:
+            for described in self.all():
+                try:
+                    rows = self._found(described, keys) if described.get("has_keys") else None
+                except (StoreError, UnknownDataset) as error:
+                    log.warning("dataset %s cannot be searched: %s", described["name"], error)
+                    unsearched.append(str(described["name"]))
+                else:
+                    found += [] if rows is None else [rows]
+                    unsearched += [] if described.get("has_keys") else [str(described["name"])]
+        return found, unsearched
+
+    def _found(self, described: Document, keys: Sequence[int | str]) -> Found | None:
+        arrays = Arrays(self.directory(described), described)
+        wanted = marks_of(described["salt"], keys)
+        marks = arrays.marks()
+        assert marks is not None
+        rows = int(among(marks, wanted).sum())
+        there = to_text(wanted[among(wanted, marks)])
+        return Found(described["name"], described["directory"], there, rows) if rows else None
+
+    def erase(self, found: Sequence[Found]) -> None:
+        """Have the files of datasets hold none of these rows; what is done already stays so. Raises StoreError.
+
+        The files are written anew beside the old ones, take their place with the description, and the old ones go.
+        """
+        for each in found:
+            with self._lock:
+                described = self._described(each.name)
+                if described is not None and described["directory"] == each.directory:
+                    self._rewrite(described, each)
+                shutil.rmtree(self._root / each.directory, ignore_errors=True)
+                if (self._root / each.directory).exists():
+                    raise StoreUnavailable(f"the old files of dataset {each.name} cannot be removed")
+
+    def _rewrite(self, described: Document, found: Found) -> None:
+        at = DocumentName(KIND, described["name"])
+        fresh = self._root / f"d-{secrets.token_hex(8)}"
+        with _on_disk():
+            fresh.mkdir()
+            arrays = Arrays(self._root / found.directory, described)
+            now = rewriting.without(arrays, from_text(found.marks), fresh)
+            _sync(fresh)
+            _sync(self._root)
+        crash.point("erase-rewritten")
+        with self._health.store_call("document"):
+            if now is None:
+                self._store.delete_document(at)
+            else:
+                anew = {**described, **now, "directory": fresh.name, "sha256": rewriting.checksum(now)}
+                self._store.put_document(at, json.dumps(anew).encode())
+        if now is None:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+    def check(self, described: Document) -> Document:
+        """Its whole description; raises UnknownDataset if it is no longer the one that was described."""
+        now = self._described(described["name"])
+        if now is None or now["directory"] != described["directory"]:
+            what = "deleted" if now is None else "replaced"
+            raise UnknownDataset(f"dataset {described['name']} was {what} since this was asked for")
+        return now
 
     def where(self, described: Document) -> Document:
         """Where on the cluster the files of a dataset are; raises as :meth:`directory`."""

@@ -141,13 +141,10 @@ def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workpl
             raise Cancelled("the job was cancelled")
 
     try:
-        found = run_beside(by, work, tell, place.check)
+        return run_beside(by, work, tell, place.check)
     finally:
         (place.directory / "given").unlink(missing_ok=True)
         shutil.rmtree(place.directory / BROUGHT, ignore_errors=True)
-    if "dataset" in asked and place.datasets is not None:
-        place.datasets.check(asked["dataset"])  # nothing of rows that were erased meanwhile stays
-    return found
 
 
 @dataclass
