@@ -1,0 +1,130 @@
+"""Retraining over shards against retraining in one process: what the shards themselves cost, and what Ray adds.
+
+    python -m tests.benchmarks.shards [--set a9a] [--shards 1 2 4] [--ray 2] [--C 10] [--tol 0.1] [--data DIRECTORY]
+
+Every row is one training of the default on the same examples: in one process, over shards in this process, and, with
+``--ray``, over as many workers of a Ray cluster on this machine. ``looks`` is the share of the time in which the shards
+are asked, which is what more machines could share; the rest are steps on the active examples. All is in processor time
+of this process but for Ray's row, which is by the clock: workers have processes of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from livesvm.solvers.estimators.large_window import LiveL2SVC
+from livesvm.solvers.estimators.over_shards import OverShards, Sharded
+from livesvm.solvers.frank_wolfe.shard import Crew, Here, Shard, cut
+from tests.benchmarks.sets import DATA, read
+from tests.benchmarks.tables import machine, table
+from tests.oracle import Matrix, Vector
+
+T = TypeVar("T")
+Clock = Callable[[], float]
+
+
+class Timed:
+    """Shards, and the time in which they were asked."""
+
+    def __init__(self, crew: Crew, clock: Clock) -> None:
+        self._crew, self._clock = crew, clock
+        self.seconds = 0.0
+
+    def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
+        """As the crew."""
+        began = self._clock()
+        found = self._crew.everywhere(work)
+        self.seconds += self._clock() - began
+        return found
+
+    def each(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
+        """As the crew."""
+        began = self._clock()
+        found = self._crew.each(works)
+        self.seconds += self._clock() - began
+        return found
+
+
+def model_of(options: argparse.Namespace, X: Matrix) -> LiveL2SVC:
+    """The model that every row trains."""
+    return LiveL2SVC(C=options.C, gamma=1.0 / X.shape[1])
+
+
+def alone(options: argparse.Namespace, X: Matrix, y: Vector) -> list[str]:
+    """A row of one process."""
+    model, began = model_of(options, X), time.process_time()
+    found = model.retrain_on(X, y, tol=options.tol)
+    seconds = time.process_time() - began
+    return row("one process", seconds, None, found.relative_gap, found.steps, model)
+
+
+def sharded(
+    options: argparse.Namespace, X: Matrix, y: Vector, crew: Crew, parts: list[slice], name: str, clock: Clock
+) -> list[str]:
+    """A row over shards."""
+    model, timed, everyone = model_of(options, X), Timed(crew, clock), np.ones(y.size, bool)
+    data = Sharded(timed, parts, y, np.ones(y.size), lambda rows: X[rows])
+    began = clock()
+    found = OverShards(model, data, everyone).train(everyone, options.tol)
+    seconds = clock() - began
+    return row(name, seconds, timed.seconds / seconds, found.relative_gap, found.steps, model)
+
+
+def row(name: str, seconds: float, looks: float | None, gap: float, steps: int, model: LiveL2SVC) -> list[str]:
+    """What is printed of a training."""
+    told = "" if looks is None else f"{looks:.0%}"
+    return [name, f"{seconds:.1f} s", told, f"{gap:.3f}", str(steps), str(model.predictor().n_support)]
+
+
+def over_ray(options: argparse.Namespace, X: Matrix, y: Vector) -> list[str]:
+    """A row over workers of a cluster."""
+    import ray
+
+    from livesvm.service.ray.messages import Answer, packed
+    from livesvm.service.ray.shards import RayCrew
+    from livesvm.service.resources.memory import MEGABYTE
+    from tests.support.ray_cluster import RayCluster
+
+    with RayCluster(options.ray) as cluster:
+        ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
+        crew, parts = RayCrew(options.ray, 512 * MEGABYTE, 60.0), cut(y.size, options.ray)
+        pieces = [packed(Answer(X[part])) for part in parts]
+        ray.get([actor.feed.remote(piece) for actor, piece in zip(crew._actors, pieces, strict=True)])
+        found = sharded(options, X, y, crew, parts, f"{options.ray} on Ray, by the clock", time.perf_counter)
+        ray.shutdown()
+    return found
+
+
+def main() -> int:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", default="a9a")
+    parser.add_argument("--shards", type=int, nargs="*", default=[1, 2, 4])
+    parser.add_argument("--ray", type=int, default=0, help="workers, each on a node of its own; 0: none")
+    parser.add_argument("--C", type=float, default=10.0)
+    parser.add_argument("--tol", type=float, default=0.1)
+    parser.add_argument("--data", type=Path, default=DATA)
+    options = parser.parse_args()
+    X, y = read(options.set, options.data)
+    y = np.where(y == y.max(), 1.0, -1.0)
+    rows = [alone(options, X, y)]
+    for count in options.shards:
+        parts = cut(y.size, count)
+        here = Here([Shard(X[part]) for part in parts])
+        rows.append(sharded(options, X, y, here, parts, f"{count} here", time.process_time))
+    if options.ray:
+        rows.append(over_ray(options, X, y))
+    print(machine(), f"{options.set}: {X.shape[0]} examples, {X.shape[1]} features", sep="\n")
+    print(table(["shards", "time", "looks", "gap", "blocks", "support"], rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
