@@ -5,7 +5,8 @@
 
 The first compares, by turns and on one Redis that writes every update through, a service that holds its model itself
 with front ends of a cluster of one node, of which one predicts by a copy and the other by the actor. Medians; run it on
-a machine that does nothing else. The second creates models that nobody updates, and times creation, lists and metrics.
+a machine that does nothing else. The second creates models that nobody updates, and times creation, lists, metrics and
+a node that is drained.
 """
 
 from __future__ import annotations
@@ -74,18 +75,18 @@ def compare(rounds: int, updates: int) -> None:
 def simulate(models: int, nodes: int, actors: int) -> None:
     """Print what it takes to create, list and scrape so many models."""
     settings = {"ray_actors": actors, "ray_actor_mb": 64, "max_models": 2 * models, "metrics_models": 50}
+    settings["ray_seconds"] = 600  # so many actors take a while to start on one machine
     with services(nodes, **settings) as (cluster, made):
         first, second = made["Ray, predicts by a copy"], made["Ray, predicts by the actor"]
         with first.http(PATIENCE) as http, second.http(PATIENCE) as other:
             began = time.perf_counter()
-            for number in range(models):
-                http.post("/models", json={"id": f"m{number}"}).raise_for_status()
-            print(f"created: {models} in {time.perf_counter() - began:.1f} s")
-            began = time.perf_counter()
-            while len(live := [m for m in other.get("/models").json()["models"] if m["state"] == "live"]) < models:
-                if time.perf_counter() - began > PATIENCE:
-                    raise SystemExit(f"the other front end knows {len(live)} models")
-            print(f"known to the other front end: {time.perf_counter() - began:.2f} s later")
+            took = np.array([created(http, f"m{number}") for number in range(models)])
+            middle, most = 1e3 * float(np.median(took)), took.max()
+            print(
+                f"created: {models} in {time.perf_counter() - began:.1f} s; one in {middle:.1f} ms at the median, "
+                f"{most:.1f} s at most, where an actor had to start"
+            )
+            print(f"known to the other front end: {until_live(other, models):.2f} s later", flush=True)
             for path in ("/models", "/metrics", "/models/m0", "/health/ready"):
                 print(f"GET {path}: {1e3 * float(np.median([timed(http, path) for _ in range(5)])):.1f} ms")
             pids = {"front end": [first.pid], "actors": cluster.actors()}
@@ -94,8 +95,40 @@ def simulate(models: int, nodes: int, actors: int) -> None:
             for name, group in pids.items():
                 cores = (sum(processor_seconds(pid) for pid in group) - used[name]) / 10.0
                 print(
-                    f"{name}: {len(group)}, {cores:.3f} cores at rest, {memory(group) / MEGABYTE:.0f} MB of their own"
+                    f"{name}: {len(group)}, {cores:.3f} cores at rest, {memory(group) / MEGABYTE:.0f} MB of their own",
+                    flush=True,
                 )
+            print(f"a node drained: its models live elsewhere {drained(cluster, http, models):.1f} s later")
+
+
+def until_live(http: httpx.Client, models: int) -> float:
+    """Seconds until a front end says of so many models that they are live."""
+    began = time.perf_counter()
+    while len(live := [m for m in http.get("/models").json()["models"] if m["state"] == "live"]) < models:
+        if time.perf_counter() - began > PATIENCE:
+            raise SystemExit(f"of {models} models {len(live)} are live")
+        time.sleep(0.1)
+    return time.perf_counter() - began
+
+
+def drained(cluster: RayCluster, http: httpx.Client, models: int) -> float:
+    """Seconds from draining a node with models until none is there and all are live."""
+    left = next(raylet for raylet in cluster.raylets if cluster.actors(raylet))
+    cluster.drain(left)
+    began = time.perf_counter()
+    while cluster.actors(left):
+        if time.perf_counter() - began > PATIENCE:
+            raise SystemExit("the node was not left")
+        time.sleep(0.1)
+    until_live(http, models)
+    return time.perf_counter() - began
+
+
+def created(http: httpx.Client, model: str) -> float:
+    """Seconds of making a model."""
+    began = time.perf_counter()
+    http.post("/models", json={"id": model}).raise_for_status()
+    return time.perf_counter() - began
 
 
 def timed(http: httpx.Client, path: str) -> float:
@@ -120,7 +153,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=20)
     parser.add_argument("--actors", type=int, default=20)
     asked = parser.parse_args(arguments)
-    print(machine())
+    print(machine(), flush=True)
     if asked.simulate:
         simulate(asked.simulate, asked.nodes, asked.actors)
     else:
