@@ -128,7 +128,8 @@ class Jobs:
         """One job as it is now; raises UnknownJob."""
         found = self._records.get(id)
         if found is None:
-            raise UnknownJob(f"there is no job {id[:64]!r}")
+            where = "" if self._elsewhere is None else " at this front end; each knows those that it was asked for"
+            raise UnknownJob(f"there is no job {id[:64]!r}{where}")
         return found
 
     def all(self) -> list[JobRecord]:

@@ -90,6 +90,7 @@ def test_a_dataset_of_another_front_end_is_retrained_on_whole_and_in_shards(http
     X, _ = upload(first, "d")
     assert (first.get("/datasets/d").json()["is_here"], second.get("/datasets/d").json()["is_here"]) == (True, False)
     whole = retrained(second, tol=1e-3)
+    assert "each knows those that it was asked for" in first.get(f"/jobs/{whole['id']}").json()["detail"]
     expected = decided(second, whole, X[:50])
     shards = retrained(second, tol=1e-3, shards=2, hold_out=0.2)
     assert shards["state"] == "done", shards
