@@ -4,8 +4,8 @@
 
 Every row is one training of the default on the same examples: in one process, over shards in this process, and, with
 ``--ray``, over as many workers of a Ray cluster on this machine. ``looks`` is the share of the clock's time in
-which the shards are asked, which is what more machines could share; the rest are steps on the active examples. Processor
-time is that of all processes, without the start of workers.
+which the shards are asked, which is what more machines could share; the rest are steps on the active examples.
+Processor time is that of all processes, without the start of workers.
 """
 
 from __future__ import annotations
