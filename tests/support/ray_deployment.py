@@ -16,21 +16,21 @@ from typing import Any
 from tests.contract.redis_server import RedisServer
 from tests.support.ray_cluster import RayCluster
 
-VARIABLE = "LIVESVM_TEST_RAY"
+ACTORS = os.environ.pop("LIVESVM_TEST_RAY", None)
+"""How many actors, if over Ray: taken out of the environment, where services look for their settings."""
 
 
 def settings_for(data_dir: Path) -> dict[str, Any]:
     """What makes a service a front end; what has the same data directory has the same models."""
-    if VARIABLE not in os.environ:
+    if ACTORS is None:
         return {}
     address, url = _deployment()
     prefix = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]
-    actors = int(os.environ[VARIABLE])
     return {
         "ray": address,
         "redis_url": url,
         "redis_prefix": prefix,
-        "ray_actors": actors,
+        "ray_actors": int(ACTORS),
         "ray_actor_mb": 128,
         "ray_seconds": 28,
     }
