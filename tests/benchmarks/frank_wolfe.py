@@ -318,6 +318,7 @@ def slide(asked: argparse.Namespace) -> None:
         gaps = [number(cold.gap or 0.0), number(warm.relative_gap_)]
         times = [f"{cold.wall:.2f}", f"{taken[0]:.2f}", f"{taken[1] / cold.processors:.2f}"]
         rows.append([data.name, str(n - moved), *times, *gaps])
+        print("  ".join(rows[-1]), flush=True)
     print(table(["set", "n", "cold s", "warm s", "processors warm / cold", "gap cold", "gap warm"], rows))
 
 

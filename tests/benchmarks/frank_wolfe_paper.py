@@ -39,6 +39,7 @@ def gaussian(name: str, method: str) -> list[str]:
 
 def quadratic(name: str, method: str) -> list[str]:
     """Return the same of Table 8."""
+    method = method.removesuffix(SAMPLED)
     if method not in ("FW", "MFW") or name not in QUADRATIC:
         return ["", ""]
     return [f"{column[METHODS[method] - 1]:g}" for column in QUADRATIC[name]]
