@@ -204,9 +204,9 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seed=SEEDS)
     def restore(self, seed: int) -> None:
-        """An earlier version is the newest."""
+        """An earlier version, of those that are kept, is the newest."""
         rng = np.random.default_rng(seed)
-        version = int(rng.integers(0, self.book.version + 1))
+        version = int(rng.integers(self.client.versions(self.id)["oldest"], self.book.version + 1))
         answer = self.client.restore(self.id, version)
         now = self.book.version + 1
         assert answer["version"] == now
