@@ -112,12 +112,15 @@ def restarted(service: ServiceProcess, chance: random.Random) -> None:
 
 def faults_of(http: httpx.Client, meter: Meter) -> list[str]:
     """Wait until the feed has taken everything; what is not as it should be."""
-    end = time.monotonic() + PATIENCE
+    end, found = time.monotonic() + PATIENCE, list[str]()
     while (feed := http.get("/feeds/load").json())["position"] < meter.sent or feed["source"]["backlog"] != 0:
         if time.monotonic() > end:
-            return [f"the feed has {feed['position']} readings of {meter.sent}, and {feed['source']}"]
+            with meter.server.client() as client:
+                groups: Any = client.xinfo_groups(STREAM)
+            found.append(f"the feed has {feed['position']} readings of {meter.sent}, {feed['source']}, {groups}")
+            break
         time.sleep(0.1)
-    found = differences(http, meter.sent, 1, SPEC)
+    found += differences(http, meter.sent, 1, SPEC)
     if (feed["position"], feed["rows"]) != (meter.sent, meter.sent):
         found.append(f"{feed['position']} readings were taken, {feed['rows']} came, {meter.sent} were sent")
     with meter.server.client() as client:
