@@ -105,7 +105,7 @@ class Settings(BaseSettings):
         default=1024,
         ge=1,
         description="A larger dataset, in megabytes as numbers, is retrained on over shards of at most so many, each "
-        "held by a worker with a core and five times that memory.",
+        "held by a worker with a core, four times that memory and 300 MB.",
     )
     api_keys: str = Field(
         default="",
