@@ -327,6 +327,22 @@ def test_a_worker_that_is_killed_or_cancelled_leaves_the_old_model(own: ServiceP
     assert not list((own.data_dir / "jobs").glob(f"{job}.files"))
 
 
+def test_a_dataset_that_is_deleted_while_it_is_learnt_is_learnt_to_the_end(own: ServiceProcess, client: Client) -> None:
+    slow_X, slow_Y = data(3000, seed=9)
+    rows = np.column_stack([slow_X, slow_Y])
+    client.put_dataset("d", "\n".join(",".join(map(str, row)) for row in rows.tolist()).encode(), "csv")
+    client.create_model("m", task="l2svc", C=100.0, kernel=KERNEL)
+    job = client.retrain("m", dataset="d", tol=1e-5)["id"]
+    running(client, own, job)
+    client.delete_dataset("d")
+    assert not list((own.data_dir / "datasets").iterdir())
+    found = client.wait(job)
+    assert (found["state"], found["result"]["n_examples"]) == ("done", len(slow_X))
+    assert found["result"]["relative_gap"] <= 1e-5
+    assert client.apply(job)["version"] == 1
+    assert client.predict("m", Z)["version"] == 1
+
+
 def test_others_go_on_and_a_kill_in_the_middle_leaves_the_old_model(tmp_path: Path) -> None:
     slow_X, slow_Y = data(3000, seed=5)
     with ServiceProcess(tmp_path) as service, Client(service.url, patience=0) as client:
