@@ -296,7 +296,7 @@ def running(client: Client, service: ServiceProcess, job: str) -> int:
     end = time.monotonic() + 120
     while not client.job(job).get("total"):
         assert time.monotonic() < end
-        time.sleep(0.05)
+        time.sleep(0.01)
     (worker,) = workers(service)
     return worker
 
@@ -333,9 +333,12 @@ def test_a_dataset_that_is_deleted_while_it_is_learnt_is_learnt_to_the_end(own: 
     client.put_dataset("d", "\n".join(",".join(map(str, row)) for row in rows.tolist()).encode(), "csv")
     client.create_model("m", task="l2svc", C=100.0, kernel=KERNEL)
     job = client.retrain("m", dataset="d", tol=1e-5)["id"]
-    running(client, own, job)
+    worker = running(client, own, job)
+    os.kill(worker, signal.SIGSTOP)
     client.delete_dataset("d")
     assert not list((own.data_dir / "datasets").iterdir())
+    assert client.job(job)["state"] == "running"
+    os.kill(worker, signal.SIGCONT)
     found = client.wait(job)
     assert (found["state"], found["result"]["n_examples"]) == ("done", len(slow_X))
     assert found["result"]["relative_gap"] <= 1e-5
@@ -426,18 +429,23 @@ def test_each_solver_learns_a_window_and_a_dataset_with_new_parameters(
 
 
 @pytest.mark.parametrize("solver", ["auto", "fw", "mfw"])
-def test_a_solver_shows_its_gap_while_it_runs_and_can_be_cancelled(solver: str, client: Client) -> None:
-    slow_X, slow_Y = data(3000, seed=8)
+def test_a_solver_shows_its_gap_while_it_runs_and_can_be_cancelled(
+    solver: str, own: ServiceProcess, client: Client
+) -> None:
+    slow_X, slow_Y = data(20_000, seed=8)
     client.create_model("m", task="l2svc", C=1.0, kernel=KERNEL)
     client.update("m", slow_X, slow_Y)
     job = client.retrain("m", solver, C=1e7, tol=1e-11)["id"]
-    end, shown = time.monotonic() + 120, b""
+    worker, shown = running(client, own, job), b""
+    end = time.monotonic() + 120
     while not shown:
         assert time.monotonic() < end
+        os.kill(worker, signal.SIGSTOP)  # it does not end while it is looked at
         with suppress(ServiceProblem):  # until the first gap is known
             shown = client.plot(job)
+        assert client.job(job)["state"] == "running"
+        os.kill(worker, signal.SIGCONT)
         time.sleep(0.05)
-    assert client.job(job)["state"] == "running"
     assert b"so far" in shown
     client.cancel(job)
     assert client.wait(job)["state"] == "cancelled"
