@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from livesvm.solvers.active_set import degeneracy
 from livesvm.solvers.active_set.ratio_test import frequencies
 from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
+from livesvm.solvers.analyses.tuning.tune import tune
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.regression import LiveSVR
@@ -132,6 +133,7 @@ def _assessments(X: Array, y: Array) -> None:
         for intercept in (True, False):
             model = LiveSVC(C=10.0, kernel=kernel, gamma=0.5, coef0=1.0, fit_intercept=intercept, classes=(-1, 1))
             leave_one_out(model.fit(X, y))
+    tune(LiveSVC(gamma=0.5, classes=(-1, 1)).fit(X, y), gammas=[0.5], C=(1.0, 4.0), folds=2)
 
 
 def _outlier_paths(X: Array, y: Array) -> None:

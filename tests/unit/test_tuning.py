@@ -13,7 +13,10 @@ from sklearn.metrics import mean_absolute_error
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out, tune
 from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, mean_of
 from livesvm.solvers.analyses.tuning.splits import splits
+from livesvm.solvers.analyses.tuning.stepwise import Room
 from livesvm.solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers.estimators.classification import LiveSVC
+from livesvm.solvers.kernels.kernel import Kernel
 
 TUMOURS = load_breast_cancer(return_X_y=True)
 IRIS = load_iris(return_X_y=True)
@@ -56,6 +59,37 @@ def test_the_error_is_that_of_models_fitted_for_it(judge: Any, kind: str) -> Non
     found.apply(model)
     assert {name: model.get_params()[name] for name in found.parameters} == found.parameters
     assert model.certificate().relative_gap < 1e-8
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_values_of_C_are_walked_to_as_models_are(intercept: bool) -> None:
+    rng = np.random.default_rng(1)
+    X = np.round(rng.normal(size=(60, 2)))  # a grid: ties and duplicates, some with both labels
+    y = np.where(X[:, 0] + rng.normal(size=60) > 0, 1.0, -1.0)
+    weights, C = rng.uniform(0.5, 2.0, 40), np.geomspace(2.0**-5, 2.0**15, 21)
+    weights[:3] = 0.0
+    for gamma in (1e-3, 0.3):
+        kernel = Kernel("rbf", gamma)
+        room = Room(50)
+        for _ in range(2):  # what was before it makes no difference
+            f = room.decisions(kernel.matrix(X[:40], X.T), y[:40], weights, C, intercept=intercept)
+        for value, found in zip(C, f, strict=True):
+            model = LiveSVC(C=value, gamma=gamma, fit_intercept=intercept, classes=(-1, 1))
+            model.fit(X[:40], y[:40], sample_weight=weights)
+            np.testing.assert_allclose(found, model.decision_function(X[40:]), atol=1e-5)
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_what_is_walked_by_models_is_judged_alike(several: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = IRIS if several else table(90)
+    names = np.array(["a", "b", "c"])[y]
+    model = IncrementalSVC(scale="standard", class_weight={"b": 3.0}).fit(X, names)
+    asked: dict[str, Any] = {"gammas": [0.02, 0.5], "C": (0.1, 100.0), "folds": 3}
+    found = tune(model, **asked)
+    monkeypatch.setattr("livesvm.solvers.analyses.tuning.fold.KERNELS", ())
+    by_models = tune(model, **asked)
+    np.testing.assert_array_equal(found.errors, by_models.errors)
+    assert found.parameters == by_models.parameters
 
 
 def test_the_past_is_what_happened_before_and_not_what_came_before() -> None:

@@ -1,4 +1,4 @@
-"""Choose gamma on a grid, C and epsilon on exact paths, by how well models of a part of the window do on the rest."""
+"""Choose gamma on a grid, C and epsilon along exact paths, by how well models of a part do on the rest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.assessment import in_order, leave_one_out
 from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, mean_of
 from livesvm.solvers.analyses.regularization.path import regularization_path
+from livesvm.solvers.analyses.tuning.fold import Fold, folds_of
 from livesvm.solvers.analyses.tuning.splits import Judge, Split, splits
+from livesvm.solvers.analyses.tuning.stepwise import Room
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.view import View
@@ -75,8 +77,7 @@ def tune(
     ----------
     gammas : values to try; by default 9 around the one called "scale", without those whose neighbours are far from
         the best, and some beyond where the best is at an end
-    C : the range of C; every value is tried; of several classes, of positive and unlabelled examples, and with
-        leave-one-out so many on a grid
+    C : the range of C: in regression every value is tried, else so many along the path, one an octave of classifiers
     epsilon : a range of widths of the tube; the best is searched at the best gamma and C, then C once more
     judge : "k_fold", "leave_one_out", or "rolling_origin", in which the past judges nobody
     folds : for the first and the last of those
@@ -98,8 +99,7 @@ def tune(
     low, high = (validation.positive(value, "C", validation.LARGEST) for value in C)
     if not low < high:
         raise InvalidInput(f"must be an ascending range, not {C!r}", field="C")
-    points = STEPS if view.pairs or view.shares_costs or judge == "leave_one_out" else POINTS
-    search = _Search(view, np.geomspace(low, high, points), judge, folds, times)
+    search = _Search(view, _values(view, low, high, judge), judge, folds, times)
     tried = _gammas(model, gammas)
     with steadily(progress, 1000) as tell:
         search.tell = tell
@@ -116,6 +116,15 @@ def tune(
         parameters["epsilon"] = best.epsilon
     kept = np.array(list(found)) if named else np.empty(0)
     return Tuning(parameters, best.error, kept, grid, errors, time.perf_counter() - started)
+
+
+def _values(view: View, low: float, high: float, judge: Judge) -> Floats:
+    """Return values of C: those of a picture of a curve, or, where there is none, those that are tried."""
+    if view.shares_costs or judge == "leave_one_out":
+        return np.geomspace(low, high, STEPS)
+    if hasattr(view.model, "classes_"):
+        return np.geomspace(low, high, max(STEPS, math.ceil(math.log2(high / low)) + 1))
+    return np.geomspace(low, high, POINTS)
 
 
 def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
@@ -190,6 +199,8 @@ class _Search:
     times: ArrayLike | None = None
     lines: dict[float, _Line] = field(default_factory=dict)
     tell: Teller = field(default_factory=lambda: Teller(None, 1))
+    laid_out: list[Fold] = field(default_factory=list)
+    room: Room | None = None
 
     def __post_init__(self) -> None:
         model: Any = self.view.model
@@ -200,8 +211,15 @@ class _Search:
         self.parts: list[Split] = []
         if self.judge != "leave_one_out":
             self.parts = splits(self.y, self.judge, self.folds, classes=self.classes)
+            self._lay_out(model)
         elif self.y.size < 3:
             raise InvalidInput("at least three examples are needed", field="window")
+
+    def _lay_out(self, model: Any) -> None:
+        """Make folds of the window whose C is walked in compiled code, where that can be."""
+        if self.classes and not self.view.shares_costs:
+            self.laid_out = folds_of(model, self.X, self.y, self.weights, self.parts)
+            self.room = Room(max(learnt.size for learnt, _ in self.parts)) if self.laid_out else None
 
     def best(self) -> _Choice:
         """Return the best so far; of equals the one nearest to what was tried first."""
@@ -211,12 +229,11 @@ class _Search:
     def try_gamma(self, gamma: float) -> None:
         """Try every C with this gamma."""
         self.tell(len(self.lines), len(GAMMAS))
-        several = self.classes and np.unique(self.y).size > 2
         if self.judge == "leave_one_out":
             self.lines[gamma] = self._left_out(gamma)
         elif self.view.shares_costs:
             self.lines[gamma] = self._together(gamma)
-        elif several:
+        elif self.classes:
             self.lines[gamma] = self._on_grid(gamma)
         else:
             limits = (float(self.C[0]), float(self.C[-1]))
@@ -268,18 +285,37 @@ class _Search:
         return wrong - few > 2.0 * math.sqrt(max(few, 1.0) * max(0.0, 1.0 - few / judged))
 
     def _on_grid(self, gamma: float) -> _Line:
-        """Follow C from value to value, fold by fold, and count wrong labels."""
-        limit = min((line.error for line in self.lines.values()), default=math.inf)
-        total, wrong = sum(judging.size for _, judging in self.parts), np.zeros(self.C.size)
-        for learnt, judging in self.parts:
-            model = self._model(learnt, {"gamma": gamma, "C": float(self.C[0])})
-            for i, value in enumerate(self.C):
-                if i:
-                    model.update(C=float(value))
-                wrong[i] += np.count_nonzero(model.predict(self.X[judging]) != self.y[judging])
-            if (least := float(wrong.min()) / total) > limit:
-                return _Line(float(self.C[wrong.argmin()]), least, least, None)
-        return self._of_values(wrong / total)
+        """Follow C from value to value, fold by fold, and count wrong labels; given up as in ``_along``."""
+        best = min(self.lines.values(), key=lambda line: line.judged, default=None)
+        total = sum(judging.size for _, judging in self.parts)
+        wrong, judged_by, raced = np.zeros(self.C.size), 0, []
+        for fold, (_, judging) in enumerate(self.parts):
+            wrong += self._wrong(fold, gamma)
+            judged_by += judging.size
+            curve = ErrorCurve(self.C, wrong[:-1] / total, wrong[1:] / total)
+            value, judged = curve.steadiest(AROUND)
+            at = int(np.abs(np.log(self.C / value)).argmin())
+            raced.append(judged * total)
+            if best is not None and (judged > best.judged or self._is_behind(raced[-1], best, fold + 1, judged_by)):
+                judged = max(judged * total / judged_by, math.nextafter(best.judged, math.inf))
+                return _Line(float(self.C[at]), float(wrong[at]) / judged_by, judged, None)
+        return _Line(float(self.C[at]), float(wrong[at]) / total, judged, None, wrong / total, raced)
+
+    def _wrong(self, fold: int, gamma: float) -> Floats:
+        """Return how many of a fold are labelled wrongly, (p,), at each value of C."""
+        model: Any = self.view.model
+        if self.laid_out and self.room is not None:
+            intercept = bool(model.fit_intercept)
+            found = self.laid_out[fold].wrong(model._kernel(gamma), self.C, self.room, intercept=intercept)
+            if found is not None:
+                return found.astype(np.float64)
+        learnt, judging = self.parts[fold]
+        model, wrong = self._model(learnt, {"gamma": gamma, "C": float(self.C[0])}), np.zeros(self.C.size)
+        for i, value in enumerate(self.C):
+            if i:
+                model.update(C=float(value))
+            wrong[i] = np.count_nonzero(model.predict(self.X[judging]) != self.y[judging])
+        return wrong
 
     def _together(self, gamma: float) -> _Line:
         """Follow C from value to value, fold by fold, and judge all decisions at once: the error is no mean over them.

@@ -1,0 +1,90 @@
+"""Wrong labels of those who judge, for one value of C after the other, pair of classes by pair."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from livesvm.solvers.analyses.tuning.splits import Split
+from livesvm.solvers.analyses.tuning.stepwise import Room
+from livesvm.solvers.models.pairs_predictor import winners
+from livesvm.solvers.runtime.interrupt import check
+from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import Features, SparseRows
+
+KERNELS = ("rbf", "linear", "poly")
+
+
+class Fold(NamedTuple):
+    """A part of the window that is learnt, and who judges it, on the scale of that part.
+
+    Attributes
+    ----------
+    learnt, judging : (n, d), (m, d) features
+    y : (n,) places of the classes of those learnt
+    truth : (m,) of those who judge; -1 where nobody learnt is of that class
+    costs : (n,) of an error at C = 1
+    n_classes : of those learnt
+    """
+
+    learnt: Floats
+    judging: Floats
+    y: Ints
+    truth: Ints
+    costs: Floats
+    n_classes: int
+
+    def wrong(self, kernel: Any, C: Floats, room: Room, *, intercept: bool) -> Ints | None:
+        """Return how many of those who judge are labelled wrongly, (p,), at each C (p,); None: not to be had."""
+        n, m = self.y.size, self.truth.size
+        K = kernel.matrix(self.learnt, np.concatenate([self.learnt, self.judging]).T)
+        found = []
+        for first, second in combinations(range(self.n_classes), 2):
+            check()
+            who = np.flatnonzero((self.y == first) | (self.y == second))
+            mine = K if who.size == n else K[np.ix_(who, np.concatenate([who, np.arange(n, n + m)]))]
+            signs = np.where(self.y[who] == second, 1.0, -1.0)
+            found.append(room.decisions(mine, signs, self.costs[who], C, intercept=intercept))
+            if np.isnan(found[-1][-1]).any():
+                return None
+        if self.n_classes == 2:
+            return np.asarray(((found[0] > 0) != self.truth).sum(axis=1))
+        votes = winners(-np.stack(found, axis=-1).reshape(C.size * m, -1), self.n_classes)
+        return np.asarray((votes.reshape(C.size, m) != self.truth).sum(axis=1))
+
+
+def folds_of(model: Any, X: Features, y: Any, weights: Floats, parts: list[Split]) -> list[Fold]:
+    """Return the folds of a classifier whose problems are small and convex, one for each pair; else none.
+
+    Parameters
+    ----------
+    X, y, weights : (n, d), (n,), (n,) the window
+    """
+    largest = max(learnt.size for learnt, _ in parts)
+    if (
+        model.kernel not in KERNELS
+        or isinstance(X, SparseRows)
+        or model._robust is not None
+        or 3 * 8 * largest * y.size > model._cache_bytes()
+    ):
+        return []
+    return [_fold(model, X, y, weights, part) for part in parts]
+
+
+def _fold(model: Any, X: Floats, y: Any, weights: Floats, part: Split) -> Fold:
+    learnt, judging = part
+    rows, others = X[learnt], X[judging]
+    scale = model._fitted_scale(rows, weights[learnt])
+    if scale is not None:
+        rows, others = scale.apply(rows), scale.apply(others)
+    classes = [label for label in model.classes_.tolist() if (y[learnt] == label).any()]
+    place = {label: i for i, label in enumerate(classes)}
+    costs = weights[learnt]
+    if model.class_weight is not None:
+        by_class = dict(zip(model.classes_.tolist(), model._weights_by_class().tolist(), strict=True))
+        costs = costs * np.array([by_class[label] for label in y[learnt].tolist()])
+    known = np.array([place[label] for label in y[learnt].tolist()], np.int64)
+    truth = np.array([place.get(label, -1) for label in y[judging].tolist()], np.int64)
+    return Fold(rows, others, known, truth, costs, len(classes))

@@ -1,0 +1,204 @@
+"""f of given rows at one value of C after the other, of a problem of two classes that begins with nothing.
+
+It is the path of the engine from value to value, with no return to Python between: a tuning asks for thousands of small
+problems, of which the engine's own work is a tenth. What cannot be walked so is left to models.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from livesvm.solvers.active_set.degeneracy import center, clear, leave_ends, perturb
+from livesvm.solvers.active_set.exits import Exit
+from livesvm.solvers.active_set.shrinking import follow_path
+from livesvm.solvers.active_set.workspace import Status, Tolerances, Walk, count_anew
+from livesvm.solvers.homotopy.optimality import EPS, gap_of, units_of
+from livesvm.solvers.homotopy.recompute import compute_f
+from livesvm.solvers.homotopy.run import NO_FLAGS, NOBODY, SETTINGS, ZERO_STEP
+from livesvm.solvers.homotopy.target import set_bound_rate, set_motion
+from livesvm.solvers.linalg.cholesky import empty_factor
+from livesvm.solvers.problem.piecewise_linear import Losses, hinge
+from livesvm.solvers.problem.state import Examples, empty_motion
+from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
+from livesvm.solvers.runtime.memory import aligned
+from livesvm.solvers.runtime.types import Floats, Ints
+
+ROUNDS = 4  #: walks to the optimum of a value
+REFRESH = 256  #: events after which f is computed afresh
+GOAL, DUST, ACCEPTABLE = SETTINGS.goal, SETTINGS.dust, SETTINGS.acceptable
+RATIO_F, LAP, RATIO_BETA, DEPENDENT = SETTINGS.ratio_f, SETTINGS.lap, SETTINGS.ratio_beta, SETTINGS.dependent
+SPREAD, WIDEST = SETTINGS.perturbation, 1e-4
+
+
+@by_reference
+class Steps(NamedTuple):
+    """What a walk over values of C is, beside the problem."""
+
+    n_kinks: Ints  #: (n,)
+    kinks: Floats  #: (n, 2)
+    levels: Floats  #: (n, 3) at C = 1
+    C: Floats  #: (p,) ascending
+    random: Floats  #: (n, 2) by which ties are spread
+    moving: Ints  #: (2, n) work
+    used: Ints  #: (n,) work
+    everyone: Ints  #: (n,) 0, 1, ...
+
+
+class Room:
+    """The memory of problems of up to ``capacity`` examples, one after the other."""
+
+    def __init__(self, capacity: int) -> None:
+        c = capacity
+        self.examples = Examples(
+            np.full((c, 2), np.inf),
+            np.zeros((c, 3)),
+            np.zeros((c, 2)),
+            np.zeros((c, 3)),
+            np.zeros(c, np.int64),
+            np.zeros(c, np.int64),
+            np.zeros(c),
+            np.zeros(c),
+            np.zeros(c),
+        )
+        self.motion = empty_motion(c)
+        self.factor = empty_factor(c + 8, c)
+        self.everyone = np.arange(c)
+        self.random = np.random.default_rng(0).random((c, 2))
+        self.moving, self.used = np.empty((2, c), np.int64), np.zeros(c, np.int64)
+        self.scratch = aligned(1 << 20)
+
+    def decisions(self, K: Floats, signs: Floats, costs: Floats, C: Floats, *, intercept: bool) -> Floats:
+        """Return f (p, m) at others for each C; NaN from the first on that was not walked to.
+
+        Parameters
+        ----------
+        K : (n, n + m) kernel values of the examples with themselves and with the others
+        signs : (n,) -1 or 1
+        costs : (n,) of an error at C = 1
+        C : (p,) ascending
+        """
+        n = signs.size
+        losses: Losses = hinge(signs, costs)
+        self.examples.diagonal[:n] = np.diagonal(K)
+        kappa = float(self.examples.diagonal[:n].mean()) or 1.0
+        at, tol = Status.of(0.0, 1.0), Tolerances.of(0.0)
+        stop = np.zeros(1, np.int64)
+        watch(stop, 0)
+        w = Walk(
+            n, n, intercept, kappa, self.examples, self.motion, self.factor, K, self.everyone, K, NO_FLAGS, NOBODY,
+            K, self.everyone, self.scratch, at, stop, tol,
+        )  # fmt: skip
+        steps = Steps(
+            losses.n_kinks, losses.kinks, losses.levels, C, self.random, self.moving, self.used, self.everyone[:n]
+        )
+        out = np.empty((C.size, K.shape[1] - n))
+        done = _walk_over(w, steps, out)
+        raise_what_stopped()
+        out[done:] = math.nan
+        return out
+
+
+@compiled_allocating
+def _walk_over(w: Walk, s: Steps, out: Floats) -> int:
+    """Walk from value to value; return how many were reached."""
+    _begin(w, s)
+    e, n, since = w.examples, w.n, 0
+    for i in range(s.C.size):
+        for j in range(n):
+            for k in range(e.levels.shape[1]):
+                e.levels[j, k] = s.C[i] * s.levels[j, k]
+        since = _reach(w, s, since)
+        if since < 0:
+            return i
+        _decide(w, out[i])
+    return int(s.C.size)
+
+
+@compiled
+def _begin(w: Walk, s: Steps) -> None:
+    """Let everyone be at nothing, on the piece where f = 0 is."""
+    e = w.examples
+    clear(w.factor)
+    w.at[0].b = 0.0
+    for j in range(w.n):
+        e.n_kinks[j] = s.n_kinks[j]
+        for k in range(e.kinks.shape[1]):
+            e.kinks[j, k] = s.kinks[j, k]
+        e.f[j] = e.beta[j] = 0.0
+        e.segment[j] = 2 if s.n_kinks[j] > 0 and s.kinks[j, 0] < 0.0 else 0
+
+
+@compiled_allocating
+def _reach(w: Walk, s: Steps, since: int) -> int:
+    """Walk to the optimum of the present losses; return the events since f was computed afresh, -1: not reached."""
+    e, at = w.examples, w.at[0]
+    for round_ in range(ROUNDS):
+        level = _set_out(w, s, 0.01**round_)
+        if level < 0.0 or not _walk(w, s, level):
+            return -1
+        since += at.events
+        dust = DUST if round_ <= 1 else 0.0
+        moved = leave_ends(e, w.factor, w.n, w.intercept, 1e-13 * level, max(dust, 4 * EPS) * level, 4 * EPS * level)
+        if moved or round_ > 0 or since > REFRESH or w.factor.size[1] == 0:
+            compute_f(e.f, e.beta[: w.n], w.rows, w.row_of, s.everyone, at.b)
+            since = 0
+        if w.intercept and w.factor.size[1] == 0:
+            at.b += center(w)
+        gap, primal, resolution = gap_of(e, w.n, at.b)
+        goal = GOAL if round_ < ROUNDS - 1 else ACCEPTABLE
+        if gap <= max(goal * abs(primal), 4.0 * resolution):
+            return since
+    return -1
+
+
+@compiled
+def _set_out(w: Walk, s: Steps, precision: float) -> float:
+    """Set everyone in motion, and what counts as equal on the way; return the largest level, -1: a row is missing."""
+    e, motion, at, tol, n = w.examples, w.motion, w.at[0], w.tol[0], w.n
+    m = set_motion(e, motion, n, s.moving[0])
+    if not set_bound_rate(motion, w.factor, w.rows, w.row_of, s.used, 1, n, s.moving, m):
+        return -1.0
+    kink, level, diagonal, speed, top, mass, sum_speed, sum_beta = units_of(e, motion.v, n)
+    count_anew(w)
+    at.tau, at.sum_v, at.sum_end = 1.0, sum_speed, 0.0
+    at.sum_rate = -sum_beta if w.intercept else 0.0
+    at.budget = 50 * n + 10_000
+    n_free = w.factor.size[1]
+    rounding = EPS * max(8.0 * speed, mass) * diagonal
+    tol.f = max(precision * RATIO_F * kink, rounding)
+    tol.lap = max(precision * LAP * kink, rounding)
+    tol.beta = max(precision * RATIO_BETA, 1e-18) * level
+    tol.dependent = DEPENDENT * max(1.0, math.sqrt(n_free) / 4.0)
+    tol.balance = max(1e-12, EPS * n**1.5) * max(level, top)
+    tol.zero_step = ZERO_STEP
+    tol.stall = 2 * n_free + 200
+    return level
+
+
+@compiled_allocating
+def _walk(w: Walk, s: Steps, level: float) -> bool:
+    """Walk to the end, spreading ties where it stalls; say whether it was reached."""
+    strength = SPREAD
+    outcome = follow_path(w)
+    while outcome == Exit.STALLED and w.at[0].tau > 1e-9 and strength < WIDEST:
+        perturb(w, s.random, strength, strength * level)
+        strength *= 3.0
+        outcome = follow_path(w)
+    return outcome == Exit.DONE
+
+
+@compiled
+def _decide(w: Walk, out: Floats) -> None:
+    """Compute f of the others."""
+    n, beta = w.n, w.examples.beta
+    out[:] = w.at[0].b
+    for j in range(n):
+        if beta[j] != 0.0:
+            row, c = w.rows[j, n:], beta[j]
+            for i in range(out.size):
+                out[i] += c * row[i]
