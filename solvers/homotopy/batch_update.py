@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.active_set.reactivation import LARGE
-from livesvm.solvers.homotopy.recompute import BLOCK, cache_what_fits, compute_f, reinstate, stand
+from livesvm.solvers.homotopy.recompute import BLOCK, Standing, cache_what_fits, compute_f, reinstate, stand
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.kernels.kernel import times
@@ -184,20 +184,24 @@ class UndoneOnError:
             self.undo()
 
     def undo(self) -> None:
-        """Bring the state back now; who has come since is gone.
+        """Bring the state back now; who has come since is gone."""
+        bring_back(self.state, self.n, self.vacant, self.capacity, self.standing)
 
-        That takes little time and cannot fail: the factor, which may take long, is put off.
-        """
-        state = self.state
-        with undisturbed():
-            state.empty_factor()
-            state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(self.n, self.vacant))))
-            state.n_slots, state.vacant = self.n, self.vacant
-            if state.capacity > self.capacity:  # longer rows would leave room for fewer
-                state.resize(self.capacity)
-            reinstate(state, self.standing)
-            state.drop_losses(np.array(self.vacant, np.int64))
-            state.put_off(self.standing.free)
+
+def bring_back(state: PathState, n: int, vacant: list[int], capacity: int, standing: Standing) -> None:
+    """Bring a state back to ``standing``, with so many slots, of which some were vacant.
+
+    That takes little time and cannot fail: the factor, which may take long, is put off.
+    """
+    with undisturbed():
+        state.empty_factor()
+        state.rows.forget(np.setdiff1d(np.arange(state.n_slots), np.flatnonzero(_in_use(n, vacant))))
+        state.n_slots, state.vacant = n, vacant
+        if state.capacity > capacity:  # longer rows would leave room for fewer
+            state.resize(capacity)
+        reinstate(state, standing)
+        state.drop_losses(np.array(vacant, np.int64))
+        state.put_off(standing.free)
 
 
 def _in_use(n: int, vacant: list[int]) -> Bools:

@@ -26,7 +26,7 @@ def arrive(
     slack = w.tol[0].f
     rounding = slack if slack > BLUR * units.kink else 0.0  # so coarse a walk may have left any f that far off
     rows = state.rows
-    moved, is_judged, drift, found = _leave_ends_and_audit(
+    moved, is_judged, drift, found = leave_ends_and_audit(
         w.examples,
         w.factor,
         rows.values,
@@ -58,7 +58,7 @@ def arrive(
 
 
 @compiled
-def _leave_ends_and_audit(
+def leave_ends_and_audit(
     e: Examples,
     fac: Factor,
     rows: Floats,

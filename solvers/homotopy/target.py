@@ -27,7 +27,7 @@ def set_out(state: PathState, motion: Motion) -> tuple[float, ...]:
     n, rows = state.n_slots, state.rows
     moving = np.empty((2, n), np.int64)
     rows.clock += 1
-    m, are_cached, found = _set_out(
+    m, are_cached, found = start_motion(
         state.examples, motion, state.factor, rows.values, rows.row_of, rows.used, rows.clock, n, moving
     )
     if not are_cached:
@@ -37,7 +37,7 @@ def set_out(state: PathState, motion: Motion) -> tuple[float, ...]:
 
 
 @compiled
-def _set_out(
+def start_motion(
     e: Examples,
     motion: Motion,
     fac: Factor,

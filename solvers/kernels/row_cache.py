@@ -97,7 +97,7 @@ class RowCache:
 
     def forget(self, slots: Ints) -> None:
         """Drop the rows of examples."""
-        _forget(self.row_of, self.slot_of, self.used, slots)
+        forget_rows(self.row_of, self.slot_of, self.used, slots)
 
     def vacate(self, count: int, keep: Ints) -> Ints:
         """Return ``count`` rows that nobody holds, in ascending order; those of ``keep`` stay.
@@ -161,7 +161,7 @@ def _find_negative(x: Ints, found: Ints) -> int:
 
 
 @compiled
-def _forget(row_of: Ints, slot_of: Ints, used: Ints, slots: Ints) -> None:
+def forget_rows(row_of: Ints, slot_of: Ints, used: Ints, slots: Ints) -> None:
     for slot in slots:
         row = row_of[slot]
         if row >= 0:

@@ -123,6 +123,10 @@ class Shared:
         finally:
             self._row_of, self._rows = None, np.empty((0, 0))
 
+    def rows_at_hand(self) -> tuple[Ints, Floats] | None:
+        """Return the kernel rows that are ``at_hand``, and by number whose they are; None: there are none."""
+        return None if self._row_of is None else (self._row_of, self._rows)
+
     def write(self, numbers: Ints, columns: Ints, out: Floats, rows: Ints) -> None:
         """Write the kernel values of ``numbers`` (m,) with ``columns`` (n,) to the first n of ``out[rows]``."""
         if self._row_of is not None:

@@ -19,6 +19,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.shared import Shared
+from livesvm.solvers.models.class_parts import Parts
 from livesvm.solvers.models.pair import NOBODY, Pair, PairChange
 from livesvm.solvers.models.pair_shares import PairShares
 from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, summary
@@ -235,24 +236,35 @@ class ClassWindow:
         leave, changed = self._numbers_of(change.leaving), self._numbers_of(change.changing)
         come = self.shared.insert(change.X, self.numbers) if change.y.size else NOBODY
         self._make_room()
-        parts = _Parts(self._y, leave, come, change, changed)
-        todo = [(two, parts.of(two)) for two in self.pairs if parts.touches(two)]
+        parts = Parts(self._y, leave, come, change, changed)
+        todo = [two for two in self.pairs if parts.touches(two)]
         try:
             limits = self._shares.of(self.pairs, parts.counts(self._y[self.numbers], self.n_classes))
             with self.shared.at_hand(come):
-                works = [partial(self.pairs[two].update, part, limits[two]) for two, part in todo]
-                traces = side_by_side(works, self.threads)
+                traces = self._walk(todo, parts, limits)
         except BaseException:
-            for two, _ in todo:
+            for two in todo:
                 self.pairs[two].undo()
             self.shared.release(come)
             raise
-        for two, _ in todo:
+        for two in todo:
             self.pairs[two].settle()
-        events = {two: trace.events for (two, _), trace in zip(todo, traces, strict=True)}
-        self.last_events = [events.get(two, 0) for two in self.pairs]
+        self.last_events = [traces[two].events if two in traces else 0 for two in self.pairs]
         self._commit(change, leave, changed, come)
-        return _together(traces)
+        return _together(list(traces.values()))
+
+    def _walk(self, todo: list[Two], parts: Parts, limits: dict[Two, int]) -> dict[Two, Trace]:
+        """Update the pairs ``todo``: those that can be in one compiled call each, the others several at once."""
+        traces: dict[Two, Trace] = {}
+        batch = parts.batch(self.shared, self.n_classes)
+        if batch is not None:
+            for two in todo:
+                trace = self.pairs[two].update_at_once(two, batch, limits[two])
+                if trace is not None:
+                    traces[two] = trace
+        rest = [two for two in todo if two not in traces]
+        works = [partial(self.pairs[two].update, parts.of(two), limits[two]) for two in rest]
+        return traces | dict(zip(rest, side_by_side(works, self.threads), strict=True))
 
     def _make_room(self) -> None:
         extra = self.shared.capacity - self._y.size
@@ -377,66 +389,6 @@ class ClassWindow:
             signs = np.where(y[who] == two[1], 1.0, -1.0)
             pair.restore(numbers[who], hinge(signs, costs[who]), beta[part], segments[part], float(intercept))
             start += who.size
-
-
-class _Parts:
-    """What an update does, class by class, to be put together for each pair."""
-
-    def __init__(self, y: Ints, leave: Ints, come: Ints, change: Change, changed: Ints) -> None:
-        new_y, old_y = change.new_y.astype(np.int64), y[changed]
-        self.come_y = change.y.astype(np.int64)
-        self.leave_y = y[leave]
-        self.moved_from, self.moved_to = old_y, new_y
-        self.leave = _by_class(self.leave_y, leave)
-        self.come = _by_class(self.come_y, come, change.losses)
-        moves = np.flatnonzero(old_y != new_y)
-        stay = np.flatnonzero(old_y == new_y)
-        losses = change.new_losses
-        self.stay = _by_class(old_y[stay], changed[stay], losses.of(stay) if changed.size else NO_LOSSES)
-        self.moves = [(int(old_y[i]), int(new_y[i]), changed[i : i + 1], losses.levels[i : i + 1, 0]) for i in moves]
-        self.classes = {*self.leave, *self.come, *self.stay}
-        for old, new, _, _ in self.moves:
-            self.classes |= {old, new}
-
-    def touches(self, two: Two) -> bool:
-        return two[0] in self.classes or two[1] in self.classes
-
-    def counts(self, y: Ints, n_classes: int) -> Ints:
-        """Return how many examples each class has while the update goes on, none of whom has left."""
-        return np.bincount(np.concatenate([y, self.come_y, self.moved_to]), minlength=n_classes)
-
-    def of(self, two: Two) -> PairChange:
-        """Return what happens to a pair."""
-        leave = [self.leave[c][0] for c in two if c in self.leave]
-        come = [(*self.come[c], sign) for c, sign in zip(two, (-1.0, 1.0), strict=True) if c in self.come]
-        stay = [(*self.stay[c], sign) for c, sign in zip(two, (-1.0, 1.0), strict=True) if c in self.stay]
-        for old, new, number, cost in self.moves:
-            sign = 1.0 if new == two[1] else -1.0
-            if old in two and new in two:
-                stay.append((number, cost, sign))
-            elif old in two:
-                leave.append(number)
-            elif new in two:
-                come.append((number, cost, sign))
-        return PairChange(np.concatenate(leave) if leave else NOBODY, *_joined(come), *_joined(stay))
-
-
-def _by_class(y: Ints, numbers: Ints, losses: Losses | None = None) -> dict[int, tuple[Ints, Floats]]:
-    """Return numbers and costs by class."""
-    out = {}
-    for c in np.unique(y).tolist():
-        who = np.flatnonzero(y == c)
-        out[c] = numbers[who], (np.empty(0) if losses is None else losses.levels[who, 0])
-    return out
-
-
-def _joined(groups: list[tuple[Ints, Floats, float]]) -> tuple[Ints, Losses]:
-    """Return numbers and hinge losses of groups, each of one sign."""
-    if not groups:
-        return NOBODY, NO_LOSSES
-    numbers, costs, signs = zip(*groups, strict=True)
-    sizes = [part.size for part in numbers]
-    return np.concatenate(numbers), hinge(np.repeat(signs, sizes), np.concatenate(costs))
 
 
 def _together(traces: list[Trace]) -> Trace:

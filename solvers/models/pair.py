@@ -15,12 +15,15 @@ from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.refill import refill
 from livesvm.solvers.homotopy.run import Trace
+from livesvm.solvers.homotopy.small_update import Batch
 from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.kernels.shared import Shared, by_number
+from livesvm.solvers.models.pair_desk import PairDesk
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.runtime.interrupt import raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
 NOBODY = np.empty(0, np.int64)
@@ -44,9 +47,10 @@ class Pair:
         self.state = PathState(by_number(shared), refill, intercept=intercept, cache_bytes=cache_bytes)
         self.slot = np.full(shared.capacity, -1, np.int64)  #: by number; -1: not here
         self._undo: Callable[[], None] | None = None
+        self._desk = PairDesk()
 
     def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_undo": None}
+        return {**vars(self), "_undo": None, "_desk": PairDesk()}
 
     @property
     def numbers(self) -> Ints:
@@ -58,6 +62,11 @@ class Pair:
         known = numbers < self.slot.size
         return known & (self.slot[np.where(known, numbers, 0)] >= 0)
 
+    def _make_room(self) -> None:
+        if self.slot.size < self.shared.capacity:
+            more = np.full(self.shared.capacity - self.slot.size, -1, np.int64)
+            self.slot = np.concatenate([self.slot, more])
+
     def update(self, change: PairChange, cache_bytes: int) -> Trace:
         """Follow one path to the examples and losses that the change leads to; from nothing where that is less work.
 
@@ -67,9 +76,7 @@ class Pair:
         """
         self._undo = None
         state = self.state
-        if self.slot.size < self.shared.capacity:
-            more = np.full(self.shared.capacity - self.slot.size, -1, np.int64)
-            self.slot = np.concatenate([self.slot, more])
+        self._make_room()
         state.allow(cache_bytes)
         leave, changed = self.slot[change.leave], self.slot[change.changed]
         self._check_positive(change)
@@ -83,6 +90,18 @@ class Pair:
         except NotOptimal:
             return self._solve_from_nothing(change)
         self._move(change, leave, slots, before.undo)
+        return trace
+
+    def update_at_once(self, two: tuple[int, int], batch: Batch, cache_bytes: int) -> Trace | None:
+        """Do what ``update`` does, for few who come and leave, in one compiled call; None: ``update`` has to.
+
+        Raises
+        ------
+        Cancelled, or what a handler raises : ``undo`` is still to be called
+        """
+        self._make_room()
+        trace, self._undo = self._desk.update(self.state, self.slot, two, batch, cache_bytes)
+        raise_what_stopped()
         return trace
 
     def undo(self) -> None:

@@ -219,6 +219,11 @@ class PathState:
             self._put_off = put_off
             raise
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether factor and kernel rows are there."""
+        return self._put_off is None
+
     def empty_factor(self) -> None:
         """Let nobody stand in the factor, and nothing be put off: whoever is free has yet to be put there."""
         self._put_off = None
@@ -238,15 +243,7 @@ class PathState:
             return np.empty(0, np.int64)
         if self.n_features != X.shape[1] or self.is_sparse != isinstance(X, SparseRows):
             self.expect(X)
-        fresh = max(0, m - len(self.vacant))
-        if self.n_slots + fresh > self.capacity:
-            # with room for a batch that comes before one goes
-            self.resize(padded(64 + (self.n_slots + fresh) * 5 // 4))
-        staying = len(self.vacant) - (m - fresh)
-        reused = self.vacant[staying:][::-1]
-        del self.vacant[staying:]
-        slots = np.array([*reused, *range(self.n_slots, self.n_slots + fresh)], np.int64)
-        self.n_slots += fresh
+        slots = np.array(self.take_slots(m), np.int64)
         diagonal = self.kernel.diagonal(X)
         if isinstance(X, SparseRows):
             self._put(X, slots)
@@ -261,6 +258,19 @@ class PathState:
             _set_out(self.examples, XT, slots[part], X[part], diagonal[part], *mine)
         return slots
 
+    def take_slots(self, m: int) -> list[int]:
+        """Return ``m`` slots for new examples, who are in use from now on; makes room for them."""
+        fresh = max(0, m - len(self.vacant))
+        if self.n_slots + fresh > self.capacity:
+            # with room for a batch that comes before one goes
+            self.resize(padded(64 + (self.n_slots + fresh) * 5 // 4))
+        staying = len(self.vacant) - (m - fresh)
+        reused = self.vacant[staying:][::-1]
+        del self.vacant[staying:]
+        slots = [*reused, *range(self.n_slots, self.n_slots + fresh)]
+        self.n_slots += fresh
+        return slots
+
     def _put(self, X: SparseRows, slots: Ints) -> None:
         """Hold sparse features; those of who is gone are dropped when room is made."""
         assert isinstance(self.XT, SparseRows)
@@ -272,7 +282,7 @@ class PathState:
 
     def drop_losses(self, slots: Ints) -> None:
         """Take examples' losses away, so that they are bound and nothing is asked of them but a beta of 0."""
-        _drop_losses(self.examples, self.factor, slots)
+        drop_losses(self.examples, self.factor, slots)
 
     def losses(self, slots: Ints) -> Losses:
         """Return the losses of examples."""
@@ -417,7 +427,7 @@ def _set_out(
 
 
 @compiled
-def _drop_losses(e: Examples, factor: Factor, slots: Ints) -> None:
+def drop_losses(e: Examples, factor: Factor, slots: Ints) -> None:
     release_free(factor, slots)
     for slot in slots:
         e.n_kinks[slot] = 0

@@ -15,6 +15,9 @@ from sklearn.svm import SVC
 from livesvm.solvers import FrankWolfeSVC, IncrementalSVC, k_fold, leave_one_out, time_limit
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, TimeLimit
 from livesvm.solvers.homotopy import batch_update
+from livesvm.solvers.homotopy.small_update import Outcome, small_update
+from livesvm.solvers.models import pair_desk
+from livesvm.solvers.models.pair_desk import PairDesk
 from livesvm.solvers.models.pairs_predictor import PairsCertificate
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.interrupt import interruptible
@@ -126,16 +129,20 @@ def test_a_pair_that_fails_takes_the_others_back(monkeypatch: pytest.MonkeyPatch
     first = y[:300] if brings == "known classes" else np.where(y[:300] == 9, 8, y[:300])
     model = IncrementalSVC(C=5.0, gamma=GAMMA, n_jobs=n_jobs).fit(X[:300], first)
     before, decisions = model.to_arrays(), model.decision_function(X)
-    real, calls = batch_update.update, 0
+    calls = 0
 
-    def update(state: Any, *args: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 20:
-            raise MemoryLimit(2, 1)
-        return real(state, *args)
+    def failing(real: Callable[..., Any]) -> Callable[..., Any]:
+        def update(*args: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 20:
+                raise MemoryLimit(2, 1)
+            return real(*args)
 
-    monkeypatch.setattr(batch_update, "update", update)
+        return update
+
+    monkeypatch.setattr(batch_update, "update", failing(batch_update.update))
+    monkeypatch.setattr(PairDesk, "update", failing(PairDesk.update))
     with pytest.raises(MemoryLimit):
         model.update(add=(X[300:400], y[300:400]), remove=model.keys_[:50])
     monkeypatch.undo()
@@ -144,6 +151,76 @@ def test_a_pair_that_fails_takes_the_others_back(monkeypatch: pytest.MonkeyPatch
     model.update(add=(X[300:400], y[300:400]), remove=model.keys_[:50])
     assert model.certificate().relative_gap < 1e-9
     assert max(one.relative for one in gaps(model).values()) < 1e-8
+
+
+def test_a_slide_is_one_compiled_call_for_a_pair_and_ends_where_the_general_way_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y = digits(600)
+    quick = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:400], y[:400])
+    general = copy.deepcopy(quick)
+    for model in (quick, general):
+        model.prepare()
+    for start in range(400, 600, 30):
+        change: dict[str, Any] = {"add": (X[start : start + 30], y[start : start + 30]), "remove": quick.keys_[:30]}
+        with monkeypatch.context() as patched:
+            patched.setattr(batch_update, "update", lambda *_: pytest.fail("not at once"))
+            quick.update(**change)
+        with monkeypatch.context() as patched:
+            patched.setattr(PairDesk, "update", lambda *_: (None, None))
+            general.update(**change)
+        np.testing.assert_allclose(quick.decision_function(X), general.decision_function(X), atol=1e-9)
+        np.testing.assert_allclose(quick.dual_coef_, general.dual_coef_, atol=1e-8)
+    assert quick.certificate().relative_gap < 1e-9
+    assert max(one.relative for one in gaps(quick).values()) < 1e-8
+
+
+@pytest.mark.parametrize("outcome", [Outcome.BEGUN, Outcome.REFUSED])
+def test_a_pair_that_is_out_of_the_ordinary_is_handed_over(monkeypatch: pytest.MonkeyPatch, outcome: Outcome) -> None:
+    X, y = digits(400)
+    model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:300], y[:300])
+    real, calls = small_update, 0
+
+    def every_other(*args: Any) -> int:
+        nonlocal calls
+        calls += 1
+        done = calls % 2 == 0 or outcome == Outcome.BEGUN
+        found = real(*args) if done else Outcome.REFUSED.value
+        return found if calls % 2 == 0 else outcome.value
+
+    monkeypatch.setattr(pair_desk, "small_update", every_other)
+    for start in range(300, 400, 20):
+        model.update(add=(X[start : start + 20], y[start : start + 20]), remove=model.keys_[:20])
+        assert model.certificate().relative_gap < 1e-9
+    assert calls > 45
+    assert max(one.relative for one in gaps(model).values()) < 1e-8
+
+
+def test_a_compiled_update_that_is_stopped_is_taken_back_with_those_before() -> None:
+    X, y = digits(400)
+    model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:300], y[:300])
+    before, decisions = model.to_arrays(), model.decision_function(X)
+    change: dict[str, Any] = {"add": (X[300:330], y[300:330]), "remove": model.keys_[:30]}
+    window: Any = model._window
+    desk = window.pairs[3, 7]._desk
+    with pytest.MonkeyPatch.context() as patched, interruptible(_stop) as interrupt:
+
+        def asked(*args: Any) -> int:
+            if args[0].stop is desk._stop:
+                interrupt.ask()
+            return small_update(*args)
+
+        patched.setattr(pair_desk, "small_update", asked)
+        with pytest.raises(Stop):
+            model.update(**change)
+    assert same(before, model.to_arrays())
+    assert np.array_equal(decisions, model.decision_function(X))
+    model.update(**change)
+    assert model.certificate().relative_gap < 1e-9
+
+
+def _stop() -> None:
+    raise Stop
 
 
 def test_an_update_that_is_stopped_anywhere_changes_nothing() -> None:
