@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 LONGEST_TEXT = 1000
 """Characters of any other text in a problem document."""
@@ -111,6 +111,16 @@ class JobNotDone(ServiceError):
 
 class JobInterrupted(ServiceError):
     """The service ended while the job was under way."""
+
+
+class JobElsewhere(ServiceError):
+    """Another front end was asked for the job, and does not answer."""
+
+    @classmethod
+    def of(cls, job: str, front: str) -> Self:
+        """That one by its name."""
+        what = "when it is back it knows its jobs again: what was under way has failed, what had ended is as it was"
+        return cls(f"job {job} was asked for at front end {front}, which does not answer; {what}")
 
 
 class NotApplicable(ServiceError):

@@ -80,7 +80,8 @@ def create_app(
         threading.Thread(target=restore, name="restore", daemon=True).start()  # a stop does not wait for it
         watches = (parts.watch_store(), parts.take_models_over(), parts.give_memory_back())
         tasks = [asyncio.create_task(watch) for watch in watches]
-        yield
+        async with _to_others(app, parts):
+            yield
         for task in tasks:
             task.cancel()
         with suppress(asyncio.CancelledError):
@@ -114,3 +115,16 @@ def create_app(
     traced = Tracing(operations.VERSION) if settings.traces else None
     app.add_middleware(Observation, metrics=parts.metrics, slow_seconds=settings.slow_seconds, traced=traced)
     return app
+
+
+@asynccontextmanager
+async def _to_others(app: FastAPI, parts: Service) -> AsyncIterator[None]:
+    """Be able to ask other front ends inside, where there may be any."""
+    if parts.fronts is None:
+        yield
+        return
+    from livesvm.service.api.forwarding import Forwarding
+
+    app.state.forwarding = Forwarding()
+    yield
+    await app.state.forwarding.close()

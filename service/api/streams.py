@@ -77,6 +77,25 @@ class Streams:
         """The stream of every event that ``look`` returns, each time there are some; None ends it."""
         return _EventStream(self._every(look), self)
 
+    def relayed(self, pieces: AsyncIterator[bytes]) -> StreamingResponse:
+        """The stream of pieces that come from elsewhere, until they end or the service stops."""
+        return _EventStream(self._relayed(pieces), self)
+
+    async def _relayed(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        coming: asyncio.Future[bytes | None] | None = None
+        try:
+            while not self._closed:
+                coming = coming or asyncio.ensure_future(_next(pieces))
+                await asyncio.wait([coming], timeout=LOOK_SECONDS)
+                if coming.done():
+                    piece, coming = coming.result(), None
+                    if piece is None:
+                        return
+                    yield piece
+        finally:
+            if coming is not None:
+                coming.cancel()
+
     async def _every(self, look: Callable[[], Sequence[Event] | None]) -> AsyncIterator[bytes]:
         said_at = monotonic()
         while not self._closed and (events := look()) is not None:
@@ -101,6 +120,10 @@ class Streams:
                 said_at = monotonic()
                 yield HEARTBEAT
             await asyncio.sleep(look_seconds)
+
+
+async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
+    return await anext(pieces, None)
 
 
 class _EventStream(StreamingResponse):

@@ -103,8 +103,9 @@ class Jobs:
         datasets: Datasets | None = None,
         elsewhere: Elsewhere | None = None,
         sharding: Sharding | None = None,
+        mark: str = "",
     ) -> None:
-        """Know the jobs of before; those that were cut off have failed."""
+        """Know the jobs of before; those that were cut off have failed. Ids of new ones end with a ``mark``."""
         self._files = files
         self._limits = limits
         self._metrics = metrics
@@ -112,7 +113,7 @@ class Jobs:
         self._budget = budget or Budget()
         self._compiling = compiling or Compiling()
         self._datasets = datasets
-        self._elsewhere, self._sharding = elsewhere, sharding
+        self._elsewhere, self._sharding, self._mark = elsewhere, sharding, mark
         self._lock = threading.RLock()
         self._stopping = False
         self._wanted: dict[str, Wanted] = {}
@@ -128,8 +129,7 @@ class Jobs:
         """One job as it is now; raises UnknownJob."""
         found = self._records.get(id)
         if found is None:
-            where = "" if self._elsewhere is None else " at this front end; each knows those that it was asked for"
-            raise UnknownJob(f"there is no job {id[:64]!r}{where}")
+            raise UnknownJob(f"there is no job {id[:64]!r}")
         return found
 
     def all(self) -> list[JobRecord]:
@@ -180,7 +180,7 @@ class Jobs:
         size = sum(examples.memory() for examples in given.values())
         self._budget.take("jobs", size)
         try:
-            record = self._kept(JobRecord(f"j-{secrets.token_hex(6)}", kind, live.id, asked, time.time()))
+            record = self._kept(JobRecord(f"j-{secrets.token_hex(6)}{self._mark}", kind, live.id, asked, time.time()))
         except BaseException:
             self._budget.give("jobs", size)
             raise

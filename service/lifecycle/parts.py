@@ -15,13 +15,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from livesvm.service.access.keys import parse_keys
-from livesvm.service.datasets.catalogue import Carrier, Datasets
+from livesvm.service.datasets.catalogue import DIRECTORY, Carrier, Datasets
 from livesvm.service.errors import NotReady
 from livesvm.service.feeds.handle import AllFeeds
 from livesvm.service.feeds.registry import Feeds
 from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import tell_of
 from livesvm.service.jobs.files import JobFiles
+from livesvm.service.jobs.fronts import Fronts
 from livesvm.service.jobs.kind import Sharding
 from livesvm.service.jobs.queue import Elsewhere, JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
@@ -116,13 +117,17 @@ def _elsewhere(settings: Settings) -> Elsewhere | None:
     return work_elsewhere
 
 
-def _carrier(settings: Settings, store: Store, health: Health, holder: str) -> Carrier | None:
-    """What gets datasets from other front ends, if there may be any."""
+def _beside(
+    settings: Settings, store: Store, health: Health, holder: str
+) -> tuple[Fronts, Carrier] | tuple[None, None]:
+    """The other front ends, and what gets datasets from them, if there may be any."""
     if not settings.ray:
-        return None
+        return None, None
     from livesvm.service.ray.carrier import Carrier as RayCarrier
+    from livesvm.service.ray.fronts import RayFronts
 
-    return RayCarrier(settings, store, health, holder)
+    fronts = RayFronts(str((settings.data_dir / DIRECTORY).resolve()), store, health, holder)
+    return fronts, RayCarrier(fronts)
 
 
 def _sharding(settings: Settings) -> Sharding | None:
@@ -176,9 +181,9 @@ class Service:
         self.health.watch_sources(self.feeds_by_id.troubles)
         self.health.watch_models(lambda: [*self.registry.states(), *self.feeds_by_id.states()])
         self.metrics.watch(self.registry.samples, settings.metrics_models)
-        self.datasets = Datasets(
-            settings, self.store, self.health, self.budget, _carrier(settings, self.store, self.health, holder)
-        )
+        self.fronts: Fronts | None
+        self.fronts, carrier = _beside(settings, self.store, self.health, holder)
+        self.datasets = Datasets(settings, self.store, self.health, self.budget, carrier)
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
         self.compiling = Compiling()
         self.health.watch_compiling(self.compiling.left)
@@ -192,6 +197,7 @@ class Service:
             datasets=self.datasets,
             elsewhere=_elsewhere(settings),
             sharding=_sharding(settings),
+            mark="" if self.fronts is None else self.fronts.mark,
         )
         self.metrics.watch_jobs(self.jobs.counts)
         subjects, beside = (self.registry, self.feeds_by_id), (self.jobs, self.datasets)
@@ -218,6 +224,11 @@ class Service:
             raise NotReady(self.health.reasons())
         return self.feeds_by_id
 
+    def listens(self, host: str, port: int) -> None:
+        """Where it listens, which other front ends are told once it is restored."""
+        if self.fronts is not None:
+            self.fronts.listens(host, port)
+
     def begin(self) -> tuple[Future[None], Future[None]]:
         """Begin to bring the models back and to load compiled code, in threads; :meth:`restore` waits for both."""
         call_compiled_code()
@@ -232,6 +243,9 @@ class Service:
         self.feeds_by_id.restore()
         self.erasures.finish()
         self.datasets.tidy()
+        if self.fronts is not None:
+            with self.health.store_call("document"):
+                self.fronts.announce()
         self.health.came_back()
 
     def _warm_up(self) -> None:
@@ -313,6 +327,8 @@ class Service:
             pool.close()
         self.compiling.close()
         self.jobs.stop()
+        if self.fronts is not None:
+            self.fronts.leave()
         with _asking():
             self.registry.watch()  # what the store has lost is kept elsewhere
             self.feeds_by_id.watch()

@@ -11,7 +11,7 @@ from livesvm.service.models import arrays, labels
 from livesvm.solvers.errors import InvalidInput
 
 MODEL_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
-JOB_ID = r"^j-[0-9a-f]{12}$"
+JOB_ID = r"^j-[0-9a-f]{12}(-[0-9a-f]{8})?$"
 
 LEAST_WEIGHT = 1e-100
 """The least weight that is not 0: of less, times a C, nothing may be left."""

@@ -38,6 +38,7 @@ def start(settings: Settings) -> int:
         set_up(settings.log_level, settings.log_format, settings.audit_file)
         listening = _bound(settings.host, settings.port)
         service = Service(settings)
+        service.listens(*listening.getsockname()[:2])
     except (OSError, StoreError) as error:
         print(f"livesvm: {error}", file=sys.stderr)
         return 1

@@ -1,8 +1,7 @@
-"""Datasets of other front ends: each front end tells, by a document, which node of the cluster can read its files."""
+"""Datasets of other front ends, read on the node of the cluster that can read the files."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,16 +13,12 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from livesvm.service.datasets.arrays import Arrays
-from livesvm.service.datasets.catalogue import DIRECTORY
 from livesvm.service.errors import DatasetElsewhere
-from livesvm.service.monitoring.health import Health
+from livesvm.service.ray.fronts import RayFronts
 from livesvm.service.ray.messages import Answer, packed, unpacked
 from livesvm.service.resources.memory import MEGABYTE
-from livesvm.service.settings import Settings
-from livesvm.service.store.base import DocumentName, Store, StoreUnavailable
+from livesvm.service.store.base import StoreUnavailable
 
-KIND = "front"
-"""Of the documents."""
 PIECE = 16 * MEGABYTE
 """Bytes that are read and sent at once."""
 
@@ -31,23 +26,19 @@ Document = dict[str, Any]
 
 
 class Carrier:
-    """What this front end tells of its datasets, and how it comes by those of others."""
+    """How a front end comes by the datasets of others."""
 
-    def __init__(self, settings: Settings, store: Store, health: Health, holder: str) -> None:
-        self._root = str((settings.data_dir / DIRECTORY).resolve())
-        self._store, self._health, self.holder = store, health, holder
+    def __init__(self, fronts: RayFronts) -> None:
+        self._fronts, self.holder = fronts, fronts.holder
 
     def announce(self) -> None:
         """Tell the others on which node the files of this one are; raises StoreUnavailable."""
-        here = {"node": ray.get_runtime_context().get_node_id(), "root": self._root}
-        self._store.put_document(DocumentName(KIND, self.holder), json.dumps(here).encode())
+        self._fronts.announce()
 
     def where(self, described: Mapping[str, Any]) -> Document:
         """The node and the directory of a dataset's files; raises DatasetElsewhere, StoreUnavailable."""
         name, holder = described["name"], str(described["held_by"])
-        with self._health.store_call("load"):
-            data = self._store.document(DocumentName(KIND, holder))
-        found = {} if data is None else json.loads(data)
+        found = self._fronts.told(holder)
         if found.get("node") not in {node["NodeID"] for node in ray.nodes() if node["Alive"]}:
             at = f" on node {found['node'][:12]}" if found else ""
             reason = f"was uploaded to front end {holder[:12]}{at}, which is not in the cluster; upload it here too"

@@ -242,6 +242,12 @@ class RedisStore:
             return False
         return now - before[1] >= self._lease_seconds
 
+    def is_silent(self, holder: str) -> bool:
+        """Whether a service shows no life: has not for a day, or for a lease from the first look at it."""
+        with self._errors():
+            there = self._client.exists(f"{self._p}:alive:{holder}")
+            return not there or self._has_lapsed(holder.encode())
+
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
         """A new epoch, unless another writer has the model or a later attempt came first."""
         keys = [f"{self._p}:epochs", self._key(lease.model, "meta")]

@@ -34,7 +34,9 @@ JOBS_SECONDS = 60.0
 BESIDE_MB = 200.0
 """By which the service may be larger than what its budget says is held."""
 
-_CHANGES = re.compile(rb"POST (?:/models/([a-z0-9_-]+)/(?:update|restore)|/jobs/(j-[0-9a-f]{12})/apply)[ ?#]")
+_CHANGES = re.compile(
+    rb"POST (?:/models/([a-z0-9_-]+)/(?:update|restore)|/jobs/(j-[0-9a-f]{12}(?:-[0-9a-f]{8})?)/apply)[ ?#]"
+)
 
 
 @dataclass(frozen=True)

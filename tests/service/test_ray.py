@@ -136,6 +136,32 @@ def test_an_erasure_leaves_nothing_in_the_store_nor_at_any_front_end(
         assert client.post("/receipts/verify", json=receipt).json()["is_own"] == (key == own[1])
 
 
+def test_every_front_end_answers_for_every_job(http: tuple[httpx.Client, httpx.Client]) -> None:
+    first, second = http
+    first.post("/models", json=MODEL).raise_for_status()
+    send(first, 0).raise_for_status()
+    asked = second.post("/models/m/assessment", json={"method": "k-fold", "folds": 2})
+    job = asked.headers["location"]
+    assert [client.get(job, headers={"x-request-id": "mine"}).headers["x-request-id"] for client in http] == [
+        "mine"
+    ] * 2
+    events = first.get(f"{job}/events")
+    assert events.headers["content-type"].startswith("text/event-stream")
+    assert '"state":"done"' in events.text.split("event: job")[-1]
+    here, there = (client.get(job).json() for client in http)
+    assert here == there
+    assert here["state"] == "done"
+    for client in http:
+        assert [found["id"] for found in client.get("/jobs").json()["jobs"]] == [here["id"]]
+        refused = client.post(f"{job}/apply", json={})
+        assert (refused.status_code, refused.json()["type"]) == (409, "urn:livesvm:problem:not-applicable")
+        assert client.get(f"{job}/plot.svg").json()["type"] == "urn:livesvm:problem:no-plot"
+        assert client.get(f"{job[:-1]}x").status_code == client.get("/jobs/j-000000000000").status_code == 404
+    assert first.delete(job).json()["state"] == "done"
+    for client in http:
+        assert (client.get(job).status_code, client.get("/jobs").json()) == (404, {"jobs": []})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.0, 0.03, 0.1])
 def test_an_erasure_ends_though_its_actor_is_killed(

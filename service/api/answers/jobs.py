@@ -29,6 +29,9 @@ class Job(BaseModel):
 
 
 class JobList(BaseModel):
-    """Every job, oldest first, without results."""
+    """Every job, oldest first, without results; those of other front ends too."""
 
     jobs: list[Job]
+    unanswered: list[str] | None = Field(
+        default=None, description="Front ends that are there and did not tell theirs; absent where all have."
+    )

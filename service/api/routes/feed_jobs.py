@@ -8,7 +8,7 @@ from starlette.responses import Response
 from livesvm.service.api.answers.jobs import Job
 from livesvm.service.api.bodies.observations import parse_backtest, read_rows
 from livesvm.service.api.bodies.reading import JSON
-from livesvm.service.api.routes.access import ModelId, Parts, answers, in_control, scope
+from livesvm.service.api.routes.access import ModelId, Parts, answers, in_control, scope, up_to_date
 from livesvm.service.api.routes.jobs import job_told
 from livesvm.service.api.routes.readings import ROWS
 from livesvm.service.errors import EmptyModel
@@ -49,6 +49,7 @@ _ASKED = {
 async def backtest(id: ModelId, request: Request, service: Parts) -> Response:
     """Read what is to be backtested and submit it as a job."""
     live = service.feeds().get(id)
+    await up_to_date(live)
     body = await read_rows(request)
 
     def submit() -> Response:
@@ -74,6 +75,7 @@ async def backtest(id: ModelId, request: Request, service: Parts) -> Response:
 async def tune(id: ModelId, service: Parts) -> Response:
     """Submit the job."""
     live = service.feeds().get(id)
+    await up_to_date(live)
     if live.view.state != "live":
         raise EmptyModel(f"feed {id} has no models yet: its window has {live.view.position} of {live.spec.window}")
     return await in_control(service, lambda: job_told(service.jobs.submit("tune", Subject(live), {})))

@@ -28,6 +28,7 @@ from livesvm.service.api.routes.access import (
     scope,
     stream_answers,
     told,
+    up_to_date,
     within,
 )
 from livesvm.service.api.routes.learn import IdempotencyKey
@@ -70,6 +71,7 @@ def _submission(name: str, kind: JobKind) -> Callable[..., Awaitable[Response]]:
     async def submit(id: ModelId, request: Request, service: Parts) -> Response:
         """Read what is asked of a model and submit it as a job; where to look for that."""
         live = service.models().get(id)
+        await up_to_date(live)
         body = await read_body(request)
         with service.control.place():
             record = await service.control.run(lambda: service.jobs.ask(name, live, parse_json(body, kind.request)))
@@ -85,23 +87,39 @@ def _submission(name: str, kind: JobKind) -> Callable[..., Awaitable[Response]]:
     response_class=Response,
     responses=image_answers("The plot."),
 )
-async def plot(job: JobId, extension: Extension, service: Parts) -> Response:
+async def plot(job: JobId, extension: Extension, request: Request, service: Parts) -> Response:
     """Of a path: validation error, and number of support vectors or of outliers, over the parameter.
 
     Of a retraining: the relative gap over time, while it is under way too, as far as it is known then.
     """
+    if (theirs := await _elsewhere(job, request, service)) is not None:
+        return theirs
     return await in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
 
 
 @router.get("/jobs", summary="List the jobs", dependencies=[scope("read")], responses=answers(200, JobList, "All."))
-async def list_all(service: Parts) -> Response:
-    """Every job, oldest first, without results."""
-    return told(JobList(jobs=[_job(record) for record in service.jobs.all()]), exclude_none=True)
+async def list_all(request: Request, service: Parts) -> Response:
+    """Every job, oldest first, without results; `unanswered` are front ends that did not tell theirs."""
+    found = [_job(record) for record in service.jobs.all()]
+    fronts = service.fronts
+    if fronts is None:
+        return told(JobList(jobs=found), exclude_none=True)
+    from livesvm.service.api import forwarding  # where there are other front ends alone
+
+    if forwarding.is_for(request, fronts):
+        return told(JobList(jobs=found), exclude_none=True)
+    with service.control.place():
+        others = await service.control.run(fronts.others)
+    theirs, silent = await forwarding.others_jobs(request, others)
+    jobs = sorted([*found, *map(Job.model_validate, theirs)], key=lambda job: job.created_at)
+    return told(JobList(jobs=jobs, unanswered=silent or None), exclude_none=True)
 
 
 @router.get("/jobs/{job}", summary="See a job", dependencies=[scope("read")], responses=answers(200, Job, "The job."))
-async def see(job: JobId, service: Parts) -> Response:
+async def see(job: JobId, request: Request, service: Parts) -> Response:
     """One job as it is now, with its result when it is done or its error when it has failed."""
+    if (theirs := await _elsewhere(job, request, service)) is not None:
+        return theirs
     return await in_control(service, lambda: _told(service.jobs.get(job), service))
 
 
@@ -114,6 +132,8 @@ async def see(job: JobId, service: Parts) -> Response:
 )
 async def watch(job: JobId, request: Request, service: Parts) -> Response:
     """Server-sent events: the job, without its result, each time it has changed; the last one is its final state."""
+    if (theirs := await _elsewhere(job, request, service)) is not None:
+        return theirs
     service.jobs.get(job)
 
     def look() -> Event | None:
@@ -133,8 +153,10 @@ async def watch(job: JobId, request: Request, service: Parts) -> Response:
     dependencies=[scope("learn")],
     responses=answers(200, Job, "Told to stop; or, if it had ended, as it was."),
 )
-async def cancel(job: JobId, service: Parts) -> Response:
+async def cancel(job: JobId, request: Request, service: Parts) -> Response:
     """Have a job stop at its next step; delete one that has ended, with its result."""
+    if (theirs := await _elsewhere(job, request, service)) is not None:
+        return theirs
     return await in_control(service, lambda: _told(service.jobs.remove(job)))
 
 
@@ -153,6 +175,8 @@ async def apply(
     max_seconds: MaxSeconds = None,
 ) -> Response:
     """Bring what a job found into its live model, as one logged update; 409 for kinds of which that makes no sense."""
+    if (theirs := await _elsewhere(job, request, service)) is not None:
+        return theirs
     solve = within(max_seconds)
     body = await read_body(request)
     with service.control.place():
@@ -167,6 +191,20 @@ async def apply(
     else:
         asked = live.swap(found, idempotency_key, solve)
     return replied(await awaited(request, asked, solve))
+
+
+async def _elsewhere(job: str, request: Request, service: Service) -> Response | None:
+    """The answer of the front end that was asked for a job, if that is another one; JobElsewhere if it is away."""
+    fronts = service.fronts
+    if fronts is None or job.endswith(fronts.mark):
+        return None
+    from livesvm.service.api import forwarding  # where there are other front ends alone
+
+    if forwarding.is_for(request, fronts):
+        return None
+    with service.control.place():
+        front = await service.control.run(fronts.holding, job)
+    return None if front is None else await forwarding.forward(request, front, service)
 
 
 def job_told(record: JobRecord) -> Response:

@@ -1,0 +1,143 @@
+"""What is asked of another front end, which was asked for the job: the caller's own request, and the answer to it.
+
+The caller's key goes along, and is looked at there as here. Who a request is meant for stands in its head: it is never
+passed on twice, and a front end that it was not meant for says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import httpx
+from fastapi import Request
+from starlette.responses import Response
+
+from livesvm.service.api.bodies.reading import read_body
+from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
+from livesvm.service.api.streams import Streams
+from livesvm.service.errors import JobElsewhere
+from livesvm.service.jobs.fronts import Front, Fronts
+from livesvm.service.lifecycle.parts import Service
+from livesvm.service.logs.calls import current, note
+
+MEANT = "livesvm-for"
+"""The header that names the front end which a request of another one is for."""
+CONNECT_SECONDS = 2.0
+LIST_SECONDS = 3.0
+"""For all others to tell their jobs."""
+ANSWER_SECONDS = 10.0
+"""To begin an answer, beside what a solve may take, or until the next heartbeat of a stream."""
+_ASKED = ("authorization", "idempotency-key", "content-type", "accept")
+_TOLD = ("content-type", "location", "retry-after", "idempotent-replayed", "www-authenticate", "cache-control")
+
+
+class Forwarding:
+    """Connections to other front ends, made when they are needed; used from one event loop."""
+
+    def __init__(self) -> None:
+        self._client: httpx.AsyncClient | None = None
+
+    def client(self) -> httpx.AsyncClient:
+        """What asks them: plain HTTP, by the addresses that they announce."""
+        if self._client is None:
+            self._client = httpx.AsyncClient(trust_env=False, verify=False)
+        return self._client
+
+    async def close(self) -> None:
+        """Close them."""
+        if self._client is not None:
+            await self._client.aclose()
+
+
+def is_for(request: Request, fronts: Fronts) -> bool:
+    """Whether another front end has passed a request on to this one; raises JobElsewhere if it meant a third."""
+    meant = request.headers.get(MEANT)
+    if meant is not None and meant != fronts.holder:
+        raise JobElsewhere(
+            f"this is front end {fronts.holder[:8]}; the request was meant for {meant[:8]}, which is away"
+        )
+    return meant is not None
+
+
+async def forward(request: Request, front: Front, service: Service) -> Response:
+    """The answer of another front end; raises JobElsewhere if there is none."""
+    body = (await read_body(request)).data if request.method == "POST" else b""
+    seconds = ANSWER_SECONDS
+    if request.method == "POST":
+        seconds += service.settings.solve_seconds + service.settings.ray_seconds
+    elif request.url.path.endswith("/events"):
+        seconds += service.settings.heartbeat_seconds
+    note(front=front.name)
+    client = _forwarding(request).client()
+    url = httpx.URL(front.address).copy_with(raw_path=_target(request))
+    asked = client.build_request(
+        request.method,
+        url,
+        headers=_head(request, front),
+        content=body,
+        timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS),
+    )
+    try:
+        answer = await client.send(asked, stream=True)
+        headers = {name: answer.headers[name] for name in _TOLD if name in answer.headers}
+        if answer.headers.get("content-type", "").startswith(EVENT_STREAM):
+            streams: Streams = request.app.state.streams
+            return streams.relayed(_pieces(answer))
+        try:
+            return Response(await answer.aread(), answer.status_code, headers)
+        finally:
+            await answer.aclose()
+    except httpx.TransportError as error:
+        what = f"job {request.path_params['job'][:64]} was asked for at front end {front.name}, which does not answer"
+        reason = str(error) or type(error).__name__
+        raise JobElsewhere(f"{what} ({reason}); what was asked of it may be done yet") from error
+
+
+async def others_jobs(request: Request, fronts: list[Front]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Descriptions of all jobs of other front ends, and the names of those that did not tell theirs in time."""
+    found = await asyncio.gather(*(_jobs_of(request, front) for front in fronts))
+    told = [jobs for jobs in found if jobs is not None]
+    silent = [front.name for front, jobs in zip(fronts, found, strict=True) if jobs is None]
+    return [job for jobs in told for job in jobs], silent
+
+
+async def _jobs_of(request: Request, front: Front) -> list[dict[str, Any]] | None:
+    with suppress(httpx.TransportError, TimeoutError, ValueError, KeyError):
+        async with asyncio.timeout(LIST_SECONDS):
+            client = _forwarding(request).client()
+            answer = await client.get(f"{front.address}/jobs", headers=_head(request, front), timeout=LIST_SECONDS)
+            if answer.status_code == 200:
+                jobs: list[dict[str, Any]] = answer.json()["jobs"]
+                return jobs
+    return None
+
+
+def _forwarding(request: Request) -> Forwarding:
+    found: Forwarding = request.app.state.forwarding
+    return found
+
+
+def _target(request: Request) -> bytes:
+    path: bytes = request.scope["raw_path"]
+    query: bytes = request.scope["query_string"]
+    return path + b"?" + query if query else path
+
+
+def _head(request: Request, front: Front) -> dict[str, str]:
+    head = {name: request.headers[name] for name in _ASKED if name in request.headers}
+    call = current()
+    named = {} if call is None else {"x-request-id": call.id}
+    return head | named | {MEANT: front.holder, "accept-encoding": "identity"}
+
+
+async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """What comes of a stream, until it ends or its front end is lost."""
+    try:
+        with suppress(httpx.TransportError):
+            async for piece in answer.aiter_raw():
+                yield piece
+    finally:
+        await answer.aclose()

@@ -1,0 +1,53 @@
+"""Other front ends of the same models: which of them was asked for a job, and where it is reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Front:
+    """A front end by the name that it keeps, and the address that it announces, as ``http://host:port``."""
+
+    holder: str
+    address: str
+
+    @property
+    def name(self) -> str:
+        """Its name as answers and ids of jobs tell it."""
+        return short(self.holder)
+
+
+class Fronts(Protocol):
+    """What a front end tells of itself, and knows of the others. Its calls wait for the store."""
+
+    holder: str
+    """This front end."""
+
+    @property
+    def mark(self) -> str:
+        """What ids of jobs that it is asked for end with."""
+
+    def listens(self, host: str, port: int) -> None:
+        """Where it listens: known before it announces itself."""
+
+    def announce(self) -> None:
+        """Tell the others where it is; raises StoreUnavailable."""
+
+    def leave(self) -> None:
+        """Tell the others that it is not there any more."""
+
+    def holding(self, job: str) -> Front | None:
+        """Who was asked for a job; None: this one, or nobody. Raises JobElsewhere if that one is away, StoreError."""
+
+    def others(self) -> list[Front]:
+        """All others that show life; raises StoreError."""
+
+    def is_away(self, holder: str) -> bool:
+        """Whether one has left, or shows no life; raises StoreError."""
+
+
+def short(holder: str) -> str:
+    """The beginning of a front end's name, by which it is told from others."""
+    return holder[:8]

@@ -1,0 +1,104 @@
+"""Front ends of one cluster: each tells, by a document, where it is reached and which node can read its files."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Any
+
+import ray
+import ray.util
+
+from livesvm.service.errors import JobElsewhere
+from livesvm.service.jobs.fronts import Front, short
+from livesvm.service.monitoring.health import Health
+from livesvm.service.store.base import DocumentName, Store, StoreError
+from livesvm.service.store.redis import RedisStore
+
+KIND = "front"
+"""Of the documents."""
+
+Document = dict[str, Any]
+
+
+class RayFronts:
+    """One front end among those of a cluster.
+
+    Parameters
+    ----------
+    root : of its datasets' files
+    holder : its name, which it keeps
+    """
+
+    def __init__(self, root: str, store: Store, health: Health, holder: str) -> None:
+        assert isinstance(store, RedisStore)
+        self._root, self._store, self._health, self.holder = root, store, health, holder
+        self._address: str | None = None
+
+    @property
+    def mark(self) -> str:
+        """What ids of jobs that this one is asked for end with."""
+        return f"-{short(self.holder)}"
+
+    def listens(self, host: str, port: int) -> None:
+        """Where it listens; all addresses: others reach it by that of its node."""
+        there = ray.util.get_node_ip_address() if ip_address(host).is_unspecified else host
+        self._address = f"http://[{there}]:{port}" if ":" in there else f"http://{there}:{port}"
+
+    def announce(self) -> None:
+        """Tell the others where this one is; raises StoreUnavailable."""
+        self._put(self._address)
+
+    def leave(self) -> None:
+        """Tell the others that it cannot be reached any more; its node may read its files on."""
+        with suppress(StoreError):  # it will show no life
+            self._put(None)
+
+    def _put(self, address: str | None) -> None:
+        here = {"node": ray.get_runtime_context().get_node_id(), "root": self._root, "address": address}
+        self._store.put_document(DocumentName(KIND, self.holder), json.dumps(here).encode())
+
+    def told(self, holder: str) -> Document:
+        """What a front end has told of itself, empty where nothing is known; raises StoreError."""
+        with self._health.store_call("load"):
+            data = self._store.document(DocumentName(KIND, holder))
+        found: Document = {} if data is None else json.loads(data)
+        return found
+
+    def holding(self, job: str) -> Front | None:
+        """Who was asked for a job; None: this one, or nobody. Raises JobElsewhere, StoreError."""
+        name = job.rpartition("-")[2]
+        if not job.endswith(f"-{name}") or job.count("-") != 2 or self.mark == f"-{name}":
+            return None
+        for holder in self._named():
+            if short(holder) == name:
+                return self._reached(holder, job)
+        return None
+
+    def _reached(self, holder: str, job: str) -> Front:
+        address = None if self._is_silent(holder) else self.told(holder).get("address")
+        if address is None:
+            raise JobElsewhere.of(job, short(holder))
+        return Front(holder, address)
+
+    def others(self) -> list[Front]:
+        """All others that show life; raises StoreError."""
+        found = []
+        for holder in self._named():
+            if holder != self.holder and not self._is_silent(holder):
+                address = self.told(holder).get("address")
+                found += [] if address is None else [Front(holder, address)]
+        return found
+
+    def is_away(self, holder: str) -> bool:
+        """Whether one has left, or shows no life; raises StoreError."""
+        return self._is_silent(holder) or self.told(holder).get("address") is None
+
+    def _named(self) -> list[str]:
+        with self._health.store_call("load"):
+            return [at.name for at in self._store.documents(KIND)]
+
+    def _is_silent(self, holder: str) -> bool:
+        with self._health.store_call("load"):
+            return self._store.is_silent(holder)

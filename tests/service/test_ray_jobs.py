@@ -1,0 +1,119 @@
+"""Jobs at any front end of a Ray cluster: run at the one that was asked for them, known to all."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from livesvm.service.access.keys import digest
+from tests.contract.redis_server import RedisServer
+from tests.service.process import ServiceProcess, blobs
+from tests.support.jobs import until
+from tests.support.jobs_over_rest import awaited
+from tests.support.ray_cluster import RayCluster
+from tests.support.updates_under_faults import MODEL, send
+
+pytestmark = pytest.mark.slow
+
+PATIENCE = 60.0
+ADMIN, READER = "a secret of the admin", "a secret of who reads"
+PATH = {"C_min": 0.1, "C_max": 10.0}
+
+Two = tuple[ServiceProcess, ServiceProcess]
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    directory = tmp_path_factory.mktemp("ray")
+    keys = f"boss:admin:{digest(ADMIN)},guest:read:{digest(READER)}"
+    with RayCluster(1) as cluster, RedisServer(directory / "redis") as server:
+        common: dict[str, Any] = {"redis_url": server.url, "ray": cluster.address, "ray_actors": 1, "lease_seconds": 2}
+        common |= {"api_keys": keys, "ray_seconds": PATIENCE}
+        first, second = (ServiceProcess(directory / name, **common) for name in ("first", "second"))
+        with first, second, client(first) as http:
+            http.post("/models", json=MODEL).raise_for_status()
+            send(http, 0).raise_for_status()
+            yield first, second
+
+
+def client(service: ServiceProcess, secret: str = ADMIN) -> httpx.Client:
+    found = service.http(PATIENCE)
+    found.headers["authorization"] = f"Bearer {secret}"
+    return found
+
+
+def of_path(http: httpx.Client) -> str:
+    """A regularization path that a front end was asked for, and has done."""
+    asked = http.post("/models/m/regularization-path", json=PATH)
+    assert asked.status_code == 202, asked.text
+    assert awaited(http, asked.json()["id"])["state"] == "done"
+    return str(asked.headers["location"])
+
+
+def test_results_are_seen_and_applied_anywhere_by_who_may(services: Two) -> None:
+    first, second = services
+    with client(first) as http, client(second) as other, client(first, READER) as guest:
+        job = of_path(other)
+        assert guest.get(job).json() == other.get(job).json()
+        assert guest.get(f"{job}/plot.svg").content == other.get(f"{job}/plot.svg").content
+        head = guest.head(job)
+        assert (head.status_code, head.content) == (200, b"")
+        for refused in (guest.post(f"{job}/apply", json={"choice": {"C": 1.0}}), guest.delete(job)):
+            assert (refused.status_code, refused.json()["type"]) == (403, "urn:livesvm:problem:forbidden")
+        wrong = http.post(f"{job}/apply", json={"choice": {"C": "much"}})
+        assert (wrong.status_code, wrong.json()["field"]) == (422, "choice.C")
+        before = http.get("/models/m").json()["version"]
+        named = {"idempotency-key": "once"}
+        done, again = (c.post(f"{job}/apply", json={"choice": {"C": 2.0}}, headers=named) for c in (http, other))
+        assert (done.status_code, done.json()["version"]) == (200, before + 1), done.text
+        assert (again.json(), again.headers["idempotent-replayed"]) == (done.json(), "true")
+        misled = other.get(job, headers={"livesvm-for": "somebody else"})
+        assert (misled.status_code, misled.json()["type"]) == (503, "urn:livesvm:problem:job-elsewhere")
+
+
+def test_what_runs_is_cancelled_from_anywhere(services: Two) -> None:
+    first, second = services
+    X, y = blobs(np.random.default_rng(5), 1500, 20)
+    with client(first) as http, client(second) as other:
+        http.post("/models", json={"id": "large"}).raise_for_status()
+        http.post("/models/large/update", json={"add": {"X": X, "y": y}}).raise_for_status()
+        long = other.post("/models/large/outlier-path", json={"parameter": "theta"}).headers["location"]
+        until(lambda: http.get(long).json()["state"] == "running")
+        with http.stream("GET", f"{long}/events") as events:
+            assert http.delete(long).status_code == 200
+            assert '"state":"cancelled"' in events.read().decode()
+        http.delete("/models/large").raise_for_status()
+
+
+def test_a_front_end_that_does_not_answer_is_named_and_its_jobs_are_back_with_it(services: Two) -> None:
+    first, second = services
+    with client(first) as http, client(second) as other:
+        job, own = of_path(other), of_path(http)
+        second.signal(signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            listed = http.get("/jobs").json()
+            assert listed["unanswered"] == [job[-8:]]
+            assert own.endswith(listed["jobs"][-1]["id"])
+            until(lambda: http.get(job).status_code == 503)
+            assert http.get(job).json()["type"] == "urn:livesvm:problem:job-elsewhere"
+            until(lambda: "unanswered" not in http.get("/jobs").json())  # it is away
+            assert time.monotonic() - began < PATIENCE
+        finally:
+            second.signal(signal.SIGCONT)
+        until(lambda: http.get(job).status_code == 200)
+    assert second.stop() == 0
+    with client(first) as http:
+        away = http.get(job)
+        assert (away.status_code, away.headers["retry-after"]) == (503, "5")
+        assert f"front end {job[-8:]}" in away.json()["detail"]
+        assert all(found["id"] != job[-len(found["id"]) :] for found in http.get("/jobs").json()["jobs"])
+        second.start()
+        until(lambda: http.get(job).status_code == 200)
+        assert http.get(job).json()["result"]["breakpoints"]
