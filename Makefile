@@ -113,7 +113,7 @@ OVER_RAY := $(addprefix tests/service/test_,$(addsuffix .py,api bad_input bulk c
 	outlier_jobs path_jobs pu readers streams tasks tuning_jobs verbs versions watching))
 
 cluster-tests: $(VENV)/.installed-test $(VENV)/.compiled
-	@$(PY) -m pytest --numprocesses=0 -m slow tests/service/test_ray.py
+	@$(PY) -m pytest --numprocesses=0 -m slow tests/service/test_ray.py tests/service/test_ray_jobs.py tests/service/test_ray_datasets.py
 	@LIVESVM_TEST_RAY=2 $(PY) -m pytest --numprocesses=0 $(OVER_RAY) $(ARGS)
 	@$(PY) -m tests.faults.cluster --kills $$(($(KILLS) / 5))
 

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -71,12 +71,17 @@ class Asked:
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of one dataset that are to be forgotten: where it is, what stands for their keys, how many they are."""
+    """Rows of one dataset that are to be forgotten: where it is, what stands for their keys, how many they are.
+
+    Of a dataset that another front end has, ``held_by`` it, ``rows`` is None until that one has searched it, and marks
+    are those of all keys that were asked for.
+    """
 
     name: str
     directory: str
     marks: list[str]
-    rows: int
+    rows: int | None
+    held_by: str | None = None
 
 
 class Carrier(Protocol):
@@ -147,6 +152,8 @@ class Datasets:
         self._root = settings.data_dir / DIRECTORY
         self._lock = threading.Lock()
         self._closed = False
+        self._known: set[str] = set()
+        """Directories here of datasets that were there at the last look."""
 
     def tidy(self) -> None:
         """Remove what no description knows, before anybody uploads; does nothing while the store is away."""
@@ -196,6 +203,7 @@ class Datasets:
             with self._health.store_call("document"):
                 self._announce()
                 self._store.put_document(DocumentName(KIND, name), json.dumps(described).encode())
+            self._known.add(upload.directory.name)
         if before is not None:
             self._remove(before)
         return described | {"is_here": True}, before is None
@@ -241,13 +249,13 @@ class Datasets:
     def find(self, keys: Sequence[int | str]) -> tuple[list[Found], list[str]]:
         """Rows of these keys in every dataset that has keys, and the datasets that could not be searched.
 
-        Raises StoreUnavailable.
+        Those of datasets that other front ends have are to be searched for by these. Raises StoreUnavailable.
         """
         found, unsearched = [], []
         with self._lock:
             for described in self.all():
                 try:
-                    rows = self._found(described, keys) if described.get("has_keys") else None
+                    rows = self._wanted(described, keys) if described.get("has_keys") else None
                 except (StoreError, UnknownDataset) as error:
                     log.warning("dataset %s cannot be searched: %s", described["name"], error)
                     unsearched.append(str(described["name"]))
@@ -256,14 +264,34 @@ class Datasets:
                     unsearched += [] if described.get("has_keys") else [str(described["name"])]
         return found, unsearched
 
-    def _found(self, described: Document, keys: Sequence[int | str]) -> Found | None:
-        arrays = Arrays(self.directory(described), described)
-        wanted = marks_of(described["salt"], keys)
+    def _wanted(self, described: Document, keys: Sequence[int | str]) -> Found | None:
+        wanted = to_text(marks_of(described["salt"], keys))
+        found = Found(described["name"], described["directory"], wanted, None, described.get("held_by"))
+        return self._found(described, found) if self._carrier_of(described) is None else found
+
+    def _found(self, described: Document, asked: Found) -> Found | None:
+        arrays, wanted = Arrays(self.directory(described), described), from_text(asked.marks)
         marks = arrays.marks()
         assert marks is not None
         rows = int(among(marks, wanted).sum())
-        there = to_text(wanted[among(wanted, marks)])
-        return Found(described["name"], described["directory"], there, rows) if rows else None
+        return replace(asked, marks=to_text(wanted[among(wanted, marks)]), rows=rows) if rows else None
+
+    def narrowed(self, asked: Found) -> Found | None:
+        """Which of these rows a dataset that is here has; None: none, or it is another one now. Raises StoreError."""
+        with self._lock:
+            described = self._described(asked.name)
+            is_there = described is not None and described["directory"] == asked.directory
+            return self._found(described, asked) if described is not None and is_there else None
+
+    def look(self) -> None:
+        """Remove files of datasets that another front end has deleted or replaced; raises StoreError."""
+        with self._lock:
+            with self._health.store_call("load"):
+                described = [self._described(at.name) for at in self._store.documents(KIND)]
+            now = {str(found["directory"]) for found in described if found is not None and found["is_here"]}
+            for directory in self._known - now:
+                shutil.rmtree(self._root / directory, ignore_errors=True)
+            self._known = now | {directory for directory in self._known if (self._root / directory).exists()}
 
     def erase(self, found: Sequence[Found]) -> None:
         """Have the files of datasets hold none of these rows; what is done already stays so. Raises StoreError.

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from livesvm.service import crash
-from livesvm.service.datasets.catalogue import Datasets, Found
+from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.errors import ModelUnavailable, ServiceError, UnknownDataset, UnknownFeed, UnknownModel
 from livesvm.service.feeds.handle import AllFeeds, FeedHandle
 from livesvm.service.feeds.wanted import Wanted
@@ -27,8 +27,10 @@ from livesvm.service.history.erasure import Asked, Intent, begun, forget_model
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
+from livesvm.service.jobs.fronts import Fronts
 from livesvm.service.jobs.queue import Jobs
-from livesvm.service.lifecycle.places import ON_RAY, Places, places
+from livesvm.service.lifecycle.errands import Errands
+from livesvm.service.lifecycle.places import Places, on_ray, places
 from livesvm.service.live.handle import Erased, ModelHandle, Models
 from livesvm.service.models.arrays import Key
 from livesvm.service.receipts.receipt import HASH, BadReceipt, signed, verified
@@ -52,10 +54,18 @@ log = logging.getLogger(__name__)
 class Erasures:
     """One at a time; its calls wait for solves and disks, so none belongs on the event loop."""
 
-    def __init__(self, settings: Settings, source: Source, subjects: tuple[Models, AllFeeds], around: Around) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        source: Source,
+        subjects: tuple[Models, AllFeeds],
+        around: Around,
+        fronts: Fronts | None = None,
+    ) -> None:
         self._settings, self._store, self._health, self._metrics = settings, source.store, source.health, source.metrics
         self._registry, self._feeds = subjects
         self._jobs, self._datasets = around
+        self._errands = Errands(source.store, fronts, *around)
         self._signer = Signer(settings.data_dir / FILE)
         self._lock = threading.Lock()
         self._owed: set[str] = set()
@@ -94,20 +104,35 @@ class Erasures:
             self._owed.add(stored)
             raise
 
+    def look(self) -> None:
+        """Do what other front ends ask for, and what :meth:`finish` does unless an erasure is under way here."""
+        try:
+            self._errands.do()  # without the lock, as that one may wait for others, who wait for this one
+        except StoreError as error:
+            log.warning("what other front ends ask for is not done yet: %s", error)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._finish_all()
+            finally:
+                self._lock.release()
+
     def finish(self) -> None:
         """End what was begun before a crash, or while the store was away; what cannot be ended yet is tried again."""
         with self._lock:
-            try:
-                with self._health.store_call("load"):
-                    found = begun(self._store)
-                    self._follow()
-                    self._end_deletions()
-                stored = {i.model for i in found if i.model in self._owed or not self._is_anothers(i)}
-                self._owed = set(stored)
-                for one in sorted(stored):
-                    self._finish(one)
-            except StoreError as error:
-                log.warning("erasures that were begun are not ended yet: %s", error)
+            self._finish_all()
+
+    def _finish_all(self) -> None:
+        try:
+            with self._health.store_call("load"):
+                found = begun(self._store)
+                self._follow()
+                self._end_deletions()
+            stored = {i.model for i in found if i.model in self._owed or not self._is_anothers(i)}
+            self._owed = set(stored)
+            for one in sorted(stored):
+                self._finish(one)
+        except StoreError as error:
+            log.warning("erasures that were begun are not ended yet: %s", error)
 
     def _is_anothers(self, intent: Intent) -> bool:
         """Whether another front end may be at work on it: each of them can reach every model on Ray."""
@@ -202,7 +227,7 @@ class Erasures:
     def _forget_model(self, stored: str) -> None:
         """Forget what is known of erasures in a model that is gone, once datasets have forgotten too."""
         for intent in begun(self._store, stored):
-            self._datasets.erase([Found(**found) for found in intent.rows])
+            self._errands.run(intent.id, intent.rows, seconds=0.0)
         forget_model(self._store, stored)
         self._owed.discard(stored)
 
@@ -237,21 +262,23 @@ class Erasures:
     def _ended(self, stored: str, erased: Sequence[Erased]) -> list[Document]:
         """Purge what lies around a model or feed, and keep a receipt of each erasure; raises StoreError."""
         n_jobs = self._jobs.erase(stored, _directories([found for each in erased for found in each.intent.rows]))
-        for each in erased:
-            self._datasets.erase([Found(**found) for found in each.intent.rows])
+        outcomes = [self._errands.run(each.intent.id, each.intent.rows) for each in erased]
+        n_jobs += self._jobs.erase(stored, {found.directory for outcome in outcomes for found in outcome.rows})
         n_files = self._remove_files(stored)
         with self._health.store_call("wipe"):
             wiped = self._store.wipe(wholly=True)
         crash.point("erase-wiped")
-        others = ON_RAY if self._settings.ray else {}
         receipts = []
-        for each in erased:
-            receipt = self._receipt(each, places(each.intent, each.requests, n_jobs, n_files) | wiped | others)
+        for each, outcome in zip(erased, outcomes, strict=True):
+            others = on_ray(outcome) if self._settings.ray else {}
+            searched = places(each.intent, outcome.rows, each.requests, n_jobs, n_files)
+            receipt = self._receipt(each, searched | wiped | others)
             with self._health.store_call("document"):
                 at = DocumentName(RECEIPT, each.intent.id)
                 self._store.put_document(at, json.dumps(receipt, ensure_ascii=False).encode())
                 crash.point("erase-signed")
                 self._store.delete_document(each.intent.at_store)
+                self._errands.end(each.intent.id)
             receipts.append(receipt)
         self._owed.discard(stored)
         self._let_go_of_old()
@@ -295,5 +322,5 @@ class Erasures:
 
 
 def _directories(rows: Iterable[Document]) -> set[str]:
-    """Where datasets are that hold such rows."""
-    return {str(found["directory"]) for found in rows}
+    """Where datasets are that are known to hold such rows."""
+    return {str(found["directory"]) for found in rows if found["rows"] is not None}

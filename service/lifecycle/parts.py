@@ -201,7 +201,7 @@ class Service:
         )
         self.metrics.watch_jobs(self.jobs.counts)
         subjects, beside = (self.registry, self.feeds_by_id), (self.jobs, self.datasets)
-        self.erasures = Erasures(settings, source, subjects, beside)
+        self.erasures = Erasures(settings, source, subjects, beside, self.fronts)
         self.erasing = Pool("erase", 1, ERASURES)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)
@@ -305,7 +305,9 @@ class Service:
             self.registry.take_over()
             self.feeds_by_id.take_over()
             if self.erasures.is_owed or self.store.shared:
-                self.erasures.finish()
+                self.erasures.look()
+            if self.fronts is not None:
+                self.datasets.look()
         except Exception:
             log.exception("no model was taken over; it is tried again")
 

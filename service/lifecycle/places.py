@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from livesvm.service.datasets.catalogue import Found
 from livesvm.service.history.erasure import Intent
 from livesvm.service.history.names import is_feed
+from livesvm.service.lifecycle.errands import Outcome
 
 Places = dict[str, str]
 
 ELSEWHERE: Places = {"backups, other copies, disks below the files": "not in this service's hands"}
-ON_RAY: Places = {
-    "other front ends": "their jobs of it, and on such datasets, are removed when they see this receipt; "
-    "their datasets were not searched",
-    "Ray's object store": "not searched: it holds what calls bring while they last, in memory or in files",
-}
-"""What else there is where models live in actors of a cluster."""
 
 
-def places(intent: Intent, requests: int, n_jobs: int, n_files: int) -> Places:
-    """Of everything but the store: a model or a feed, and what lies around it."""
-    own = _of_feed(requests) if is_feed(intent.model) else _of_model(intent, requests)
+def on_ray(outcome: Outcome) -> Places:
+    """What else there is where models live in actors of a cluster."""
+    jobs = "their jobs of it, and on such datasets, are removed when they see this receipt"
+    away = [f"{', '.join(names)} of {front}" for front, names in outcome.open.items()]
+    datasets = "not searched yet, and done when their front end is back: " + "; ".join(away)
+    return {
+        "other front ends": f"{jobs}; {datasets if away else 'their datasets with keys were searched'}",
+        "Ray's object store": "not searched: it holds what calls bring while they last, in memory or in files",
+    }
+
+
+def places(intent: Intent, rows: Sequence[Found], requests: int, n_jobs: int, n_files: int) -> Places:
+    """Of everything but the store: a model or a feed, and what lies around it, as datasets with such ``rows``."""
+    own = _of_feed(requests) if is_feed(intent.model) else _of_model(intent, rows, requests)
     around = {
         "jobs and their results": f"all of its own removed, and those that used such datasets, {n_jobs} at the end",
         "files of lost models": f"{n_files} removed",
@@ -26,13 +35,13 @@ def places(intent: Intent, requests: int, n_jobs: int, n_files: int) -> Places:
     return own | around | ELSEWHERE
 
 
-def _of_model(intent: Intent, requests: int) -> Places:
+def _of_model(intent: Intent, rows: Sequence[Found], requests: int) -> Places:
     return {
         "window": "solved without them",
         "classes, scale of features": "those of who stays",
         "log, snapshots, solutions": "replaced by one snapshot without them",
         "requests and answers": f"{requests} forgotten, the others name none of them",
-        "datasets": _datasets(intent),
+        "datasets": _datasets(intent, rows),
         "feeds": "not searched: their readings have times, and no keys; POST /feeds/{id}/erase forgets by times",
     }
 
@@ -48,8 +57,8 @@ def _of_feed(requests: int) -> Places:
     }
 
 
-def _datasets(intent: Intent) -> str:
-    rows = [f"{found['rows']} rows removed from {found['name']}" for found in intent.rows]
+def _datasets(intent: Intent, found: Sequence[Found]) -> str:
+    rows = [f"{one.rows} rows removed from {one.name}" for one in found]
     said = [", ".join(rows) or "no row of those with keys is of them"]
     if rows:
         said.append("other models keep what they were trained to on these")

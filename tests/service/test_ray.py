@@ -136,6 +136,30 @@ def test_an_erasure_leaves_nothing_in_the_store_nor_at_any_front_end(
         assert client.post("/receipts/verify", json=receipt).json()["is_own"] == (key == own[1])
 
 
+def test_what_is_asked_of_a_job_is_answered_by_who_was_asked_for_it(
+    fleet: Fleet, http: tuple[httpx.Client, httpx.Client]
+) -> None:
+    """Here that it is not there, in the words of that front end; nobody knows the rest."""
+    marks = [(front.data_dir / "holder").read_text()[:8] for front in fleet.fronts]
+    before = [forwarded(client) for client in http]
+    for mark, client in zip(marks, reversed(http), strict=True):
+        asked = client.get(f"/jobs/j-000000000000-{mark}", headers={"x-request-id": f"for-{mark}"})
+        assert (asked.status_code, asked.json()["type"]) == (404, "urn:livesvm:problem:unknown-job")
+        assert asked.headers["x-request-id"] == f"for-{mark}"
+        assert client.get("/jobs").json() == {"jobs": []}
+        assert client.get("/jobs/j-000000000000-ffffffff").status_code == 404
+    assert [forwarded(client) - b for client, b in zip(http, before, strict=True)] == [3, 3]
+
+
+def forwarded(client: httpx.Client) -> float:
+    """How often a front end has been asked for a job that is not there."""
+    families = text_string_to_metric_families(client.get("/metrics").text)
+    wanted = {"route": "/jobs/{job}", "status": "404", "method": "GET"}
+    (family,) = (family for family in families if family.name == "livesvm_http_requests")
+    return sum(s.value for s in family.samples if s.name.endswith("_total") and s.labels == wanted)
+
+
+@pytest.mark.slow
 def test_every_front_end_answers_for_every_job(http: tuple[httpx.Client, httpx.Client]) -> None:
     first, second = http
     first.post("/models", json=MODEL).raise_for_status()

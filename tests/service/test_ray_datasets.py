@@ -90,7 +90,7 @@ def test_a_dataset_of_another_front_end_is_retrained_on_whole_and_in_shards(http
     X, _ = upload(first, "d")
     assert (first.get("/datasets/d").json()["is_here"], second.get("/datasets/d").json()["is_here"]) == (True, False)
     whole = retrained(second, tol=1e-3)
-    assert "each knows those that it was asked for" in first.get(f"/jobs/{whole['id']}").json()["detail"]
+    assert first.get(f"/jobs/{whole['id']}").json()["result"] == whole["result"]
     expected = decided(second, whole, X[:50])
     shards = retrained(second, tol=1e-3, shards=2, hold_out=0.2)
     assert shards["state"] == "done", shards
@@ -146,3 +146,66 @@ def test_an_erasure_ends_jobs_of_other_front_ends_on_its_dataset(http: Fronts) -
     until(lambda: second.get(f"/jobs/{job}").status_code == 404)
     assert first.get("/datasets/k").json()["n_examples"] == 59
     second.delete("/models/other").raise_for_status()
+
+
+def kept(service: ServiceProcess) -> set[str]:
+    """Directories of datasets at a front end."""
+    return {path.name for path in (service.data_dir / "datasets").iterdir()}
+
+
+def of_people(http: httpx.Client, name: str, seed: int) -> bytes:
+    """Upload examples of 60 people; what is there of the third's."""
+    X, y = np.random.default_rng(seed).normal(size=(60, 2)), np.arange(60) % 2
+    body = npz(X=X, y=y, keys=np.array([f"person-{number}" for number in range(60)]))
+    http.put(f"/datasets/{name}", content=body, headers={"content-type": "application/x-npz"}).raise_for_status()
+    return bytes(X[3].tobytes())
+
+
+def holds(service: ServiceProcess, trace: bytes) -> bool:
+    files = (service.data_dir / "datasets").rglob("*")
+    return any(trace in path.read_bytes() for path in files if path.is_file())
+
+
+def test_an_erasure_reaches_the_datasets_of_all_front_ends(http: Fronts, services: list[ServiceProcess]) -> None:
+    first, second = http
+    traces = of_people(first, "here", 1), of_people(second, "there", 2)
+    upload(second, "d")
+    assert all(holds(service, trace) for service, trace in zip(services, traces, strict=True))
+    first.post("/models/m/update", json={"add": {"X": [[0.0] * 2], "y": [1], "keys": ["person-3"]}}).raise_for_status()
+    job = first.post("/models/m/retrain", json={"dataset": "there"}).json()["id"]
+    assert awaited(first, job)["state"] == "done"
+    erased = first.post("/models/m/erase", json={"keys": ["person-3", "nobody"]})
+    assert erased.status_code == 200, erased.text
+    places = erased.json()["receipt"]["places"]
+    assert places["datasets"].startswith("1 rows removed from here, 1 rows removed from there; ")
+    assert places["datasets"].endswith("not searched, having no keys or not to be read here: d")
+    assert places["other front ends"].endswith("their datasets with keys were searched")
+    assert not any(holds(service, trace) for service, trace in zip(services, traces, strict=True))
+    assert [second.get(f"/datasets/{name}").json()["n_examples"] for name in ("here", "there", "d")] == [59, 59, 3000]
+    assert first.get(f"/jobs/{job}").status_code == 404
+    before = kept(services[1])
+    assert len(before) == 2
+    assert [first.delete(f"/datasets/{name}").status_code for name in ("here", "there", "d")] == [204] * 3
+    until(lambda: not kept(services[1]))
+
+
+def test_a_front_end_that_was_away_forgets_when_it_is_back(http: Fronts, services: list[ServiceProcess]) -> None:
+    first, second = http
+    trace = of_people(second, "there", 3)
+    first.post("/models/m/update", json={"add": {"X": [[0.0] * 2], "y": [1], "keys": ["person-3"]}}).raise_for_status()
+    job = first.post("/models/m/retrain", json={"dataset": "there"}).json()["id"]
+    assert awaited(first, job)["state"] == "done"
+    assert services[1].stop() == 0
+    erased = first.post("/models/m/erase", json={"keys": ["person-3"]})
+    assert erased.status_code == 200, erased.text
+    name = (services[1].data_dir / "holder").read_text()[:8]
+    told = erased.json()["receipt"]["places"]["other front ends"]
+    assert told.endswith(f"not searched yet, and done when their front end is back: there of {name}")
+    assert holds(services[1], trace)
+    assert first.get("/datasets/there").json()["n_examples"] == 60
+    services[1].start()
+    with services[1].http(PATIENCE) as back:
+        until(lambda: back.get("/datasets/there").json()["n_examples"] == 59)
+        assert not holds(services[1], trace)
+        until(lambda: first.get(f"/jobs/{job}").status_code == 404)
+        back.delete("/datasets/there").raise_for_status()

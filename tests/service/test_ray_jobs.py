@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 PATIENCE = 60.0
 ADMIN, READER = "a secret of the admin", "a secret of who reads"
-PATH = {"C_min": 0.1, "C_max": 10.0}
+PATH = {"minimum": 0.1, "maximum": 10.0}
 
 Two = tuple[ServiceProcess, ServiceProcess]
 

@@ -48,8 +48,8 @@ _ASKED = {
 )
 async def backtest(id: ModelId, request: Request, service: Parts) -> Response:
     """Read what is to be backtested and submit it as a job."""
+    await up_to_date(service.feeds().find(id))
     live = service.feeds().get(id)
-    await up_to_date(live)
     body = await read_rows(request)
 
     def submit() -> Response:
@@ -74,8 +74,8 @@ async def backtest(id: ModelId, request: Request, service: Parts) -> Response:
 )
 async def tune(id: ModelId, service: Parts) -> Response:
     """Submit the job."""
+    await up_to_date(service.feeds().find(id))
     live = service.feeds().get(id)
-    await up_to_date(live)
     if live.view.state != "live":
         raise EmptyModel(f"feed {id} has no models yet: its window has {live.view.position} of {live.spec.window}")
     return await in_control(service, lambda: job_told(service.jobs.submit("tune", Subject(live), {})))

@@ -70,8 +70,8 @@ def submissions() -> APIRouter:
 def _submission(name: str, kind: JobKind) -> Callable[..., Awaitable[Response]]:
     async def submit(id: ModelId, request: Request, service: Parts) -> Response:
         """Read what is asked of a model and submit it as a job; where to look for that."""
+        await up_to_date(service.models().find(id))
         live = service.models().get(id)
-        await up_to_date(live)
         body = await read_body(request)
         with service.control.place():
             record = await service.control.run(lambda: service.jobs.ask(name, live, parse_json(body, kind.request)))
@@ -196,11 +196,11 @@ async def apply(
 async def _elsewhere(job: str, request: Request, service: Service) -> Response | None:
     """The answer of the front end that was asked for a job, if that is another one; JobElsewhere if it is away."""
     fronts = service.fronts
-    if fronts is None or job.endswith(fronts.mark):
+    if fronts is None:
         return None
     from livesvm.service.api import forwarding  # where there are other front ends alone
 
-    if forwarding.is_for(request, fronts):
+    if forwarding.is_for(request, fronts) or job.endswith(fronts.mark):
         return None
     with service.control.place():
         front = await service.control.run(fronts.holding, job)

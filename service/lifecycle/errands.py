@@ -1,0 +1,147 @@
+"""Rows that are to be forgotten in datasets of other front ends: asked for by a document, done by who has the files.
+
+A front end that is away does it when it is back; the document stays until then. It names nobody: keys are there as the
+salted hashes by which the dataset itself knows them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from livesvm.service.datasets.catalogue import Datasets, Found
+from livesvm.service.errors import UnknownDataset
+from livesvm.service.history.erasure import BEGUN
+from livesvm.service.jobs.fronts import Fronts, short
+from livesvm.service.jobs.queue import Jobs
+from livesvm.service.store.base import DocumentName, Store
+
+KIND = "errand"
+"""Of the documents, by the front end that is asked and the erasure."""
+WAIT_SECONDS = 20.0
+"""For which one that shows life is waited for."""
+LOOK_SECONDS = 0.05
+
+Document = dict[str, Any]
+
+
+@dataclass
+class Outcome:
+    """Rows that have been forgotten, and by front end the datasets in which they are still to be."""
+
+    rows: list[Found] = field(default_factory=list)
+    open: dict[str, list[str]] = field(default_factory=dict)
+
+
+class Errands:
+    """What this front end asks of others, and does for them; without ``fronts`` there are none. May block for long."""
+
+    def __init__(self, store: Store, fronts: Fronts | None, jobs: Jobs, datasets: Datasets) -> None:
+        self._store, self._fronts, self._jobs, self._datasets = store, fronts, jobs, datasets
+        self._seen: dict[DocumentName, list[Found]] = {}
+
+    def run(self, erasure: str, rows: Iterable[Document], seconds: float = WAIT_SECONDS) -> Outcome:
+        """Have rows forgotten here, and by others, who are waited for as long as they show life; raises StoreError."""
+        found, asked = Outcome(), dict[str, list[Found]]()
+        for one in (Found(**row) for row in rows):
+            if self._fronts is None or one.held_by in (None, self._fronts.holder):
+                found.rows += self._forgotten([one])
+            else:
+                asked.setdefault(str(one.held_by), []).append(one)
+        for holder, theirs in asked.items():
+            self._ask(_at(holder, erasure), theirs)
+        end = time.monotonic() + seconds
+        for holder, theirs in asked.items():
+            done = self._awaited(holder, _at(holder, erasure), end)
+            if done is None:
+                found.open[short(holder)] = [one.name for one in theirs]
+            else:
+                found.rows += done
+        return found
+
+    def _ask(self, at: DocumentName, rows: Sequence[Found]) -> None:
+        if self._store.document(at) is None:
+            self._put(at, rows, is_done=False)
+
+    def _put(self, at: DocumentName, rows: Sequence[Found], *, is_done: bool) -> None:
+        document = {"rows": [asdict(one) for one in rows], "is_done": is_done}
+        self._store.put_document(at, json.dumps(document).encode())
+
+    def _awaited(self, holder: str, at: DocumentName, end: float) -> list[Found] | None:
+        """What a front end has found and forgotten; None if it has not by then, or is away."""
+        assert self._fronts is not None
+        while True:
+            rows, is_done = self._told(at)
+            if is_done:
+                return rows
+            if time.monotonic() > end or self._fronts.is_away(holder):
+                return None
+            time.sleep(LOOK_SECONDS)
+
+    def _told(self, at: DocumentName) -> tuple[list[Found], bool]:
+        data = self._store.document(at)
+        if data is None:
+            return [], False
+        document = json.loads(data)
+        return [Found(**row) for row in document["rows"]], bool(document["is_done"])
+
+    def end(self, erasure: str) -> None:
+        """Let go of the answers to an erasure whose receipt is kept; what is still to be done stays. StoreError."""
+        for at in self._store.documents(KIND):
+            if at.name.endswith(f":{erasure}") and self._told(at)[1]:
+                self._store.delete_document(at)
+
+    def do(self) -> None:
+        """Do what others have asked of this one, and end jobs on what any of them has forgotten; raises StoreError."""
+        if self._fronts is None:
+            return
+        now = set(self._store.documents(KIND))
+        for at in sorted(now):
+            rows, is_done = self._told(at)
+            self._seen[at] = rows
+            if at.name.startswith(f"{self._fronts.holder}:"):
+                if is_done:
+                    self._let_go(at)
+                else:
+                    self._do(at, rows)
+        for at in self._seen.keys() - now:
+            self._end_jobs([one for one in self._seen.pop(at) if self._is_rewritten(one)])
+
+    def _do(self, at: DocumentName, rows: Sequence[Found]) -> None:
+        found = [one for one in map(self._narrowed, rows) if one is not None]
+        self._put(at, found, is_done=False)  # so that it is known how many they were, should this end in the middle
+        self._forgotten(found)
+        self._put(at, found, is_done=True)
+
+    def _forgotten(self, rows: Sequence[Found]) -> list[Found]:
+        found = [one for one in map(self._narrowed, rows) if one is not None]
+        self._end_jobs(found)
+        self._datasets.erase(found)
+        return found
+
+    def _narrowed(self, one: Found) -> Found | None:
+        return self._datasets.narrowed(one) if one.rows is None else one
+
+    def _end_jobs(self, rows: Sequence[Found]) -> None:
+        if rows:
+            self._jobs.erase("", {one.directory for one in rows})
+
+    def _is_rewritten(self, one: Found) -> bool:
+        try:
+            self._datasets.check({"name": one.name, "directory": one.directory})
+        except UnknownDataset:
+            return True
+        return False
+
+    def _let_go(self, at: DocumentName) -> None:
+        """Remove an answer that nobody waits for: the erasure has ended without it."""
+        erasure = at.name.rpartition(":")[2]
+        if not any(begun.name.endswith(f":{erasure}") for begun in self._store.documents(BEGUN)):
+            self._store.delete_document(at)
+
+
+def _at(holder: str, erasure: str) -> DocumentName:
+    return DocumentName(KIND, f"{holder}:{erasure}")
