@@ -11,7 +11,7 @@ from livesvm.solvers.analyses.tuning.splits import Split
 from livesvm.solvers.analyses.tuning.stepwise import Room
 from livesvm.solvers.models.pairs_predictor import winners
 from livesvm.solvers.runtime.interrupt import check
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
 
 KERNELS = ("rbf", "linear", "poly")
@@ -23,7 +23,7 @@ class Fold(NamedTuple):
     Attributes
     ----------
     learnt, judging : (n, d), (m, d) features
-    y : (n,) places of the classes of those learnt
+    y : (n,) places of the classes of those learnt, ascending
     truth : (m,) of those who judge; -1 where nobody learnt is of that class
     costs : (n,) of an error at C = 1
     n_classes : of those learnt
@@ -36,23 +36,26 @@ class Fold(NamedTuple):
     costs: Floats
     n_classes: int
 
-    def wrong(self, kernel: Any, C: Floats, room: Room, *, intercept: bool) -> Ints | None:
-        """Return how many of those who judge are labelled wrongly, (p,), at each C (p,); None: not to be had."""
+    def wrong(self, kernel: Any, C: Floats, room: Room, *, intercept: bool) -> Bools | None:
+        """Return who of those who judge is labelled wrongly, (p, m), at each C (p,); None: not to be had."""
         n, m = self.y.size, self.truth.size
         K = kernel.matrix(self.learnt, np.concatenate([self.learnt, self.judging]).T)
+        edges = np.searchsorted(self.y, np.arange(self.n_classes + 1))
         found = []
-        for first, second in combinations(range(self.n_classes), 2):
+        for two in combinations(range(self.n_classes), 2):
             check()
-            who = np.flatnonzero((self.y == first) | (self.y == second))
-            mine = K if who.size == n else K[np.ix_(who, np.concatenate([who, np.arange(n, n + m)]))]
-            signs = np.where(self.y[who] == second, 1.0, -1.0)
-            found.append(room.decisions(mine, signs, self.costs[who], C, intercept=intercept))
+            first, second = (slice(edges[place], edges[place + 1]) for place in two)
+            everyone = (first, second, slice(n, n + m))
+            mine = K if self.n_classes == 2 else np.block([[K[a, b] for b in everyone] for a in everyone[:2]])
+            signs = np.where(np.arange(len(mine)) < first.stop - first.start, -1.0, 1.0)
+            costs = np.concatenate([self.costs[first], self.costs[second]])
+            found.append(room.decisions(mine, signs, costs, C, intercept=intercept))
             if np.isnan(found[-1][-1]).any():
                 return None
         if self.n_classes == 2:
-            return np.asarray(((found[0] > 0) != self.truth).sum(axis=1))
+            return np.asarray((found[0] > 0) != self.truth)
         votes = winners(-np.stack(found, axis=-1).reshape(C.size * m, -1), self.n_classes)
-        return np.asarray((votes.reshape(C.size, m) != self.truth).sum(axis=1))
+        return np.asarray(votes.reshape(C.size, m) != self.truth)
 
 
 def folds_of(model: Any, X: Features, y: Any, weights: Floats, parts: list[Split]) -> list[Fold]:
@@ -87,4 +90,5 @@ def _fold(model: Any, X: Floats, y: Any, weights: Floats, part: Split) -> Fold:
         costs = costs * np.array([by_class[label] for label in y[learnt].tolist()])
     known = np.array([place[label] for label in y[learnt].tolist()], np.int64)
     truth = np.array([place.get(label, -1) for label in y[judging].tolist()], np.int64)
-    return Fold(rows, others, known, truth, costs, len(classes))
+    order = np.argsort(known, kind="stable")
+    return Fold(rows[order], others, known[order], truth, costs[order], len(classes))

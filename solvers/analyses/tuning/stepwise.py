@@ -116,7 +116,26 @@ def _walk_over(w: Walk, s: Steps, out: Floats) -> int:
         if since < 0:
             return i
         _decide(w, out[i])
+        if _is_at_rest(w):
+            for k in range(i + 1, s.C.size):
+                for m in range(out.shape[1]):
+                    out[k, m] = out[i, m]
+            break
     return int(s.C.size)
+
+
+@compiled
+def _is_at_rest(w: Walk) -> bool:
+    """Say whether nothing changes on the way to larger C: nobody is at a bound that moves, or beyond a box."""
+    e = w.examples
+    for j in range(w.n):
+        q = e.segment[j] // 2
+        if e.segment[j] & 1 == 0:
+            if e.beta[j] != 0.0:
+                return False
+        elif not e.levels[j, q + 1] <= e.beta[j] <= e.levels[j, q]:
+            return False
+    return True
 
 
 @compiled

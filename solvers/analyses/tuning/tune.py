@@ -22,13 +22,14 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.view import View
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.runtime.types import Bools, Floats
 
 STEP = 4.0
 GAMMAS = STEP ** np.arange(-5.0, 4.0)  #: of the gamma called "scale"
 POINTS = 15  #: values of C of the picture of a curve
 STEPS = 9  #: values of C where there is no curve over all of them
 AROUND = 1.0  #: octaves of C over which errors are averaged before the least is taken
+SURE = 2.0  #: standard deviations by which one that was judged by next to nobody would have to be behind
 BEYOND = 3  #: so many more values of gamma are tried beyond an end that is the best
 
 
@@ -179,13 +180,22 @@ class _Line:
     judged: float  #: by which it is compared: that error, or its average around C
     curve: ErrorCurve | None
     values: Floats | None = None
-    raced: list[float] = field(default_factory=list)  #: wrong labels on the first fold, the first two, ...
+    wrong: Bools | None = None  #: who was labelled wrongly there, by fold
 
     def on(self, grid: Floats) -> Floats:
         """Return the errors at values of C."""
         if self.curve is not None:
             return np.array([self.curve(value) for value in grid])
         return np.full(grid.size, np.nan) if self.values is None else self.values
+
+
+def _is_behind(mine: Bools, best: Bools | None, share: float) -> bool:
+    """Whether there are clearly more wrong labels than the best has, so great a share having been judged."""
+    if best is None:
+        return False
+    best = best[: mine.size]
+    more = np.count_nonzero(mine) - np.count_nonzero(best)
+    return bool(more > SURE * (1.0 - share) * math.sqrt(np.count_nonzero(mine != best)))
 
 
 @dataclass
@@ -257,65 +267,57 @@ class _Search:
         return model._like(**parameters).fit(self.X[learnt], self.y[learnt], sample_weight=weights)
 
     def _along(self, walk: Callable[[Any], Any], parameters: dict[str, float], *, bounded: bool = True) -> _Line:
-        """Follow one path a fold; given up once the folds so far say that it is not the best.
-
-        That is so when they are worse than the best with all of them, or, counted in wrong labels, by more than twice
-        the standard deviation than the best on the same folds: a race [Maron and Moore 1994].
-        """
-        best = min(self.lines.values(), key=lambda line: line.judged, default=None) if bounded else None
+        """Follow one path a fold; given up once the folds so far are worse than the best with all of them."""
+        least = min((line.judged for line in self.lines.values()), default=math.inf) if bounded else math.inf
         curves, sizes, total = [], [], sum(judging.size for _, judging in self.parts)
-        raced: list[float] = []
         for learnt, judging in self.parts:
             path = walk(self._model(learnt, parameters))
             curves.append(path.validation_error(self.X[judging], self.y[judging]))
             sizes.append(judging.size)
             whole = mean_of(curves, np.array(sizes) / total)
             value, judged = whole.steadiest(AROUND)
-            raced.append(judged * total)
-            if best is not None and (judged > best.judged or self._is_behind(raced[-1], best, len(curves), sum(sizes))):
+            if judged > least:
                 judged *= total / sum(sizes)
-                return _Line(value, whole(value), max(judged, math.nextafter(best.judged, math.inf)), None)
-        return _Line(value, whole(value), judged, whole, raced=raced)
-
-    def _is_behind(self, wrong: float, best: _Line, folds: int, judged: int) -> bool:
-        """Whether so many wrong labels on the first folds are clearly more than the best has there."""
-        if not self.classes or not best.raced:
-            return False
-        few = best.raced[folds - 1]
-        return wrong - few > 2.0 * math.sqrt(max(few, 1.0) * max(0.0, 1.0 - few / judged))
+                return _Line(value, whole(value), max(judged, math.nextafter(least, math.inf)), None)
+        return _Line(value, whole(value), judged, whole)
 
     def _on_grid(self, gamma: float) -> _Line:
-        """Follow C from value to value, fold by fold, and count wrong labels; given up as in ``_along``."""
-        best = min(self.lines.values(), key=lambda line: line.judged, default=None)
-        total = sum(judging.size for _, judging in self.parts)
-        wrong, judged_by, raced = np.zeros(self.C.size), 0, []
-        for fold, (_, judging) in enumerate(self.parts):
-            wrong += self._wrong(fold, gamma)
-            judged_by += judging.size
-            curve = ErrorCurve(self.C, wrong[:-1] / total, wrong[1:] / total)
-            value, judged = curve.steadiest(AROUND)
-            at = int(np.abs(np.log(self.C / value)).argmin())
-            raced.append(judged * total)
-            if best is not None and (judged > best.judged or self._is_behind(raced[-1], best, fold + 1, judged_by)):
-                judged = max(judged * total / judged_by, math.nextafter(best.judged, math.inf))
-                return _Line(float(self.C[at]), float(wrong[at]) / judged_by, judged, None)
-        return _Line(float(self.C[at]), float(wrong[at]) / total, judged, None, wrong / total, raced)
+        """Follow C from value to value, fold by fold, and see who is labelled wrongly.
 
-    def _wrong(self, fold: int, gamma: float) -> Floats:
-        """Return how many of a fold are labelled wrongly, (p,), at each value of C."""
+        Given up once the folds so far have more wrong labels than the best has with all of them; or than it has on
+        the same, by more than the labels that only one of the two has wrong make likely: a race [Maron and Moore 1994].
+        How likely falls with what is still to be judged, as nothing much is lost of two that are nearly as good.
+        """
+        best = min(self.lines.values(), key=lambda line: line.judged, default=None)
+        total, seen = sum(judging.size for _, judging in self.parts), 0
+        wrong = np.empty((self.C.size, total), np.bool_)
+        for fold, (_, judging) in enumerate(self.parts):
+            wrong[:, seen : seen + judging.size] = self._wrong(fold, gamma)
+            seen += judging.size
+            errors = wrong[:, :seen].sum(axis=1) / total
+            value, judged = ErrorCurve(self.C, errors[:-1], errors[1:]).steadiest(AROUND)
+            at = int(np.abs(np.log(self.C / value)).argmin())
+            mine = wrong[at, :seen]
+            if best is not None and (judged > best.judged or _is_behind(mine, best.wrong, seen / total)):
+                judged = max(judged * total / seen, math.nextafter(best.judged, math.inf))
+                return _Line(float(self.C[at]), float(mine.mean()), judged, None)
+        return _Line(float(self.C[at]), float(mine.mean()), judged, None, errors, mine)
+
+    def _wrong(self, fold: int, gamma: float) -> Bools:
+        """Return who of a fold is labelled wrongly, (p, m), at each value of C."""
         model: Any = self.view.model
         if self.laid_out and self.room is not None:
             intercept = bool(model.fit_intercept)
             found = self.laid_out[fold].wrong(model._kernel(gamma), self.C, self.room, intercept=intercept)
             if found is not None:
-                return found.astype(np.float64)
+                return found
         learnt, judging = self.parts[fold]
-        model, wrong = self._model(learnt, {"gamma": gamma, "C": float(self.C[0])}), np.zeros(self.C.size)
+        model, out = self._model(learnt, {"gamma": gamma, "C": float(self.C[0])}), []
         for i, value in enumerate(self.C):
             if i:
                 model.update(C=float(value))
-            wrong[i] = np.count_nonzero(model.predict(self.X[judging]) != self.y[judging])
-        return wrong
+            out.append(model.predict(self.X[judging]) != self.y[judging])
+        return np.array(out)
 
     def _together(self, gamma: float) -> _Line:
         """Follow C from value to value, fold by fold, and judge all decisions at once: the error is no mean over them.
