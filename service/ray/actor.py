@@ -41,6 +41,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.ray.draining import Node
+from livesvm.service.ray.lines import Number, Switchboard
 from livesvm.service.ray.messages import Answer, Asked, FeedView, News, View, packed, unpacked
 from livesvm.service.ray.places import Place
 from livesvm.service.resources.compiling import call_compiled_code
@@ -144,6 +145,7 @@ class ModelActor:
         self._views: dict[str, View | FeedView] = {}
         self._waiting: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._board = Switchboard(self.ask)
         threading.Thread(target=self._live, name="keep", daemon=True).start()
 
     # What front ends ask.
@@ -190,7 +192,8 @@ class ModelActor:
                 self._waiting.discard(news)
             await asyncio.sleep(began + GATHER_SECONDS - time.monotonic())
         views = {id_: view for id_, view in self._views.items() if view.moment > moment}
-        return packed(News(self._incarnation, self._moment, views, frozenset(self._views)))
+        names, line = frozenset(self._views), await self._line()
+        return packed(News(self._incarnation, self._moment, views, names, line))
 
     async def scrape(self) -> bytes:
         """The metrics of what is done here, as Prometheus's families, with where that is."""
@@ -198,6 +201,14 @@ class ModelActor:
         return packed([_labelled(f, where) for f in self._metrics.registry.collect() if f.name.startswith(SCRAPED)])
 
     # On the event loop.
+
+    async def _line(self) -> Number | None:
+        """Where front ends may call; None where this cannot listen."""
+        try:
+            return await self._board.number(self._home.host)
+        except OSError as error:
+            log.warning("actor %s cannot listen at %s: %s", self._place.name, self._home.host, error)
+            return None
 
     async def _come_back(self) -> None:
         """Wait for the models to be back; raises Restoring if that takes too long."""

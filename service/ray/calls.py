@@ -16,11 +16,14 @@ from livesvm.service.logs.calls import Call as Logged
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.cluster import Cluster, when_done
+from livesvm.service.ray.lines import LARGEST
 from livesvm.service.ray.messages import Answer, Asked, FeedView, View, packed, unpacked
 from livesvm.service.ray.places import Place
 
 AGAIN_SECONDS = 0.1
 """After so long it is sent again."""
+BY_LINE = frozenset({"update", "observe", "decide", "hear", "certificate"})
+"""Verbs that are short and many, and whose answers are small: they need not go Ray's way."""
 
 
 class Office(Protocol):
@@ -62,7 +65,7 @@ class Call(Future[Any]):
         self._until = until
         self._logged = logged
         self._message = packed(asked)
-        self._reference: Any = None
+        self._is_sent = False
         self.tries = 0
 
     def send(self) -> Call:
@@ -77,7 +80,7 @@ class Call(Future[Any]):
 
     def cancel(self) -> bool:
         """Tell the actor that nobody waits any more; what becomes of the call is known when it answers."""
-        if not self.done() and self._reference is not None and time.monotonic() < self._until:
+        if not self.done() and self._is_sent and time.monotonic() < self._until:
             self._office.cluster.actor(self._place, self._spec).withdraw.remote(self._asked.id)
         return False
 
@@ -88,13 +91,23 @@ class Call(Future[Any]):
 
     def _try(self) -> None:
         self.tries += 1
+        if self._goes_by_line():
+            return
         try:
             actor = self._office.cluster.actor(self._place, self._spec)
-            self._reference = actor.ask.remote(self._message)
+            reference = actor.ask.remote(self._message)
         except Exception as error:
             self._ended(None, error)
         else:
-            when_done(self._reference, self._ended)
+            self._is_sent = True
+            when_done(reference, self._ended)
+
+    def _goes_by_line(self) -> bool:
+        """Send it by the actor's line, if it may go there and there is one."""
+        if self._asked.verb not in BY_LINE or len(self._message) > LARGEST:
+            return False
+        self._is_sent = self._office.cluster.lines.ask(self._place.name, self._message, self._ended)
+        return self._is_sent
 
     def _ended(self, message: Any, error: BaseException | None) -> None:
         if error is not None:

@@ -16,6 +16,7 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.live.memory import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
+from livesvm.service.ray.lines import Lines
 from livesvm.service.ray.places import Place
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.settings import Settings
@@ -49,6 +50,7 @@ class Cluster:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
         self._class: Any = ray.remote(ModelActor)
+        self.lines = Lines()
 
     def actor(self, place: Place, spec: ModelSpec | FeedSpec | None = None) -> Any:
         """The actor of a place, started if there is none; the first time this waits for Ray: not in its own thread."""
@@ -80,6 +82,7 @@ class Cluster:
 
     def lost(self, place: Place, error: BaseException) -> None:
         """A call of an actor has failed: one that is dead for good is looked for, or started, anew."""
+        self.lines.lose(place.name)
         if isinstance(error, ActorDiedError):
             self._actors.pop(place.name, None)
 
@@ -95,6 +98,7 @@ class Cluster:
 
     def leave(self) -> None:
         """Leave the cluster; its actors go on."""
+        self.lines.close()
         ray.shutdown()
 
 

@@ -20,6 +20,7 @@ from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.metrics import ModelSample
+from livesvm.service.ray.lines import Number
 
 SERVED: frozenset[ServingState] = frozenset({"live", "fenced", "behind"})
 
@@ -126,12 +127,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class News:
-    """What has changed in an actor since a moment, and the moment that this is; ``names`` are those of all."""
+    """What has changed in an actor since a moment, and the moment that this is.
+
+    ``names`` are those of all; ``line`` is where short calls may go, if there is such a place."""
 
     incarnation: str
     moment: int
     views: dict[str, View | FeedView]
     names: frozenset[str]
+    line: Number | None = None
 
 
 class _Pickler(pickle.Pickler):

@@ -220,6 +220,8 @@ class Office:
         if not isinstance(news, News) or self._stopped.is_set():
             watch.is_asked = False
             return
+        if news.line is not None:
+            self.cluster.lines.find(watch.place.name, news.line)
         watch.incarnation, watch.moment = news.incarnation, news.moment
         told = watch.views | news.views
         watch.views = {id_: view for id_, view in told.items() if id_ in news.names}  # some may not be known here yet
