@@ -27,7 +27,7 @@ from livesvm.solvers.homotopy.target import start_motion
 from livesvm.solvers.kernels.row_cache import forget_rows, transpose_into
 from livesvm.solvers.linalg.cholesky import compact
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS
-from livesvm.solvers.problem.state import Examples, drop_losses
+from livesvm.solvers.problem.state import Examples, count_bound_supports, drop_losses
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
@@ -105,6 +105,11 @@ class Count(Scalars):
     places: int  #: of the factor, kept in ``free``
     violation: float
     relative_gap: float
+    n_bound_supports: int
+    events: int
+    exchanges: int
+    jumps: int
+    refined: int
 
 
 @compiled
@@ -136,6 +141,7 @@ def small_update(w: Walk, d: Desk, batch: Batch, now: One[Count]) -> int:
     if not arrives(w, d, units, now):
         return Outcome.BEGUN.value
     count.b, count.since = at.b, count.since + at.events
+    count.events, count.exchanges, count.jumps, count.refined = at.events, at.exchanges, at.jumps, at.refined
     release(w, d, batch, now)
     return Outcome.DONE.value
 
@@ -308,6 +314,7 @@ def release(w: Walk, d: Desk, batch: Batch, now: One[Count]) -> None:
     leave = d.leave[: count.n_leave]
     for slot in leave:
         w.examples.beta[slot] = 0.0
+    count.n_bound_supports = count_bound_supports(w.examples.beta, w.examples.segment, w.n)
     forget_rows(w.row_of, d.slot_of, d.used, leave)
     for c in (count.first, count.second):
         for i in range(batch.leave_from[c], batch.leave_from[c + 1]):

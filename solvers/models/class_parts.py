@@ -7,6 +7,7 @@ import numpy as np
 from livesvm.solvers.homotopy.small_update import Batch
 from livesvm.solvers.kernels.shared import Shared
 from livesvm.solvers.models.pair import NOBODY, PairChange
+from livesvm.solvers.models.pair_desk import Work
 from livesvm.solvers.models.window import Change
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -44,7 +45,7 @@ class Parts:
         """Return how many examples each class has while the update goes on, none of whom has left."""
         return np.bincount(np.concatenate([y, self.come_y, self.moved_to]), minlength=n_classes)
 
-    def batch(self, shared: Shared, n_classes: int) -> Batch | None:
+    def work(self, shared: Shared, n_classes: int) -> Work | None:
         """Return what every pair is to do, for all of them at once; None: it is more than ``small_update`` deals with.
 
         The kernel rows of those who come have to be at hand.
@@ -57,7 +58,8 @@ class Parts:
         come, come_from = _sorted(self.come, n_classes)
         leave, leave_from = _sorted(self.leave, n_classes)
         costs = np.concatenate([NO_COSTS, *(costs for _, costs in self.come.values())])
-        return Batch(come, costs, come_from, leave, leave_from, shared.diagonals, *at_hand)
+        batch = Batch(come, costs, come_from, leave, leave_from, shared.diagonals, *at_hand)
+        return Work(batch, np.diff(come_from).tolist(), np.diff(leave_from).tolist())
 
     def of(self, two: Two) -> PairChange:
         """Return what happens to a pair."""

@@ -92,7 +92,7 @@ class ClassWindow:
 
     def n_bound_supports(self) -> int:
         """Return how many examples of pairs have a coefficient at a bound, all pairs together."""
-        return sum(pair.state.n_bound_supports() for pair in self.pairs.values())
+        return sum(pair.n_bound_supports() for pair in self.pairs.values())
 
     def allow(self, cache_bytes: int) -> None:
         """Let the kernel rows of all pairs take so much memory from the next update on."""
@@ -256,10 +256,10 @@ class ClassWindow:
     def _walk(self, todo: list[Two], parts: Parts, limits: dict[Two, int]) -> dict[Two, Trace]:
         """Update the pairs ``todo``: those that can be in one compiled call each, the others several at once."""
         traces: dict[Two, Trace] = {}
-        batch = parts.batch(self.shared, self.n_classes)
-        if batch is not None:
+        work = parts.work(self.shared, self.n_classes)
+        if work is not None:
             for two in todo:
-                trace = self.pairs[two].update_at_once(two, batch, limits[two])
+                trace = self.pairs[two].update_at_once(two, work, limits[two])
                 if trace is not None:
                     traces[two] = trace
         rest = [two for two in todo if two not in traces]

@@ -15,12 +15,11 @@ from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.refill import refill
 from livesvm.solvers.homotopy.run import Trace
-from livesvm.solvers.homotopy.small_update import Batch
 from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.kernels.shared import Shared, by_number
-from livesvm.solvers.models.pair_desk import PairDesk
+from livesvm.solvers.models.pair_desk import PairDesk, Work
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.interrupt import raise_what_stopped
@@ -48,6 +47,7 @@ class Pair:
         self.slot = np.full(shared.capacity, -1, np.int64)  #: by number; -1: not here
         self._undo: Callable[[], None] | None = None
         self._desk = PairDesk()
+        self._n_bound: int | None = None  # bound supports, once they were counted
 
     def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "_undo": None, "_desk": PairDesk()}
@@ -74,7 +74,7 @@ class Pair:
         ------
         NotPositiveSemidefinite, NotOptimal, MemoryLimit : the pair is as it was
         """
-        self._undo = None
+        self._undo = self._n_bound = None
         state = self.state
         self._make_room()
         state.allow(cache_bytes)
@@ -92,7 +92,7 @@ class Pair:
         self._move(change, leave, slots, before.undo)
         return trace
 
-    def update_at_once(self, two: tuple[int, int], batch: Batch, cache_bytes: int) -> Trace | None:
+    def update_at_once(self, two: tuple[int, int], work: Work, cache_bytes: int) -> Trace | None:
         """Do what ``update`` does, for few who come and leave, in one compiled call; None: ``update`` has to.
 
         Raises
@@ -100,15 +100,24 @@ class Pair:
         Cancelled, or what a handler raises : ``undo`` is still to be called
         """
         self._make_room()
-        trace, self._undo = self._desk.update(self.state, self.slot, two, batch, cache_bytes)
+        trace, self._undo = self._desk.update(self.state, self.slot, two, work, cache_bytes)
         raise_what_stopped()
+        if trace is None:
+            self.undo()
+        self._n_bound = None if trace is None else self._desk.n_bound_supports
         return trace
+
+    def n_bound_supports(self) -> int:
+        """Return how many examples that are not free have a coefficient."""
+        if self._n_bound is None:
+            self._n_bound = self.state.n_bound_supports()
+        return self._n_bound
 
     def undo(self) -> None:
         """Take the last change back, which was made just now."""
         if self._undo is not None:
             self._undo()
-            self._undo = None
+            self._undo = self._n_bound = None
 
     def settle(self) -> None:
         """Let the last change be final."""
@@ -122,7 +131,7 @@ class Pair:
             with UndoneOnError(state):
                 yield
         except BaseException:
-            self.state, self.slot, self._undo = state, slot, None
+            self.state, self.slot, self._undo, self._n_bound = state, slot, None, None
             raise
 
     def _move(self, change: PairChange, leave: Ints, slots: Ints, undo_state: Callable[[], None]) -> None:
@@ -207,6 +216,7 @@ class Pair:
         ------
         NotOptimal : the coefficients are damaged
         """
+        self._n_bound = None
         self.slot = np.full(self.shared.capacity, -1, np.int64)
         if numbers.size:
             features = numbers[:, None].astype(np.float64)

@@ -17,7 +17,7 @@ from livesvm.solvers.homotopy.small_update import SPARE, Batch, Count, Desk, Out
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.interrupt import check, watch
-from livesvm.solvers.runtime.types import Ints
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import dense
 
 MOST = 64  #: examples that come and leave, in an update that is small
@@ -27,28 +27,32 @@ DONE, BEGUN, REFUSED, STOPPED, CROWDED = (outcome.value for outcome in Outcome)
 Undo = Callable[[], None]
 
 
+class Work(NamedTuple):
+    """What is to be done for all pairs."""
+
+    batch: Batch
+    come: list[int]  #: how many come, by class
+    leave: list[int]  #: how many leave
+
+
 class PairDesk:
     """Work arrays of ``small_update``, kept as they are slow to make anew; what is in them is of the last update."""
 
     def __init__(self) -> None:
-        self._ints = np.empty((6, 0), np.int64)
-        self._moving = np.empty((2, 0), np.int64)
-        self._floats = np.empty((2, 0))
-        self._kinks, self._levels = np.empty((0, MAX_KINKS)), np.empty((0, MAX_KINKS + 1))
+        self._desk: Desk | None = None
         self._status, self._tolerances = Status.of(), Tolerances.of()
         self._stop = np.zeros(1, np.int64)
+        self.n_bound_supports = 0  #: after an update that was done
 
     def update(
-        self, state: PathState, slot: Ints, two: tuple[int, int], batch: Batch, cache_bytes: int
+        self, state: PathState, slot: Ints, two: tuple[int, int], work: Work, cache_bytes: int
     ) -> tuple[Trace | None, Undo | None]:
         """Return what the update did, and what takes it back; no trace: it is to be done in another way.
 
         Where it was stopped there is no trace, but something to take back.
         """
         a, b = two
-        n_come = int(batch.come_from[a + 1] - batch.come_from[a] + batch.come_from[b + 1] - batch.come_from[b])
-        n_leave = int(batch.leave_from[a + 1] - batch.leave_from[a] + batch.leave_from[b + 1] - batch.leave_from[b])
-        n = state.n
+        n, n_come, n_leave = state.n, work.come[a] + work.come[b], work.leave[a] + work.leave[b]
         is_small = n_come + n_leave <= MOST and 2 * n_leave < n and n + n_come <= min(LARGE, state.capacity)
         if not (is_small and state.is_prepared and state.rows.limit == cache_bytes):
             return None, None
@@ -64,56 +68,38 @@ class PairDesk:
         rows.clock += 1
         since, heaviest, drift = before.since
         now = Count.of(a, b, before.n, rows.clock, state.b, heaviest, drift, since)
-        d = self._desk(state, slot)
+        d = self._desk_for(state, slot)
         d.come[:n_come] = come
         watch(self._stop, 0)
-        outcome = small_update(self._walk(state), d, batch, now)
+        outcome = small_update(self._walk(state), d, work.batch, now)
         if outcome == CROWDED:
             state.make_room_for_free(n_come + SPARE)
-            outcome = small_update(self._walk(state), d, batch, now)
+            outcome = small_update(self._walk(state), d, work.batch, now)
         told = Count.told(now)
         if outcome == DONE:
             state.b, state.events_since_refresh = told.b, told.since
             state.heaviest, state.drift = told.heaviest, told.drift
+            self.n_bound_supports = told.n_bound_supports
             state.vacant.extend(d.leave[: told.n_leave][::-1].tolist())
-            return self._trace(told), partial(_undo, state, d, batch, told, before)
+            return _trace(told), partial(_undo, state, d, work.batch, told, before)
         if outcome in (REFUSED, CROWDED):
             state.n_slots, state.vacant = before.n, before.vacant
             return None, None
-        undo = partial(_undo, state, d, batch, told, before)
+        undo = partial(_undo, state, d, work.batch, told, before)
         if outcome == STOPPED:
             return None, undo
         undo()
         return None, None
 
-    def _desk(self, state: PathState, slot: Ints) -> Desk:
-        c = state.capacity
-        if self._floats.shape[1] != c:
-            self._ints, self._moving, self._floats = (
-                np.empty((6, c), np.int64),
-                np.empty((2, c), np.int64),
-                np.empty((2, c)),
-            )
-            self._kinks, self._levels = np.empty((c, MAX_KINKS)), np.empty((c, MAX_KINKS + 1))
-        come, rows, segment, free, leave, n_kinks = self._ints
-        f, beta = self._floats
-        return Desk(
-            slot,
-            dense(state.XT),
-            state.rows.slot_of,
-            state.rows.used,
-            come,
-            rows,
-            self._moving,
-            segment,
-            f,
-            beta,
-            free,
-            leave,
-            self._kinks,
-            self._levels,
-            n_kinks,
-        )
+    def _desk_for(self, state: PathState, slot: Ints) -> Desk:
+        """Return the work arrays beside those of the pair, which may be other ones than the last time."""
+        d, XT, rows = self._desk, dense(state.XT), state.rows
+        if d is None or d.f.size != state.capacity:
+            d = _empty_desk(slot, XT, rows.slot_of, rows.used, state.capacity)
+        if d.slot is not slot or d.XT is not XT or d.slot_of is not rows.slot_of or d.used is not rows.used:
+            d = d._replace(slot=slot, XT=XT, slot_of=rows.slot_of, used=rows.used)
+        self._desk = d
+        return d
 
     def _walk(self, state: PathState) -> Walk:
         n, rows = state.n_slots, state.rows
@@ -138,17 +124,24 @@ class PairDesk:
             self._tolerances,
         )
 
-    def _trace(self, told: Count) -> Trace:
-        at = Status.told(self._status)
-        return Trace(
-            events=at.events,
-            rounds=1,
-            exchanges=at.exchanges,
-            jumps=at.jumps,
-            refined=at.refined,
-            max_violation=told.violation,
-            relative_gap=told.relative_gap,
-        )
+
+def _trace(told: Count) -> Trace:
+    return Trace(
+        events=told.events,
+        rounds=1,
+        exchanges=told.exchanges,
+        jumps=told.jumps,
+        refined=told.refined,
+        max_violation=told.violation,
+        relative_gap=told.relative_gap,
+    )
+
+
+def _empty_desk(slot: Ints, XT: Floats, slot_of: Ints, used: Ints, c: int) -> Desk:
+    come, rows, segment, free, leave, n_kinks = np.empty((6, c), np.int64)
+    f, beta = np.empty((2, c))
+    kinks, levels, moving = np.empty((c, MAX_KINKS)), np.empty((c, MAX_KINKS + 1)), np.empty((2, c), np.int64)
+    return Desk(slot, XT, slot_of, used, come, rows, moving, segment, f, beta, free, leave, kinks, levels, n_kinks)
 
 
 class _Before(NamedTuple):

@@ -331,7 +331,7 @@ class PathState:
 
     def n_bound_supports(self) -> int:
         """Return how many examples that are not free have a coefficient that is not zero."""
-        return int(_count_bound_supports(self.examples.beta, self.examples.segment, self.n_slots))
+        return int(count_bound_supports(self.examples.beta, self.examples.segment, self.n_slots))
 
     def mirror(self) -> None:
         """Turn the problem into its mirror image, f -> -f; an optimum stays one."""
@@ -386,7 +386,7 @@ class PathState:
 
 
 @compiled
-def _count_bound_supports(beta: Floats, segment: Ints, n: int) -> int:
+def count_bound_supports(beta: Floats, segment: Ints, n: int) -> int:
     count = 0
     for j in range(n):
         count += beta[j] != 0.0 and segment[j] & 1 == 0
