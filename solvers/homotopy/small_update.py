@@ -14,9 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.loop import take_turn, walk
-from livesvm.solvers.active_set.reactivation import another_lap, start
-from livesvm.solvers.active_set.shrinking import MOST_LAPS
 from livesvm.solvers.active_set.workspace import Walk, count_anew
 from livesvm.solvers.homotopy.batch_update import place
 from livesvm.solvers.homotopy.finish import leave_ends_and_audit
@@ -28,13 +25,13 @@ from livesvm.solvers.kernels.row_cache import forget_rows, transpose_into
 from livesvm.solvers.linalg.cholesky import compact
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS
 from livesvm.solvers.problem.state import Examples, count_bound_supports, drop_losses
+from livesvm.solvers.runtime.by_address import call_at
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
 from livesvm.solvers.runtime.types import Floats, Ints
 
 MOST_EVENTS = 400  #: of a path that is still ordinary
-MOST_WORK = 100_000  #: products of examples and free ones, from which on a path in strides is worth its overhead
 SPARE = 8  #: places that the factor has beyond those who come
 
 _RATIO_F, _LAP, _RATIO_BETA = SETTINGS.ratio_f, SETTINGS.lap, SETTINGS.ratio_beta
@@ -99,6 +96,7 @@ class Count(Scalars):
     heaviest: float
     drift: float
     since: int  #: events since everyone's f was computed afresh
+    go: int  #: where ``follow_path`` is
     # told
     n_come: int
     n_leave: int
@@ -135,9 +133,9 @@ def small_update(w: Walk, d: Desk, batch: Batch, now: One[Count]) -> int:
     if w.factor.size[1] == 0 or not are_cached or not units.kink > 0.0:
         return Outcome.BEGUN.value
     set_out(w, units, count.b)
-    outcome = walk_whole(w)
-    if outcome != Exit.DONE:
-        return Outcome.STOPPED.value if outcome == Exit.CANCELLED else Outcome.BEGUN.value
+    outcome = call_at(count.go, w)
+    if outcome != Exit.DONE.value:
+        return Outcome.STOPPED.value if outcome == Exit.CANCELLED.value else Outcome.BEGUN.value
     if not arrives(w, d, units, now):
         return Outcome.BEGUN.value
     count.b, count.since = at.b, count.since + at.events
@@ -160,7 +158,7 @@ def is_ordinary(w: Walk, d: Desk, batch: Batch, now: One[Count]) -> bool:
             d.rows[unused] = row
             unused += 1
     fits = unused == count.n_come and fac.size[0] <= d.free.size
-    return fits and fac.size[1] > 0 and w.n * fac.size[1] <= MOST_WORK
+    return fits and fac.size[1] > 0
 
 
 @compiled
@@ -245,20 +243,7 @@ def set_out(w: Walk, units: Scales, b: float) -> None:
     at.sum_rate = -units.sum_beta if w.intercept else 0.0
     at.db = at.last = at.drift = 0.0
     count_anew(w)
-    at.started, at.budget, at.stride_end = 1, MOST_EVENTS, MOST_EVENTS
-    start(w)
-
-
-@compiled
-def walk_whole(w: Walk) -> Exit:
-    """Follow the path to its end, all walking, or to where somebody has to see to it."""
-    while True:
-        outcome = take_turn(w)
-        if outcome != Exit.DONE:
-            return outcome
-        outcome = walk(w, None, None)
-        if outcome != Exit.DONE or w.at[0].laps >= MOST_LAPS or not another_lap(w):
-            return outcome
+    at.budget = MOST_EVENTS
 
 
 @compiled
@@ -268,7 +253,7 @@ def arrives(w: Walk, d: Desk, units: Scales, now: One[Count]) -> bool:
     slack, past = w.tol[0].f, count.drift
     rounding = slack if slack > BLUR * units.kink else 0.0
     moved, is_judged, drift, found = leave_ends_and_audit(
-        e, w.factor, w.rows, w.row_of, w.n, w.intercept, units, _DUST, False, at.b, rounding, at.drift, past
+        e, w.factor, w.rows, w.row_of, w.n, w.intercept, units, _DUST, at.fresh == 1, at.b, rounding, at.drift, past
     )
     if moved or not is_judged:
         return False

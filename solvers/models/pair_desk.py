@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.active_set.reactivation import LARGE
+from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.active_set.workspace import Status, Tolerances, Walk
 from livesvm.solvers.homotopy.batch_update import bring_back
 from livesvm.solvers.homotopy.recompute import Standing
@@ -16,6 +17,7 @@ from livesvm.solvers.homotopy.run import NO_FLAGS, NOBODY, Trace
 from livesvm.solvers.homotopy.small_update import SPARE, Batch, Count, Desk, Outcome, small_update
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.runtime.by_address import address_of
 from livesvm.solvers.runtime.interrupt import check, watch
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import dense
@@ -25,6 +27,8 @@ MOST = 64  #: examples that come and leave, in an update that is small
 DONE, BEGUN, REFUSED, STOPPED, CROWDED = (outcome.value for outcome in Outcome)
 
 Undo = Callable[[], None]
+
+_ADDRESSES: list[int] = []
 
 
 class Work(NamedTuple):
@@ -67,11 +71,12 @@ class PairDesk:
         rows = state.rows
         rows.clock += 1
         since, heaviest, drift = before.since
-        now = Count.of(a, b, before.n, rows.clock, state.b, heaviest, drift, since)
+        w = self._walk(state)
+        now = Count.of(a, b, before.n, rows.clock, state.b, heaviest, drift, since, _follow_path(w))
         d = self._desk_for(state, slot)
         d.come[:n_come] = come
         watch(self._stop, 0)
-        outcome = small_update(self._walk(state), d, work.batch, now)
+        outcome = small_update(w, d, work.batch, now)
         if outcome == CROWDED:
             state.make_room_for_free(n_come + SPARE)
             outcome = small_update(self._walk(state), d, work.batch, now)
@@ -123,6 +128,13 @@ class PairDesk:
             self._stop,
             self._tolerances,
         )
+
+
+def _follow_path(w: Walk) -> int:
+    """Return where ``follow_path`` is; all walks are of the same type."""
+    if not _ADDRESSES:
+        _ADDRESSES.append(address_of(follow_path, w))
+    return _ADDRESSES[0]
 
 
 def _trace(told: Count) -> Trace:
