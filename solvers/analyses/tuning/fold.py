@@ -45,8 +45,10 @@ class Fold(NamedTuple):
         for two in combinations(range(self.n_classes), 2):
             check()
             first, second = (slice(edges[place], edges[place + 1]) for place in two)
-            everyone = (first, second, slice(n, n + m))
-            mine = K if self.n_classes == 2 else np.block([[K[a, b] for b in everyone] for a in everyone[:2]])
+            mine = K
+            if self.n_classes > 2:
+                rows = np.concatenate([K[first], K[second]])
+                mine = np.concatenate([rows[:, first], rows[:, second], rows[:, n:]], axis=1)
             signs = np.where(np.arange(len(mine)) < first.stop - first.start, -1.0, 1.0)
             costs = np.concatenate([self.costs[first], self.costs[second]])
             found.append(room.decisions(mine, signs, costs, C, intercept=intercept))

@@ -145,12 +145,17 @@ def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
 
 
 def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
-    """Try gammas from the middle outwards; if ``thin``, every second and then the neighbours of the best."""
+    """Try gammas from the middle outwards; if ``thin``, every second and then the neighbours of the best.
+
+    Beyond one of those that was given up none is tried.
+    """
     middle = len(gammas) // 2
     order = sorted(range(len(gammas)), key=lambda i: (abs(i - middle), i))
     first = [i for i in order if not thin or (i - middle) % 2 == 0]
     for i in first:
-        search.try_gamma(gammas[i])
+        inner = gammas[i + 2 if i < middle else i - 2] if thin and i != middle else None
+        if inner is None or (inner in search.lines and not search.lines[inner].is_given_up):
+            search.try_gamma(gammas[i])
     if thin:
         at = gammas.index(search.best().gamma)
         for i in (at - 1, at + 1):
@@ -181,6 +186,11 @@ class _Line:
     curve: ErrorCurve | None
     values: Floats | None = None
     wrong: Bools | None = None  #: who was labelled wrongly there, by fold
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it was plain before the end that it is not the best."""
+        return self.curve is None and self.values is None
 
     def on(self, grid: Floats) -> Floats:
         """Return the errors at values of C."""
