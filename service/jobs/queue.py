@@ -163,7 +163,7 @@ class Jobs:
     def _shards(self, asked: Document, described: Document) -> int:
         """How many shards a dataset is worked on over; raises InvalidInput."""
         wanted: int | None = asked.get("shards")
-        if self._sharding is not None:
+        if self._sharding is not None and asked.get("solver") == "blocks":  # the others search in one process
             found = self._sharding.count(described["bytes"]) if wanted is None else wanted
             return min(found, int(described["n_examples"]))
         if wanted is not None and wanted > 1:

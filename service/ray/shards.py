@@ -1,15 +1,16 @@
 """Retraining over shards: workers of the cluster hold the rows of a dataset, and a process beside the service steers.
 
-A worker that is lost takes its part of the gradient along, and ends the retraining with that error.
+In the place of a worker that is lost another one is started, wherever there is room; it reads its rows again, prepares
+them as they were, and the search goes on from its coefficients. Too many losses end the retraining with that error.
 """
 
 from __future__ import annotations
 
-import threading
+import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import ray
@@ -20,20 +21,23 @@ from threadpoolctl import threadpool_limits
 from livesvm.service.errors import WorkerLost
 from livesvm.service.jobs import retraining_worker
 from livesvm.service.jobs.retraining_worker import Trained, Work, checked_labels, error_on, held_back
-from livesvm.service.ray.carrier import PIECE, Reading, reading
+from livesvm.service.ray.carrier import PIECE, reading
 from livesvm.service.ray.messages import Answer, packed, unpacked
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.over_shards import OverShards, Sharded
-from livesvm.solvers.frank_wolfe.shard import Shard, cut
+from livesvm.solvers.frank_wolfe.shard import Preparation, Shard, ShardLost, cut
 
 PROCESS_BYTES = 300 * MEGABYTE
 """What a worker takes beside its rows."""
+LOSSES = 8
+"""Of workers, that a retraining withstands."""
 COPIES = 4
 """Of its rows in memory: as they come and put together; or prepared in two precisions, and those that are looked at."""
 
 T = TypeVar("T")
 Document = dict[str, Any]
+log = logging.getLogger(__name__)
 
 
 class ShardActor:
@@ -45,10 +49,6 @@ class ShardActor:
 
     def ready(self) -> None:
         """Answer."""
-
-    def stay(self) -> None:
-        """Answer never, beside the work: who asks hears of a loss."""
-        threading.Event().wait()
 
     def feed(self, answer: bytes) -> None:
         """Take rows, or the error of who was to read them."""
@@ -73,63 +73,117 @@ class ShardActor:
         return self._shard
 
 
+class Rows(Protocol):
+    """Who reads rows, for workers to take."""
+
+    def asked(self, what: str, *which: Any) -> Any:
+        """An answer that is to come, as of :class:`.carrier.Reading`."""
+
+
 class RayCrew:
-    """Shards in workers of the cluster, which end with this process."""
+    """Shards in workers of the cluster, which end with this process.
 
-    def __init__(self, count: int, memory: int, seconds: float) -> None:
-        """Start them; raises WorkerLost if there is no room for them within so many ``seconds``."""
+    Parameters
+    ----------
+    rows : who reads those of the dataset, which is of ``width`` bytes a row
+    parts : which of them each shard has
+    memory : bytes that a worker is placed by
+    seconds : for which room for workers is waited for
+    """
+
+    def __init__(self, rows: Rows, parts: Sequence[slice], width: int, memory: int, seconds: float) -> None:
+        """Start them, and have them take their rows; raises WorkerLost if there is no room for them."""
+        self._rows, self._parts, self._step = rows, parts, max(1, PIECE // max(1, width))
+        self._memory, self._seconds = memory, seconds
+        self._preparation, self.losses = Preparation(), 0
+        self._actors = [self._started() for _ in parts]
+        self._wait_for(self._actors)
+        try:
+            self._feed(range(len(parts)))
+        except RayError as error:
+            what = f"one of {len(parts)} shards was lost while it took its rows ({type(error).__name__})"
+            raise WorkerLost(f"{what}; ask for it again") from error
+
+    def _started(self) -> Any:
         made: Any = ray.remote(ShardActor)
-        options = {"num_cpus": 1, "memory": memory, "scheduling_strategy": "SPREAD", "max_concurrency": 2}
-        self._actors = [made.options(**options).remote() for _ in range(count)]
-        ready = [actor.ready.remote() for actor in self._actors]
-        there, _ = ray.wait(ready, num_returns=count, timeout=seconds)
-        if len(there) < count:
-            each = f"a core and {memory // MEGABYTE} MB"
-            raise WorkerLost(f"there was room on the cluster for {len(there)} of {count} shards; each takes {each}")
-        self._staying = [actor.stay.remote() for actor in self._actors]
+        return made.options(num_cpus=1, memory=self._memory, scheduling_strategy="SPREAD").remote()
 
-    def check(self) -> None:
-        """Raise WorkerLost if one was lost."""
-        for reference in ray.wait(self._staying, timeout=0)[0]:
-            self._got(self._staying.index(reference), reference)
+    def _wait_for(self, actors: Sequence[Any]) -> None:
+        there, _ = ray.wait([actor.ready.remote() for actor in actors], num_returns=len(actors), timeout=self._seconds)
+        if len(there) < len(actors):
+            each = f"a core and {self._memory // MEGABYTE} MB"
+            what = "in place of a lost one" if self.losses else "shards"
+            room = f"there was room on the cluster for {len(there)} of {len(actors)} {what}"
+            raise WorkerLost(f"{room}; each takes {each}")
 
-    def feed(self, rows: Reading, parts: Sequence[slice], width: int) -> None:
-        """Have each shard take its rows from who reads them, some at a time."""
-        step = max(1, PIECE // max(1, width))
-        for at in range(0, max(part.stop - part.start for part in parts), step):
+    def _feed(self, which: Sequence[int]) -> None:
+        """Have shards take their rows from who reads them, some at a time."""
+        parts = [self._parts[s] for s in which]
+        for at in range(0, max(part.stop - part.start for part in parts), self._step):
             under_way = []
-            for s, part in enumerate(parts):
-                first, last = min(part.stop, part.start + at), min(part.stop, part.start + at + step)
+            for s, part in zip(which, parts, strict=True):
+                first, last = min(part.stop, part.start + at), min(part.stop, part.start + at + self._step)
                 if last > first:
-                    under_way.append((s, self._actors[s].feed.remote(rows.asked("rows", first, last))))
-            for s, reference in under_way:
-                self._got(s, reference)
+                    under_way.append(self._actors[s].feed.remote(self._rows.asked("rows", first, last)))
+            ray.get(under_way)
+
+    def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
+        """What each of ``works`` returns of its own shard, which is another one where one was lost."""
+        name = self._preparation.keep(works)
+        found = self._tried([packed(work) for work in works])
+        return [self._replaced(s)[name] if answer is None else answer.value for s, answer in enumerate(found)]
 
     def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
-        """What ``work`` returns of each shard, all at once."""
-        message = ray.put(packed(work))
-        return self._answers([actor.do.remote(message) for actor in self._actors])
+        """What ``work`` returns of each shard, all at once; raises ShardLost."""
+        return self._found(self._tried([ray.put(packed(work))] * len(self._actors)))
 
     def each(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """What each of ``works`` returns of its own shard, all at once."""
-        asked = zip(self._actors, works, strict=True)
-        return self._answers([actor.do.remote(packed(work)) for actor, work in asked])
+        """What each of ``works`` returns of its own shard, all at once; raises ShardLost."""
+        return self._found(self._tried([packed(work) for work in works]))
 
-    def _answers(self, references: Sequence[Any]) -> list[Any]:
-        found = []
-        for s, reference in enumerate(references):
-            answer: Answer = unpacked(self._got(s, reference))
-            if answer.error is not None:
+    def _tried(self, works: Sequence[Any]) -> list[Answer | None]:
+        """The answer of each shard, None of those that are lost; raises what any of them does."""
+        references = [actor.do.remote(work) for actor, work in zip(self._actors, works, strict=True)]
+        found: list[Answer | None] = []
+        for reference in references:
+            try:
+                found.append(unpacked(ray.get(reference)))
+            except RayError as error:
+                log.warning("shard %d of %d was lost: %s", len(found) + 1, len(references), type(error).__name__)
+                found.append(None)
+        for answer in found:
+            if answer is not None and answer.error is not None:
                 raise answer.error
-            found.append(answer.value)
         return found
 
-    def _got(self, s: int, reference: Any) -> Any:
-        try:
-            return ray.get(reference)
-        except RayError as error:
-            what = f"shard {s + 1} of {len(self._actors)} was lost ({type(error).__name__}); ask for it again"
-            raise WorkerLost(what) from error
+    def _found(self, answers: Sequence[Answer | None]) -> list[Any]:
+        lost = [s for s, answer in enumerate(answers) if answer is None]
+        for s in lost:
+            self._replaced(s)
+        if lost:
+            raise ShardLost
+        return [answer.value for answer in answers if answer is not None]
+
+    def _replaced(self, s: int) -> dict[str, Any]:
+        """Put another worker in the place of a lost one; what it has prepared, by name."""
+        while True:
+            self.losses += 1
+            if self.losses > LOSSES:
+                what = f"shard {s + 1} of {len(self._actors)} was lost, after {LOSSES} others"
+                raise WorkerLost(f"{what}; ask for it again")
+            with suppress(RayError):
+                ray.kill(self._actors[s])  # it may only be out of reach
+            self._actors[s] = self._started()
+            self._wait_for([self._actors[s]])
+            with suppress(RayError):
+                self._feed([s])
+                return {name: self._value(s, work) for name, work in self._preparation.of(s).items()}
+
+    def _value(self, s: int, work: Callable[[Shard], Any]) -> Any:
+        answer: Answer = unpacked(ray.get(self._actors[s].do.remote(packed(work))))
+        if answer.error is not None:
+            raise answer.error
+        return answer.value
 
 
 def retrain(asked: Document, tell: Callable[[Document], None]) -> Document:
@@ -157,26 +211,18 @@ def _on_shards(work: Work, model: LiveL2SVC, how: Document) -> tuple[Trained, in
         y, weights = rows.ask("columns")
         labels = checked_labels(work, y, model.labels_)
         memory = PROCESS_BYTES + COPIES * size // count
-        crew, parts = RayCrew(count, memory, work.asked["cluster"]["seconds"]), cut(n, count)
-        crew.feed(rows, parts, size // n)
+        parts = cut(n, count)
+        crew = RayCrew(rows, parts, size // n, memory, work.asked["cluster"]["seconds"])
         data = Sharded(crew, parts, labels, np.ones(n) if weights is None else weights, partial(rows.ask, "take"))
-        found, n, told = _trained(work, model, data, crew, how)
-        return found, n, told | {"shards": count}
+        found, n, told = _trained(work, model, data, how)
+        return found, n, told | {"shards": count, "lost_shards": crew.losses}
 
 
-def _trained(
-    work: Work, model: LiveL2SVC, data: Sharded, crew: RayCrew, how: Document
-) -> tuple[Trained, int, Document]:
+def _trained(work: Work, model: LiveL2SVC, data: Sharded, how: Document) -> tuple[Trained, int, Document]:
     n = data.y.size
     held, told = work.held_back(n), Document()
     over = OverShards(model, data, ~held)
-
-    def progress(done: int, total: int) -> bool:
-        """Tell it while all shards are there."""
-        crew.check()
-        return bool(how["progress"](done, total))
-
-    settings = {"threads": how["threads"], "look": how["look"], "progress": progress}
+    settings = {name: how[name] for name in ("threads", "look", "progress")}
     if held.any():
         over.train(~held, how["tol"], **settings)
         told = _error(work, model, data, np.flatnonzero(held))

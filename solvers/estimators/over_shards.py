@@ -80,7 +80,7 @@ class OverShards:
 
     def _prepare(self, weights: Floats) -> None:
         crew, parts = self._data.crew, self._data.each(weights)
-        sums = crew.each([partial(Shard.sums, weights=own) for own in parts])
+        sums = crew.prepare([partial(Shard.sums, weights=own) for own in parts])
         n, width = sum(own.n for own in sums), sums[0].columns.size
         if n == 0:
             raise InvalidInput("there is no example with a weight", field="sample_weight")
@@ -88,13 +88,13 @@ class OverShards:
         def scale() -> float:
             total = sum(own.weight for own in sums) * width
             mean = sum(own.weighted for own in sums) / total
-            variance = sum(crew.each([partial(Shard.squares, weights=own, mean=mean) for own in parts])) / total
+            variance = sum(crew.prepare([partial(Shard.squares, weights=own, mean=mean) for own in parts])) / total
             return 1.0 / (width * variance) if variance > 0.0 else 1.0
 
         kernel = self._model.kernel_by(scale)
         is_dense = sum(own.stored for own in sums) > DENSE * self._data.y.size * width
         center = sum((own.columns for own in sums), np.zeros(width)) / n if is_dense else None
-        found = crew.everywhere(partial(Shard.prepare, kernel=kernel, center=center))
+        found = crew.prepare([partial(Shard.prepare, kernel=kernel, center=center)] * len(parts))
         for part, own in zip(self._data.parts, found, strict=True):
             if own.wrong is not None:
                 raise InvalidInput(own.reason, field="X", row=part.start + own.wrong)
@@ -134,7 +134,7 @@ class OverShards:
         check_costs(costs[counts])
         codes = np.where(counts, np.searchsorted(classes, self._labels), -1)
         own = zip(data.each(codes), data.each(costs), strict=True)
-        data.crew.each([partial(Shard.assign, codes=mine, costs=theirs) for mine, theirs in own])
+        data.crew.prepare([partial(Shard.assign, codes=mine, costs=theirs) for mine, theirs in own])
         told = _Told(len(pairs(classes.size)), tol, look)
         found = []
         with steadily(progress, told.total) as tell, threadpool_limits(1, "blas"):
@@ -146,8 +146,8 @@ class OverShards:
 
     def _pair(self, negative: int, positive: int, threads: int, trace: Trace) -> Found:
         crew = self._data.crew
-        begun = crew.everywhere(partial(Shard.begin, negative=negative, positive=positive))
-        over = Over(crew, np.stack(begun), self._norm, threads)
+        begin = [partial(Shard.begin, negative=negative, positive=positive)] * len(self._data.parts)
+        over = Over(crew, np.stack(crew.prepare(begin)), self._norm, threads, begin)
         cache = int(2**20 * float(self._model.cache_mb))
         random = np.random.default_rng(0)
         found = by_shards.solve(over, trace.tol, cache_bytes=cache, most_steps=BLOCKS, random=random, trace=trace)

@@ -7,7 +7,7 @@ become active. The proof at the end is computed by all shards.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +18,7 @@ from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
 from livesvm.solvers.frank_wolfe.blocks import Active, optimize, relative_gap
 from livesvm.solvers.frank_wolfe.by_blocks import INSIDE, MARGIN, ROUNDS, TRUSTED, next_goal
 from livesvm.solvers.frank_wolfe.problem import CLEAR, FAR, SMALL, Gap, since
-from livesvm.solvers.frank_wolfe.shard import Change, Crew, Outside, Shard, Taken
+from livesvm.solvers.frank_wolfe.shard import Change, Crew, Outside, Shard, ShardLost, Taken
 from livesvm.solvers.frank_wolfe.solution import Trace
 from livesvm.solvers.kernels.matrix_products import Examples, joined
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -36,12 +36,14 @@ class Over:
     counts : (shards, 2) how many rows of each class each has
     norm : the largest gamma |x|^2
     threads : how many may work here at once
+    begin : what shards have begun with
     """
 
     crew: Crew
     counts: Ints
     norm: float
-    threads: int = 1
+    threads: int
+    begin: Sequence[Callable[[Shard], Ints]]
 
     @property
     def n(self) -> int:
@@ -73,6 +75,12 @@ class Search:
         self.computed = self.steps = 0
         self.outside: list[Outside] = []
         self._begin(self._take(np.inf, over.counts, growth.of_first(over.counts.sum(axis=0))))
+
+    def resume(self) -> None:
+        """Have shards begin anew with those that are active here; the next look brings all others along."""
+        own = [np.flatnonzero(self._shard == s) for s in range(len(self.over.counts))]
+        self.over.crew.each([partial(Shard.hold, at=self._at[some]) for some in own])
+        self.seen = np.zeros(self._at.size)
 
     def _take(self, below: float, there: Ints, counts: Ints) -> list[Taken]:
         """Rows that become active: ``counts`` (2,) of each class, by chance among those ``there`` (shards, 2)."""
@@ -226,8 +234,24 @@ class Search:
 def solve(
     over: Over, tol: float, *, cache_bytes: int, most_steps: int, random: np.random.Generator, trace: Trace
 ) -> Found:
-    """Return a solution whose relative gap is ``tol``, unless rounding or ``most_steps`` blocks end it sooner."""
-    search = Search(over, cache_bytes, random)
+    """Return a solution whose relative gap is ``tol``, unless rounding or ``most_steps`` blocks end it sooner.
+
+    Where a shard is lost, it goes on from the coefficients that it had.
+    """
+    search: Search | None = None
+    while True:
+        try:
+            if search is None:
+                search = Search(over, cache_bytes, random)
+            else:
+                search.resume()
+            return _searched(search, tol, most_steps, trace)
+        except ShardLost:
+            over.crew.prepare(over.begin)
+
+
+def _searched(search: Search, tol: float, most_steps: int, trace: Trace) -> Found:
+    over = search.over
     goal = MARGIN * tol if over.n <= growth.FIRST else max(MARGIN * tol, INSIDE)
     for _ in range(ROUNDS):
         is_there = search.optimize(goal, most_steps, trace)

@@ -26,8 +26,19 @@ from livesvm.solvers.runtime.types import Floats, Ints
 T = TypeVar("T")
 
 
+class ShardLost(Exception):
+    """A shard was lost, and another one is in its place, prepared as that one was: the search is to be resumed."""
+
+
 class Crew(Protocol):
-    """All shards of a training set, wherever they live."""
+    """All shards of a training set, wherever they live.
+
+    One that can lose a shard puts another one in its place, which does what :meth:`prepare` was asked for, and raises
+    ShardLost where a search was under way.
+    """
+
+    def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
+        """Return what each of ``works``, all of one method of Shard, returns of its own shard, lost or not."""
 
     def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
         """Return what ``work``, which can be pickled, returns of each shard, in their order."""
@@ -42,6 +53,10 @@ class Here:
     def __init__(self, shards: Sequence[Shard]) -> None:
         self.shards = list(shards)
 
+    def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
+        """Return what each of ``works`` returns of its own shard; none is ever lost."""
+        return self.each(works)
+
     def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
         """Return what ``work`` returns of each shard, one after the other."""
         return [work(shard) for shard in self.shards]
@@ -49,6 +64,23 @@ class Here:
     def each(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
         """Return what each of ``works`` returns of its own shard."""
         return [work(shard) for work, shard in zip(works, self.shards, strict=True)]
+
+
+class Preparation:
+    """What shards were asked to prepare, so that one in the place of a lost one can do the same."""
+
+    def __init__(self) -> None:
+        self._works: dict[str, list[Callable[[Shard], Any]]] = {}
+
+    def keep(self, works: Sequence[Callable[[Shard], Any]]) -> str:
+        """Know the work of all shards, in place of the same work before; its name."""
+        name: str = works[0].func.__name__  # type: ignore[attr-defined]
+        self._works[name] = list(works)
+        return name
+
+    def of(self, s: int) -> dict[str, Callable[[Shard], Any]]:
+        """Return the works of one shard by name, in their order."""
+        return {name: works[s] for name, works in self._works.items()}
 
 
 class Sums(NamedTuple):
@@ -166,6 +198,10 @@ class Shard:
         return np.bincount(self._of_class, minlength=2)
 
     # -- in a training -------------------------------------------------------------------------------------------------
+
+    def hold(self, at: Ints) -> None:
+        """Let these rows be active, as they were in a search that is resumed; g of the others is of nothing yet."""
+        self._active[at] = True
 
     def take(self, below: float, counts: Ints, seed: int) -> Taken:
         """Let ``counts`` (2,) of the rows of each class with g ``below`` this be active, whom chance chooses."""

@@ -43,6 +43,13 @@ class Timed:
         self._crew = crew
         self.seconds = 0.0
 
+    def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
+        """As the crew."""
+        began = time.perf_counter()
+        found = self._crew.prepare(works)
+        self.seconds += time.perf_counter() - began
+        return found
+
     def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
         """As the crew."""
         began = time.perf_counter()
@@ -56,6 +63,19 @@ class Timed:
         found = self._crew.each(works)
         self.seconds += time.perf_counter() - began
         return found
+
+
+class Rows:
+    """Rows that are here, for workers to take."""
+
+    def __init__(self, X: Matrix) -> None:
+        self._X = X
+
+    def asked(self, what: str, *which: int) -> bytes:
+        """Those from the first to the last."""
+        from livesvm.service.ray.messages import Answer, packed
+
+        return packed(Answer(self._X[slice(*which)]))
 
 
 def model_of(options: argparse.Namespace, X: Matrix) -> LiveL2SVC:
@@ -112,16 +132,14 @@ def over_ray(options: argparse.Namespace, X: Matrix, y: Vector) -> list[str]:
     """A row over workers of a cluster."""
     import ray
 
-    from livesvm.service.ray.messages import Answer, packed
     from livesvm.service.ray.shards import RayCrew
     from livesvm.service.resources.memory import MEGABYTE
     from tests.support.ray_cluster import RayCluster
 
     with RayCluster(options.ray) as cluster:
         ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
-        crew, parts = RayCrew(options.ray, 512 * MEGABYTE, 60.0), cut(y.size, options.ray)
-        pieces = [packed(Answer(X[part])) for part in parts]
-        ray.get([actor.feed.remote(piece) for actor, piece in zip(crew._actors, pieces, strict=True)])
+        parts = cut(y.size, options.ray)
+        crew = RayCrew(Rows(X), parts, X.shape[1] * X.itemsize, 512 * MEGABYTE, 60.0)
         found = sharded(options, X, y, crew, parts, f"{options.ray} on Ray")
         ray.shutdown()
     return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.over_shards import OverShards, Sharded
 from livesvm.solvers.frank_wolfe import growth
-from livesvm.solvers.frank_wolfe.shard import Here, Shard, cut
+from livesvm.solvers.frank_wolfe.shard import Here, Preparation, Shard, ShardLost, cut
 from tests.oracle import Matrix, Vector
+
+T = TypeVar("T")
 
 
 def sharded(X: Any, y: NDArray[Any], count: int, weights: Vector | None = None) -> Sharded:
@@ -22,6 +25,34 @@ def sharded(X: Any, y: NDArray[Any], count: int, weights: Vector | None = None) 
     parts = cut(y.size, count)
     weights = np.ones(y.size) if weights is None else weights
     return Sharded(Here([Shard(X[part]) for part in parts]), parts, y, weights, lambda rows: X[rows])
+
+
+class Losing(Here):
+    """Shards one of which is lost at some calls of a search, in the middle of it, and another one is in its place."""
+
+    def __init__(self, X: Matrix, parts: list[slice], at: set[int]) -> None:
+        super().__init__([Shard(X[part]) for part in parts])
+        self._X, self._parts, self._at = X, parts, at
+        self._preparation, self.calls, self.losses = Preparation(), 0, 0
+
+    def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
+        self._preparation.keep(works)
+        return super().each(works)
+
+    def each(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
+        self.calls += 1
+        found = super().each(works)  # the others have done it
+        if self.calls in self._at:
+            s = self.calls % len(self.shards)
+            self.losses += 1
+            self.shards[s] = Shard(self._X[self._parts[s]])
+            for work in self._preparation.of(s).values():
+                work(self.shards[s])
+            raise ShardLost
+        return found
+
+    def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
+        return self.each([work] * len(self.shards))
 
 
 def crescents(n: int, seed: int = 0) -> tuple[Matrix, Vector]:
@@ -71,6 +102,28 @@ def test_the_optimum_is_that_of_one_process(n: int, count: int) -> None:
     ours, theirs = (one.predictor().decision_function(grid) for one in (model, alone))
     np.testing.assert_allclose(ours, theirs, atol=0.05 * np.abs(theirs).max())
     assert found.trace[-1, 1] == found.relative_gap
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("n", [600, 2500])
+def test_a_search_goes_on_where_a_shard_was_lost(n: int) -> None:
+    X, y = crescents(n)
+    whole = Losing(X, cut(n, 3), set())
+    expected = found_over(whole, X, y)
+    for at in ({1}, set(range(2, 40, 3)), {whole.calls}):  # the last is when the losses at the end are asked for
+        crew = Losing(X, cut(n, 3), at)
+        np.testing.assert_allclose(found_over(crew, X, y), expected, atol=0.05 * np.abs(expected).max())
+        assert crew.losses == len([call for call in at if call <= crew.calls]) > 0
+
+
+def found_over(crew: Losing, X: Matrix, y: Vector) -> Vector:
+    """The decisions of a training, whose gap is the true one."""
+    model, everyone = LiveL2SVC(C=5.0), np.ones(y.size, bool)
+    data = Sharded(crew, cut(y.size, 3), y, np.ones(y.size), lambda rows: X[rows])
+    told = OverShards(model, data, everyone).train(everyone, 1e-3)
+    assert told.relative_gap <= 1e-3
+    assert told.relative_gap == pytest.approx(true_gap(model, X, y, np.ones(y.size)), abs=1e-6)
+    return np.asarray(model.predictor().decision_function(X))
 
 
 @pytest.mark.usefixtures("small")
