@@ -140,6 +140,7 @@ def test_datasets_outlive_a_kill_and_halves_do_not(tmp_path: Path) -> None:
         assert len(directories(service)) == 1
 
 
+@pytest.mark.alone(reason="copies the embedded store of one process")
 def test_datasets_move_with_the_store(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path / "a") as service, Client(service.url) as client:
         client.put_dataset("t", TABLE, "csv")

@@ -77,6 +77,7 @@ def test_nothing_remains(kept: Kept) -> None:
         assert not any(found.values()), found
 
 
+@pytest.mark.alone(reason="looks into the embedded store of one process, and a Redis by its prefix")
 def test_a_deleted_model_leaves_nothing_behind(kept: Kept, tmp_path: Path) -> None:
     process, everything = kept
     with process as service, service.http() as http:

@@ -46,6 +46,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
         yield found
 
 
+@pytest.mark.alone(reason="looks into the files of the one process; tests/service/test_ray.py does over Ray")
 def test_nothing_of_a_reading_remains(kept: Kept) -> None:
     process, everything = kept
     with process as service, service.http() as http:
@@ -95,6 +96,7 @@ def points() -> Iterator[Any]:
             yield pytest.param(point, store, marks=marks, id=f"{point}-{store}")
 
 
+@pytest.mark.alone(reason="it is killed at crash points of the process that has the feed")
 @pytest.mark.parametrize(("point", "store"), list(points()))
 def test_killed_in_the_middle(point: str, store: str, tmp_path: Path) -> None:
     with keeping(store, tmp_path, snapshot_updates=3, crash_at=point) as (process, everything):

@@ -144,6 +144,7 @@ def lived(http: httpx.Client, name: str, kind: Kind) -> None:
     assert late.json()["dropped"] == [kind.keys[LEFT]]  # he has left already, and is too old to come in again
 
 
+@pytest.mark.alone(reason="looks into the files of the one process; tests/service/test_ray.py does over Ray")
 @pytest.mark.parametrize("store", ["sqlite", pytest.param("redis", marks=pytest.mark.slow)])
 def test_nothing_remains_of_any_kind(store: str, tmp_path: Path) -> None:
     known = kinds(retrained=store == "redis")

@@ -261,7 +261,7 @@ def test_sources_over_rest_show_no_credentials(tmp_path: Path) -> None:
             }
             assert http.post("/feeds/load/pause").json()["source"]["state"] == "paused"
             assert http.post("/feeds/load/resume").json()["source"]["state"] == "reading"
-            unknown = http.post("/feeds", json={"id": "x", **FEED, "source": source | {"connection": "store"}})
+            unknown = http.post("/feeds", json={"id": "x", **FEED, "source": source | {"connection": "nowhere"}})
             assert (unknown.status_code, unknown.json()["field"]) == (422, "source.connection")
             client.set("taken", 1)
             http.post("/feeds", json={"id": "x", **FEED, "source": source | {"stream": "taken"}}).raise_for_status()
