@@ -43,7 +43,7 @@ class Forwarding:
     def client(self) -> httpx.AsyncClient:
         """What asks them: plain HTTP, by the addresses that they announce."""
         if self._client is None:
-            self._client = httpx.AsyncClient(trust_env=False, verify=False)
+            self._client = httpx.AsyncClient(trust_env=False)
         return self._client
 
     async def close(self) -> None:
