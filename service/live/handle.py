@@ -21,6 +21,9 @@ from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.resources.turns import Solve
 
+NEWS_SECONDS = 1.0
+"""For which a description waits for where a model lives; after that, it is as it was last heard of."""
+
 
 @dataclass(frozen=True)
 class Reply:

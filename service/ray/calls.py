@@ -69,9 +69,12 @@ class Call(Future[Any]):
         self.tries = 0
 
     def send(self) -> Call:
-        """Send it; returns at once where the actor is known."""
+        """Send it; returns at once, and asks for an actor that is not known yet in a thread."""
         self._office.open.add(self)
-        self._try()
+        if self._office.cluster.known(self._place) is None:
+            threading.Thread(target=self._try, name="ray-first-call", daemon=True).start()
+        else:
+            self._try()
         return self
 
     def makes(self, model: str) -> bool:

@@ -25,7 +25,7 @@ from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.wanted import Wanted
 from livesvm.service.history.erasure import Asked
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
-from livesvm.service.live.handle import Erased, Models, Reply, Return
+from livesvm.service.live.handle import NEWS_SECONDS, Erased, Models, Reply, Return
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.published import Published
 from livesvm.service.models.types import ServingState
@@ -146,9 +146,9 @@ class RayFeed(InActor):
 
     # What the actor is asked.
 
-    def news(self) -> Call | None:
-        """What others were told of may not have come here yet; of a lost actor there is nothing to hear."""
-        return None if self.is_lost else self.ask("hear")
+    def news(self) -> Call:
+        """What others were told of may not have come here yet."""
+        return self._ask("hear", spec=self.spec, patience=NEWS_SECONDS)
 
     def observe(self, rows: Sequence[Mapping[str, Any]], request: str | None) -> Future[Reply]:
         """Take one call's rows."""

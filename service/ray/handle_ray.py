@@ -11,7 +11,7 @@ from typing import Any
 
 from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
 from livesvm.service.history import erasure
-from livesvm.service.live.handle import Description, Erased, Reply
+from livesvm.service.live.handle import NEWS_SECONDS, Description, Erased, Reply
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted
@@ -195,9 +195,9 @@ class RayModel(InActor):
 
     # What the actor is asked.
 
-    def news(self) -> Call | None:
-        """What others were told of may not have come here yet; of a lost actor there is nothing to hear."""
-        return None if self.is_lost else self.ask("hear")
+    def news(self) -> Call:
+        """What others were told of may not have come here yet."""
+        return self._ask("hear", spec=self.spec, patience=NEWS_SECONDS)
 
     def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Apply an update; without a name it gets one, so that it is applied once if the actor dies on the way."""

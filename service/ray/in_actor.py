@@ -45,11 +45,15 @@ class InActor:
         spec: ModelSpec | FeedSpec | None,
         solve: Solve | None = None,
         predicts: bool = False,
+        patience: float | None = None,
     ) -> Call:
-        """Call the actor, which is started by this specification where there is none."""
+        """Call the actor, which is started by this specification where there is none.
+
+        One that is lost has ``patience`` seconds to be back, by default those of the setting.
+        """
         logged = current()
         seconds = None if solve is None else solve.rest()
-        patience = self._settings.ray_seconds
+        patience = self._settings.ray_seconds if patience is None else patience
         asked = Asked(
             uuid4().hex if logged is None else f"{logged.id}.{uuid4().hex[:8]}",
             self.stored,

@@ -26,7 +26,7 @@ from tests.service.process import ServiceProcess, blobs
 from tests.service.starts import Forked
 from tests.support.erasing import bytes_of_directory, bytes_of_redis, places
 from tests.support.jobs import until
-from tests.support.jobs_over_rest import awaited
+from tests.support.jobs_over_rest import awaited, of_seconds
 from tests.support.ray_cluster import TASK, RayCluster
 from tests.support.updates_under_faults import MODEL, PROBE, batch, check_whole, send
 
@@ -285,14 +285,11 @@ def test_a_job_is_a_task_of_the_cluster(fleet: Fleet, http: tuple[httpx.Client, 
     found = awaited(first, asked.json()["id"])
     assert (found["state"], found["done"], found["version"]) == ("done", 4, 4)
     assert len(found["result"]["decisions"]) == 40
-    X, y = blobs(np.random.default_rng(5), 1500, 20)
-    first.post("/models", json={"id": "large"}).raise_for_status()
-    first.post("/models/large/update", json={"add": {"X": X, "y": y}}).raise_for_status()
-    long = first.post("/models/large/outlier-path", json={"parameter": "theta"}).json()["id"]
+    long = of_seconds(first, "large")
     until(lambda: bool(fleet.cluster.workers(TASK)))
-    assert first.delete(f"/jobs/{long}").status_code == 200
+    assert first.delete(long).status_code == 200
     until(lambda: not fleet.cluster.workers(TASK))
-    assert awaited(first, long)["state"] == "cancelled"
+    assert first.get(long).json()["state"] == "cancelled"
     first.delete("/models/large").raise_for_status()
 
 

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
 from livesvm.service.access.keys import digest
 from tests.contract.redis_server import RedisServer
-from tests.service.process import ServiceProcess, blobs
+from tests.service.process import ServiceProcess
 from tests.support.jobs import until
-from tests.support.jobs_over_rest import awaited
+from tests.support.jobs_over_rest import awaited, of_seconds
 from tests.support.ray_cluster import RayCluster
 from tests.support.updates_under_faults import MODEL, send
 
@@ -79,11 +78,8 @@ def test_results_are_seen_and_applied_anywhere_by_who_may(services: Two) -> None
 
 def test_what_runs_is_cancelled_from_anywhere(services: Two) -> None:
     first, second = services
-    X, y = blobs(np.random.default_rng(5), 1500, 20)
     with client(first) as http, client(second) as other:
-        http.post("/models", json={"id": "large"}).raise_for_status()
-        http.post("/models/large/update", json={"add": {"X": X, "y": y}}).raise_for_status()
-        long = other.post("/models/large/outlier-path", json={"parameter": "theta"}).headers["location"]
+        long = of_seconds(other, "large")
         until(lambda: http.get(long).json()["state"] == "running")
         with http.stream("GET", f"{long}/events") as events:
             assert http.delete(long).status_code == 200

@@ -1,4 +1,4 @@
-"""Waiting for jobs over REST."""
+"""Jobs over REST: waiting for one, and one that takes long."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import time
 from typing import Any
 
 import httpx
+import numpy as np
 
+from tests.service.process import blobs
 from tests.support.jobs import SECONDS
 
 
@@ -16,3 +18,13 @@ def awaited(http: httpx.Client, job: str) -> dict[str, Any]:
         assert time.monotonic() < end
         time.sleep(0.01)
     return dict(found)
+
+
+def of_seconds(http: httpx.Client, model: str) -> str:
+    """The address of a job that takes seconds, of a model that is made for it."""
+    X, y = blobs(np.random.default_rng(5), 3000)
+    http.post("/models", json={"id": model}).raise_for_status()
+    http.post(f"/models/{model}/update", json={"add": {"X": X, "y": y}}).raise_for_status()
+    asked = http.post(f"/models/{model}/assessment", json={"method": "k-fold", "folds": 3000})
+    assert asked.status_code == 202, asked.text
+    return str(asked.headers["location"])

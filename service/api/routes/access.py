@@ -23,15 +23,13 @@ from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnM
 from livesvm.service.feeds.handle import AnyFeed
 from livesvm.service.jobs.plots import MEDIA
 from livesvm.service.lifecycle.parts import Service
-from livesvm.service.live.handle import AnyModel, Reply
+from livesvm.service.live.handle import NEWS_SECONDS, AnyModel, Reply
 from livesvm.service.logs.calls import known_as, note
 from livesvm.service.models.fields import MODEL_ID
 from livesvm.service.resources.turns import Solve
 
 SOON_SECONDS = 0.05
 """After so long it is watched whether the caller still waits."""
-NEWS_SECONDS = 1.0
-"""For which a description waits for an actor; after that, it is as it was last heard of."""
 T = TypeVar("T")
 
 bearer = HTTPBearer(auto_error=False, description="An API key; asked for when the service has any configured.")
