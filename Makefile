@@ -109,12 +109,9 @@ faults: $(VENV)/.installed-test $(VENV)/.compiled
 cluster: $(VENV)/.installed-test $(VENV)/.compiled-updates
 	@$(PY) -m tests.demo_on_ray
 
-OVER_RAY := $(addprefix tests/service/test_,$(addsuffix .py,api bad_input bulk classes client datasets equality erase erase_datasets erase_feeds \
-	examples feed_clients feed_sources feeds jobs_over_rest outlier_jobs path_jobs pu readers streams tasks tuning_jobs verbs versions watching))
-
 cluster-tests: $(VENV)/.installed-test $(VENV)/.compiled
 	@$(PY) -m pytest --numprocesses=0 -m slow tests/service/test_ray.py tests/service/test_ray_jobs.py tests/service/test_ray_datasets.py
-	@LIVESVM_TEST_RAY=2 $(PY) -m pytest --numprocesses=0 $(OVER_RAY) $(ARGS)
+	@LIVESVM_TEST_RAY=2 $(PY) -m pytest --numprocesses=0 --ignore-glob='*/test_ray*.py' tests/service $(ARGS)
 	@$(PY) -m tests.faults.cluster --kills $$(($(KILLS) / 5))
 
 REQUESTS ?= 100000

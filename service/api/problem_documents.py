@@ -124,7 +124,7 @@ KINDS: dict[type[Exception], Kind] = {
     JobNotDone: Kind(409, "job-not-done", "The job has no result"),
     JobElsewhere: Kind(503, "job-elsewhere", "The front end that knows this job does not answer", retry_after=5),
     JobInterrupted: Kind(503, "interrupted", "The job was cut off; ask for it again"),
-    NotApplicable: Kind(409, "not-applicable", "The result cannot be applied"),
+    NotApplicable: Kind(409, "not-applicable", "It does not apply to this"),
     NoPlot: Kind(404, "no-plot", "There is no plot of this"),
     ModelExists: Kind(409, "model-exists", "A model of that id exists"),
     EmptyModel: Kind(409, "empty-model", "The model knows no example yet"),

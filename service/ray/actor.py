@@ -154,7 +154,7 @@ class ModelActor:
         """Answer one call."""
         self._asked_at, self._loop = time.monotonic(), asyncio.get_running_loop()
         asked: Asked = unpacked(message)
-        call = calls.Call(asked.id)
+        call = calls.Call(asked.request or asked.id)
         call.key = asked.key
         calls.begin(call)
         value = error = None

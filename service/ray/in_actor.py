@@ -55,13 +55,14 @@ class InActor:
         seconds = None if solve is None else solve.rest()
         patience = self._settings.ray_seconds if patience is None else patience
         asked = Asked(
-            uuid4().hex if logged is None else f"{logged.id}.{uuid4().hex[:8]}",
+            uuid4().hex,
             self.stored,
             verb,
             arguments,
             seconds,
             None if logged is None else logged.key,
             predicts,
+            None if logged is None else logged.id,
         )
         until = time.monotonic() + (patience if seconds is None else min(seconds, patience))
         return Call(self._office, self.place, asked, spec, until, logged).send()

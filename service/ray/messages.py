@@ -31,10 +31,11 @@ class Asked:
 
     Parameters
     ----------
-    id : by which the call can be withdrawn, and is found in the log
+    id : by which the call can be withdrawn
     seconds : until the answer has to be there; None: the actor's own limit is all
     key : label of the API key that the caller has
     predicts : whether the caller predicts by copies, so that a small one of the model after the call saves it a call
+    request : the caller's, by which it is found in the log
     """
 
     id: str
@@ -44,6 +45,7 @@ class Asked:
     seconds: float | None = None
     key: str | None = None
     predicts: bool = False
+    request: str | None = None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from contextlib import suppress
 from livesvm.service.errors import TooManyModels, UnknownModel
 from livesvm.service.history.names import is_feed
 from livesvm.service.live.surroundings import Surroundings
-from livesvm.service.logs.audit import changed
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.metrics import ModelSample
@@ -88,7 +87,6 @@ class RayRegistry:
                     if self._models.get(id_) is made:
                         del self._models[id_]
                 raise
-        changed("create", id_, version=0)
         return made
 
     def delete(self, model: str) -> Future[None]:
@@ -99,7 +97,6 @@ class RayRegistry:
         """Let go of a model that was deleted."""
         with self._lock:
             self._models.pop(model, None)
-        changed("delete", model)
 
     # What the service does by itself.
 

@@ -69,6 +69,7 @@ def test_a_compiler_that_fails_keeps_nobody_waiting(
     assert "could not be compiled" in caplog.text
 
 
+@pytest.mark.alone(reason="a task of the cluster compiles what it needs")
 def test_a_job_waits_for_its_solvers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With everything kept but the knowledge that assessments are, the compiler runs, and finds it all."""
     kept = directory()

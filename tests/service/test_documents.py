@@ -103,6 +103,7 @@ def test_the_client_runs_as_shown(service: ServiceProcess) -> None:
     assert len(asyncio.run(names["forecast"]())) == 10
 
 
+@pytest.mark.alone(reason="the log shows all stages where the model is in the process")
 @pytest.mark.usefixtures("clean")
 def test_a_refusal_and_its_line_in_the_log_are_as_shown(service: ServiceProcess, http: httpx.Client) -> None:
     problem, _, line = (json.loads(block) for block in blocks(SHOWN, "json"))

@@ -180,6 +180,7 @@ def go_astray(books: Books, task: str, model: str) -> None:
     books.note("http_requests_total", method="GET", route="/models/{id}/events", status="200")
 
 
+@pytest.mark.alone(reason="counts all that one process does; over Ray the actors tell of their part, by node")
 @pytest.mark.parametrize("task", ["svc", "svr", "oneclass"])
 def test_metrics_say_what_was_done(task: str, service: ServiceProcess, http: httpx.Client, make: Make) -> None:
     books, before = Books(http), series(http.get("/metrics").text)

@@ -15,7 +15,7 @@ from livesvm.service.api.bodies import json_bounds, npz
 from livesvm.service.api.bodies.memory import COPIES
 from livesvm.service.api.edge.reception import Reception
 from livesvm.service.api.requests import MOST_OLDEST, PredictRequest, UpdateRequest
-from livesvm.service.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
+from livesvm.service.errors import BodyTooLarge, InvalidRequest, MalformedBody, UnsupportedMedia
 from livesvm.service.logs.calls import stage
 from livesvm.service.models import arrays, commands, labels
 from livesvm.service.models.arrays import Key, Rows
@@ -80,7 +80,7 @@ async def read_body(request: Request, read: Mapping[str, str] = MEDIA) -> Body:
 
 
 def parse_json(body: Body, schema: type[M]) -> M:
-    """The body as ``schema``; raises MalformedBody, UnsupportedMedia or ValidationError."""
+    """The body as ``schema``; raises MalformedBody, UnsupportedMedia or InvalidRequest."""
     if body.media != JSON:
         raise UnsupportedMedia(f"this call reads {JSON}")
     if schema.most_bytes is not None and len(body.data) > schema.most_bytes:
@@ -90,10 +90,14 @@ def parse_json(body: Body, schema: type[M]) -> M:
         with body.memory(shape.parsed_bytes(len(body.data))):
             return schema.model_validate_json(body.data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        if first["type"] == "json_invalid":
-            raise MalformedBody(first["msg"]) from None
-        raise
+        faults = error.errors(include_url=False, include_input=False)
+        if faults[0]["type"] == "json_invalid":
+            raise MalformedBody(faults[0]["msg"]) from None
+        known = ", ".join(schema.model_fields)
+        for fault in faults:
+            if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
+                fault["msg"] = f"is not one of {known}"
+        raise InvalidRequest(faults) from None
 
 
 def with_json(body: Body, use: Callable[[bytes], T]) -> T:
