@@ -129,7 +129,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "not alone": ({"change": {"C": 2.0}, "decay": 0.5}, "change"),
     "nothing to rescale": ({"rescale": True}, "rescale"),
     "false": ({"rescale": False}, "rescale"),
-    "beside the verbs": ({"gamma": 2.0}, "is not one of add, remove, relabel, reweight, decay, C, robust, change, rescale"),
+    "beside the verbs": ({"gamma": 2.0}, "decay, C, robust, change, rescale"),
     "negative": ({"change": {"C": -1.0}}, "change.C"),
 }
 
