@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from livesvm.service.api.bodies.reading import JSON, NPZ, Body, parse_update
 from livesvm.service.api.problem_documents import problem
+from livesvm.service.errors import InvalidRequest
 from livesvm.service.resources.memory import Budget
 from livesvm.solvers.errors import InvalidInput
 
@@ -48,7 +48,7 @@ def verdict(data: bytes, media: str) -> tuple[Any, ...]:
     """What an update says, by its digest; or by which error it is refused, for which field, row and column."""
     try:
         return ("accepted", parse_update(Body(data, media, 2**20, 1000, Budget())).digest())
-    except (InvalidInput, ValidationError) as error:
+    except (InvalidInput, InvalidRequest) as error:
         told = problem(error)
         return (told["type"], told["field"].replace(".", "_"), told.get("row"), told.get("column"))
 

@@ -146,6 +146,7 @@ def test_a_body_that_can_never_fit_is_refused_while_it_comes(http: httpx.Client)
     assert held(http)["bodies"] == 0
 
 
+@pytest.mark.alone(reason="fills the memory of a process that has bodies and models in one")
 def test_a_model_and_a_job_that_do_not_fit_are_refused_and_say_what_to_do(http: httpx.Client) -> None:
     before = held(http)["models"]
     http.post("/models", json={"id": "wide", "kernel": {"name": "linear"}})

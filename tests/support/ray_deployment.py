@@ -31,7 +31,7 @@ def settings_for(data_dir: Path) -> dict[str, Any]:
         "redis_url": url,
         "redis_prefix": prefix,
         "ray_actors": int(ACTORS),
-        "ray_actor_mb": 128,
+        "ray_actor_mb": 256,
         "ray_seconds": 28,
     }
 
