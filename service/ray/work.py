@@ -32,22 +32,30 @@ def work_elsewhere(
     """
     task: Any = ray.remote(_work)
     message = packed((kind, asked, model))
-    told = task.options(num_returns="streaming", num_cpus=1, memory=memory, max_retries=0).remote(message)
+    needed = {"num_cpus": 1, "memory": memory, "max_retries": 0}
+    told = task.options(num_returns="streaming", _generator_backpressure_num_objects=1, **needed).remote(message)
+    ends = False
     try:
         for answer in _answers(told, check):
             if isinstance(answer, Answer):
+                ends = True
                 if answer.error is not None:
                     raise answer.error
                 found: Document = answer.value
                 return found
             if not progress(*answer):
                 raise Cancelled("the job was cancelled")
+        ends = True
         raise WorkerLost("the task ended without an answer")
     except RayError as error:
+        ends = True
         raise WorkerLost(f"the task was lost ({type(error).__name__}); ask for it again") from error
     finally:
-        with suppress(RayError, ValueError):
-            ray.cancel(told, force=True)
+        if (
+            not ends
+        ):  # a task that is cancelled as it ends takes this process along; before its answer is taken it waits
+            with suppress(RayError, ValueError):
+                ray.cancel(told, force=True)
 
 
 def _answers(told: Any, check: Callable[[], None]) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from livesvm.service.access.keys import digest
@@ -55,6 +56,12 @@ def of_path(http: httpx.Client) -> str:
     return str(asked.headers["location"])
 
 
+def seconds_of_path(http: httpx.Client) -> float:
+    began = time.monotonic()
+    of_path(http)
+    return time.monotonic() - began
+
+
 def test_results_are_seen_and_applied_anywhere_by_who_may(services: Two) -> None:
     first, second = services
     with client(first) as http, client(second) as other, client(first, READER) as guest:
@@ -85,6 +92,22 @@ def test_what_runs_is_cancelled_from_anywhere(services: Two) -> None:
             assert http.delete(long).status_code == 200
             assert '"state":"cancelled"' in events.read().decode()
         http.delete("/models/large").raise_for_status()
+
+
+def test_the_end_of_a_job_and_its_cancelling_do_not_meet(services: Two) -> None:
+    """Ray ends a process that cancels a task of its as that ends."""
+    rng = np.random.default_rng(3)
+    with client(services[0]) as http:
+        of_path(http)
+        took = np.median([seconds_of_path(http) for _ in range(300)])
+        told = set()
+        for _ in range(20):
+            of_path(http)  # there is a worker then
+            job = http.post("/models/m/regularization-path", json=PATH).headers["location"]
+            time.sleep(rng.uniform(0.5, 1.5) * took)
+            told.add(http.delete(job).raise_for_status().json()["state"])
+        assert "done" in told
+        of_path(http)
 
 
 def test_a_front_end_that_does_not_answer_is_named_and_its_jobs_are_back_with_it(services: Two) -> None:
