@@ -51,9 +51,7 @@ def work_elsewhere(
         ends = True
         raise WorkerLost(f"the task was lost ({type(error).__name__}); ask for it again") from error
     finally:
-        if (
-            not ends
-        ):  # a task that is cancelled as it ends takes this process along; before its answer is taken it waits
+        if not ends:  # it waits until its answer is taken: Ray ends a process that cancels a task as that ends
             with suppress(RayError, ValueError):
                 ray.cancel(told, force=True)
 
