@@ -7,7 +7,8 @@ ends, and repeats one until it is answered; so has each feed, but for one that t
 Meanwhile an actor, all processes of a node, a front end or Redis is killed, or a node is stopped until its actors are
 elsewhere, and comes back. The version or the position in every answer tells what was lost or applied twice; at the end
 each model is compared with one trained from nothing on what was acknowledged, each feed with one never troubled, and
-the entries of the stream are counted: with one effect each, and one dead letter for each that is no reading.
+the entries of the stream are counted: with one effect each, and one dead letter for each that is no reading. With
+--jobs, jobs are asked for all along, and some cancelled: each ends, or says why it cannot. No front end ends by itself.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import httpx
 import numpy as np
 
 from tests.contract.redis_server import RedisServer
+from tests.faults.cluster_jobs import Jobs
 from tests.faults.cluster_subjects import Feed, Metered, Model, Subject
 from tests.faults.feed_source import Meter
 from tests.service.process import ServiceProcess
@@ -152,6 +154,13 @@ class Scene:
         self.cluster.add_node()
         return since
 
+    def ended(self) -> list[str]:
+        """What front ends said that have ended by themselves; they are started again."""
+        over = [front for front in self.fronts if front.status is not None]
+        for front in over:
+            front.start()
+        return [front.errors[-2000:] for front in over]
+
     def _one_with_actors(self) -> int:
         return self.chance.choice([node for node in self.cluster.raylets if self.cluster.actors(node)])
 
@@ -207,6 +216,7 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=sorted(KINDS))
+    parser.add_argument("--jobs", action="store_true", help="ask for jobs, too, whose workers start beside the rest")
     given = parser.parse_args()
     chance, done = random.Random(given.seed), threading.Event()
     took: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
@@ -220,11 +230,15 @@ def main() -> int:
         clients = [Client(subject, fronts, done) for subject in subjects(given.models, given.feeds, redis)]
         for client in clients:
             client.create()
+        jobs = Jobs(fronts, given.models, done)
         threads = [threading.Thread(target=client.run, args=(at,)) for at, client in enumerate(clients)]
         for thread in threads:
             thread.start()
         try:
             seconds_until_all_answer(clients, time.monotonic())
+            if given.jobs:
+                threads.append(threading.Thread(target=jobs.run))
+                threads[-1].start()
             scene = Scene(cluster, redis, fronts, chance)
             end = time.monotonic() + 60.0 * given.minutes
             for number in range(given.kills):
@@ -232,6 +246,7 @@ def main() -> int:
                     break
                 kind = given.only or list(KINDS)[number % len(KINDS)]
                 time.sleep(chance.uniform(0.0, 0.5))
+                jobs.faults += [f"a front end ended by itself:\n{told}" for told in scene.ended()]
                 since = KINDS[kind](scene)
                 took[kind].append(seconds_until_all_answer(clients, since))
                 print(f"{number + 1} {kind}: {max(took[kind][-1]):.1f} s", flush=True)
@@ -243,7 +258,7 @@ def main() -> int:
             for client in clients:
                 client.check(http)
     acknowledged = sum(len(client.moments) for client in clients)
-    faults = [fault for client in clients for fault in client.faults]
+    faults = [fault for client in clients for fault in client.faults] + jobs.faults
     print(
         f"\n{given.models} models, {given.feeds} feeds, {sum(map(len, took.values()))} kills: "
         f"{acknowledged} updates acknowledged, {len(faults)} faults"
@@ -251,6 +266,8 @@ def main() -> int:
     for kind, found in took.items():
         if found:
             print(told(kind, found, clients))
+    if given.jobs:
+        print(f"jobs: {', '.join(f'{count} {how}' for how, count in jobs.ended.most_common())}")
     for fault in faults[:20]:
         print(fault)
     return 1 if faults else 0

@@ -65,6 +65,12 @@ class ServiceProcess:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def status(self) -> int | None:
+        """The exit status; None while it runs."""
+        assert self._process is not None
+        return self._process.poll()
+
     def start(self) -> Self:
         """Start and wait until the service says that it is ready, or what keeps it from that."""
         self.launch()
