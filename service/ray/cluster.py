@@ -17,15 +17,13 @@ from livesvm.service.live.memory import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
 from livesvm.service.ray.lines import Lines
-from livesvm.service.ray.places import Place
+from livesvm.service.ray.places import ACTOR_CORES, Place
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreUnavailable
 
 PROCESS_BYTES = 300 * MEGABYTE
 """What an actor takes beside its models: the interpreter, libraries, compiled code."""
-A_LITTLE = 0.001
-"""Of a core, so that actors are started only where there are some: not where front ends alone are."""
 
 
 class Cluster:
@@ -71,7 +69,7 @@ class Cluster:
             lifetime="detached",
             max_restarts=-1,
             max_task_retries=0,
-            num_cpus=A_LITTLE,
+            num_cpus=ACTOR_CORES,
             memory=PROCESS_BYTES + size,
             scheduling_strategy="SPREAD",
         ).remote(place, settings)

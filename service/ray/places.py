@@ -1,4 +1,4 @@
-"""Which actor a model or a feed lives in: one of its own, or one of a few that share all between them."""
+"""Which actor a model or a feed lives in, one of its own or one of a few that share all; what it takes of a node."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from livesvm.service.history.names import is_feed
+
+ACTOR_CORES = 0.001
+"""What an actor asks for, so that it is started only where there are cores: not where front ends alone are."""
+WORKER_CORES = 0.97
+"""What a job's worker asks for: a node with as many as it has cores still takes actors that are started again."""
 
 
 @dataclass(frozen=True)

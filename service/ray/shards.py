@@ -23,6 +23,7 @@ from livesvm.service.jobs import retraining_worker
 from livesvm.service.jobs.retraining_worker import Trained, Work, checked_labels, error_on, held_back
 from livesvm.service.ray.carrier import PIECE, reading
 from livesvm.service.ray.messages import Answer, packed, unpacked
+from livesvm.service.ray.places import WORKER_CORES
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.over_shards import OverShards, Sharded
@@ -106,7 +107,7 @@ class RayCrew:
 
     def _started(self) -> Any:
         made: Any = ray.remote(ShardActor)
-        return made.options(num_cpus=1, memory=self._memory, scheduling_strategy="SPREAD").remote()
+        return made.options(num_cpus=WORKER_CORES, memory=self._memory, scheduling_strategy="SPREAD").remote()
 
     def _wait_for(self, actors: Sequence[Any]) -> None:
         there, _ = ray.wait([actor.ready.remote() for actor in actors], num_returns=len(actors), timeout=self._seconds)

@@ -16,6 +16,7 @@ from livesvm.service.errors import WorkerLost
 from livesvm.service.jobs.kind import Document
 from livesvm.service.jobs.kinds import ALL_KINDS
 from livesvm.service.ray.messages import Answer, packed, unpacked
+from livesvm.service.ray.places import WORKER_CORES
 from livesvm.solvers.errors import Cancelled
 from livesvm.solvers.runtime.progress import Progress
 
@@ -32,7 +33,7 @@ def work_elsewhere(
     """
     task: Any = ray.remote(_work)
     message = packed((kind, asked, model))
-    needed = {"num_cpus": 1, "memory": memory, "max_retries": 0}
+    needed = {"num_cpus": WORKER_CORES, "memory": memory, "max_retries": 0}
     told = task.options(num_returns="streaming", _generator_backpressure_num_objects=1, **needed).remote(message)
     ends = False
     try:

@@ -289,7 +289,7 @@ def test_a_job_is_a_task_of_the_cluster(fleet: Fleet, http: tuple[httpx.Client, 
     until(lambda: bool(fleet.cluster.workers(TASK)))
     assert first.delete(long).status_code == 200
     until(lambda: not fleet.cluster.workers(TASK))
-    assert first.get(long).json()["state"] == "cancelled"
+    until(lambda: first.get(long).json()["state"] == "cancelled")
     first.delete("/models/large").raise_for_status()
 
 
@@ -314,6 +314,24 @@ def test_an_actor_that_is_killed_comes_back_with_all_that_was_acknowledged(
     for client in http:
         check_whole(client, [0, 1, 2, 3, 4])
     assert len(fleet.cluster.actors()) == 1
+
+
+@pytest.mark.slow
+def test_an_actor_comes_back_where_jobs_have_all_cores(fleet: Fleet, http: tuple[httpx.Client, httpx.Client]) -> None:
+    first, second = http
+    first.post("/models", json=MODEL).raise_for_status()
+    send(first, 0).raise_for_status()
+    jobs = [of_seconds(first, "large")]
+    again = second.post("/models/large/assessment", json={"method": "k-fold", "folds": 3000})
+    jobs.append(again.raise_for_status().headers["location"])
+    until(lambda: len(fleet.cluster.workers(TASK)) == 2)
+    (actor,) = fleet.cluster.actors()
+    os.kill(actor, signal.SIGKILL)
+    send(first, 1).raise_for_status()
+    assert [first.get(job).json()["state"] for job in jobs] == ["running", "running"]
+    for job in jobs:
+        first.delete(job).raise_for_status()
+    first.delete("/models/large").raise_for_status()
 
 
 @pytest.mark.slow

@@ -21,9 +21,9 @@ def awaited(http: httpx.Client, job: str) -> dict[str, Any]:
 
 
 def of_seconds(http: httpx.Client, model: str) -> str:
-    """The address of a job that takes seconds, of a model that is made for it."""
+    """The address of a job that takes many seconds, of a model that is made for it."""
     X, y = blobs(np.random.default_rng(5), 3000)
-    http.post("/models", json={"id": model}).raise_for_status()
+    http.post("/models", json={"id": model, "C": 100.0}).raise_for_status()
     http.post(f"/models/{model}/update", json={"add": {"X": X, "y": y}}).raise_for_status()
     asked = http.post(f"/models/{model}/assessment", json={"method": "k-fold", "folds": 3000})
     assert asked.status_code == 202, asked.text
