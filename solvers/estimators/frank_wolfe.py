@@ -58,16 +58,17 @@ class FrankWolfeClassifier:
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance)
     degree, coef0 : of the kernels that have them
     variant : "auto": blocks from both classes, over active examples that grow: the one to use, whatever n and C.
-        "fw", "mfw": the paper's methods, one example a step, MFW with steps away from one: many cheap steps, whose gap
-        falls slowly unless C is small; with ``sampling`` a step costs no more for more examples, and a rough answer
-        from huge data comes soon. "core_vector": the machine that they were compared with; for small cores
+        "fw", "mfw": the paper's methods, one coefficient a step, MFW with steps away from one; without ``sampling``
+        each costs a kernel row of everyone, and their gap falls slowly unless C is small. "core_vector": the machine
+        that they were compared with
     tol : relative gap ``2 (R - min g) / R`` at which the search ends, with g = K~a and R = a'K~a. At 0.1 nobody's f is
         more than 0.05 too low, and primal and dual objective agree to about a thousandth
-    sampling : "fw", "mfw" and "core_vector" look at so many examples a step, 59 in the paper, and at all of them before
-        they end; None: at all of them in every step. "auto" does not sample
+    sampling : "fw", "mfw" and "core_vector" look for examples in samples of so many, 59 in the paper, step among those
+        that they have in between, and look at all before they end; None: at all of them in every step. "auto" does not
+        sample
     full_pass : False: they end at the first sample that holds nobody to gain by, however far the optimum is, which
-        ``relative_gap_`` tells; it is there to compare with the paper
-    max_iter : steps, at most; by default 100,000 of one example, a million of a block
+        ``relative_gap_`` tells: a rough answer soon, as the paper's program gives
+    max_iter : steps, at most; by default 100,000 of a kernel row, a million of a block, and with ``sampling`` 10^8
     cache_mb : memory that kernel rows may take, in MiB
     warm_start : keep the training data, and let the next fit start from this one's solution
     n_jobs : threads; by default as many as the process may use

@@ -26,8 +26,10 @@ ACCURACY = 0.3  #: to which part of the largest violation a block is solved
 WORTH = 0.02  #: violations below this part of the largest one can wait
 ENOUGH = 0.5  #: and those below this part of what the tolerance allows stay as they are
 LEAST_FACTOR = 0.05  #: by which a class is scaled at least
+DIGITS = 100  #: times the precision of the rows: what is left of products that cancel is noise below this part
+WORSE = 1e-3  #: by which part the objective may rise in a block, by rounding
 NEGLIGIBLE = 1e-14  #: coefficients below this part of the largest are zero
-PATIENCE = 50  #: blocks, and
+PATIENCE = 200  #: blocks, and
 ROUNDS = 10  #: times everyone could have been in one, without a smaller gap, after which rounding is all that moves
 
 Tell = Callable[[float], None]
@@ -85,8 +87,25 @@ def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[
         fresh = _worst(active, violations, kept, BLOCK - kept.size, least)
         who = np.concatenate([kept, fresh])
         kept = fresh[np.argsort(-violations[fresh], kind="stable")][: BLOCK // 2]
-        _step(active, who, ACCURACY * float(violations[who].max(initial=0.0)))
+        goal = ACCURACY * float(violations[who].max(initial=0.0))
+        if not (_descends(active, who, goal) or _descends(active, who, goal, scales=False)):
+            return steps, False  # the digits do not suffice
     return most_blocks, False
+
+
+def _descends(active: Active, who: Ints, tol: float, *, scales: bool = True) -> bool:
+    """Take a step, and say so; take it back where by rounding it leads up, or below what the primal at 0 allows."""
+    before, b, parts = _objective(active), active.b.copy(), active.parts.copy()
+    _step(active, who, tol, scales=scales)
+    if -0.5 * float((1.0 / active.ridge).sum()) <= _objective(active) <= before + WORSE * abs(before):
+        return True
+    active.b, active.parts = b, parts
+    return False
+
+
+def _objective(active: Active) -> float:
+    """Return ``1/2 b'K~b - sum b``."""
+    return 0.5 * float(active.b @ active.parts.sum(axis=0)) - float(active.b.sum())
 
 
 def _violations(active: Active) -> Floats:
@@ -111,17 +130,22 @@ def _worst(active: Active, violations: Floats, kept: Ints, count: int, least: fl
     return np.concatenate(found)
 
 
-def _step(active: Active, who: Ints, tol: float) -> None:
-    """Move the coefficients of ``who`` (m,) and scale those of the others by class, to where both are best."""
+def _step(active: Active, who: Ints, tol: float, *, scales: bool) -> None:
+    """Move the coefficients of ``who`` (m,) and scale those of the others by class, to where both are best.
+
+    Without ``scales``, the others stay as they are.
+    """
     m, b, parts, in_class = who.size, active.b, active.parts, active.of_class[who]
     Q, h = _own(active, who), b[who]
     own = np.zeros((2, m))
     own[in_class, np.arange(m)] = h
     rest = parts[:, who] - own @ Q  # parts of g at the block that the others make
     cross = own @ rest.T  # [c, e]: those of class c in the block against those of e outside
-    outer = _products(active) - own @ Q @ own.T - cross - cross.T
+    products = _products(active)
+    outer = products - own @ Q @ own.T - cross - cross.T
     sums = _sums_outside(active, who)
-    used = np.flatnonzero(sums > 0)
+    noise = DIGITS * float(np.finfo(active.rows.examples.dtype).eps) * products.diagonal()
+    used = np.flatnonzero(scales & (sums > 0) & (outer.diagonal() > noise))
     H = np.block([[Q, rest[used].T], [rest[used], outer[np.ix_(used, used)]]])
     x = np.concatenate([h, np.ones(used.size)])
     of_factors = outer.sum(axis=1) + cross.sum(axis=0) - sums

@@ -1,70 +1,98 @@
-"""A core: the few examples with a coefficient, their kernel matrix, and the search for the next one by samples."""
+"""A core: the few examples with a coefficient, their kernel values, and the search for the next one by samples."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from livesvm.solvers.frank_wolfe.problem import Problem
-from livesvm.solvers.kernels.matrix_products import block
+from livesvm.solvers.kernels.matrix_products import Examples, Numbers, block
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 
 SAMPLE = 59  #: one of so many is among the worst 5%, with probability 0.95 [Frandi et al., Theorem 1]
 TRIES = 3  #: samples without anyone to gain by after which everyone is looked at
+NEAR = 0.5  #: of the tolerance: who is as far may violate soon
+LATEST = 0.1  #: share of the core that may have joined since its examples were last gathered
+
+
+class Found(NamedTuple):
+    """An example ``i``, the relative gap that it leaves, and its kernel values with the core, (k,)."""
+
+    i: int
+    gap: float
+    row: Numbers
 
 
 class Core:
-    """Examples ``who`` (k,), coefficients ``a`` (k,) on the simplex, ``g = K~a`` there, and ``R = a'K~a``."""
+    """Examples ``who`` (k,), coefficients ``a`` (k,) on the simplex, and ``g = K~a`` there.
 
-    def __init__(self, problem: Problem, a: Floats) -> None:
-        self.problem = problem
+    Attributes
+    ----------
+    examples : all, in the precision of the search
+    values : (k or more, k or more) kernel values of the core
+    y, ridge, diagonal : (k,) its labels, 1 / C_i, and K~_ii
+    computed : kernel values, so far
+    """
+
+    def __init__(self, problem: Problem, examples: Examples, a: Floats) -> None:
+        self.problem, self.examples, self.computed = problem, examples, 0
         self.who = np.flatnonzero(a)
         self.a = a[self.who]
         self.place_of = np.full(problem.n, -1, np.int64)
         self.place_of[self.who] = np.arange(self.who.size)
-        self.diagonal = problem.diagonal
-        self.matrix = np.ascontiguousarray(self.columns(self.who))  #: (k or more, k or more) K~ of the core
-        self.g = self.matrix @ self.a
-        self.computed = self.matrix.size
+        self._all = problem.ridge, problem.diagonal
+        self._gathered = examples.take(self.who)
+        self._describe()
+        self.values = np.ascontiguousarray(self.kernel(self.who))
+        self.g = self.g_of(self.who, self.values)
+
+    def _describe(self) -> None:
+        self.y = self.problem.y[self.who]
+        self.ridge, self.diagonal = (each[self.who] for each in self._all)
 
     @property
     def R(self) -> float:
         """``a'K~a``."""
         return float(self.a @ self.g)
 
-    def columns(self, others: Ints) -> Floats:
-        """Return K~ of ``others`` (m,) and the core, (m, k)."""
-        problem, who = self.problem, self.who
-        values = block(problem.examples.take(others), problem.examples.take(who)).astype(np.float64) + 1.0
-        values *= problem.y[others][:, None] * problem.y[who]
+    @property
+    def gap(self) -> float:
+        """The relative gap of the core alone."""
+        return 2.0 * (1.0 - float(self.g.min()) / self.R)
+
+    def kernel(self, others: Ints) -> Numbers:
+        """Return kernel values of ``others`` (m,) and the core, (m, k)."""
+        self.computed += others.size * self.who.size
+        these, m = self.examples.take(others), self._gathered.n
+        found = block(these, self._gathered)
+        return found if m == self.who.size else np.hstack([found, block(these, self.examples.take(self.who[m:]))])
+
+    def g_of(self, others: Ints, values: Numbers) -> Floats:
+        """Return g of ``others`` (m,), whose kernel values with the core, (m, k), are given."""
+        signed = self.y * self.a
+        g = self.problem.y[others] * (values @ signed + signed.sum())
         at = self.place_of[others]
-        same = np.flatnonzero(at >= 0)
-        values[same, at[same]] += problem.ridge[others[same]]
-        return np.asarray(values)
+        g[at >= 0] += (self.ridge * self.a)[at[at >= 0]]
+        return np.asarray(g)
 
-    def add(self, i: int) -> int:
-        """Take in example ``i`` without a coefficient, unless it is here; return its place."""
+    def add(self, i: int, row: Numbers) -> None:
+        """Take in example ``i`` without a coefficient, unless it is here; its kernel values with the core are given."""
         if self.place_of[i] >= 0:
-            return int(self.place_of[i])
+            return
         k = self.who.size
-        if k == self.matrix.shape[0]:
-            larger = np.zeros((k + k // 2 + 16, k + k // 2 + 16))
-            larger[:k, :k] = self.matrix
-            self.matrix = larger
-        row = self.columns(np.array([i]))[0]
-        self.computed += k
-        self.place_of[i] = k
-        self.who, self.a = np.append(self.who, i), np.append(self.a, 0.0)
-        self.g = np.append(self.g, row @ self.a[:k])
-        self.matrix[k, :k], self.matrix[:k, k], self.matrix[k, k] = row, row, self.diagonal[i]
-        return k
-
-    def move(self, at: int, step: float) -> None:
-        """Go to ``(1 - step) a + step e``; a step away is negative."""
-        self.a *= 1.0 - step
-        self.a[at] += step
-        self.g *= 1.0 - step
-        self.g += step * self.matrix[at, : self.g.size]
+        self.g = np.append(self.g, self.g_of(np.array([i]), row[None, :]))
+        self.who, self.a, self.place_of[i] = np.append(self.who, i), np.append(self.a, 0.0), k
+        self._describe()
+        if k + 1 - self._gathered.n > LATEST * k:
+            self._gathered = self.examples.take(self.who)
+        if k == self.values.shape[0]:
+            larger = np.zeros((k + k // 2 + 16, k + k // 2 + 16), self.values.dtype)
+            larger[:k, :k] = self.values
+            self.values = larger
+        self.values[k, :k] = self.values[:k, k] = row
+        self.values[k, k] = self.diagonal[k] - self.ridge[k] - 1.0
 
     def coefficients(self) -> Floats:
         """Return a of all examples, (n,)."""
@@ -74,38 +102,49 @@ class Core:
 
 
 class SampledSearch:
-    """Looks for an example with a small derivative in samples, and among those who were worst at the last full look.
+    """Looks for an example with a small derivative in samples, and among those that a look at all has found.
 
     Parameters
     ----------
-    looks_at_all : whether samples without one are followed by a look at all; if not, one such sample is the end
+    looks_at_all : whether samples without one are followed by a look at all; if not, the first of them is the end
     """
 
     def __init__(self, core: Core, size: int, random: np.random.Generator, looks_at_all: bool = True) -> None:
-        self._core, self._size, self._random, self._looks_at_all = core, size, random, looks_at_all
-        self._worst: Ints = np.empty(0, np.int64)
+        self.looks_at_all = looks_at_all
+        self._core, self._size, self._random = core, size, random
+        self._near: Ints = np.empty(0, np.int64)  # those of the last look who have not been looked at since
 
-    def find(self, tol: float) -> tuple[int, float]:
-        """Return an example and its g; no g of all is low enough for a gap above ``tol`` only where none was found.
+    def find(self, tol: float) -> Found:
+        """Return an example; its relative gap is ``tol`` or less only where that of no other is more.
 
-        Without looks at all, none of a sample.
+        Without looks at all, of no other of a sample.
         """
-        core = self._core
-        for _ in range(TRIES):
-            sample = self._random.choice(core.problem.n, min(self._size, core.problem.n), replace=False)
-            i, g = self._least(np.union1d(sample, self._worst))
-            if 2.0 * (core.R - g) > tol * core.R or not self._looks_at_all:
-                return i, g
-        check()
-        g_all = core.problem.parts(core.problem.examples, core.coefficients()).sum(axis=0)
-        core.computed += core.problem.n * core.who.size
-        count = min(self._size, g_all.size)
-        self._worst = np.argpartition(g_all, count - 1)[:count]
-        i = int(g_all.argmin())
-        return i, float(g_all[i])
+        n = self._core.problem.n
+        for _ in range(TRIES if self.looks_at_all else 1):
+            if self._near.size or self._size >= n:
+                break
+            found = self._worst(self._random.integers(0, n, self._size))
+            if found.gap > tol or not self.looks_at_all:
+                return found
+        while self._near.size:
+            some, self._near = self._near[: self._size], self._near[self._size :]
+            found = self._worst(some)
+            if found.gap > tol:
+                self._near = np.append(self._near, some[some != found.i])
+                return found
+        return self._look(tol)
 
-    def _least(self, sample: Ints) -> tuple[int, float]:
-        g = self._core.columns(sample) @ self._core.a
-        self._core.computed += sample.size * self._core.who.size
+    def _look(self, tol: float) -> Found:
+        """Look at all, and note those who violate or may do so soon, in an order by chance."""
+        check()
+        core = self._core
+        g = core.problem.parts(core.examples, core.coefficients()).sum(axis=0)
+        core.computed += core.problem.n * core.who.size
+        self._near = self._random.permutation(np.flatnonzero(2.0 * (core.R - g) > NEAR * tol * core.R))
+        return self._worst(np.array([g.argmin()]))
+
+    def _worst(self, some: Ints) -> Found:
+        values = self._core.kernel(some)
+        g = self._core.g_of(some, values)
         at = int(g.argmin())
-        return int(sample[at]), float(g[at])
+        return Found(int(some[at]), 2.0 * (1.0 - float(g[at]) / self._core.R), values[at])

@@ -21,6 +21,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 SMALL = 2048  #: examples up to which everything is computed in double precision
 FAR = 1e3  #: gamma |x|^2 beyond which single precision has too few digits for distances
+STEEP = 1e-5  #: of k(x, x), the 1 / C below which kernel values in single precision may not be convex
 CLEAR = 0.1  #: how far above 1 the g of an example without a coefficient is whose exact value does not matter
 UNTOUCHED = 1e-12  #: relative difference of coefficients that are the same but for their class's scale
 
@@ -66,6 +67,8 @@ class Problem:
         """Return the examples in single precision, where that is good enough to search in."""
         own = self.examples
         if self.n <= SMALL or own.kernel.name == "precomputed" or own.largest_norm > FAR:
+            return own
+        if float(self.ridge.min()) < STEEP * float(own.diagonal().max()):
             return own
         return own.single()
 

@@ -1,23 +1,38 @@
-"""FW and MFW by samples, where n is so large that a row a step takes too long [Frandi et al., Section 5.2.3]."""
+"""FW, MFW and the core-vector machine by samples, where n is so large that a row a step takes too long.
+
+An example that a sample finds joins the core [Frandi et al., Section 5.2.3], and steps among the core follow, until
+these promise less than such an example did: kernel values of a sample take far longer than a step. (The paper samples
+before every step.) The core-vector machine solves the reduced problem instead.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 
+from livesvm.solvers.frank_wolfe import core_vector, steps
 from livesvm.solvers.frank_wolfe.core import Core, SampledSearch
-from livesvm.solvers.frank_wolfe.exact_search import first
-from livesvm.solvers.frank_wolfe.problem import Problem
-from livesvm.solvers.frank_wolfe.solution import Solution, Trace, proved
-from livesvm.solvers.frank_wolfe.steps import line_search
-from livesvm.solvers.runtime.interrupt import check
+from livesvm.solvers.frank_wolfe.exact_search import PROOFS, first
+from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
+from livesvm.solvers.frank_wolfe.solution import Solution, Trace, solution
+from livesvm.solvers.runtime.interrupt import AT_ONCE, check
 from livesvm.solvers.runtime.types import Floats
+
+LESS = 0.5  #: of the gap of the last example found: steps among the core that promise less wait for another
+AT_MOST = 5  #: times as many of them for one example as the core is large, until the tolerance itself is asked for
+REDUCED = 0.5  #: to which part of the tolerance the core-vector machine solves each reduced problem
+PAIRS = 100_000  #: steps of that, at most
+
+Variant = Literal["fw", "mfw", "core_vector"]
 
 
 def solve(
     problem: Problem,
     tol: float,
     *,
-    away: bool,
+    variant: Variant,
     start: Floats | None,
     sampling: int,
     most_steps: int,
@@ -29,38 +44,69 @@ def solve(
 
     Without looks at all a sample that holds nobody to gain by ends it as well, as in the paper's program.
     """
-    core = Core(problem, first(problem.of_class, random) if start is None else start / start.sum())
-    search = SampledSearch(core, sampling, random, looks_at_all)
-    steps = 0
-    while steps < most_steps:
-        check()
-        i, g = search.find(tol)
-        R = core.R
-        trace(2.0 * (R - g) / R)
-        if 2.0 * (R - g) <= tol * R:
+    a = first(problem.of_class, random) if start is None else start / start.sum()
+    examples, goal, taken, computed = problem.quick(), tol, 0, 0
+    for _ in range(PROOFS):
+        core = Core(problem, examples, a)
+        search = SampledSearch(core, sampling, random, looks_at_all)
+        taken += _walk(core, search, Inner(variant, goal, most_steps - taken), trace)
+        a, computed = core.coefficients(), computed + core.computed
+        parts = exact_parts(problem, a)
+        if gap_of(problem, a, parts).relative <= tol or taken >= most_steps or not looks_at_all:
             break
-        _step(core, i, g, away)
-        steps += 1
-    return proved(problem, core.coefficients(), tol, steps, core.computed, trace)
+        examples, goal = problem.examples, 0.5 * goal
+    return solution(problem, a, parts, tol, taken, computed, trace)
 
 
-def _step(core: Core, i: int, g: float, away: bool) -> None:
-    """Step towards ``i``, or away from the example of the core with the largest g where that promises more."""
-    R = core.R
-    if away and core.who.size > 1:
-        held = np.flatnonzero(core.a > 0)
-        at = int(held[core.g[held].argmax()])
-        if held.size > 1 and core.g[at] - R > R - g:
-            _step_away(core, at, R)
-            return
-    core.move(core.add(i), min(1.0, line_search(R, g, core.diagonal[i], R - g)))
+def _walk(core: Core, search: SampledSearch, inner: Inner, trace: Trace) -> int:
+    """Let examples join the core until nobody is found whose gap is above the tolerance; return the steps taken."""
+    goal = np.inf
+    while inner.taken < inner.most:
+        check()
+        inner.minimize(core, goal)
+        found = search.find(inner.tol)
+        trace(found.gap)
+        if found.gap > inner.tol:
+            core.add(found.i, found.row)
+            goal = max(inner.tol, LESS * found.gap)
+        elif goal <= inner.tol or not search.looks_at_all:
+            break
+        else:
+            goal = inner.tol
+    return inner.taken
 
 
-def _step_away(core: Core, at: int, R: float) -> None:
-    """Step away from the example at a place of the core; at the most it has no coefficient any more."""
-    share, g = float(core.a[at]), float(core.g[at])
-    step = line_search(R, g, core.diagonal[core.who[at]], g - R)
-    drops = step * (1.0 - share) >= share
-    core.move(at, -share / (1.0 - share) if drops else -step)
-    if drops:
-        core.a[at] = 0.0
+@dataclass
+class Inner:
+    """What is done among the core: steps of a variant, at most so many in all."""
+
+    variant: Variant
+    tol: float
+    most: int
+    taken: int = 0
+
+    def minimize(self, core: Core, goal: float) -> None:
+        """Bring the gap of the core to ``goal``, or nearer to it."""
+        if self.variant == "core_vector":
+            arrays = core.values, core.y, core.ridge, core.diagonal, core.a, core.g
+            core_vector.minimize_pairwise(*arrays, REDUCED * self.tol, PAIRS)
+            self.taken += 1
+        elif core.gap > goal:
+            few = AT_MOST * core.who.size if goal > self.tol else self.most
+            self.taken += _steps(core, self.variant == "mfw", goal, min(few, self.most - self.taken))
+
+
+def _steps(core: Core, away: bool, tol: float, most: int) -> int:
+    """Step among the core until its gap is ``tol``; return how often."""
+    numbers = np.array([1.0, core.R, np.inf])
+    counts = np.array([0, np.count_nonzero(core.a), 0])
+    arrays = np.arange(core.who.size), core.y, core.ridge, core.diagonal, core.a, core.g, numbers, counts
+    stretch = max(1, AT_ONCE // (8 * core.who.size))
+    while counts[steps.STEPS] < most:
+        check()
+        if steps.walk(core.values, *arrays, away, tol, min(stretch, most - int(counts[steps.STEPS]))) == steps.DONE:
+            break
+        numbers[steps.R] = numbers[steps.SCALE] ** 2 * float(core.a @ core.g)
+    core.a *= numbers[steps.SCALE]
+    core.g *= numbers[steps.SCALE]
+    return int(counts[steps.STEPS])

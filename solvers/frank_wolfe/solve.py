@@ -7,13 +7,14 @@ from typing import Literal
 
 import numpy as np
 
-from livesvm.solvers.frank_wolfe import by_blocks, core_vector, exact_search, sampled
+from livesvm.solvers.frank_wolfe import by_blocks, exact_search, sampled
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace
 
 Variant = Literal["auto", "fw", "mfw", "core_vector"]
 
-SINGLE_STEPS = 100_000  #: of variants that move one coefficient a step, where no number is given
+STEPS = 100_000  #: of one coefficient, where no number is given: each costs a kernel row of everyone
+CORE_STEPS = 100_000_000  #: of one coefficient of a core, or of examples that join it
 BLOCKS = 1_000_000
 
 
@@ -46,31 +47,20 @@ def solve(problem: Problem, options: Options, trace: Trace, start: Known | None 
     random = np.random.default_rng(options.seed)
     if start is not None and not start.b.any():
         start = None
-    most = options.max_steps or (BLOCKS if variant == "auto" else SINGLE_STEPS)
     if variant == "auto":
+        most = options.max_steps or BLOCKS
         return by_blocks.solve(
             problem, tol, start=start, cache_bytes=options.cache_bytes, most_steps=most, random=random, trace=trace
         )
     a = None if start is None else start.b
-    if variant == "core_vector":
-        return core_vector.solve(
-            problem,
-            tol,
-            start=a,
-            sampling=options.sampling,
-            most_steps=most,
-            looks_at_all=options.looks_at_all,
-            random=random,
-            trace=trace,
-        )
-    away = variant == "mfw"
-    if options.sampling is not None:
+    if variant == "core_vector" or options.sampling is not None:
+        most = options.max_steps or CORE_STEPS
         return sampled.solve(
             problem,
             tol,
-            away=away,
+            variant=variant,
             start=a,
-            sampling=options.sampling,
+            sampling=options.sampling or problem.n,
             most_steps=most,
             looks_at_all=options.looks_at_all,
             random=random,
@@ -79,10 +69,10 @@ def solve(problem: Problem, options: Options, trace: Trace, start: Known | None 
     return exact_search.solve(
         problem,
         tol,
-        away=away,
+        away=variant == "mfw",
         start=a,
         cache_bytes=options.cache_bytes,
-        most_steps=most,
+        most_steps=options.max_steps or STEPS,
         random=random,
         trace=trace,
     )

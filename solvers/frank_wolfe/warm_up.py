@@ -24,6 +24,6 @@ def warm_up() -> None:
         numbers, counts = np.array([1.0, 0.75, 1.0]), np.zeros(3, np.int64)
         arrays = rows.values, rows.place_of, y, np.ones(2), np.array([2.0, 3.0]), np.full(2, 0.5), g, numbers, counts
         steps.walk(*arrays, True, 0.1, 1)
+        core_vector.minimize_pairwise(rows.values, y, np.ones(2), np.array([2.0, 3.0]), np.full(2, 0.5), g, 0.1, 1)
     steps.line_search(1.0, 0.5, 2.0, 0.5)
     subproblem.descend(np.eye(2), np.zeros(2), -np.ones(2), np.zeros(2), 1, 0.1)
-    core_vector.minimize_pairwise(np.eye(2), np.array([0.3, 0.7]), np.array([0.3, 0.7]), 0.1, 1)

@@ -127,6 +127,36 @@ def test_single_precision_does_not_hide_the_gap(variant: str) -> None:
     assert model.relative_gap_ == pytest.approx(true_gap(Q, model), rel=1e-9)
 
 
+def lopsided(seed: int) -> tuple[Matrix, Vector, float]:
+    """Return few against many, nearly alike to a wide kernel, and its gamma: at a large C sums of rows cancel."""
+    random = np.random.default_rng(seed)
+    few, d = int(random.integers(8, 60)), int(random.integers(1, 4))
+    X, y = random.normal(size=(400, d)), np.where(np.arange(400) < few, 1.0, -1.0)
+    X[:few] *= random.choice([0.1, 0.5, 1.0])
+    X[:few, 0] += random.choice([0.0, 0.5, 1.0, 2.0])
+    return np.round(4.0 * X) / 4.0, y, float(random.choice([0.003, 0.01, 0.03, 0.1, 0.3]))
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("seed", range(12))
+def test_what_rounding_spoils_is_taken_back(seed: int) -> None:
+    X, y, gamma = lopsided(seed)
+    model = FrankWolfeSVC(C=4096.0, gamma=gamma).fit(X, y)
+    assert model.relative_gap_ <= 0.1
+    assert model.relative_gap_ == pytest.approx(true_gap(twin(gram(X, "rbf", gamma), y, np.full(400, 4096.0)), model))
+
+
+@pytest.mark.filterwarnings("ignore:the relative gap is")
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("seed", range(6))
+def test_where_the_digits_do_not_suffice_the_gap_is_told_all_the_same(seed: int) -> None:
+    X, y, gamma = lopsided(seed)
+    model = FrankWolfeSVC(C=1e8, gamma=gamma, max_iter=300).fit(X, y)
+    assert np.isfinite(model.dual_coef_).all()
+    Q = twin(gram(X, "rbf", gamma), y, np.full(400, 1e8))
+    assert model.relative_gap_ == pytest.approx(true_gap(Q, model), rel=1e-3, abs=1e-3)
+
+
 @pytest.mark.parametrize("variant", ["fw", "mfw", "core_vector"])
 def test_without_a_full_pass_the_gap_is_told_all_the_same(variant: str) -> None:
     X, y = rings()
@@ -136,6 +166,16 @@ def test_without_a_full_pass_the_gap_is_told_all_the_same(variant: str) -> None:
         model.fit(X, y)
     assert model.relative_gap_ > 0.05
     assert model.relative_gap_ == pytest.approx(true_gap(Q, model), rel=1e-9)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("variant", ["fw", "mfw", "core_vector"])
+def test_samples_find_what_a_look_at_all_finds(variant: str) -> None:
+    X, y = rings(600)
+    Q = twin(gram(X, "rbf", 0.7), y, np.full(y.size, 10.0))
+    model = FrankWolfeSVC(C=10.0, gamma=0.7, variant=variant, sampling=10, tol=0.02).fit(X, y)
+    assert model.relative_gap_ <= 0.02
+    assert model.margin_[0] == pytest.approx(1.0 / optimum(Q).sum(), rel=0.02)
 
 
 def test_steps_away_drop_examples_exactly() -> None:

@@ -59,7 +59,8 @@ def test_pairs_reach_the_optimum_of_the_simplex() -> None:
     problem, Q = problem_of(40)
     a = np.full(40, 1 / 40)
     g = Q @ a
-    minimize_pairwise(Q, a, g, 1e-8, 100_000)
+    values = problem.y[:, None] * problem.y * (Q - np.diag(problem.ridge)) - 1.0
+    minimize_pairwise(values, problem.y, problem.ridge, problem.diagonal, a, g, 1e-8, 100_000)
     assert a.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(g, Q @ a, atol=1e-10)
     assert gap_of(problem, a, exact_parts(problem, a)).relative <= 1.01e-8
