@@ -83,10 +83,10 @@ class ServedClassifier(LiveMultiClassSVC):
         weights: Mapping[str, float] = self.class_weight  # type: ignore[assignment]
         return np.array([float(weights.get(str(label), 1.0)) for label in self.classes_.tolist()])
 
-    def _meet(self, labels: Any) -> None:
-        if not are_signs(as_labels(labels)):
+    def _meet(self, given: list[Any]) -> None:
+        if not all(are_signs(as_labels(labels)) for labels in given):
             self._forget_the_sign_that_nobody_has()
-        super()._meet(labels)
+        super()._meet(given)
 
     def _forget_the_sign_that_nobody_has(self) -> None:
         """Let the only class that there are examples of be the only one."""

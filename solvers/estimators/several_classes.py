@@ -275,40 +275,39 @@ class LiveMultiClassSVC(LiveSVC):
             return labels
         return super().window_y
 
-    def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
-        before, classes = vars(self).get("_window"), vars(self).get("classes_")
-        try:
-            return super()._learn(*args, **kwargs)
-        except BaseException:
-            if before is not None:
-                self._take_back(before, classes)
-            raise
-
-    def _take_back(self, before: Window | ClassWindow, classes: Any) -> None:
-        """Let the window and the classes be those of before an update that failed."""
-        after = self.classes_
+    def _take_back(self, before: Window | ClassWindow, classes: NDArray[Any]) -> None:
+        """Let the window and the classes be those of before an update that failed, where it met a third class or more."""
+        if not self._has_several():
+            return
         if isinstance(before, ClassWindow) and before.n_classes != classes.size:
-            before.forget_classes(np.searchsorted(after, classes))
+            before.forget_classes(np.searchsorted(self.classes_, classes))
         self._window, self.classes_ = cast(Window, before), classes
 
     def _change(self, add: Any, sample_weight: Any, keys: Any, remove: Any, edits: Edits) -> Any:
-        if hasattr(self, "_window"):  # of a first update the classes are known before there is a window
-            given = [add[1]] if isinstance(add, tuple | list) and len(add) == 2 else []
-            if edits.relabel:
-                given.append(list(edits.relabel.values()))
-            for labels in given:
-                self._meet(labels)
-        return super()._change(add, sample_weight, keys, remove, edits)
-
-    def _meet(self, labels: Any) -> None:
-        """Make room for classes that come with an update, if it brings a third one; what is no label is left alone."""
+        before = vars(self).get("_window")
+        if before is None:  # of a first update the classes are known before there is a window
+            return super()._change(add, sample_weight, keys, remove, edits)
+        classes = self.classes_
+        given = [add[1]] if isinstance(add, tuple | list) and len(add) == 2 else []
+        if edits.relabel:
+            given.append(list(edits.relabel.values()))
         try:
-            found = np.asarray(labels)
-            if found.shape[1:] not in ((), (1,)):
-                return
-            known = self._known_classes(found.reshape(-1), "y")
-        except (InvalidInput, ValueError, TypeError):
-            return  # to be refused by name where labels are read
+            self._meet(given)
+            return super()._change(add, sample_weight, keys, remove, edits)
+        except BaseException:
+            self._take_back(before, classes)
+            raise
+
+    def _meet(self, given: list[Any]) -> None:
+        """Make room for classes that come with an update, if it brings a third one; what is no label is left alone."""
+        known = self.classes_
+        for labels in given:
+            try:
+                found = np.asarray(labels)
+                if found.shape[1:] in ((), (1,)):
+                    known = np.union1d(known, self._known_classes(found.reshape(-1), "y"))
+            except (InvalidInput, ValueError, TypeError):
+                continue  # to be refused by name where labels are read
         if known.size > max(2, self.classes_.size):
             self._set_classes(known)
 

@@ -110,6 +110,33 @@ def test_labels_that_were_fixed_are_all_there_are() -> None:
     assert model.predict([[9.0]]).tolist() == ["c"]
 
 
+@pytest.mark.parametrize("known", [["m"], ["f", "m"], ["f", "m", "t"]])
+@pytest.mark.parametrize("new", [["a"], ["h"], ["z"], ["a", "z"]])
+@pytest.mark.parametrize("fault", ["key", "feature"])
+def test_what_is_refused_leaves_no_trace_of_the_classes_that_it_names(
+    known: list[str], new: list[str], fault: str
+) -> None:
+    X, y = np.arange(12.0)[:, None], np.resize(known, 12)
+    model = IncrementalSVC(gamma=0.5).fit(X, y)
+    before, decisions = model.to_arrays(), model.decision_function(X)
+    rows = [[float("nan") if fault == "feature" else 3.0]] * len(new)
+    with pytest.raises(InvalidInput):
+        model.update(add=(rows, new), remove=[99] if fault == "key" else [0])
+    assert same(before, model.to_arrays())
+    assert np.array_equal(decisions, model.decision_function(X))
+    model.update(add=([[3.0]] * len(new), new), remove=[0])
+    anew = IncrementalSVC(gamma=0.5).fit(np.vstack([X[1:], [[3.0]] * len(new)]), [*y[1:], *new])
+    np.testing.assert_allclose(model.decision_function(X), anew.decision_function(X), atol=1e-8)
+
+
+def test_one_update_brings_one_class_and_makes_another_of_who_is_there() -> None:
+    model = IncrementalSVC(gamma=1.0).fit([[0.0], [1.0], [2.0]], ["a"] * 3)
+    model.update(add=([[3.0]], ["b"]), relabel={1: "c"})
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.window_y.tolist() == ["a", "c", "a", "b"]
+    assert model.certificate().relative_gap < 1e-9
+
+
 def test_a_certificate_says_how_far_each_pair_is() -> None:
     model = IncrementalSVC(gamma=0.2).fit(*IRIS)
     whole = model.certificate()
@@ -123,10 +150,12 @@ def test_a_certificate_says_how_far_each_pair_is() -> None:
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("brings", ["known classes", "a new class"])
-def test_a_pair_that_fails_takes_the_others_back(monkeypatch: pytest.MonkeyPatch, n_jobs: int, brings: str) -> None:
+@pytest.mark.parametrize("brings", [None, 0, 4, 9])
+def test_a_pair_that_fails_takes_the_others_back(
+    monkeypatch: pytest.MonkeyPatch, n_jobs: int, brings: int | None
+) -> None:
     X, y = digits(400)
-    first = y[:300] if brings == "known classes" else np.where(y[:300] == 9, 8, y[:300])
+    first = np.where(y[:300] == brings, 8, y[:300])
     model = IncrementalSVC(C=5.0, gamma=GAMMA, n_jobs=n_jobs).fit(X[:300], first)
     before, decisions = model.to_arrays(), model.decision_function(X)
     calls = 0
