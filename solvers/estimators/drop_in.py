@@ -30,6 +30,7 @@ class DropIn:
 
     kernel: Any
     n_iter_: Any  #: breakpoints of the path of the last update, 1 at least
+    fit_status_ = 0  #: there is no model but at its optimum
 
     def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
         report: UpdateReport = super()._learn(*args, **kwargs)  # type: ignore[misc]
@@ -53,6 +54,13 @@ class DropIn:
     def _weights(self) -> Floats:
         model: Any = self
         return np.asarray(model.dual_coef_ @ model.support_vectors_)
+
+    @property
+    def shape_fit_(self) -> tuple[int, ...]:
+        """The window's examples and their features, (n, d)."""
+        model: Any = self
+        shape: tuple[int, ...] = model._learnt.X.shape
+        return shape
 
     def to_sklearn(self) -> Any:
         """Return scikit-learn's estimator that predicts the same, see ``estimators.to_sklearn``."""

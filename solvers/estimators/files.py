@@ -6,13 +6,15 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers import validation
+from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.estimators import scikit
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.sparse import SPARSE, SparseRows
@@ -84,28 +86,55 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays: dict[str, Any] = {name: archive[name] for name in archive.files}
         head = json.loads(str(arrays.pop("head")))
-        known = head["format"] == FORMAT
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        known, version = head["format"] == FORMAT, head["version"]
+    except (ValueError, KeyError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise InvalidInput(f"{path} holds no model ({error})", field="path") from None
     if not known:
         raise InvalidInput(f"{path} holds no model", field="path")
-    if not 1 <= head["version"] <= VERSION:
-        raise InvalidInput(f"{path} is of version {head['version']}; this package reads 1 to {VERSION}", field="path")
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise InvalidInput(f"{path} is of version {version}; this package reads 1 to {VERSION}", field="path")
+    try:
+        return _model(head, arrays)
+    except (InvalidInput, NotOptimal):
+        raise
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
+        raise InvalidInput(f"{path} holds no whole model ({error!r})", field="path") from None
+
+
+def _model(head: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    """Return the model that a file's head and arrays tell of; raises anything for what does not fit together."""
     if head["version"] < 3 and "scale_offset" in arrays:
         arrays["X"] = arrays["X"] * arrays["scale_factor"] + arrays["scale_offset"]
-    try:
-        kind, parameters = KINDS[head["kind"]], {name: _back(value) for name, value in head["parameters"].items()}
-        arrays |= {"keys": head["keys"], "next_key": head["next_key"]}
-        if "X_width" in arrays:
-            arrays["X"] = SparseRows.from_arrays({name: arrays.pop(f"X_{name}") for name in SPARSE})
-        if "classes" in head:
-            arrays["classes"] = _back(head["classes"])
-        model = kind.from_arrays(parameters, arrays)
-    except (KeyError, TypeError, IndexError) as error:
-        raise InvalidInput(f"{path} holds no whole model ({error!r})", field="path") from None
+    kind, parameters = KINDS[head["kind"]], {name: _back(value) for name, value in head["parameters"].items()}
+    arrays |= {"keys": head["keys"], "next_key": int(head["next_key"])}
+    if "X_width" in arrays:
+        arrays["X"] = SparseRows.from_arrays({name: arrays.pop(f"X_{name}") for name in SPARSE})
+    if "classes" in head:
+        arrays["classes"] = _back(head["classes"])
+    _check(arrays)
+    model = kind.from_arrays(parameters, arrays)
     if "feature_names" in head:
-        model.feature_names_in_ = _back(head["feature_names"])
+        names = _back(head["feature_names"])
+        if np.shape(names) != (model.n_features_in_,):
+            raise InvalidInput("are not those of the features", field="feature_names")
+        model.feature_names_in_ = names
     return model
+
+
+def _check(arrays: Mapping[str, Any]) -> None:
+    """Raise InvalidInput for keys, targets, weights or labels that no model has."""
+    n = len(validation.new_keys(arrays["keys"], len(arrays["keys"]), (), ()))
+    y = validation.vector(arrays["y"], n, field="y")
+    validation.sample_weights(arrays["sample_weight"], n)
+    if "classes" not in arrays:
+        return
+    labels = np.asarray(arrays["classes"])
+    several, found = labels.size > 2, np.unique(labels)
+    if labels.shape != found.shape or (several and not np.array_equal(labels, found)):
+        raise InvalidInput("are not distinct and in order", field="classes")
+    wrong = np.flatnonzero(~np.isin(y, np.arange(labels.size) if several else (-1.0, 1.0)[-labels.size :]))
+    if wrong.size:
+        raise InvalidInput("is of no class", field="y", row=int(wrong[0]))
 
 
 def _plain(value: Any, name: str) -> Any:

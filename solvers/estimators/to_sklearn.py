@@ -23,11 +23,13 @@ def to_sklearn(model: Any) -> Any:
 
     Raises
     ------
-    InvalidInput : the kernel is a function, or there is one class only
+    InvalidInput : the kernel is a function, the window is empty, or there is one class only
     """
     model._check_fitted()
     if callable(model.kernel):
         raise InvalidInput("a function is not taken along", field="kernel")
+    if not model.n_window_:
+        raise InvalidInput("is empty: there is nothing to take along", field="window")
     if hasattr(model, "classes_") and model.classes_.size < 2:
         raise InvalidInput("a model of one class is nothing that scikit-learn has", field="classes")
     machine = _filled(_empty(model), model)

@@ -41,6 +41,8 @@ class ChangingEstimator(LiveEstimator):
                 raise InvalidInput(f"there is no such parameter; one of {', '.join(sorted(known))}", field=name)
         if self.kernel == "precomputed" and any(name in KERNEL_PARAMETERS for name in parameters):
             raise InvalidInput("a precomputed kernel cannot be changed; call fit", field="kernel")
+        if parameters.get("kernel") == "precomputed":
+            raise InvalidInput("the window has features, and not their kernel values; call fit", field="kernel")
         before = {name: getattr(self, name) for name in parameters}
         vars(self).update(parameters)
         try:

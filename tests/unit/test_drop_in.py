@@ -257,6 +257,12 @@ def test_iterations_are_counted() -> None:
         assert type(estimator().fit(*IRIS).n_iter_) is int
 
 
+@pytest.mark.parametrize("estimator", [IncrementalSVC, IncrementalSVR, IncrementalOneClassSVM])
+def test_what_fitting_came_to_is_told_as_scikit_learn_does(estimator: Any) -> None:
+    model = estimator().fit(*IRIS)
+    assert (model.fit_status_, model.shape_fit_) == (0, IRIS[0].shape)
+
+
 def test_regression_scores_as_theirs() -> None:
     X, t = load_diabetes(return_X_y=True)
     ours, theirs = IncrementalSVR(kernel="linear", C=10.0), SVR(kernel="linear", C=10.0)

@@ -134,7 +134,12 @@ def test_epsilon_changes_along_its_path() -> None:
 def test_a_change_that_fails_changes_nothing() -> None:
     model = IncrementalSVC(scale="standard", gamma=0.1).fit(X, Y)
     before, decisions = model.get_params(), model.decision_function(X)
-    for bad, field in (({"gamma": -1.0}, "gamma"), ({"C": 0.0}, "C"), ({"kernel": "cosine", "C": 2.0}, "kernel")):
+    for bad, field in (
+        ({"gamma": -1.0}, "gamma"),
+        ({"C": 0.0}, "C"),
+        ({"kernel": "cosine", "C": 2.0}, "kernel"),
+        ({"kernel": "precomputed"}, "kernel"),
+    ):
         with pytest.raises(InvalidInput) as caught:
             model.change(**bad)
         assert caught.value.field == field

@@ -85,6 +85,9 @@ def test_what_is_not_taken_along_is_named() -> None:
         (IncrementalSVC(classes=[0, 1, 2]).fit(X, Y), None),
         (IncrementalSVC().fit(X[:5], Y[:5]), "classes"),
     ]
+    emptied = IncrementalSVC().fit(X, Y)
+    emptied.update(remove=emptied.keys_)
+    cases.append((emptied, "window"))
     for model, field in cases:
         if field is None:
             assert isinstance(model.to_sklearn(), SVC)
@@ -131,12 +134,17 @@ def test_what_is_no_model_file_is_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     save_model(IncrementalSVC().fit(X, Y), file)
     whole = file.read_bytes()
+    entry = whole.index(b"PK\x01\x02")
     with np.load(file) as archive:
         arrays = {name: archive[name] for name in archive.files}
     head = json.loads(str(arrays["head"]))
 
     def with_head(**changed: Any) -> bytes:
         np.savez(file, **{**arrays, "head": np.array(json.dumps({**head, **changed}))})
+        return file.read_bytes()
+
+    def with_first(name: str, value: float) -> bytes:
+        np.savez(file, **{**arrays, name: np.concatenate([[value], arrays[name][1:]])})
         return file.read_bytes()
 
     bad = [
@@ -147,6 +155,19 @@ def test_what_is_no_model_file_is_named(tmp_path: Path) -> None:
         with_head(format="other"),
         with_head(kind="SVC"),
         with_head(keys=[1]),
+        with_head(version="1"),
+        with_head(parameters=[1]),
+        with_head(keys=[1.5, *head["keys"][1:]]),
+        with_head(keys=None),
+        with_head(next_key="a"),
+        with_head(feature_names=3),
+        with_head(classes={"array": [0, 1, 1], "dtype": "<i8"}),
+        with_head(classes={"array": [2, 1, 0], "dtype": "<i8"}),
+        with_head(classes={"array": [0, 1], "dtype": "<i8"}),
+        with_first("y", 3.0),
+        with_first("y", 0.5),
+        with_first("sample_weight", -1.0),
+        whole[: entry + 6] + b"\x94\x00" + whole[entry + 8 :],  # a version of the archive that nobody can read
     ]
     for content in bad:
         file.write_bytes(content)
