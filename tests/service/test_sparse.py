@@ -102,6 +102,18 @@ def check_what_came_back(process: ServiceProcess, client: Client, X: Any, y: Any
     assert client.predict("text", new)["decision"] == pytest.approx(less.decision_function(new), abs=1e-8)
 
 
+def test_jobs_take_sparse_windows(client: Client) -> None:
+    X, y = drawn(3, 60)
+    client.create_model("small", kernel={"name": "rbf", "gamma": 0.01})
+    client.update("small", X, np.where(y > 0, "up", "down"))
+    tuned = client.wait(client.tune_model("small", folds=2)["id"])
+    assert tuned["state"] == "done"
+    client.apply(tuned["id"])
+    assert client.model("small")["gamma"] == tuned["result"]["parameters"]["gamma"]
+    for job in (client.assess("small", folds=3), client.regularization_path("small", 0.1, 10.0)):
+        assert client.wait(job["id"])["state"] == "done"
+
+
 def test_an_npz_file_of_sparse_rows_is_an_update(process: ServiceProcess, client: Client) -> None:
     X, y = drawn(3, 30, 60)
     client.create_model("npz", **LINEAR)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.metrics import mean_absolute_error
@@ -137,6 +138,23 @@ def test_a_linear_kernel_has_no_gamma() -> None:
     found = tune(IncrementalSVC(kernel="linear", scale="standard").fit(*table()))
     assert found.parameters.keys() == {"C"}
     assert found.gammas.size == 0
+
+
+@pytest.mark.parametrize("judge", ["k_fold", "rolling_origin", "leave_one_out"])
+@pytest.mark.parametrize("kind", ["two classes", "three classes", "regression"])
+def test_sparse_examples_are_judged_as_dense_ones_are(judge: Any, kind: str) -> None:
+    if judge == "leave_one_out" and kind == "regression":
+        return  # it takes long, and differs in nothing from that of classes
+    X, y = IRIS[0].round() * (IRIS[0] > 1.0), IRIS[1]
+    order = np.random.default_rng(0).permutation(len(X))[:60]
+    X, y = X[order], y[order] > 0 if kind == "two classes" else y[order]
+    model: Any = IncrementalSVR() if kind == "regression" else IncrementalSVC()
+    gammas = [0.05, 0.5] if kind == "regression" else None
+    dense, held = (
+        tune(model.fit(rows, y), judge=judge, folds=3, C=(0.1, 10.0), gammas=gammas) for rows in (X, csr_array(X))
+    )
+    assert held.parameters == pytest.approx(dense.parameters)
+    assert held.error == pytest.approx(dense.error)
 
 
 def test_what_cannot_be_tuned_is_named() -> None:

@@ -138,7 +138,7 @@ def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
             raise InvalidInput("must hold a value at least", field="gammas")
         return out
     fresh = model._like(gamma="scale")
-    rows, weights = model.window_X, model.window_sample_weight
+    rows, weights = model.window_features, model.window_sample_weight
     scale = fresh._fitted_scale(rows, weights)
     middle = scaling.gamma(rows if scale is None else scale.apply(rows), weights)
     return [float(value) for value in middle * GAMMAS]
@@ -225,7 +225,7 @@ class _Search:
     def __post_init__(self) -> None:
         model: Any = self.view.model
         order = in_order(self.times, model.n_window_)
-        columns = (model.window_X, model.window_y, model.window_sample_weight)
+        columns = (model.window_features, model.window_y, model.window_sample_weight)
         self.X, self.y, self.weights = (column[order] for column in columns)
         self.classes = hasattr(model, "classes_")
         self.parts: list[Split] = []
