@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.wanted import Wanted
@@ -20,6 +20,7 @@ from livesvm.service.models.fields import (
     Matrix,
     Name,
     Number,
+    OlderThan,
     Request,
     Targets,
     Times,
@@ -55,7 +56,9 @@ class RemoveSpec(Request):
 
     keys: Keys | None = None
     oldest: int | None = Field(default=None, ge=1, le=MOST_OLDEST)
-    older_than: AwareDatetime | None = Field(default=None, description="ISO 8601 with a UTC offset; none may match.")
+    older_than: OlderThan | None = Field(
+        default=None, description="ISO 8601 with a UTC offset, or Unix seconds; none may match."
+    )
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -66,8 +69,7 @@ class RemoveSpec(Request):
 
     def command(self) -> commands.Removal:
         """The removal for the model."""
-        older = None if self.older_than is None else self.older_than.timestamp()
-        return commands.Removal(self.keys, self.oldest, older)
+        return commands.Removal(self.keys, self.oldest, self.older_than)
 
 
 class RelabelSpec(Request):

@@ -97,7 +97,7 @@ def update(
     times : (n,) when each example happened, by which windows forget: datetimes with a time zone, text of ISO 8601 with
         one, or Unix seconds; otherwise when they arrive
     remove : ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``, a datetime or a string, with a time
-        zone
+        zone, or Unix seconds
     relabel, reweight : target and weight by key, for examples that stay
     decay : multiplies the weights of all other examples that stay
     C : from now on the model's C

@@ -166,14 +166,19 @@ def times(value: Any, field: str = "times") -> Vector:
     return check_times(np.array([_seconds(entry, row, field) for row, entry in enumerate(value)], np.float64), field)
 
 
-def _seconds(entry: Any, row: int, field: str) -> float:
-    if type(entry) in _NUMBERS and abs(entry) < MAX_KEY:
-        return float(entry)
+def moment(value: Any, field: str) -> float:
+    """One such time as Unix seconds."""
+    return _in_range(_seconds(value, None, field), None, field)
+
+
+def _seconds(entry: Any, row: int | None, field: str) -> float:
+    if type(entry) in _NUMBERS:
+        return float(max(-MAX_KEY, min(entry, MAX_KEY)))  # what is beyond is so of the years, too
     if type(entry) is not str:
         reason = f"must be a time as text, or Unix seconds, not {_named(entry)}"
         raise InvalidInput(reason, field=field, row=row)
     try:
-        found = datetime.fromisoformat(entry)
+        found = datetime.fromisoformat(entry.upper())
     except ValueError:
         raise InvalidInput("is no time of ISO 8601", field=field, row=row) from None
     if found.tzinfo is None:
@@ -184,10 +189,17 @@ def _seconds(entry: Any, row: int, field: str) -> float:
 def check_times(seconds: NDArray[Any], field: str = "times") -> Vector:
     """Unix seconds (n,) that lie between the years 1 and 9999; raises InvalidInput."""
     found = check_vector(seconds, field)
-    wrong = np.flatnonzero((found < FIRST_SECOND) | (found > LAST_SECOND))
-    if wrong.size:
-        raise InvalidInput("lies before the year 1 or after 9999", field=field, row=int(wrong[0]))
+    for row in np.flatnonzero((found < FIRST_SECOND) | (found > LAST_SECOND))[:1].tolist():
+        _in_range(float(found[row]), row, field)
     return found
+
+
+def _in_range(seconds: float, row: int | None, field: str) -> float:
+    if FIRST_SECOND <= seconds <= LAST_SECOND:
+        return seconds
+    if seconds != seconds:
+        raise InvalidInput("is not a number (NaN)", field=field, row=row)
+    raise InvalidInput("lies before the year 1 or after 9999", field=field, row=row)
 
 
 def keys(value: Any, field: str = "keys") -> list[Key]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -72,6 +73,7 @@ Weights = Annotated[
         }
     ),
 ]
+_TIME = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]}
 Times = Annotated[
     Any,
     PlainValidator(arrays.times),
@@ -79,11 +81,12 @@ Times = Annotated[
         {
             "type": "array",
             "minItems": 1,
-            "items": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]},
+            "items": _TIME,
             "description": "(n,), ISO 8601 with a UTC offset, or Unix seconds: when each example happened",
         }
     ),
 ]
+OlderThan = Annotated[Any, PlainValidator(partial(arrays.moment, field="older_than")), WithJsonSchema(_TIME)]
 Keys = Annotated[
     Any,
     PlainValidator(arrays.keys),
