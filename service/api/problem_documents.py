@@ -85,6 +85,8 @@ _NAME = re.compile(r"[A-Za-z_.]{1,128}")
 _VALUE = re.compile(r"""'[^']*'|"[^"]*"|[-+]?\d[\w.+-]*""")
 _BRANCH = re.compile(r"(constrained-)?(int|float|str|bool)|(literal|list|dict)\[.*|\[key\]", re.DOTALL)
 """How pydantic names which of several types it tried, as a part of the place of a fault."""
+_SHOULD_BE = "Input should be "
+"""How pydantic begins to say what is wrong with the type of something."""
 LONGEST_NAME = 64
 """Characters of a caller's field name that are told back."""
 
@@ -242,10 +244,25 @@ def _cut_place(place: dict[str, Any]) -> dict[str, Any]:
 
 def _faults(entries: Sequence[Any]) -> dict[str, Any]:
     """The faults that validation found; the first one's position stands at the top too."""
-    faults = [_fault(entry) for entry in entries[:MOST_FAULTS]]
-    first = faults[0]
-    more = f" (and {len(entries) - 1} more)" if len(entries) > 1 else ""
+    each = [_fault(entry) for entry in entries[:MOST_FAULTS]]
+    faults = _of_alternatives(each)
+    first, others = faults[0], len(entries) - len(each) + len(faults) - 1
+    more = f" (and {others} more)" if others else ""
     return first | {"detail": f"{first['pointer']}: {first['reason']}{more}", "errors": faults}
+
+
+def _of_alternatives(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The faults, but one alone of what none of several types takes: inside of one, or with the reasons of all."""
+    found: dict[str, dict[str, Any]] = {}
+    for fault in faults:
+        where, of_type = fault["pointer"], fault["reason"].startswith(_SHOULD_BE)
+        if of_type and any(other["pointer"].startswith(f"{where}/") for other in faults):
+            continue
+        if of_type and where in found:
+            found[where]["reason"] += f", or {fault['reason'].removeprefix(_SHOULD_BE)}"
+        else:
+            found.setdefault(where, fault)
+    return list(found.values())
 
 
 def _fault(entry: Any) -> dict[str, Any]:

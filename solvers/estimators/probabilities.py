@@ -116,9 +116,12 @@ def calibrated(model: Any, method: str) -> Calibration:
     InvalidInput : the window has fewer than two classes, or one of them a single example
     """
     y, classes = model.window_y, model.classes_
-    counts = np.array([np.count_nonzero(y == label) for label in classes])
-    if classes.size < 2 or (counts < 2).any():
-        raise InvalidInput("probabilities need two examples of each class", field="window")
+    if classes.size < 2:
+        raise InvalidInput("probabilities need two classes, with two examples of each", field="window")
+    for label in classes.tolist():
+        if (n := np.count_nonzero(y == label)) < 2:
+            reason = f"probabilities need two examples of each class, and {label!r} has {n}"
+            raise InvalidInput(reason, field="window")
     values = columns(leave_one_out(model).decisions, classes.size)
     everyone = np.arange(y.size)
     frozen = FrozenEstimator(_Decisions(classes))

@@ -22,7 +22,6 @@ from livesvm.solvers.estimators.classification import (
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.edits import Edits
 from livesvm.solvers.models.pairs_predictor import scores, winners
-from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import Parameter, Walling
@@ -276,7 +275,7 @@ class LiveMultiClassSVC(LiveSVC):
         return super().window_y
 
     def _take_back(self, before: Window | ClassWindow, classes: NDArray[Any]) -> None:
-        """Let the window and the classes be those of before an update that failed, where it met a third class or more."""
+        """Let window and classes be those of before an update that failed, where it met a third class or more."""
         if not self._has_several():
             return
         if isinstance(before, ClassWindow) and before.n_classes != classes.size:

@@ -65,6 +65,8 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "no oldest": ({"remove": {"oldest": 0}}, {"field": "remove.oldest"}),
     "more than there are": ({"remove": {"oldest": 4}}, {"field": "remove.oldest"}),
     "time without zone": ({"remove": {"older_than": "2024-01-01T00:00:00"}}, {"field": "remove.older_than"}),
+    "time of no year": ({"remove": {"older_than": 1e30}}, {"field": "remove.older_than"}),
+    "time as truth": ({"remove": {"older_than": True}}, {"field": "remove.older_than"}),
     "time as text": ({"remove": {"older_than": "yesterday"}}, {"field": "remove.older_than"}),
 }
 
@@ -190,6 +192,23 @@ def test_a_bad_specification_is_refused(case: str, http: httpx.Client) -> None:
     assert field in [fault["field"] for fault in document["errors"]]
     assert document["detail"].startswith("#/" + document["field"].replace(".", "/"))
     assert http.get("/models").json() == before
+
+
+WORDS = {
+    "weight": ({"class_weight": {"a": -1}}, "class_weight.a", "Input should be greater than or equal to 0"),
+    "weights": ({"class_weight": [1]}, "class_weight", "Input should be 'balanced', or an object"),
+    "probability": ({"probability": "x"}, "probability", "Input should be a valid boolean, or 'platt' or 'isotonic'"),
+    "kernel": ({"kernel": {"sigma": 1}}, "kernel.sigma", "is not one of name, gamma, degree, coef0"),
+    "window": ({"window": {"size": 1}}, "window.size", "is not one of max_examples, max_age_seconds"),
+}
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_what_might_be_of_several_kinds_is_refused_in_one_sentence(case: str, http: httpx.Client) -> None:
+    spec, field, reason = WORDS[case]
+    document = http.post("/models", json=spec).json()
+    assert document["errors"] == [{"field": field, "reason": reason, "pointer": "#/" + field.replace(".", "/")}]
+    assert document["detail"] == f"#/{field.replace('.', '/')}: {reason}"
 
 
 def test_a_model_for_more_features_than_an_example_may_have(http: httpx.Client, make: Make) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from fastapi import Request
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from livesvm.service.api.bodies import json_bounds, npz
 from livesvm.service.api.bodies.memory import COPIES
@@ -93,11 +93,22 @@ def parse_json(body: Body, schema: type[M]) -> M:
         faults = error.errors(include_url=False, include_input=False)
         if faults[0]["type"] == "json_invalid":
             raise MalformedBody(faults[0]["msg"]) from None
-        known = ", ".join(schema.model_fields)
         for fault in faults:
-            if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
-                fault["msg"] = f"is not one of {known}"
+            if fault["type"] == "extra_forbidden" and (known := _fields_beside(schema, fault["loc"])):
+                fault["msg"] = f"is not one of {', '.join(known)}"
         raise InvalidRequest(faults) from None
+
+
+def _fields_beside(schema: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
+    """The fields that there may be where one is that may not; none where the way there is not one of schemas alone."""
+    for name in place[:-1]:
+        field = schema.model_fields.get(str(name))
+        kinds = () if field is None else (field.annotation, *get_args(field.annotation))
+        inner = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        if len(inner) != 1:
+            return []
+        schema = inner[0]
+    return list(schema.model_fields)
 
 
 def with_json(body: Body, use: Callable[[bytes], T]) -> T:
