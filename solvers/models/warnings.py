@@ -13,6 +13,9 @@ SAMPLE = 200  #: examples that are looked at
 FLAT = 1e-3  #: kernel values of different examples that differ by no more are all the same
 ALONE = 1e-3  #: of its diagonal: a kernel value that says that two examples have nothing to do with each other
 MOST = 0.99  #: share of pairs of examples that this has to be so of
+MOST_ALIKE = (
+    0.9  #: share that has to be the same: an example in twenty may be far from all others, which look alike then
+)
 ALL = 0.99  #: share of the features' variance that makes one of them the only one that counts
 
 
@@ -36,14 +39,13 @@ def warnings_of(window: Any, scale: str) -> list[ModelWarning]:
         return []
     X = window.X
     X = X[np.unique(np.linspace(0, len(keys) - 1, SAMPLE).astype(np.int64))]
-    cure = "set scale='standard'" if scale == "none" else "choose another gamma"
-    found = _of_kernel(kernel, _different(X), cure)
+    found = _of_kernel(kernel, _different(X), is_scaled=scale != "none")
     if not found and scale == "none" and kernel.name in ("rbf", "poly", "sigmoid"):
         found = _of_features(X)
     return found
 
 
-def _of_kernel(kernel: Any, X: Features, cure: str) -> list[ModelWarning]:
+def _of_kernel(kernel: Any, X: Features, *, is_scaled: bool) -> list[ModelWarning]:
     """Return what is wrong with the kernel values of different examples."""
     if len(X) < 3:
         return []
@@ -53,15 +55,20 @@ def _of_kernel(kernel: Any, X: Features, cure: str) -> list[ModelWarning]:
         near = (values / np.outer(own, own))[~np.eye(len(X), dtype=np.bool_)]
     if not np.isfinite(near).all():
         return []
-    if np.quantile(near, 1 - MOST) > 1 - FLAT:
+    if np.quantile(near, 1 - MOST_ALIKE) > 1 - FLAT:
         reason = "nearly all examples look alike to the kernel: its values differ by less than a thousandth"
-        advice = f"{cure}, or a larger gamma" if kernel.name == "rbf" else cure
-        return [ModelWarning("kernel_is_constant", f"{reason}; {advice}")]
+        cure = "remove outliers and rescale" if is_scaled else "set scale='standard'"
+        return [ModelWarning("kernel_is_constant", f"{reason}; {_or_gamma(cure, kernel, 'larger')}")]
     if np.quantile(np.abs(near), MOST) < ALONE:
         reason = "nearly all examples are strangers to each other: the model knows by heart what it has seen, no more"
-        advice = f"{cure}, or a smaller gamma" if kernel.name == "rbf" else cure
-        return [ModelWarning("kernel_is_identity", f"{reason}; {advice}")]
+        cure = "choose another kernel" if is_scaled else "set scale='standard'"
+        return [ModelWarning("kernel_is_identity", f"{reason}; {_or_gamma(cure, kernel, 'smaller')}")]
     return []
+
+
+def _or_gamma(cure: str, kernel: Any, which: str) -> str:
+    """Return what to do, or else with gamma, where there is one that decides how near examples are."""
+    return f"{cure}, or set a {which} gamma" if kernel.name == "rbf" else cure
 
 
 def _of_features(X: Features) -> list[ModelWarning]:

@@ -174,3 +174,17 @@ def test_a_model_warns_of_a_scale_that_makes_it_useless() -> None:
     assert [one.name for one in again.warnings_] == ["kernel_is_identity"]
     assert "smaller gamma" in again.warnings_[0].message
     assert limits.ALONE < 0.01
+
+
+@pytest.mark.parametrize("scale", ["standard", "minmax", "robust"])
+def test_a_scale_that_follows_outliers_is_warned_of(scale: str) -> None:
+    model = IncrementalSVC(scale=scale).fit(X, Y)
+    model.update(add=(X[:3] * 1e5, Y[:3]))
+    assert model.warnings_ == []
+    model.rescale()
+    (found,) = model.warnings_
+    assert found.name == "kernel_is_constant"
+    assert "remove outliers and rescale" in found.message
+    model.update(remove=model.keys_[-3:])
+    model.rescale()
+    assert model.warnings_ == []
