@@ -96,6 +96,9 @@ def _svmlight(path: Path) -> Examples:
                     values.append(float(value))
         except ValueError as error:
             raise ValueError(f"line {number} is not 'label column:value ...': {error}") from None
+        here = indices[indptr[-1] :]
+        if len(set(here)) < len(here):
+            raise ValueError(f"line {number} has column {_twice(here) + 1} twice")
         indptr.append(len(indices))
     return Examples(_sparse(indptr, indices, values, None), np.array(y))
 
@@ -112,7 +115,12 @@ def _sparse(indptr: Any, indices: Any, values: Any, n_features: int | None) -> A
 
 def _csv(path: Path) -> Examples:
     with path.open(newline="", encoding="utf-8-sig") as file:
-        names, *rows = [row for row in csv.reader(file) if row]
+        found = [row for row in csv.reader(file) if row]
+    if not found:
+        raise ValueError("it is empty, without a row of names")
+    names, *rows = found
+    if len(set(names)) < len(names):
+        raise ValueError(f"it has the column {_twice(names)!r} twice")
     if any(len(row) != len(names) for row in rows):
         raise ValueError(f"its rows do not all have {len(names)} entries")
     columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
@@ -125,6 +133,11 @@ def _csv(path: Path) -> Examples:
         _numbers(columns.get("weight")),
         None if "time" not in columns else [_time(text) for text in columns["time"]],
     )
+
+
+def _twice(found: list[Any]) -> Any:
+    """The first that is there a second time."""
+    return next(one for at, one in enumerate(found) if one in found[:at])
 
 
 def _of(members: dict[str, Any]) -> Examples:

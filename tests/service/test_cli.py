@@ -95,7 +95,16 @@ def test_keys_are_numbers_where_they_are_written_so(text: str, key: int | str) -
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("a.csv", "x,y\n1\n"), ("a.csv", "x\none\n"), ("a.json", "{}"), ("a.json", "{"), ("a.txt", ""), ("b.csv", None)],
+    [
+        ("a.csv", "x,y\n1\n"),
+        ("a.csv", "x\none\n"),
+        ("a.csv", ""),
+        ("a.csv", "x,x,y\n1,2,1\n"),
+        ("a.json", "{}"),
+        ("a.json", "{"),
+        ("a.txt", ""),
+        ("b.csv", None),
+    ],
 )
 def test_a_file_that_cannot_be_read_is_named(
     name: str, text: str | None, service: ServiceProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -279,7 +279,12 @@ def test_files_of_svmlight_are_read(tmp_path: Path) -> None:
     assert found.y is not None
     assert found.y.tolist() == [1.0, -1.0, 1.0]
     assert files.as_wide(found.X, 5).shape == (3, 5)
-    for text, reason in (("1 0:1\n", "before the first"), ("1 x:1\n", "line 1"), ("yes 1:1\n", "line 1")):
+    for text, reason in (
+        ("1 0:1\n", "before the first"),
+        ("1 x:1\n", "line 1"),
+        ("yes 1:1\n", "line 1"),
+        ("1 1:1\n1 2:1 3:1 2:5\n", "line 2 has column 2 twice"),
+    ):
         file.write_text(text)
         with pytest.raises(ValueError, match=reason):
             files.read(file)
