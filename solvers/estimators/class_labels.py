@@ -21,9 +21,9 @@ def labels_with(known: NDArray[Any], labels: NDArray[Any], field: str) -> NDArra
     except TypeError:  # a label that is a list
         raise InvalidInput("labels must be one value for each row", field=field) from None
     _check_finite(labels, field)
+    _check_kind(known, labels, field)
     try:
         _check_classes(labels)
-        _check_kind(known, labels)
         return np.union1d(known, labels) if known.size else np.unique(labels)
     except (TypeError, ValueError) as error:
         raise InvalidInput(str(error), field=field) from None

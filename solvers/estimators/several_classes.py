@@ -342,9 +342,9 @@ class LiveMultiClassSVC(LiveSVC):
             except TypeError:  # a label that is a list
                 raise InvalidInput("labels must be one value for each row", field=field) from None
         _check_finite(labels, field)
+        _check_kind(known, labels, field)
         try:
             _check_classes(labels)
-            _check_kind(known, labels)
             return np.union1d(known, labels)
         except (TypeError, ValueError) as error:
             raise InvalidInput(str(error), field=field) from None
@@ -438,9 +438,14 @@ def _labels_of(classes: Any) -> NDArray[Any]:
     return found
 
 
-def _check_kind(known: NDArray[Any], labels: NDArray[Any]) -> None:
-    """Raise ValueError for words among numbers, which would all be words from then on."""
-    if known.size and labels.size and (known.dtype.kind in "US") != (labels.dtype.kind in "US"):
-        if "O" in (known.dtype.kind, labels.dtype.kind):
-            return
-        raise ValueError(f"labels are {labels.dtype}, but those before were {known.dtype}")
+def _check_kind(known: NDArray[Any], labels: NDArray[Any], field: str) -> None:
+    """Raise InvalidInput for words among numbers, which would all be words from then on, or numbers among words."""
+    if known.size and labels.size and _are_words(known) != _are_words(labels):
+        one = labels.tolist()[0]
+        wrong = "is no string, as labels before are" if _are_words(known) else "is a string, as no label before is"
+        raise InvalidInput(f"{one!r} {wrong}", field=field, row=0)
+
+
+def _are_words(labels: NDArray[Any]) -> bool:
+    """Whether labels, which are of one kind, are text."""
+    return labels.dtype.kind in "US" or (labels.dtype.kind == "O" and isinstance(labels[0], str))

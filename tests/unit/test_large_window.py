@@ -284,7 +284,7 @@ def test_a_class_that_comes_or_goes_is_known_by_the_next_training() -> None:
     made.update(remove=[key for key, label in zip(made.keys_, made.window_y, strict=True) if label == "d"])
     made.retrain(tol=TOL)
     assert made.classes_.tolist() == ["a", "b"]
-    with pytest.raises(InvalidInput, match="labels are"):
+    with pytest.raises(InvalidInput, match="is no string"):
         made.update(add=(X[:1], [1]))
     fixed = LiveL2SVC(classes=("b", "d"))
     with pytest.raises(InvalidInput, match="a is not one of the labels"):

@@ -96,9 +96,14 @@ def test_a_class_may_come_by_a_correction_and_leave_again() -> None:
 
 def test_words_and_numbers_do_not_mix() -> None:
     model = IncrementalSVC(gamma=0.2).fit([[0.0], [1.0], [2.0]], [1, 2, 3])
-    with pytest.raises(InvalidInput, match="but those before were"):
+    with pytest.raises(InvalidInput, match="as no label before is"):
         model.update(add=([[3.0]], ["four"]))
     assert model.n_window_ == 3
+    of_words = IncrementalSVC(gamma=0.2).fit([[0.0], [1.0]], np.array(["a", "b"], dtype=object))
+    with pytest.raises(InvalidInput, match="row 0: 1 is no string"):
+        of_words.update(add=([[3.0]], [1]))
+    with pytest.raises(InvalidInput, match="row 1: is missing"):
+        model.update(add=([[3.0], [4.0]], np.array([1, None], dtype=object)))
 
 
 def test_labels_that_were_fixed_are_all_there_are() -> None:
