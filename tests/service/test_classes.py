@@ -15,9 +15,10 @@ import pytest
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.models import commands
 from livesvm.service.models.commands import Batch, Edits, Removal, Update
-from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.spec import KernelSpec, ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.errors import NotOptimal
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 from tests.support.live_models import FailingStore, alive
@@ -36,6 +37,29 @@ def blobs(seed: int, n: int, classes: int = 3) -> tuple[Any, Any]:
 
 def library(X: Any, y: Any, **parameters: Any) -> IncrementalSVC:
     return IncrementalSVC(C=3.0, gamma=0.5, **parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("new", ["ant", "bug", "eel"])
+def test_an_update_that_fails_with_a_new_class_leaves_the_others_as_they_were(
+    new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FailingStore(tmp_path / "store")
+    live = alive(store, store.create("m", b""), ModelSpec(id="m", C=3.0, kernel=KernelSpec(gamma=0.5)))
+    X, y = blobs(7, 30)
+    live.update(Update(Batch(X[:20], y[:20])), None).result()
+    with monkeypatch.context() as patched:
+        patched.setattr("livesvm.solvers.models.class_window.ClassWindow._walk", _not_now)
+        with pytest.raises(NotOptimal):
+            live.update(Update(Batch(X[:1], np.array([new]))), None).result()
+    live.update(Update(Batch(X[20:], y[20:])), None).result()
+    expected = library(X, y).decision_function(PROBE)
+    np.testing.assert_allclose(live.predict(PROBE).decision, expected, atol=1e-8)
+    live.stop()
+    store.close()
+
+
+def _not_now(*_: Any) -> None:
+    raise NotOptimal("not now")
 
 
 def test_words_are_learnt_predicted_proved_and_seen(make: Make, service: ServiceProcess, http: httpx.Client) -> None:
