@@ -159,6 +159,12 @@ class Sink:
         """There are at least so many features."""
         self._check_width(width)
 
+    def check_room(self, size: int) -> None:
+        """Raise InvalidInput where so many bytes more are too many."""
+        if self._bytes + size > self._most_bytes:
+            reason = f"has more than {self._most_bytes} bytes as numbers, the limit (LIVESVM_DATASET_BYTES)"
+            raise InvalidInput(reason, field="body")
+
     def finish(self) -> Document:
         """What is known of the whole; raises InvalidInput where its parts do not fit together."""
         is_sparse = "starts" in self._columns
@@ -210,9 +216,7 @@ class Sink:
         if name not in self._columns:
             self._columns[name] = Column(self._directory / name, dtype, self._opened)
         self._bytes += self._columns[name].append(numbers)
-        if self._bytes > self._most_bytes:
-            reason = f"has more than {self._most_bytes} bytes as numbers, the limit (LIVESVM_DATASET_BYTES)"
-            raise InvalidInput(reason, field="body")
+        self.check_room(0)
 
 
 def _first_unusable(numbers: Array) -> int | None:

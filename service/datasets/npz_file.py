@@ -1,17 +1,18 @@
 """npz files: ``X`` and ``y``, or the parts of a CSR array, ``data``, ``indices``, ``indptr`` and ``shape``, and ``y``.
 
-``weights`` and ``keys``, text or whole numbers, where there are any.
+``weights`` and ``keys``, text or whole numbers, where there are any; ``format`` and ``_is_array`` as SciPy writes them.
 
 Nothing is unpickled. Members are read piece by piece, whatever sizes they declare.
 """
 
 from __future__ import annotations
 
+import errno
 import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import IO, Any
@@ -28,12 +29,14 @@ MOST_MEMBERS = 16
 LONGEST_TEXT = 256
 """Characters of a key or a label."""
 _DENSE, _SPARSE = frozenset({"X"}), frozenset({"data", "indices", "indptr", "shape"})
-_OTHER = frozenset({"y", "weights", "keys", "format"})
+_OTHER = frozenset({"y", "weights", "keys", "format", "_is_array"})
+_METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+"""Of compression, as NumPy writes them; others give out what they hold in pieces of any size."""
 _NO_HEADER = (ValueError, KeyError, SyntaxError, EOFError, TypeError, tokenize.TokenError, RecursionError)
 _NO_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, RuntimeError, EOFError, NotImplementedError)
 Document = dict[str, Any]
 Shape = tuple[int, ...]
-Vector = Generator[NDArray[np.float64], None, None]
+Vector = Generator[NDArray[Any], None, None]
 
 
 def read(path: Path, sink: Sink, asked: Document) -> None:
@@ -48,13 +51,17 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
             if "y" in members:
                 _targets(archive, members["y"], sink)
             if "weights" in members:
-                for block in _vector(archive, members["weights"], "weights", "fiu"):
-                    sink.weigh(block)
+                _hand_over(_vector(archive, members["weights"], "weights", "fiu"), "weights", sink.weigh)
             if "keys" in members:
-                for keys in _texts(archive, members["keys"], "keys", "iuU"):
-                    sink.mark(marks_of(str(asked.get("salt", "")), keys.tolist()))
+                salt = str(asked.get("salt", ""))
+                keys = _texts(archive, members["keys"], "keys", "iuU")
+                _hand_over(keys, "keys", lambda block: sink.mark(marks_of(salt, block.tolist())))
     except _NO_ZIP as error:
         raise InvalidInput(f"is not an npz file: {str(error)[:128]}", field="body") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # which is a place before the file's beginning
+            raise
+        raise InvalidInput("is not an npz file: a place in it is outside", field="body") from error
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -64,13 +71,25 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         if name not in _DENSE | _SPARSE | _OTHER or name in found:
             known = ", ".join(sorted(_DENSE | _SPARSE | _OTHER))
             raise InvalidInput(f"is not one of {known}, each once", field=name[:64])
+        if member.compress_type not in _METHODS:
+            raise InvalidInput("is compressed by a method that NumPy does not use", field=name)
         found[name] = member
     if found.keys() & _DENSE and found.keys() & _SPARSE:
         raise InvalidInput("holds X, and parts of a sparse array too", field="body")
     if not found.keys() >= _DENSE and (missing := _SPARSE - found.keys()):
         known = "X" if missing == _SPARSE else ", ".join(sorted(missing))
         raise InvalidInput("is missing from the file", field=known)
+    if "format" in found:
+        _check_format(archive, found["format"])
     return found
+
+
+def _check_format(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    """Raise InvalidInput unless this is CSR: CSC, say, has the same members, of columns."""
+    with archive.open(member) as stream:
+        _header(stream, "format", "SU")
+        if stream.read(64).replace(b"\0", b"") != b"csr":
+            raise InvalidInput("must be csr; tocsr() sees to that", field="format")
 
 
 def _dense(archive: zipfile.ZipFile, member: zipfile.ZipInfo, sink: Sink, scratch: Path) -> None:
@@ -84,6 +103,7 @@ def _dense(archive: zipfile.ZipFile, member: zipfile.ZipInfo, sink: Sink, scratc
             for block in _pieces(stream, n * d, dtype, "X", BLOCK // d * d or d):
                 sink.dense(block.reshape(-1, d))
             return
+        sink.check_room(8 * n * d)
         by_columns = scratch / "by-columns"
         with by_columns.open("wb") as file:
             for block in _pieces(stream, n * d, dtype, "X", BLOCK):
@@ -95,7 +115,7 @@ def _dense(archive: zipfile.ZipFile, member: zipfile.ZipInfo, sink: Sink, scratc
 
 
 def _sparse(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], sink: Sink) -> None:
-    shape = np.concatenate([*_vector(archive, members["shape"], "shape", "iu")])
+    shape = np.concatenate([np.empty(0), *_vector(archive, members["shape"], "shape", "iu")])
     if shape.size != 2 or not 1 <= shape[0] <= 2**40 or not 1 <= shape[1] <= 2**40:
         raise InvalidInput("must be the numbers of rows and columns", field="shape")
     n = int(shape[0])
@@ -122,6 +142,9 @@ def _rows(starts: Iterator[NDArray[Any]], entries: _Entries, n: int, width: int,
         counts = np.diff(ends, prepend=last)
         if (counts < 0).any():
             raise InvalidInput("must not descend", field="indptr", row=row + 1 + int(np.argmax(counts < 0)))
+        if (counts > width).any():
+            at = row + int(np.argmax(counts > width))
+            raise InvalidInput(f"gives a row more entries than there are columns, {width}", field="indptr", row=at)
         for part in blocks(counts.size, 4096):
             values, columns = entries.take(int(counts[part].sum()))
             _check_columns(columns, counts[part], width, row)
@@ -193,11 +216,22 @@ def _targets(archive: zipfile.ZipFile, member: zipfile.ZipInfo, sink: Sink) -> N
     """Hand targets over, numbers or words; raises InvalidInput."""
     with archive.open(member) as stream:
         are_words = _header(stream, "y", "fiuU")[2].kind == "U"
-    for block in _texts(archive, member, "y", "U") if are_words else _vector(archive, member, "y", "fiu"):
-        sink.targets(block)
+    found = _texts(archive, member, "y", "U") if are_words else _vector(archive, member, "y", "fiu")
+    _hand_over(found, "y", sink.targets)
 
 
-def _texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds: str) -> Iterator[NDArray[Any]]:
+def _hand_over(found: Vector, name: str, take: Callable[[NDArray[Any]], None]) -> None:
+    """Hand the blocks of a member over; raises InvalidInput if there is none."""
+    count = 0
+    with closing(found):
+        for block in found:
+            take(block)
+            count += 1
+    if not count:
+        raise InvalidInput("is empty", field=name)
+
+
+def _texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds: str) -> Vector:
     """Words, or whole numbers too, block by block; raises InvalidInput."""
     with archive.open(member) as stream:
         shape, _, dtype = _header(stream, name, kinds)
@@ -208,7 +242,7 @@ def _texts(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds: 
             data = stream.read((part.stop - part.start) * dtype.itemsize)
             if len(data) != (part.stop - part.start) * dtype.itemsize:
                 raise InvalidInput("holds fewer bytes than its shape asks for", field=name)
-            found = np.frombuffer(data, dtype)
+            found = np.frombuffer(data, dtype).astype(dtype.newbyteorder("="))
             try:
                 told = found.tolist()
             except ValueError as error:
@@ -229,7 +263,7 @@ def _header(stream: IO[bytes], name: str, kinds: str) -> tuple[Shape, bool, np.d
     except _NO_HEADER as error:
         raise InvalidInput("is not an npy array of version 1 or 2", field=name) from error
     if dtype.kind not in kinds or any(side < 0 for side in shape):
-        wanted = {"fiu": "numbers", "iu": "integers"}.get(
+        wanted = {"fiu": "numbers", "iu": "integers", "SU": "text"}.get(
             kinds, "integers or text" if "f" not in kinds else "numbers or text"
         )
         raise InvalidInput(f"must hold {wanted}, not {str(dtype)[:64]}", field=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from livesvm.service.datasets.table import NUMBERS, Columns
 from livesvm.solvers.errors import InvalidInput
 
 Document = dict[str, Any]
+_INDEX = re.compile(r"__index_level_\d+__")
+"""What pandas calls the numbers or names of rows that it writes as a column."""
 
 
 def is_there() -> bool:
@@ -36,6 +39,9 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
             sink.declare(len(columns.features))
             texts = []
             for j, field in enumerate(schema):
+                if j in columns.features and _INDEX.fullmatch(field.name):
+                    reason = f"{field.name!r} is the index of a pandas table; write it without: index=False"
+                    raise InvalidInput(reason, field="body", column=j)
                 is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
                 is_number = pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
                 if j == columns.keys and not (is_text or pa.types.is_integer(field.type)):
@@ -57,5 +63,7 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
                 told = {j: [str(cell) for cell in batch.columns[j].to_pylist()] for j in texts}
                 columns.hand_over(np.column_stack(numbers), sink, told, row)
                 row += batch.num_rows
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk
+            raise
         raise InvalidInput(f"is not a parquet file: {str(error)[:128]}", field="body") from error

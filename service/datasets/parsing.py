@@ -11,9 +11,11 @@ from typing import Any, Literal, get_args
 
 from livesvm.service.datasets import npz_file, parquet_file, svmlight, table
 from livesvm.service.datasets.arrays import Sink
+from livesvm.solvers.errors import InvalidInput
 
 Format = Literal["npz", "svmlight", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+TABLES = frozenset({"csv", "parquet"})
 Document = dict[str, Any]
 
 _READERS: Mapping[str, Callable[[Path, Sink, Document], None]] = {
@@ -29,8 +31,21 @@ def parse(asked: Document, tell: Callable[[Document], None]) -> Document:
 
     Parameters
     ----------
-    asked : ``file``, ``directory``, ``format``, ``target``, ``weights``, ``most_bytes``, ``most_features``
+    asked : ``file``, ``directory``, ``format``, ``target``, ``weights``, ``key``, ``most_bytes``, ``most_features``
     """
+    if asked["format"] not in TABLES:
+        _check_no_columns(asked)
     with Sink(Path(asked["directory"]), asked["most_bytes"], asked["most_features"]) as sink:
-        _READERS[asked["format"]](Path(asked["file"]), sink, asked)
+        try:
+            _READERS[asked["format"]](Path(asked["file"]), sink, asked)
+        except MemoryError as error:  # no file that is what it says needs more, however long it is
+            raise InvalidInput("holds a part that is too large to be read", field="body") from error
         return sink.finish()
+
+
+def _check_no_columns(asked: Document) -> None:
+    """Raise InvalidInput where a column is named, as only tables have them: keys would never be found by an erasure."""
+    for name in ("target", "weights", "key"):
+        if asked.get(name) is not None:
+            own = "; an npz file has members y, weights and keys" if asked["format"] == "npz" else ""
+            raise InvalidInput(f"names a column of a table, csv or parquet{own}", field=name)

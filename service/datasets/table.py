@@ -32,7 +32,7 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
         if first is None:
             raise InvalidInput("the file is empty", field="body")
         comma = max(",;\t", key=first.count)
-        cells = [cell.strip().strip('"') for cell in first.split(comma)]
+        cells = _split(first, comma, 0)
         numbers = [cell for column, cell in enumerate(cells) if str(column) != asked.get("key")]
         names = None if all(map(_is_number, numbers)) else cells
         columns = Columns(len(cells), names, asked)
@@ -57,11 +57,13 @@ class Columns:
         self._count, self._names, self._salt = count, names, str(asked.get("salt", ""))
         self.keys = self._place(asked.get("key"), "key")
         last = count - 2 if self.keys == count - 1 else count - 1
-        named = self._place(asked.get("target"), "target")
-        by_default = names.index("y") if names is not None and "y" in names else last
-        self.target = by_default if named is None else named
+        by_default = "y" if names is not None and "y" in names else None
+        named = self._place(asked.get("target") or by_default, "target")
+        self.target = last if named is None else named
         self.weights = self._place(asked.get("weights"), "weights")
         roles = [place for place in (self.keys, self.target, self.weights) if place is not None]
+        if self.weights is not None and self.weights == self.target:
+            raise InvalidInput("cannot be the column of targets too", field="weights")
         if len(set(roles)) < len(roles):
             raise InvalidInput("cannot be the column of targets or weights too", field="key")
         self.features = [j for j in range(count) if j not in roles]
@@ -75,12 +77,19 @@ class Columns:
 
     def hand_over(self, block: Any, sink: Sink, texts: Mapping[int, Sequence[str]], row: int) -> None:
         """Hand rows (m, count) over, and what columns of text hold; raises InvalidInput for a row without a key."""
+        for column, cells in texts.items():
+            _check_text(cells, row, column)
         if self.keys is not None:
             keys = texts[self.keys]
             if "" in keys:
                 raise InvalidInput("is empty", field="key", row=row + keys.index(""), column=self.keys)
             sink.mark(marks_of(self._salt, keys))
-        sink.dense(np.ascontiguousarray(block[:, self.features]))
+        try:
+            sink.dense(np.ascontiguousarray(block[:, self.features]))
+        except InvalidInput as error:
+            if error.column is None:
+                raise
+            raise InvalidInput(error.reason, field="body", row=error.row, column=self.features[error.column]) from None
         words = texts.get(self.target)
         sink.targets(block[:, self.target] if words is None else np.array([*words]))
         if self.weights is not None:
@@ -91,6 +100,8 @@ class Columns:
         if asked is None:
             return None
         if self._names is not None and asked in self._names:
+            if self._names.count(asked) > 1:
+                raise InvalidInput(f"there are several columns {asked[:64]!r}; give a number from 0", field=field)
             return self._names.index(asked)
         if asked.isascii() and asked.isdigit() and int(asked) < self._count:
             return int(asked)
@@ -106,12 +117,19 @@ def _lines(file: Any) -> Iterator[str]:
             yield line.lstrip("\ufeff")
 
 
+def _check_text(cells: Sequence[str], row: int, column: int) -> None:
+    """Raise InvalidInput for text that was not UTF-8: what was different there may be the same here."""
+    for at, cell in enumerate(cells, row):
+        if "\ufffd" in cell:
+            raise InvalidInput("is no text in UTF-8", field="body", row=at, column=column)
+
+
 def _is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
         return False
-    return True
+    return cell.isascii() and "_" not in cell  # as NumPy has it
 
 
 def _numbers(lines: list[str], comma: str, width: int, row: int, texts: Sequence[int]) -> Any:
@@ -139,13 +157,17 @@ def _cells(lines: list[str], comma: str, width: int, row: int) -> list[list[str]
     """Lines as text, cell by cell; raises InvalidInput for the first that is longer or shorter than the head."""
     found = []
     for at, line in enumerate(lines, row):
-        try:
-            cells = [
-                cell.strip() for cell in next(csv.reader([line.rstrip("\n")], delimiter=comma, skipinitialspace=True))
-            ]
-        except csv.Error as error:
-            raise InvalidInput(f"is no table: {error}", field="body", row=at) from error
+        cells = _split(line, comma, at)
         if len(cells) != width:
             raise InvalidInput(f"has {len(cells)} columns, the first line has {width}", field="body", row=at)
         found.append(cells)
     return found
+
+
+def _split(line: str, comma: str, row: int) -> list[str]:
+    """The cells of a line; raises InvalidInput."""
+    try:
+        found = next(csv.reader([line.rstrip("\n")], delimiter=comma, skipinitialspace=True))
+    except csv.Error as error:
+        raise InvalidInput(f"is no table: {error}", field="body", row=row) from error
+    return [cell.strip() for cell in found]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from scipy import sparse
 
+from livesvm.service.datasets import parsing
 from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.datasets.parsing import parse
 from livesvm.service.store.base import StoreDamaged
@@ -64,11 +65,30 @@ def table_of(head: str = "") -> bytes:
     return (head + "".join(",".join(map(repr, row)) + "\n" for row in rows)).encode()
 
 
+def displaced(data: bytes) -> bytes:
+    """A zip whose end says that its directory is behind the end."""
+    end = data.rindex(b"PK\5\6")
+    return data[: end + 18] + b"\xff" + data[end + 19 :]
+
+
+def by_method(method: int) -> bytes:
+    """An npz file compressed otherwise than NumPy does it."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        for name, array in (("X.npy", X), ("y.npy", Y)):
+            member = io.BytesIO()
+            np.save(member, array)
+            archive.writestr(name, member.getvalue())
+    return out.getvalue()
+
+
 DENSE = {
     "C order": ("npz", npz(X=X, y=Y)),
     "Fortran order": ("npz", npz(X=np.asfortranarray(X), y=Y)),
     "integers": ("npz", npz(X=X, y=Y.astype(np.int8))),
+    "the other order of bytes": ("npz", npz(X=X.astype(">f8"), y=Y.astype(">i2"))),
     "table": ("csv", table_of()),
+    "table with a head in quotes": ("csv", table_of('"a, first","b","c","d","y"\r\n')),
     "table with a head": ("csv", table_of("a,b,c,d,label\n")),
     "table between tabs": ("csv", table_of().replace(b",", b"\t")),
     "parquet": ("parquet", parquet_of({**{f"x{j}": X[:, j] for j in range(4)}, "y": Y.astype(np.int32)})),
@@ -78,6 +98,7 @@ DENSE = {
 WORDS = np.where(Y > 0, "a bee", "Äpe")
 OF_WORDS = {
     "npz": ("npz", npz(X=X, y=WORDS)),
+    "npz in the other order of bytes": ("npz", npz(X=X, y=WORDS.astype(WORDS.dtype.newbyteorder()))),
     "table": (
         "csv",
         (
@@ -128,9 +149,22 @@ def test_dense_examples_come_back(name: str, tmp_path: Path) -> None:
 A = sparse.random_array((30, 50), density=0.1, format="csr", rng=1)
 
 
+def saved(B: Any) -> bytes:
+    """A sparse array as SciPy saves it, with targets beside it."""
+    out = io.BytesIO()
+    sparse.save_npz(out, B)
+    return npz(**np.load(io.BytesIO(out.getvalue())), y=Y)
+
+
 @pytest.mark.parametrize(
     ("format", "data"),
-    [("npz", csr_npz(A, y=Y)), ("svmlight", lines_of(A)), ("svmlight", lines_of(sparse.csr_array(A), 0))],
+    [
+        ("npz", csr_npz(A, y=Y)),
+        ("npz", saved(A)),
+        ("npz", saved(sparse.csr_matrix(A))),
+        ("svmlight", lines_of(A)),
+        ("svmlight", lines_of(sparse.csr_array(A), 0)),
+    ],
 )
 def test_sparse_examples_stay_sparse(format: str, data: bytes, tmp_path: Path) -> None:
     found = parsed(tmp_path, format, data)
@@ -149,6 +183,65 @@ def test_columns_are_chosen_by_name_and_by_number(tmp_path: Path) -> None:
         assert found.X().tolist() == [[7.0], [8.0]]
         assert np.asarray(found.y()).tolist() == [1.0, -1.0]
         assert np.asarray(found.weights()).tolist() == [0.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "reason"),
+    [
+        ({"target": "a"}, "target", "several columns"),
+        ({"target": "w", "weights": "w"}, "weights", "targets too"),
+        ({"key": "w", "weights": "w"}, "key", "weights too"),
+        ({"target": "z"}, "target", "no column"),
+    ],
+)
+def test_columns_that_cannot_be_meant(asked: dict[str, str], field: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=reason) as caught:
+        parsed(tmp_path, "csv", b"a,a,w,y\n1,2,3,1\n", **asked)
+    assert caught.value.field == field
+
+
+def test_labels_in_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="several columns 'y'"):
+        parsed(tmp_path, "csv", b"a,y,y\n1,2,3\n")
+
+
+@pytest.mark.parametrize("name", ["target", "weights", "key"])
+@pytest.mark.parametrize(("format", "data"), [("npz", npz(X=X, y=Y)), ("svmlight", b"1 1:2\n")])
+def test_columns_are_of_tables_alone(name: str, format: str, data: bytes, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="column of a table") as caught:
+        parsed(tmp_path, format, data, **{name: "0"})
+    assert caught.value.field == name
+
+
+def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    """Read as well as may be, two labels would become one."""
+    data = "Größe,y\n1,Äpe\n2,Öpe\n".encode("latin-1")
+    with pytest.raises(InvalidInput, match="UTF-8") as caught:
+        parsed(tmp_path, "csv", data)
+    assert (caught.value.row, caught.value.column) == (0, 1)
+    assert parsed(tmp_path, "csv", "Größe,y\n1,1\n2,-1\n".encode("latin-1")).n == 2
+
+
+def test_parquet_with_text_that_is_not_utf8_or_an_index(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    words = pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 1, 2], np.int32)), pa.py_buffer(b"\x80\x81"))
+    with pytest.raises(InvalidInput, match=r"no text in UTF-8|not a parquet file"):
+        parsed(tmp_path, "parquet", parquet_of({"x": [1.0, 2.0], "y": words}))
+    data = parquet_of({"x": [1.0, 2.0], "y": [1, -1], "__index_level_0__": [7, 3]})
+    with pytest.raises(InvalidInput, match="index of a pandas table") as caught:
+        parsed(tmp_path, "parquet", data)
+    assert caught.value.column == 2
+    assert parsed(tmp_path, "parquet", data, key="__index_level_0__", salt="00").width == 1
+
+
+def test_what_is_too_large_to_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setitem(parsing._READERS, "csv", read)
+    with pytest.raises(InvalidInput, match="too large to be read"):
+        parsed(tmp_path, "csv", b"1,2\n")
 
 
 def test_many_blocks_are_one_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,8 +265,9 @@ BAD: dict[str, tuple[str, bytes, str | None, int | None, int | None]] = {
     "a cell that is no number": ("csv", b"1,2,1\n3,x,1\n", "body", 1, 1),
     "an empty cell": ("csv", b"a,b\n1,\n", "body", 0, 1),
     "a column that no number holds": ("svmlight", b"1 2:1\n1 1:1 99999999999999999999:1\n", "body", 1, None),
+    "a cell that NumPy does not take": ("csv", b"1,2,1\n1_000,2,1\n", "body", 1, 0),
     "a short line": ("csv", b"1,2,1\n\n3,1\n", "body", 1, None),
-    "an infinite cell": ("csv", b"1,2,1\n3,inf,1\n", "X", 1, 1),
+    "an infinite cell": ("csv", b"y,a,b\n1,2,1\n3,1,inf\n", "body", 1, 2),
     "an empty table": ("csv", b"\n", "body", None, None),
     "one column": ("csv", b"1\n2\n", "body", None, None),
     "an entry without a colon": ("svmlight", b"1 1:2\n-1 1:2 3\n", "body", 1, 2),
@@ -189,6 +283,11 @@ BAD: dict[str, tuple[str, bytes, str | None, int | None, int | None]] = {
     "too large": ("npz", npz(X=with_entry(29, 3, 1e200), y=Y), "X", 29, 3),
     "a NaN among the targets": ("npz", npz(X=X, y=with_entry(3, 0, np.nan)[:, 0]), "y", 3, None),
     "too few targets": ("npz", npz(X=X, y=Y[:-1]), "y", None, None),
+    "no targets in y": ("npz", npz(X=X, y=Y[:0]), "y", None, None),
+    "a directory that is nowhere": ("npz", displaced(npz(X=X, y=Y)), "body", None, None),
+    "bzip2": ("npz", by_method(zipfile.ZIP_BZIP2), "X", None, None),
+    "lzma": ("npz", by_method(zipfile.ZIP_LZMA), "X", None, None),
+    "columns, not rows": ("npz", saved(sparse.csc_array(A)), "format", None, None),
     "objects": ("npz", npz(X=X.astype(object), y=Y), "X", None, None),
     "another member": ("npz", npz(X=X, y=Y, z=Y), "z", None, None),
     "no X": ("npz", npz(y=Y), "X", None, None),
@@ -225,6 +324,8 @@ def wrong_csr(**changed: Any) -> bytes:
         (wrong_csr(data=A.data[:-1]), "data"),
         (wrong_csr(shape=np.array([31, 50])), "indptr"),
         (wrong_csr(shape=np.array([30])), "shape"),
+        (wrong_csr(shape=np.array([], np.int64)), "shape"),
+        (wrong_csr(indptr=np.append(A.indptr[:-1], 2**62)), "indptr"),
         (wrong_csr(data=np.where(np.arange(A.nnz) == 3, np.inf, A.data)), "X"),
     ],
 )
@@ -234,12 +335,14 @@ def test_a_sparse_array_that_is_none(data: bytes, field: str, tmp_path: Path) ->
     assert caught.value.field == field
 
 
-def test_no_more_is_unpacked_than_is_allowed(tmp_path: Path) -> None:
-    bomb = npz(X=np.zeros((2**16, 20)), y=np.ones(2**16))
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_no_more_is_unpacked_than_is_allowed(order: Literal["C", "F"], tmp_path: Path) -> None:
+    bomb = npz(X=np.zeros((2**16, 20), order=order), y=np.ones(2**16))
     assert len(bomb) < 2**15
     with pytest.raises(InvalidInput, match="LIVESVM_DATASET_BYTES"):
         parsed(tmp_path, "npz", bomb)
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 2**24
+    assert not (tmp_path / "by-columns").exists()
 
 
 def test_a_member_that_ends_too_soon(tmp_path: Path) -> None:

@@ -62,8 +62,9 @@ async def put(
     """Keep a dataset, whole or not at all; until then, and if it fails, the one before is there.
 
     `npz`: `X` (n, d), `y` (n,), or, as SciPy's `save_npz` writes them, `data`, `indices`, `indptr` and `shape` of a CSR
-    array, and `y`; `weights` and `keys`, if there are any. svmlight: sparse too. Tables, csv and parquet: `target` is
-    the column `y`, or the last, when absent. Rows and columns of a fault count from 0.
+    array, and `y`; `weights` and `keys`, if there are any. svmlight: sparse too. Tables, csv in UTF-8 and parquet:
+    `target` is the column `y`, or the last, when absent; a first line of csv that holds numbers alone is an example,
+    no head. Rows and columns of a fault count from 0.
 
     `key` is the column, of text or whole numbers, that says whose each row is: an erasure of these keys in any model
     removes these rows. Keys are kept as salted hashes.
