@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import ConfigDict, Field
 
@@ -40,6 +40,9 @@ BROUGHT = "dataset"
 BESIDE = 768 * MEGABYTE
 """What a process takes beside its data: libraries, compiled code, room to spare."""
 
+Solver = Literal["auto", "fw", "mfw", "usmo", "batch"]
+ASKED: tuple[Solver, ...] = get_args(Solver)
+
 
 class RetrainRequest(Request):
     """How to retrain a model: by which solver, on what, and with which parameters from then on."""
@@ -47,7 +50,7 @@ class RetrainRequest(Request):
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"hold_out": 0.1, "C": 10.0}]})
 
-    solver: Literal["auto", "fw", "mfw", "usmo", "batch"] = Field(
+    solver: Solver = Field(
         default="auto",
         description="`l2svc`: `auto`, blocks of Frank-Wolfe steps, or `fw`, `mfw`; `pu`: `usmo`, the default, or "
         "`batch`; others: `batch`, the engine from nothing.",
@@ -72,7 +75,10 @@ class RetrainRequest(Request):
         "of the cluster; absent: only what is larger than LIVESVM_RAY_SHARD_MB.",
     )
     hold_out: float | None = Field(
-        default=None, gt=0, le=0.5, description="Share that a first training leaves out, to tell the error on it."
+        default=None,
+        gt=0,
+        le=0.5,
+        description="Share, at random, that a first training leaves out, to tell the error on it.",
     )
 
 
@@ -80,7 +86,7 @@ def _ordered(request: RetrainRequest, spec: ModelSpec, now: Description) -> Orde
     task = task_of(spec)
     solver = task.solvers[0] if request.solver == "auto" else request.solver
     if solver not in task.solvers:
-        known = ", ".join(("auto", *task.solvers))
+        known = ", ".join(name for name in ASKED if name in ("auto", *task.solvers))
         raise InvalidInput(f"is not for models of task {spec.task}; these are: {known}", field="solver")
     if request.C is not None and not spec.has_C:
         raise InvalidInput(f"is no parameter of {spec.task}", field="C")

@@ -94,10 +94,11 @@ class Work:
         return parameters(self.spec, self.cache_mb)
 
     def held_back(self, n: int) -> NDArray[np.bool_]:
-        """Who of ``n`` is left out of a first training, (n,)."""
+        """Who of ``n`` is left out of a first training, (n,): the same whenever it is asked, in no order."""
         who = np.zeros(n, bool)
         if "hold_out" in self.asked:
-            who[:: round(1.0 / self.asked["hold_out"])] = True
+            count = max(1, round(self.asked["hold_out"] * n))
+            who[np.random.default_rng(0).permutation(n)[:count]] = True
         return who
 
 

@@ -239,11 +239,24 @@ def test_a_dataset_may_be_sparse_and_takes_the_window_s_place_as_teacher(client:
     assert client.model("m")["n_features"] == 300
 
 
+@pytest.mark.parametrize("share", [0.3, 0.4, 0.5])
+def test_as_many_are_held_back_as_was_asked_whatever_their_order(client: Client, share: float) -> None:
+    order = np.arange(300) % 2  # every other example, say, would be of one class
+    features, y = order[:, None] + 0.1 * np.random.default_rng(0).normal(size=(300, 2)), order * 2 - 1
+    client.create_model("m", task="l2svc", C=10.0, kernel=KERNEL)
+    client.update("m", features, y)
+    found = retrained(client, "m", hold_out=share)["result"]["held_back"]
+    assert found["n_examples"] == round(300 * share)
+    assert found["accuracy"] > 0.95
+
+
 def test_what_cannot_be_done_is_said(client: Client) -> None:
     client.create_model("l", task="l2svc", C=10.0, kernel=KERNEL)
     client.create_model("s", kernel=KERNEL)
     assert refused(lambda: client.retrain("l")) == (409, "empty-model", None)
     assert refused(lambda: client.retrain("s", "fw")) == (422, "invalid-input", "solver")
+    with pytest.raises(ServiceProblem, match=r"these are: auto, fw, mfw$"):
+        client.retrain("l", "batch")
     assert refused(lambda: client.retrain("s", dataset="d")) == (422, "invalid-input", "dataset")
     assert refused(lambda: client.retrain("l", dataset="d")) == (404, "unknown-dataset", None)
     for C in (0.0, -1.0):
