@@ -98,13 +98,14 @@ def _lines(stream: IO[bytes], check: Callable[[], None]) -> Iterator[bytes]:
 
 def _error(told: Document) -> Exception:
     """The error that a worker tells of."""
+    kind = getattr(solver_errors, told["name"], None)
     if told["place"] is not None:
-        return InvalidInput(told["place"].pop("reason"), **told["place"])
+        wrong = kind if isinstance(kind, type) and issubclass(kind, InvalidInput) else InvalidInput
+        return wrong(told["place"].pop("reason"), **told["place"])
     if told["name"] == "MemoryError":
         return WorkerLost(f"the memory that it may have does not suffice: {told['detail']}")
     if told["name"] == WorkerLost.__name__:
         return WorkerLost(told["detail"])
-    kind = getattr(solver_errors, told["name"], None)
     if isinstance(kind, type) and issubclass(kind, SolverError):
         error = kind.__new__(kind)
         Exception.__init__(error, told["detail"])

@@ -14,7 +14,10 @@ from threadpoolctl import threadpool_limits
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.training_data import (
+    check_convex,
     check_costs,
+    check_kernel,
+    check_solved,
     examples_of,
     labels_of,
     matrix_of,
@@ -24,7 +27,7 @@ from livesvm.solvers.estimators.training_data import (
 )
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair
-from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, check_finite, gap_of
+from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, gap_of
 from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Solution
 from livesvm.solvers.frank_wolfe.solve import Options, Variant
 from livesvm.solvers.frank_wolfe.warm_start import carried
@@ -155,6 +158,7 @@ class FrankWolfeClassifier:
         Raises
         ------
         InvalidInput : see the message; the model is as it was
+        NotPositiveSemidefinite : the kernel is not on these examples; the model is as it was
         Cancelled, TimeLimit : the model is as it was
         """
         options, threads = self._options(), self._threads()
@@ -177,12 +181,15 @@ class FrankWolfeClassifier:
         check_costs(costs)
         self._check_features(X, reset=True)
         prepared = Examples.of(kernel, rows)
-        check_finite(prepared.diagonal())
+        check_kernel(prepared)
         codes = np.where(weights > 0, np.searchsorted(classes, labels), -1)
         own = one_versus_one.problems(prepared, codes, costs, classes.size, threads)
+        for pair in own:
+            check_convex(pair.problem)
         starts = [self._start(q, pair, last, was) for q, pair in enumerate(own)]
         with steadily(progress, PER_MILLE if len(own) == 1 else len(own)) as tell, threadpool_limits(1, "blas"):
             solutions = one_versus_one.train(own, options, starts, threads, tell).solutions
+        check_solved(own, solutions)
         self.classes_ = classes
         self._keep(rows, kernel, prepared, own, solutions)
         self._warn()

@@ -15,7 +15,7 @@ from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.estimators.class_labels import labels_after
-from livesvm.solvers.estimators.training_data import problems_of, scale_of
+from livesvm.solvers.estimators.training_data import check_solved, problems_of, scale_of
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair, Training
 from livesvm.solvers.frank_wolfe.problem import Known, check_finite
@@ -334,6 +334,7 @@ class LiveL2SVC(LiveEstimator):
         options = Options(cast("Variant", variant), validation.positive(tol, "tol"), cache_bytes=each)
         with steadily(progress, PER_MILLE if len(own) == 1 else len(own)) as tell, threadpool_limits(1, "blas"):
             found = one_versus_one.train(own, options, starts, threads, tell, look)
+        check_solved(own, found.solutions)
         if not found.is_converged:
             raise NotOptimal(f"the relative gap is {found.relative_gap:.2g} after {found.steps} steps, not {tol:g}")
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from livesvm.solvers import validation
-from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.errors import InvalidInput, NotPositiveSemidefinite
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair
-from livesvm.solvers.frank_wolfe.problem import check_finite
+from livesvm.solvers.frank_wolfe.problem import Problem, check_finite
+from livesvm.solvers.frank_wolfe.solution import Solution
+from livesvm.solvers.kernels.definiteness import ROUNDING
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.matrix_products import Examples
+from livesvm.solvers.kernels.matrix_products import Examples, product
 from livesvm.solvers.models import scaling
 from livesvm.solvers.runtime.types import Floats, Ints
+
+FARTHEST = 1e12
+"""Of gamma |x|^2, beyond which kernel values by products of features lack the digits that distances need."""
+LOOKED_AT = 256
+"""Examples by which a kernel is known not to be positive semi-definite, if it is not on these."""
 
 
 def matrix_of(X: Any) -> Any:
@@ -109,6 +117,40 @@ def seed_of(random_state: Any) -> int:
         raise InvalidInput(str(error), field="random_state") from None
 
 
+def check_kernel(examples: Examples) -> None:
+    """Raise InvalidInput for examples whose kernel values are not finite, or have no digits left; it names the row."""
+    check_finite(examples.diagonal())
+    if examples.largest_norm > FARTHEST:
+        reason = f"gamma |x|^2 is above {FARTHEST:g}, where distances have no digits left; scale the features"
+        norms = examples.values[:, [examples.values.shape[1] - 2]]
+        raise InvalidInput(reason, field="X", row=int(norms.argmax()))
+
+
+def check_convex(problem: Problem) -> None:
+    """Raise NotPositiveSemidefinite where some examples show that a problem has no optimum that could be proved."""
+    kernel = problem.examples.kernel
+    if kernel.name in ("linear", "rbf") or (kernel.name == "poly" and kernel.coef0 >= 0.0):
+        return
+    who = np.arange(0, problem.n, max(1, -(-problem.n // LOOKED_AT)))
+    examples = problem.examples.take(who)
+    matrix = product(examples, examples, np.eye(who.size), problem.threads) + 1.0
+    matrix[np.diag_indices_from(matrix)] += problem.ridge[who]
+    if np.linalg.eigvalsh(matrix)[0] < -ROUNDING * np.abs(matrix.diagonal()).sum():
+        raise _not_positive(kernel)
+
+
+def check_solved(own: Sequence[Pair], found: Sequence[Solution]) -> None:
+    """Raise NotPositiveSemidefinite for a solution that no convex problem has: a'K~a of it is not positive."""
+    for pair, solution in zip(own, found, strict=True):
+        if not solution.R > 0.0:
+            raise _not_positive(pair.problem.examples.kernel)
+
+
+def _not_positive(kernel: Kernel) -> NotPositiveSemidefinite:
+    reason = f"the {kernel.name} kernel has a negative eigenvalue on these examples; it must be positive semi-definite"
+    return NotPositiveSemidefinite(reason, field="kernel")
+
+
 def problems_of(kernel: Kernel, X: Any, codes: Ints, costs: Floats, classes: NDArray[Any], threads: int) -> list[Pair]:
     """Return the problem of each pair of classes over examples with positive costs; raises InvalidInput."""
     if codes.size == 0:
@@ -117,5 +159,8 @@ def problems_of(kernel: Kernel, X: Any, codes: Ints, costs: Floats, classes: NDA
         raise InvalidInput(f"all examples are of one class, {classes[0]}; two classes are needed", field="y")
     check_costs(costs)
     examples = Examples.of(kernel, X)
-    check_finite(examples.diagonal())
-    return one_versus_one.problems(examples, codes, costs, classes.size, threads)
+    check_kernel(examples)
+    found = one_versus_one.problems(examples, codes, costs, classes.size, threads)
+    for pair in found:
+        check_convex(pair.problem)
+    return found

@@ -250,6 +250,16 @@ def test_as_many_are_held_back_as_was_asked_whatever_their_order(client: Client,
     assert found["accuracy"] > 0.95
 
 
+def test_a_kernel_that_is_not_positive_is_refused_by_name(client: Client) -> None:
+    client.create_model("m", task="l2svc", C=10.0, kernel=KERNEL)
+    client.update("m", X, Y)
+    retrained(client, "m")
+    before = client.predict("m", Z)
+    job = client.retrain("m", kernel={"name": "sigmoid", "gamma": 0.5})["id"]
+    assert refused(lambda: client.wait(job)) == (422, "not-positive-semidefinite", "kernel")
+    assert client.predict("m", Z) == before
+
+
 def test_what_cannot_be_done_is_said(client: Client) -> None:
     client.create_model("l", task="l2svc", C=10.0, kernel=KERNEL)
     client.create_model("s", kernel=KERNEL)

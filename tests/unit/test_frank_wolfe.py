@@ -14,7 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsOneClassifier
 
 from livesvm.solvers import FrankWolfeSVC, TimeLimit, time_limit
-from livesvm.solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers.errors import Cancelled, InvalidInput, NotPositiveSemidefinite
+from livesvm.solvers.estimators import training_data
 from livesvm.solvers.frank_wolfe import blocks, growth, problem
 from tests.oracle import Matrix, Vector
 
@@ -357,3 +358,37 @@ def test_data_that_cannot_be_learnt_from_is_refused() -> None:
         FrankWolfeSVC(kernel="precomputed").fit(X, y)
     with pytest.raises(InvalidInput, match="scale the features"):
         FrankWolfeSVC(kernel="linear").fit(X * 1e200, y)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_a_kernel_that_is_not_positive_is_refused(variant: str, form: Any) -> None:
+    """A problem that is not convex has no gap that would prove anything."""
+    X, y = rings()
+    for model in (
+        FrankWolfeSVC(C=100.0, kernel="sigmoid", gamma=0.5, variant=variant),
+        FrankWolfeSVC(C=100.0, kernel="poly", degree=2, coef0=-2.0, gamma=1.0, variant=variant),
+    ):
+        with pytest.raises(NotPositiveSemidefinite) as caught:
+            model.fit(form(np.abs(X) + 0.5), y)
+        assert caught.value.field == "kernel"
+        assert not hasattr(model, "classes_")
+    K = -np.eye(len(y)) + 1.0
+    with pytest.raises(NotPositiveSemidefinite):
+        FrankWolfeSVC(C=10.0, kernel="precomputed", variant=variant).fit(K, y)
+
+
+def test_a_solution_that_no_convex_problem_has_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = rings()
+    monkeypatch.setattr(training_data, "LOOKED_AT", 1)
+    with pytest.raises(NotPositiveSemidefinite):
+        FrankWolfeSVC(C=100.0, kernel="sigmoid", gamma=0.5, variant="fw").fit(np.abs(X) + 0.5, y)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_features_whose_distances_have_no_digits_are_refused(form: Any) -> None:
+    X, y = rings()
+    X[7, 1] = 1e7
+    with pytest.raises(InvalidInput, match="digits left; scale the features") as caught:
+        FrankWolfeSVC(gamma=0.5).fit(form(X), y)
+    assert (caught.value.field, caught.value.row) == ("X", 7)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from livesvm.solvers import FrankWolfeSVC
-from livesvm.solvers.errors import DuplicateKey, InvalidInput, NotOptimal, UnknownKey
+from livesvm.solvers.errors import DuplicateKey, InvalidInput, NotOptimal, NotPositiveSemidefinite, UnknownKey
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.training_data import problems_of
 from livesvm.solvers.frank_wolfe import by_blocks, growth
@@ -305,3 +305,13 @@ def test_checkpoints_of_two_signs_from_before_there_were_other_labels() -> None:
     assert np.array_equal(decisions(back), decisions(made))
     assert np.array_equal(back.window_y, y)
     assert back.retrain(tol=TOL).solutions[0].steps == made.retrain(tol=TOL).solutions[0].steps
+
+
+@pytest.mark.parametrize("variant", ["auto", "fw"])
+def test_a_kernel_that_is_not_positive_leaves_the_model_as_it_was(variant: str) -> None:
+    made = model()
+    before = decisions(made)
+    made.kernel = "sigmoid"
+    with pytest.raises(NotPositiveSemidefinite):
+        made.retrain(variant)
+    assert np.array_equal(decisions(made), before)
