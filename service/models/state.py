@@ -276,6 +276,8 @@ class ModelState:
             outcome = self.apply_cold(command)
         if isinstance(self.estimator, LiveL2SVC):
             self.estimator.forget_training()
+            self.sizes = Sizes(outcome.sizes.n_examples)
+            outcome = replace(outcome, sizes=self.sizes)
         return outcome
 
     def _holds_of_others(self, keys: list[Key]) -> bool:

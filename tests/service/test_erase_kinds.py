@@ -243,8 +243,9 @@ def check_optimum(http: httpx.Client, name: str, kind: Kind, gone: list[int]) ->
     X = kind.features[stay]
     assert HIS not in json.dumps(http.get(f"/models/{name}").json())
     if kind.more.get("task") == "l2svc":
-        told = http.get(f"/models/{name}").json()["classes"]
-        assert [one["label"] for one in told] == ["ape", "bee", "cat"]
+        told = http.get(f"/models/{name}").json()
+        assert [one["label"] for one in told["classes"]] == ["ape", "bee", "cat"]
+        assert (told["relative_gap"], told["n_free"]) == (None, 0)
         assert http.post(f"/models/{name}/predict", json={"X": X.tolist()}).status_code == 409
         return
     answer = http.post(f"/models/{name}/predict", json={"X": X.tolist()}).raise_for_status().json()
