@@ -31,7 +31,10 @@ class UpdateAnswer(BaseModel):
     n_bound: int = Field(description="Examples at the bound.")
     seconds: float = Field(description="Time the path took.")
     max_violation: float = Field(description="Largest violation of the optimality conditions.")
-    relative_gap: float | None = Field(description="Duality gap over the objective; no answer is better by more.")
+    relative_gap: float | None = Field(
+        description="Duality gap over the objective; no answer is better by more. `l2svc`: that of the last training; "
+        "a certificate has that of the window as it is."
+    )
     durability: Literal["fsynced", "logged", "memory"]
     gamma: float | None = Field(default=None, description="After a change of parameters: that of the kernel.")
     resolved: bool | None = Field(default=None, description="After one: whether the window was solved from nothing.")

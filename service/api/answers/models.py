@@ -91,7 +91,7 @@ class ModelDescription(BaseModel):
     n_bound: int
     n_support: int
     max_violation: float
-    relative_gap: float | None
+    relative_gap: float | None = Field(description="As the newest update left it; `l2svc`: the last training.")
     durability: Literal["fsynced", "logged", "memory"] | None
     queue_depth: int
     updated_at: datetime | None
