@@ -26,6 +26,7 @@ from livesvm.solvers.estimators.training_data import (
     whole,
 )
 from livesvm.solvers.frank_wolfe import one_versus_one
+from livesvm.solvers.frank_wolfe.core import SAMPLE
 from livesvm.solvers.frank_wolfe.one_versus_one import Pair
 from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, gap_of
 from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Solution
@@ -61,14 +62,13 @@ class FrankWolfeClassifier:
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance)
     degree, coef0 : of the kernels that have them
     variant : "auto": blocks from both classes, over active examples that grow: the one to use, whatever n and C.
-        "fw", "mfw": the paper's methods, one coefficient a step, MFW with steps away from one; without ``sampling``
-        each costs a kernel row of everyone, and their gap falls slowly unless C is small. "core_vector": the machine
-        that they were compared with
+        "fw", "mfw": the paper's methods, one coefficient a step, MFW with steps away from one. "core_vector": the
+        machine that they were compared with
     tol : relative gap ``2 (R - min g) / R`` at which the search ends, with g = K~a and R = a'K~a. At 0.1 nobody's f is
         more than 0.05 too low, and primal and dual objective agree to about a thousandth
     sampling : "fw", "mfw" and "core_vector" look for examples in samples of so many, 59 in the paper, step among those
-        that they have in between, and look at all before they end; None: at all of them in every step. "auto" does not
-        sample
+        that they have in between, and look at all before they end. None: at all of them in every step, which costs a
+        kernel row of everyone, and the gap falls slowly unless C is small. "auto" does not sample
     full_pass : False: they end at the first sample that holds nobody to gain by, however far the optimum is, which
         ``relative_gap_`` tells: a rough answer soon, as the paper's program gives
     max_iter : steps, at most; by default 100,000 of a kernel row, a million of a block, and with ``sampling`` 10^8
@@ -109,7 +109,7 @@ class FrankWolfeClassifier:
         coef0: float = 0.0,
         variant: str = "auto",
         tol: float = 0.1,
-        sampling: int | None = None,
+        sampling: int | None = SAMPLE,
         full_pass: bool = True,
         max_iter: int | None = None,
         cache_mb: float = 512,

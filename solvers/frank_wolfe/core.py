@@ -77,9 +77,13 @@ class Core:
         g[at >= 0] += (self.ridge * self.a)[at[at >= 0]]
         return np.asarray(g)
 
+    def holds(self, i: int) -> bool:
+        """Whether example ``i`` is here."""
+        return bool(self.place_of[i] >= 0)
+
     def add(self, i: int, row: Numbers) -> None:
         """Take in example ``i`` without a coefficient, unless it is here; its kernel values with the core are given."""
-        if self.place_of[i] >= 0:
+        if self.holds(i):
             return
         k = self.who.size
         self.g = np.append(self.g, self.g_of(np.array([i]), row[None, :]))

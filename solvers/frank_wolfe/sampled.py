@@ -22,6 +22,7 @@ from livesvm.solvers.runtime.types import Floats
 
 LESS = 0.5  #: of the gap of the last example found: steps among the core that promise less wait for another
 AT_MOST = 5  #: times as many of them for one example as the core is large, until the tolerance itself is asked for
+SURE = 0.9  #: of the tolerance, to which they are taken at the end: others are computed with other digits
 REDUCED = 0.5  #: to which part of the tolerance the core-vector machine solves each reduced problem
 PAIRS = 100_000  #: steps of that, at most
 
@@ -66,13 +67,12 @@ def _walk(core: Core, search: SampledSearch, inner: Inner, trace: Trace) -> int:
         inner.minimize(core, goal)
         found = search.find(inner.tol)
         trace(found.gap)
-        if found.gap > inner.tol:
-            core.add(found.i, found.row)
-            goal = max(inner.tol, LESS * found.gap)
-        elif goal <= inner.tol or not search.looks_at_all:
+        if found.gap <= inner.tol:
             break
-        else:
-            goal = inner.tol
+        goal = max(SURE * inner.tol, LESS * found.gap)
+        if core.gap <= goal and core.holds(found.i):
+            break  # rounding: it has been stepped to as far as the core's digits tell
+        core.add(found.i, found.row)
     return inner.taken
 
 
@@ -92,7 +92,7 @@ class Inner:
             core_vector.minimize_pairwise(*arrays, REDUCED * self.tol, PAIRS)
             self.taken += 1
         elif core.gap > goal:
-            few = AT_MOST * core.who.size if goal > self.tol else self.most
+            few = AT_MOST * core.who.size if goal > SURE * self.tol else self.most
             self.taken += _steps(core, self.variant == "mfw", goal, min(few, self.most - self.taken))
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from livesvm.solvers.frank_wolfe import by_blocks, exact_search, sampled
+from livesvm.solvers.frank_wolfe.core import SAMPLE
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace
 
@@ -34,7 +35,7 @@ class Options:
 
     variant: Variant = "auto"
     tol: float = 0.1
-    sampling: int | None = None
+    sampling: int | None = SAMPLE
     cache_bytes: int = 2**30
     max_steps: int | None = None
     seed: int = 0

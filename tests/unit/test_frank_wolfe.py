@@ -120,11 +120,12 @@ def test_large_problems_are_solved_in_parts(cache_mb: float, tol: float) -> None
 
 
 @pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("sampling", [None, 59])
 @pytest.mark.parametrize("variant", ["fw", "mfw"])
-def test_single_precision_does_not_hide_the_gap(variant: str) -> None:
+def test_single_precision_does_not_hide_the_gap(variant: str, sampling: int | None) -> None:
     X, y = rings()
     Q = twin(gram(X, "rbf", 0.7), y, np.full(y.size, 0.5))
-    model = FrankWolfeSVC(C=0.5, gamma=0.7, variant=variant, tol=0.05).fit(X, y)
+    model = FrankWolfeSVC(C=0.5, gamma=0.7, variant=variant, sampling=sampling, tol=0.05).fit(X, y)
     assert model.relative_gap_ == pytest.approx(true_gap(Q, model), rel=1e-9)
 
 
