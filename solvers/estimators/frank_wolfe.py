@@ -72,7 +72,8 @@ class FrankWolfeClassifier:
     full_pass : False: they end at the first sample that holds nobody to gain by, however far the optimum is, which
         ``relative_gap_`` tells: a rough answer soon, as the paper's program gives
     max_iter : steps, at most; by default 100,000 of a kernel row, a million of a block, and with ``sampling`` 10^8
-    cache_mb : memory that kernel rows may take, in MiB
+    cache_mb : memory that kernel rows may take, in MiB; by samples, kernel values of those with a coefficient. Where
+        these do not fit, "fw" and "mfw" go on without samples, and "core_vector" ends
     warm_start : keep the training data, and let the next fit start from this one's solution
     n_jobs : threads; by default as many as the process may use
     random_state : of what is left to chance; an int, a generator or None

@@ -28,15 +28,20 @@ class Found(NamedTuple):
 class Core:
     """Examples ``who`` (k,), coefficients ``a`` (k,) on the simplex, and ``g = K~a`` there.
 
+    Parameters
+    ----------
+    a : (n,) coefficients of all, of which no more than ``room`` are not 0
+    room : examples, at most
+
     Attributes
     ----------
     examples : all, in the precision of the search
-    values : (k or more, k or more) kernel values of the core
+    values : (k or more, k or more) kernel values of the core, as many as there is room for
     y, ridge, diagonal : (k,) its labels, 1 / C_i, and K~_ii
     computed : kernel values, so far
     """
 
-    def __init__(self, problem: Problem, examples: Examples, a: Floats) -> None:
+    def __init__(self, problem: Problem, examples: Examples, a: Floats, room: int) -> None:
         self.problem, self.examples, self.computed = problem, examples, 0
         self.who = np.flatnonzero(a)
         self.a = a[self.who]
@@ -45,8 +50,10 @@ class Core:
         self._all = problem.ridge, problem.diagonal
         self._gathered = examples.take(self.who)
         self._describe()
-        self.values = np.ascontiguousarray(self.kernel(self.who))
-        self.g = self.g_of(self.who, self.values)
+        own, k = self.kernel(self.who), self.who.size
+        self.values: Numbers = np.empty((room, room), own.dtype)
+        self.values[:k, :k] = own
+        self.g = self.g_of(self.who, own)
 
     def _describe(self) -> None:
         self.y = self.problem.y[self.who]
@@ -77,6 +84,11 @@ class Core:
         g[at >= 0] += (self.ridge * self.a)[at[at >= 0]]
         return np.asarray(g)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there is room for nobody more."""
+        return self.who.size == self.values.shape[0]
+
     def holds(self, i: int) -> bool:
         """Whether example ``i`` is here."""
         return bool(self.place_of[i] >= 0)
@@ -91,10 +103,6 @@ class Core:
         self._describe()
         if k + 1 - self._gathered.n > LATEST * k:
             self._gathered = self.examples.take(self.who)
-        if k == self.values.shape[0]:
-            larger = np.zeros((k + k // 2 + 16, k + k // 2 + 16), self.values.dtype)
-            larger[:k, :k] = self.values
-            self.values = larger
         self.values[k, :k] = self.values[:k, k] = row
         self.values[k, k] = self.diagonal[k] - self.ridge[k] - 1.0
 

@@ -7,6 +7,7 @@ before every step.) The core-vector machine solves the reduced problem instead.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +26,7 @@ AT_MOST = 5  #: times as many of them for one example as the core is large, unti
 SURE = 0.9  #: of the tolerance, to which they are taken at the end: others are computed with other digits
 REDUCED = 0.5  #: to which part of the tolerance the core-vector machine solves each reduced problem
 PAIRS = 100_000  #: steps of that, at most
+LEAST_ROOM = 64  #: examples that a core may always have
 
 Variant = Literal["fw", "mfw", "core_vector"]
 
@@ -36,27 +38,32 @@ def solve(
     variant: Variant,
     start: Floats | None,
     sampling: int,
+    cache_bytes: int,
     most_steps: int,
     looks_at_all: bool,
     random: np.random.Generator,
     trace: Trace,
-) -> Solution:
+) -> tuple[Solution, bool]:
     """Return a solution whose relative gap is ``tol``, as a full look has found, unless ``most_steps`` end it.
 
-    Without looks at all a sample that holds nobody to gain by ends it as well, as in the paper's program.
+    Without looks at all a sample that holds nobody to gain by ends it as well, as in the paper's program. The second
+    answer is whether the kernel values of the core would take more than ``cache_bytes``, which ends it, too.
     """
     a = first(problem.of_class, random) if start is None else start / start.sum()
     examples, goal, taken, computed = problem.quick(), tol, 0, 0
     for _ in range(PROOFS):
-        core = Core(problem, examples, a)
-        search = SampledSearch(core, sampling, random, looks_at_all)
-        taken += _walk(core, search, Inner(variant, goal, most_steps - taken), trace)
-        a, computed = core.coefficients(), computed + core.computed
+        room = min(problem.n, max(LEAST_ROOM, math.isqrt(cache_bytes // examples.dtype.itemsize)))
+        is_full = np.count_nonzero(a) > room
+        if not is_full:
+            core = Core(problem, examples, a, room)
+            search = SampledSearch(core, sampling, random, looks_at_all)
+            taken += _walk(core, search, Inner(variant, goal, most_steps - taken), trace)
+            a, computed, is_full = core.coefficients(), computed + core.computed, core.is_full and room < problem.n
         parts = exact_parts(problem, a)
-        if gap_of(problem, a, parts).relative <= tol or taken >= most_steps or not looks_at_all:
+        if gap_of(problem, a, parts).relative <= tol or is_full or taken >= most_steps or not looks_at_all:
             break
         examples, goal = problem.examples, 0.5 * goal
-    return solution(problem, a, parts, tol, taken, computed, trace)
+    return solution(problem, a, parts, tol, taken, computed, trace), is_full
 
 
 def _walk(core: Core, search: SampledSearch, inner: Inner, trace: Trace) -> int:
@@ -72,6 +79,8 @@ def _walk(core: Core, search: SampledSearch, inner: Inner, trace: Trace) -> int:
         goal = max(SURE * inner.tol, LESS * found.gap)
         if core.gap <= goal and core.holds(found.i):
             break  # rounding: it has been stepped to as far as the core's digits tell
+        if core.is_full and not core.holds(found.i):
+            break
         core.add(found.i, found.row)
     return inner.taken
 

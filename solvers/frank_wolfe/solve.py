@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -11,6 +11,7 @@ from livesvm.solvers.frank_wolfe import by_blocks, exact_search, sampled
 from livesvm.solvers.frank_wolfe.core import SAMPLE
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
 from livesvm.solvers.frank_wolfe.solution import Solution, Trace
+from livesvm.solvers.runtime.types import Floats
 
 Variant = Literal["auto", "fw", "mfw", "core_vector"]
 
@@ -54,24 +55,35 @@ def solve(problem: Problem, options: Options, trace: Trace, start: Known | None 
             problem, tol, start=start, cache_bytes=options.cache_bytes, most_steps=most, random=random, trace=trace
         )
     a = None if start is None else start.b
-    if variant == "core_vector" or options.sampling is not None:
-        most = options.max_steps or CORE_STEPS
-        return sampled.solve(
-            problem,
-            tol,
-            variant=variant,
-            start=a,
-            sampling=options.sampling or problem.n,
-            most_steps=most,
-            looks_at_all=options.looks_at_all,
-            random=random,
-            trace=trace,
-        )
-    return exact_search.solve(
+    if variant != "core_vector" and options.sampling is None:
+        return _exactly(problem, options, a, random, trace)
+    found, is_full = sampled.solve(
         problem,
         tol,
-        away=variant == "mfw",
+        variant=variant,
         start=a,
+        sampling=options.sampling or problem.n,
+        cache_bytes=options.cache_bytes,
+        most_steps=options.max_steps or CORE_STEPS,
+        looks_at_all=options.looks_at_all,
+        random=random,
+        trace=trace,
+    )
+    if found.is_converged or not is_full or variant == "core_vector" or not options.looks_at_all:
+        return found
+    rest = _exactly(problem, options, found.a, random, trace)
+    return replace(rest, steps=found.steps + rest.steps, kernel_values=found.kernel_values + rest.kernel_values)
+
+
+def _exactly(
+    problem: Problem, options: Options, start: Floats | None, random: np.random.Generator, trace: Trace
+) -> Solution:
+    """Return the solution by FW or MFW that look at all in every step, from coefficients ``start`` (n,)."""
+    return exact_search.solve(
+        problem,
+        options.tol,
+        away=options.variant == "mfw",
+        start=start,
         cache_bytes=options.cache_bytes,
         most_steps=options.max_steps or STEPS,
         random=random,

@@ -16,7 +16,7 @@ from sklearn.multiclass import OneVsOneClassifier
 from livesvm.solvers import FrankWolfeSVC, TimeLimit, time_limit
 from livesvm.solvers.errors import Cancelled, InvalidInput, NotPositiveSemidefinite
 from livesvm.solvers.estimators import training_data
-from livesvm.solvers.frank_wolfe import blocks, growth, problem
+from livesvm.solvers.frank_wolfe import blocks, growth, problem, sampled
 from tests.oracle import Matrix, Vector
 
 VARIANTS = ("auto", "fw", "mfw", "core_vector")
@@ -178,6 +178,17 @@ def test_samples_find_what_a_look_at_all_finds(variant: str) -> None:
     model = FrankWolfeSVC(C=10.0, gamma=0.7, variant=variant, sampling=10, tol=0.02).fit(X, y)
     assert model.relative_gap_ <= 0.02
     assert model.margin_[0] == pytest.approx(1.0 / optimum(Q).sum(), rel=0.02)
+
+
+@pytest.mark.parametrize("variant", ["fw", "mfw"])
+def test_a_core_that_is_too_large_goes_on_without_samples(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampled, "LEAST_ROOM", 30)
+    X, y = rings()
+    Q = twin(gram(X, "rbf", 0.7), y, np.full(y.size, 2.0))
+    model = FrankWolfeSVC(C=2.0, gamma=0.7, variant=variant, cache_mb=1e-3, tol=0.1).fit(X, y)
+    assert len(model.support_) > 30
+    assert model.relative_gap_ <= 0.1
+    assert model.relative_gap_ == pytest.approx(true_gap(Q, model), rel=1e-9)
 
 
 def test_steps_away_drop_examples_exactly() -> None:
