@@ -87,7 +87,7 @@ class Core:
     @property
     def is_full(self) -> bool:
         """Whether there is room for nobody more."""
-        return self.who.size == self.values.shape[0]
+        return bool(self.who.size == self.values.shape[0])
 
     def holds(self, i: int) -> bool:
         """Whether example ``i`` is here."""

@@ -53,7 +53,7 @@ def solve(
     examples, goal, taken, computed = problem.quick(), tol, 0, 0
     for _ in range(PROOFS):
         room = min(problem.n, max(LEAST_ROOM, math.isqrt(cache_bytes // examples.dtype.itemsize)))
-        is_full = np.count_nonzero(a) > room
+        is_full = int(np.count_nonzero(a)) > room
         if not is_full:
             core = Core(problem, examples, a, room)
             search = SampledSearch(core, sampling, random, looks_at_all)
