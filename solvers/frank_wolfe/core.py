@@ -122,7 +122,7 @@ class SampledSearch:
     """
 
     def __init__(self, core: Core, size: int, random: np.random.Generator, looks_at_all: bool = True) -> None:
-        self.looks_at_all = looks_at_all
+        self._looks_at_all = looks_at_all
         self._core, self._size, self._random = core, size, random
         self._near: Ints = np.empty(0, np.int64)  # those of the last look who have not been looked at since
 
@@ -132,11 +132,11 @@ class SampledSearch:
         Without looks at all, of no other of a sample.
         """
         n = self._core.problem.n
-        for _ in range(TRIES if self.looks_at_all else 1):
+        for _ in range(TRIES if self._looks_at_all else 1):
             if self._near.size or self._size >= n:
                 break
             found = self._worst(self._random.integers(0, n, self._size))
-            if found.gap > tol or not self.looks_at_all:
+            if found.gap > tol or not self._looks_at_all:
                 return found
         while self._near.size:
             some, self._near = self._near[: self._size], self._near[self._size :]

@@ -24,6 +24,7 @@ from livesvm.solvers.runtime.types import Floats
 LESS = 0.5  #: of the gap of the last example found: steps among the core that promise less wait for another
 AT_MOST = 5  #: times as many of them for one example as the core is large, until the tolerance itself is asked for
 SURE = 0.9  #: of the tolerance, to which they are taken at the end: others are computed with other digits
+LAST_DIGITS = 1.0 + 1e-9  #: by which one gap may be above another that is the same
 REDUCED = 0.5  #: to which part of the tolerance the core-vector machine solves each reduced problem
 PAIRS = 100_000  #: steps of that, at most
 LEAST_ROOM = 64  #: examples that a core may always have
@@ -77,9 +78,10 @@ def _walk(core: Core, search: SampledSearch, inner: Inner, trace: Trace) -> int:
         if found.gap <= inner.tol:
             break
         goal = max(SURE * inner.tol, LESS * found.gap)
-        if core.gap <= goal and core.holds(found.i):
+        is_held = core.holds(found.i)
+        if is_held and core.gap <= LAST_DIGITS * goal:
             break  # rounding: it has been stepped to as far as the core's digits tell
-        if core.is_full and not core.holds(found.i):
+        if core.is_full and not is_held:
             break
         core.add(found.i, found.row)
     return inner.taken

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, exact_parts, gap_of, rough_of
+from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, gap_of, rough_of
 from livesvm.solvers.runtime.types import Floats
 
 PER_MILLE = 1000
@@ -65,11 +65,6 @@ def solution(
     return Solution(
         b / total, factor * b, factor * parts, gap, steps, kernel_values, gap.relative <= tol, np.array(trace.points)
     )
-
-
-def proved(problem: Problem, b: Floats, tol: float, steps: int, kernel_values: int, trace: Trace) -> Solution:
-    """Return the solution of coefficients ``b`` (n,) of any scale."""
-    return solution(problem, b, exact_parts(problem, b), tol, steps, kernel_values, trace)
 
 
 @dataclass

@@ -25,5 +25,4 @@ def warm_up() -> None:
         arrays = rows.values, rows.place_of, y, np.ones(2), np.array([2.0, 3.0]), np.full(2, 0.5), g, numbers, counts
         steps.walk(*arrays, True, 0.1, 1)
         core_vector.minimize_pairwise(rows.values, y, np.ones(2), np.array([2.0, 3.0]), np.full(2, 0.5), g, 0.1, 1)
-    steps.line_search(1.0, 0.5, 2.0, 0.5)
     subproblem.descend(np.eye(2), np.zeros(2), -np.ones(2), np.zeros(2), 1, 0.1)

@@ -13,9 +13,7 @@ SAMPLE = 200  #: examples that are looked at
 FLAT = 1e-3  #: kernel values of different examples that differ by no more are all the same
 ALONE = 1e-3  #: of its diagonal: a kernel value that says that two examples have nothing to do with each other
 MOST = 0.99  #: share of pairs of examples that this has to be so of
-MOST_ALIKE = (
-    0.9  #: share that has to be the same: an example in twenty may be far from all others, which look alike then
-)
+MOST_ALIKE = 0.9  #: share that has to be the same: one example in twenty may be far from all others
 ALL = 0.99  #: share of the features' variance that makes one of them the only one that counts
 
 
