@@ -290,6 +290,8 @@ class LiveModel:
         outcome, record, durability = keeper.perform(entry, digest, lambda: entry.apply(self._state), solve)
         self._metrics.solve_seconds.labels(self.spec.task).observe(outcome.seconds)
         self._metrics.update_events.labels(self.spec.task).observe(outcome.events)
+        if outcome.more.get("abandoned"):
+            self._metrics.abandoned.labels(self.spec.task).inc()
         self._publish()
         keeper.checkpoints.note_change(outcome.seconds, len(record))
         told = entry.told(outcome)

@@ -404,6 +404,7 @@ class LiveEstimator(Fitted):
             refreshes=trace.refreshed,
             refactorizations=trace.refactored,
             retrained=bool(trace.retrained),
+            abandoned=bool(trace.abandoned),
         )
 
     def _kernel(self, gamma: float) -> Kernel:

@@ -34,7 +34,7 @@ from livesvm.solvers.validation import Key, plain, plain_features
 
 Two = tuple[int, int]
 
-WORST = ("max_violation", "relative_gap", "retrained")  # of what a walk did, not to be summed up
+WORST = ("max_violation", "relative_gap", "retrained", "abandoned")  # of what a walk did, not to be summed up
 
 
 class ClassWindow:

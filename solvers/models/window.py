@@ -20,7 +20,7 @@ from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.scaling import NOTHING
-from livesvm.solvers.problem.piecewise_linear import Losses, leaving
+from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.local_optimality import LocalOptimality, local_optimality
 from livesvm.solvers.robust.partition import Partition, settle
@@ -214,10 +214,13 @@ class Window:
         edit = batch_update.Edit(leave, changed, change.new_losses, total)
         if self._is_a_new_window(change, leave, changed):
             return self._solve_from_nothing(change, edit)
-        try:
-            slots, trace = batch_update.update(self.state, change.X, change.losses, edit)
-        except NotOptimal:
-            return self._solve_from_nothing(change, edit)
+        if not self.keys:
+            slots, trace = batch_update.fill(self.state, change.X, change.losses, total)
+        else:
+            try:
+                slots, trace = batch_update.update(self.state, change.X, change.losses, edit)
+            except NotOptimal:
+                return self._solve_from_nothing(change, edit, by_path=False)
         self._commit(change, changed, slots)
         return trace
 
@@ -233,8 +236,11 @@ class Window:
         moving = int(np.count_nonzero(e.beta[leave])) + int(np.count_nonzero(e.beta[changed]))
         return moving > 0 and moving + change.y.size > remaining > 0
 
-    def _solve_from_nothing(self, change: Change, edit: batch_update.Edit) -> Trace:
-        """Solve the window that the change leads to without regard to what there was."""
+    def _solve_from_nothing(self, change: Change, edit: batch_update.Edit, by_path: bool = True) -> Trace:
+        """Solve the window that the change leads to without regard to what there was.
+
+        Without ``by_path`` another method comes first, as a path has been given up.
+        """
         gone = set(change.leaving)
         keys = [key for key in self.keys if key not in gone]
         slots = self._slots_of(keys)
@@ -246,11 +252,12 @@ class Window:
                 mine[where[slot]] = new[j]
         y, weights, sides = self._y[slots], self._weight[slots], self._side[slots]
         state = PathState(old.kernel, refill, intercept=old.intercept, cache_bytes=old.rows.limit)
-        fresh, trace = batch_update.update(
+        fresh, trace = batch_update.fill(
             state,
             stacked([old.features(slots), change.X]) if slots.size else change.X,
             Losses(*(np.concatenate([a, b]) for a, b in zip(losses, change.losses, strict=True))),
-            batch_update.Edit(NOBODY, NOBODY, leaving(0), edit.total),
+            edit.total,
+            by_path,
         )
         trace.retrained = 1
         self.state, self.keys = state, {}
