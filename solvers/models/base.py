@@ -21,6 +21,7 @@ from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.models import feature_scale, scaling
+from livesvm.solvers.models.centering import center_of
 from livesvm.solvers.models.edits import NO_EDITS, Edited, Edits, edited
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
@@ -421,10 +422,16 @@ class LiveEstimator(Fitted):
             gamma = 1.0 / X.shape[1] if self.gamma == "auto" else scaling.gamma(X, weights)
         else:
             gamma = validation.positive(self.gamma, "gamma")
-        return self._window_with(gamma)
+        return self._window_with(gamma, self._center_of(X))
 
-    def _window_with(self, gamma: float) -> Window:
-        return Window(self._kernel(gamma), intercept=bool(self.fit_intercept), cache_bytes=self._cache_bytes())
+    def _center_of(self, X: Features) -> Floats | None:
+        """Return what features (n, d) are to lose inside; None: nothing, as the origin counts, or they are near it."""
+        is_invariant = self.kernel == "linear" and self.fit_intercept and not self._total_per_weight()
+        return center_of(X) if is_invariant else None
+
+    def _window_with(self, gamma: float, center: Floats | None = None) -> Window:
+        kernel = replace(self._kernel(gamma), center=center)
+        return Window(kernel, intercept=bool(self.fit_intercept), cache_bytes=self._cache_bytes())
 
     def _cache_bytes(self) -> int:
         return int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
@@ -528,7 +535,7 @@ class LiveEstimator(Fitted):
             rows = given.toarray() if isinstance(given, SparseRows) else validation.plain(given, np.float64)
             self._came = dict(zip(arrays["keys"], rows, strict=False))
             arrays = {**arrays, "X": scale.apply(rows)}
-        window = self._window_with(float(arrays["gamma"]))
+        window = self._window_with(float(arrays["gamma"]), _center_in(arrays))
         targets, weights = (validation.plain(arrays[name], np.float64) for name in ("y", "sample_weight"))
         robust = None
         if np.size(arrays.get("robust", ())):
@@ -540,6 +547,11 @@ class LiveEstimator(Fitted):
         window.restore(arrays, losses, self._total_per_weight() * float(weights.sum()))
         self._take_over(window)
         self.n_features_in_ = window.width
+
+
+def _center_in(arrays: Mapping[str, Any]) -> Floats | None:
+    """Return the center of a checkpoint's kernel; None: it has none, as none had before there were centers."""
+    return validation.plain(arrays["center"], np.float64) if "center" in arrays else None
 
 
 def _pair(add: Any) -> tuple[Any, ArrayLike | None]:

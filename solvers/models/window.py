@@ -13,6 +13,7 @@ from livesvm.solvers.certificate import Certificate, certify
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
+from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.refill import refill
 from livesvm.solvers.homotopy.run import NOBODY, Trace
 from livesvm.solvers.homotopy.warm_start import resume
@@ -304,6 +305,11 @@ class Window:
             return dense(X)
         return self.state.kernel.matrix(X, self.state.columns(self.slots))
 
+    def moved(self, beta: Floats) -> float:
+        """Return what the kernel's center takes off f for coefficients of the window, (n,), see ``Kernel.moved``."""
+        kernel = self.state.kernel
+        return 0.0 if kernel.center is None else kernel.moved(self.X, beta)
+
     def predictor(self) -> Predictor:
         """Return the decision function as it is now, frozen."""
         slots = self.slots
@@ -324,6 +330,11 @@ class Window:
         f = self._fresh_f()
         losses, diagonal = state.losses(slots), state.examples.diagonal[slots]
         return certify(losses, self.beta, f, state.b, diagonal, total=state.total, intercept=state.intercept)
+
+    @property
+    def relative_gap(self) -> float:
+        """The relative gap, by the f that the solver tracks."""
+        return audited(self.state).relative_gap
 
     def local_optimality(self, terms: Terms) -> LocalOptimality:
         """Recompute f from features and coefficients, and check the conditions of a robust local optimum."""
@@ -354,6 +365,7 @@ class Window:
             "intercept": state.b,
             "gamma": state.kernel.gamma,
             "next_key": self.next_key,
+            **state.kernel.kept(),
         }
 
     def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float) -> None:
