@@ -21,7 +21,7 @@ from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.models import feature_scale, scaling
-from livesvm.solvers.models.centering import center_of
+from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.edits import NO_EDITS, Edited, Edits, edited
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
@@ -426,8 +426,8 @@ class LiveEstimator(Fitted):
 
     def _center_of(self, X: Features) -> Floats | None:
         """Return what features (n, d) are to lose inside; None: nothing, as the origin counts, or they are near it."""
-        is_invariant = self.kernel == "linear" and self.fit_intercept and not self._total_per_weight()
-        return center_of(X) if is_invariant else None
+        is_free = not self._total_per_weight() and is_movable(self._kernel(1.0), intercept=bool(self.fit_intercept))
+        return center_of(X) if is_free else None
 
     def _window_with(self, gamma: float, center: Floats | None = None) -> Window:
         kernel = replace(self._kernel(gamma), center=center)

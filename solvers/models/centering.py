@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, SparseRows
 
 FAR = 8.0  #: a feature whose mean is no more spreads of all features from 0 has no center
+
+
+def is_movable(kernel: Kernel, *, intercept: bool) -> bool:
+    """Say whether the problem is the same wherever the origin of the features is; the coefficients sum up to 0."""
+    return kernel.name == "linear" and intercept
 
 
 def center_of(X: Features) -> Floats | None:
