@@ -13,7 +13,9 @@ from livesvm.solvers.problem.state import Examples, PathState
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats
 
-Found = tuple[float, float, float, float, float, float, float, float, float, float, float, int]  # as ``audit_of`` returns it
+Found = tuple[
+    float, float, float, float, float, float, float, float, float, float, float, int
+]  # as ``audit_of`` returns it
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -31,7 +31,7 @@ def center_of(X: Features) -> Floats | None:
     with np.errstate(over="ignore", invalid="ignore"):
         mean, spread = X.mean(axis=0), X.std(axis=0)
         is_far = np.abs(mean) > FAR * np.linalg.norm(spread)
-    varies = (X != X[0]).any(axis=0)
+    varies = (X[0] != X).any(axis=0)
     if not varies.any() or not is_far.any():
         return None
     unit = np.exp2(np.floor(np.log2(np.where(spread > 0.0, spread, 1.0))))

@@ -40,7 +40,9 @@ def warnings_of(window: Any, scale: str) -> list[ModelWarning]:
 
 def gap_message(gap: float) -> str:
     """Return what to say of a model that is no nearer to its optimum."""
-    return f"rounding leaves a relative gap of {gap:.0e}, not {LARGE_GAP:.0e}: scale the features, or choose a smaller C"
+    return (
+        f"rounding leaves a relative gap of {gap:.0e}, not {LARGE_GAP:.0e}: scale the features, or choose a smaller C"
+    )
 
 
 def _of_scale(window: Any, scale: str) -> list[ModelWarning]:

@@ -136,9 +136,7 @@ def test_a_window_that_moves_away_gets_another_center() -> None:
     for start in range(40, 300, 20):
         beginning.partial_fit(NEAR[start : start + 20] + FAR, Y[start : start + 20])
     expected = IncrementalSVC(kernel="linear").fit(NEAR[SOME], Y[SOME])
-    np.testing.assert_allclose(
-        beginning.decision_function(NEAR + FAR), expected.decision_function(NEAR), atol=1e-6
-    )
+    np.testing.assert_allclose(beginning.decision_function(NEAR + FAR), expected.decision_function(NEAR), atol=1e-6)
 
 
 def test_where_the_origin_counts_there_is_no_center() -> None:
@@ -188,8 +186,7 @@ def test_what_rounding_spoils_is_warned_of_or_refused() -> None:
             try:
                 model.fit(sparse.csr_array(NEAR + offset), Y)
             except NotOptimal as error:
-                assert "scale the features" in str(error)
-                found.append("refused")
+                found.append("refused" if "scale the features" in str(error) else "refused without advice")
                 continue
         warned = [one.category for one in caught] == [RuntimeWarning]
         assert warned == ([one.name for one in model.warnings_] == ["gap_is_large"])

@@ -9,7 +9,7 @@ import pytest
 
 from livesvm.solvers import IncrementalSVC, IncrementalSVR
 from livesvm.solvers.certificate import ROUNDING_COUNTS, certify, unit_of_gap
-from livesvm.solvers.homotopy.optimality import audited
+from livesvm.solvers.homotopy.optimality import ROUGH, audited
 from tests import oracle
 
 N, SLIDE, C = 600, 40, 100.0
@@ -103,6 +103,14 @@ def test_the_unit_of_an_ordinary_gap_is_its_objective() -> None:
         assert found.relative_gap == pytest.approx(found.duality_gap / max(found.primal, found.dual), rel=1e-12)
         audit = audited(model._window.state)
         assert audit.unit == audit.size
+
+
+def test_rounding_excuses_a_gap_that_is_rough_at_most() -> None:
+    state = slid(NEXT_TO_NOTHING["tiny"], epsilon=0.0)._window.state
+    audit = audited(state)._replace(violation=0.0, size=1.0, unit=1.0, resolution=1.0)
+    assert audit._replace(gap=0.9 * ROUGH).good(1e-8, roundings=64.0)
+    assert not audit._replace(gap=1.1 * ROUGH).good(1e-8, roundings=64.0)
+    assert not audit._replace(gap=0.9 * ROUGH, resolution=1e-9).good(1e-8, roundings=64.0)
 
 
 def test_the_unit_is_no_more_than_the_zero_model_costs() -> None:
