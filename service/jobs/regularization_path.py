@@ -235,8 +235,8 @@ The result holds the `breakpoints`: by ascending `value` the `key` of the exampl
 evenly apart in the logarithm, the intercept and the 10 largest signed coefficients with the `key` of each. With
 `validation` data it has the error, linear from `left` to `right` on each interval between `edges`, and the `best` value
 with its whole interval. To apply the job moves the live model there, or to `{"choice": {"C": ..}}`. Where double
-precision ends before the range does, `minimum` and `maximum` are how far the path goes, and `ended` holds the `value` and
-the `reason`.
+precision ends before the range does, `minimum` and `maximum` are how far the path goes, and `ended` holds the `value`
+and the `reason`.
 """,
     request=PathRequest,
     check=_ordered,
