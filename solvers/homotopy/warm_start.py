@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
-from livesvm.solvers.homotopy.optimality import Audit, audited
-from livesvm.solvers.homotopy.recompute import add_multiples, mean_diagonal, restore, stand
+from livesvm.solvers.homotopy.optimality import audited
+from livesvm.solvers.homotopy.recompute import add_multiples, mean_diagonal
 from livesvm.solvers.homotopy.run import SETTINGS
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.kernels.kernel import times
@@ -57,21 +57,10 @@ def resume(
     state.put_off(free)
     audit = audited(state)
     if not (audit.balanced and audit.good(SETTINGS.goal)):
-        _correct(state, audit)
+        follow(state)
     if state.intercept and state.n_free == 0:
         _keep_intercept(state, b)
     return slots
-
-
-def _correct(state: PathState, audit: Audit) -> None:
-    """Correct what is off, or leave it as it was stored where rounding allows no better and nothing but it is wrong."""
-    stored = stand(state)
-    try:
-        follow(state)
-    except NotOptimal:
-        if not audit.is_rounding(SETTINGS.roundings):
-            raise
-        restore(state, stored)
 
 
 def _steadiest_first(state: PathState, free: Ints) -> Ints:

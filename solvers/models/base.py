@@ -544,7 +544,15 @@ class LiveEstimator(Fitted):
             self.robust_ = robust
         sides = np.asarray(arrays.get("sides", np.zeros(targets.size)), np.int8)
         losses = self._conditional(targets, weights, sides, None, robust)
-        window.restore(arrays, losses, self._total_per_weight() * float(weights.sum()))
+        total = self._total_per_weight() * float(weights.sum())
+        try:
+            window.restore(arrays, losses, total)
+        except NotOptimal:  # perhaps it was kept before there were centers, when more was accepted than is now
+            center = None if "center" in arrays else self._center_of(validation.plain_features(arrays["X"]))
+            if center is None:
+                raise
+            window = self._window_with(float(arrays["gamma"]), center)
+            window.restore(arrays, losses, total)
         self._take_over(window)
         self.n_features_in_ = window.width
 

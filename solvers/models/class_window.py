@@ -315,11 +315,9 @@ class ClassWindow:
     def intercepts_in_units(self) -> Floats:
         """Return the intercepts in the units of the features, (n_pairs,): of a kernel that has no center."""
         X, intercepts = self.X, self.intercepts
-        return (
-            intercepts
-            if self.kernel.center is None
-            else intercepts - [self.kernel.moved(X, beta) for beta in self.beta]
-        )
+        if self.kernel.center is None:
+            return intercepts
+        return np.array(intercepts - [self.kernel.moved(X, beta) for beta in self.beta])
 
     def certificate(self) -> PairsCertificate:
         """Certify every pair, from features and coefficients."""

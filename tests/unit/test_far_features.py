@@ -112,13 +112,21 @@ def test_what_was_kept_before_there_were_centers_is_read_without() -> None:
     np.testing.assert_allclose(again.decision_function(NEAR + 100.0), model.decision_function(NEAR + 100.0), atol=1e-8)
 
 
-def test_an_old_model_whose_gap_is_beyond_what_is_accepted_is_read_and_warns() -> None:
-    """Far away and without a center: once accepted as it was, it must not be lost."""
-    near = IncrementalSVC(kernel="linear").fit(NEAR, Y)
-    old = {**near.to_arrays(), "X": NEAR + 2.0**17}
-    old["intercept"] = float(near.intercept_[0] - near.coef_[0].sum() * 2.0**17)
+@pytest.mark.parametrize("labels", [Y, THREE], ids=["two classes", "three classes"])
+def test_an_old_model_that_cannot_be_solved_without_a_center_gets_one(labels: np.ndarray) -> None:
+    """It was accepted once, whatever its gap, and must not be lost."""
+    near = IncrementalSVC(kernel="linear").fit(NEAR, labels)
+    arrays = near.to_arrays()
+    moved = np.atleast_2d(near._window.beta) @ NEAR @ np.full(6, FAR)
+    old = {
+        **arrays,
+        "X": NEAR + FAR,
+        "intercept": arrays["intercept"] - (moved if labels is THREE else float(moved[0])),
+    }
     again = IncrementalSVC.from_arrays(near.get_params(), old)
-    assert [one.name for one in again.warnings_] == ["gap_is_large"]
+    assert again.certificate().relative_gap < 1e-9
+    np.testing.assert_allclose(again.decision_function(NEAR + FAR), near.decision_function(NEAR), atol=1e-6)
+    assert "center" in again.to_arrays()
 
 
 def test_a_window_that_moves_away_gets_another_center() -> None:
