@@ -260,6 +260,7 @@ def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
     assert isinstance(model, LivePUClassifier)
     scale = feature_scale.restored(model.scale, work.arrays)
     came, X = X, X if scale is None else scale.apply(X)
+    X = X - work.arrays.get("center", 0.0)
     gamma = scaling.gamma(X, weights) if model.gamma == "scale" else float(model.gamma)
     name = "poly" if model.kernel == "polynomial" else model.kernel
     kernel = Kernel(name, gamma, int(model.degree), float(model.coef0))  # type: ignore[arg-type]
@@ -272,7 +273,9 @@ def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
     beta[known], beta[~known] = c1, -found.sigma
     segments[~known] = _segments(found.sigma, c2)
     kept = {
-        name: work.arrays[name] for name in ("prior_estimate", "scale_offset", "scale_factor") if name in work.arrays
+        name: work.arrays[name]
+        for name in ("prior_estimate", "scale_offset", "scale_factor", "center")
+        if name in work.arrays
     }
     arrays = kept | {
         "X": came,

@@ -13,7 +13,7 @@ from livesvm.service.models.types import ServingState
 class Warned(BaseModel):
     """What makes a model useless, and what to do about it."""
 
-    name: Literal["kernel_is_constant", "kernel_is_identity", "one_feature_decides"]
+    name: Literal["kernel_is_constant", "kernel_is_identity", "one_feature_decides", "gap_is_large"]
     message: str
 
 
