@@ -88,7 +88,9 @@ def parse_json(body: Body, schema: type[M]) -> M:
     shape = json_bounds.check(body.data, body.most_rows)
     try:
         with body.memory(shape.parsed_bytes(len(body.data))):
-            return schema.model_validate_json(body.data)
+            read = schema.model_validate_json(body.data)
+            json_bounds.refuse_repeated(body.data, shape)
+            return read
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False)
         if faults[0]["type"] == "json_invalid":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -23,7 +24,10 @@ HEAD_BYTES = 32 * 1024
 """Of the request line and all fields of a head, or of a trailer; and of what stands between two pieces of a body."""
 MOST_FIELDS = 100
 MOST_WAITING = 16
-"""Requests of one connection that may wait for the answer to one before them."""
+"""Requests of one connection that are read and wait for the answer to one before them; more stay unread until then."""
+_VERSION = b"HTTP/"
+"""Ends the request line of every request, so that a piece of bytes begins no more requests than it holds of these."""
+_ABSOLUTE = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         self._head_bytes = 0
         self._unclaimed = 0
+        self._unread = b""
         self._fault: ServiceError | None = None
         self._is_over = False
 
@@ -85,14 +90,8 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on, as long as what comes is part of a body or of a head of bearable size."""
-        if self._is_over:
-            return
-        if self._clock is None and self.rests_since is not None:
-            self._start_clock()
-        self._unclaimed += len(data)
-        super().data_received(data)
-        if self._unclaimed > HEAD_BYTES and not self._is_over:
-            self._refuse(_too_large())
+        self._unread += data
+        self._read_on()
 
     def send_400_response(self, msg: str) -> None:
         """Say what is wrong with what was read."""
@@ -102,7 +101,7 @@ class Connection(HttpToolsProtocol):
         """Begin with a head."""
         super().on_message_begin()
         self._in_head, self._head_bytes = True, 0
-        if len(self.pipeline) >= MOST_WAITING:
+        if len(self.pipeline) > MOST_WAITING:  # without a version, so that none was counted
             self._stop_reading(HeadTooLarge(f"{MOST_WAITING} requests of this connection wait already"))
 
     def on_url(self, url: bytes) -> None:
@@ -119,7 +118,9 @@ class Connection(HttpToolsProtocol):
                 self._stop_reading(_too_large())
 
     def on_headers_complete(self) -> None:
-        """Begin to answer."""
+        """Begin to answer; a target that names a host stands in place of the Host field [RFC 9112, 3.2.2]."""
+        if target := _ABSOLUTE.match(self.url):
+            self.headers[:] = [(name, target[1] if name == b"host" else value) for name, value in self.headers]
         self._in_head, self._unclaimed = False, 0
         self._stop_clock()
         self.rests_since = None
@@ -141,6 +142,8 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self.cycle.response_complete:
             self.rests_since = self.loop.time()
+        if not self.transport.is_closing():
+            self._read_on()
 
     def pause_writing(self) -> None:
         """Watch a client who does not take the answer as fast as it comes."""
@@ -151,6 +154,30 @@ class Connection(HttpToolsProtocol):
         """Watch no longer."""
         super().resume_writing()
         self._stop_watching()
+
+    def _read_on(self) -> None:
+        """Parse what has come, up to as many requests as may wait; what is left stays unread, and more is not taken."""
+        while self._unread and len(self.pipeline) < MOST_WAITING and not self._is_over:
+            if self._clock is None and self.rests_since is not None:
+                self._start_clock()
+            piece = self._next_piece()
+            self._unclaimed += len(piece)
+            super().data_received(piece)
+            if self._unclaimed > HEAD_BYTES and not self._is_over:
+                self._refuse(_too_large())
+        if self._is_over:
+            self._unread = b""
+        elif self._unread:
+            self.flow.pause_reading()
+
+    def _next_piece(self) -> bytes:
+        """Return what is unread, without what lies behind so many request lines as there is room for requests."""
+        end, free = 0, MOST_WAITING - len(self.pipeline)
+        if self._unread.count(_VERSION) > free:
+            for _ in range(free):
+                end = self._unread.index(_VERSION, end) + len(_VERSION)
+        piece, self._unread = self._unread[: end or None], self._unread[end or len(self._unread) :]
+        return piece
 
     def _count(self, size: int) -> None:
         self._head_bytes += size
