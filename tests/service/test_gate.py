@@ -44,9 +44,9 @@ def test_a_host_in_the_target_stands_in_place_of_the_field(service: ServiceProce
     for target in ("http://localhost@evil.example/", "http://a b/"):
         assert service.raw(f"GET {target} HTTP/1.1\nhost: localhost\nconnection: close").startswith(b"HTTP/1.1 400")
     for fields in ("\nhost: localhost", "\nhost: evil.example"):  # which is then not looked at
-        plain = service.raw(f"GET http://LocalHost:1/models HTTP/1.1{fields}\nconnection: close")
+        plain = service.raw(f"GET http://LocalHost:1/health/live HTTP/1.1{fields}\nconnection: close")
         assert plain.startswith(b"HTTP/1.1 200")
-    assert service.raw("GET http://localhost/models HTTP/1.1\nconnection: close").startswith(b"HTTP/1.1 400")
+    assert service.raw("GET http://localhost/health/live HTTP/1.1\nconnection: close").startswith(b"HTTP/1.1 400")
 
 
 def test_http_1_0_need_not_name_a_host(service: ServiceProcess) -> None:
