@@ -13,7 +13,7 @@ import typer
 
 from livesvm.service.cli.board import Board
 from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected, finished
-from livesvm.service.cli.output import AsJson, Yes, confirm, show
+from livesvm.service.cli.output import AsJson, Yes, confirm, parsed, show
 from livesvm.service.cli.readings import Line, csv_of, rows_in, table
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def create(
 ) -> None:
     """Create a feed."""
     with connected(url, key) as client:
-        wanted: Any = [int(step) for step in steps.split(",")] if "," in steps else int(steps)
-        given: dict[str, Any] = {"target": target, "steps": wanted}
+        wanted = [int(step) if step.strip().isdigit() else step for step in steps.split(",")]
+        given: dict[str, Any] = {"target": target, "steps": wanted if "," in steps else wanted[0]}
         if window is not None:
             given["window"] = window
-        show(client.create_feed(feed, **given | json.loads(settings)), as_json)
+        show(client.create_feed(feed, **given | parsed(settings, "--settings")), as_json)
 
 
 @app.command("list")
@@ -160,7 +160,7 @@ def backtest(
     """Say how good forecasts would have been; nothing live is touched."""
     with connected(url, key) as client:
         rows = None if file is None else rows_in(file, _served(client, feed)["settings"]["time"])
-        job = finished(client, client.backtest(feed, rows, **json.loads(settings)))
+        job = finished(client, client.backtest(feed, rows, **parsed(settings, "--settings")))
         show(job if as_json else job["result"]["scores"], as_json, SCORES)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 import typer
 
 from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
-from livesvm.service.cli.output import AsJson, Yes, confirm, show
+from livesvm.service.cli.output import AsJson, Yes, confirm, parsed, show
 
 app = typer.Typer(help="Create, list, show and delete models.", no_args_is_help=True)
 
@@ -52,7 +51,7 @@ def create(
             given["C"] = C
         if max_examples is not None:
             given["window"] = {"max_examples": max_examples}
-        show(client.create_model(model, **given | json.loads(spec)), as_json)
+        show(client.create_model(model, **given | parsed(spec, "--spec")), as_json)
 
 
 @app.command("delete")

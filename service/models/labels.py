@@ -23,7 +23,11 @@ Targets = NDArray[Any]
 
 def targets(value: Any, field: str = "y") -> Targets:
     """A list of finite numbers as (n,) float64, or one of words as (n,); n is at least 1."""
-    if not isinstance(value, list) or not value or type(value[0]) is not str:
+    if not isinstance(value, list) or not value:
+        return arrays.vector(value, field)
+    if None in value:
+        raise InvalidInput("is null; an example needs its label or its number", field=field, row=value.index(None))
+    if type(value[0]) is not str:
         return arrays.vector(value, field)
     for row, word in enumerate(value):
         if type(word) is not str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from livesvm.service.models.fields import MODEL_ID, SHORT, Cost, Gamma, Request
+from livesvm.service.models.fields import SHORT, Cost, Gamma, Id, Request
 from livesvm.service.models.labels import LONGEST
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS
 from livesvm.solvers.errors import InvalidInput
@@ -69,7 +69,7 @@ class ModelSpec(Request):
         }
     )
 
-    id: str | None = Field(default=None, pattern=MODEL_ID, description="Made up when absent.")
+    id: Id | None = Field(default=None, description="Made up when absent.")
     task: str = Field(default="svc", json_schema_extra={"enum": list(TASKS)})
     kernel: Annotated[KernelSpec, _or_default(KernelSpec)] = Field(default_factory=lambda: KernelSpec())
     C: Cost | None = Field(default=None, description="`svc`, `svr`: weight of the losses; 1 when absent.")
