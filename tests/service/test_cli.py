@@ -147,6 +147,16 @@ def test_a_key_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         assert json.loads(capsys.readouterr().out.splitlines()[-1]) == []
 
 
+def test_labels_are_named_when_a_model_is_made(told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told("models", "create", "cli-labels", "--label", "ham", "--label", "spam")["labels"] == ["ham", "spam"]
+    (tmp_path / "mail.csv").write_text("x,y\n1,ham\n2,Spam \n")
+    assert main(["update", "cli-labels", str(tmp_path / "mail.csv")]) == 1
+    assert "row 1: 'Spam ' is not one of 'ham', 'spam'; did you mean 'spam'?" in capsys.readouterr().err
+    assert told("models", "create", "cli-numbers", "--label", -1, "--label", 2)["labels"] == [-1, 2]
+    for model in ("cli-labels", "cli-numbers"):
+        told("models", "delete", model, "--yes")
+
+
 def test_tables_for_programs_are_as_wide_as_what_they_hold(
     service: ServiceProcess, http: httpx.Client, make: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
