@@ -189,8 +189,13 @@ def test_as_many_requests_as_one_likes_may_be_sent_ahead(size: int, service: Ser
     heads = [f"{HEAD}content-length: {len(body)}\r\n" for body in bodies]
     heads[-1] += "connection: close\r\n"
     data = "".join(f"{head}\r\n{body}" for head, body in zip(heads, bodies, strict=True)).encode()
+
+    def send(plain: socket.socket) -> None:
+        for start in range(0, len(data), size):
+            plain.sendall(data[start : start + size])
+
     with service.connect() as plain:
-        sender = threading.Thread(target=lambda: [plain.sendall(data[i : i + size]) for i in range(0, len(data), size)])
+        sender = threading.Thread(target=send, args=(plain,))
         sender.start()
         answers = all_of(plain).split(b"HTTP/1.1 ")[1:]
         sender.join()
