@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 from pydantic_core import to_json
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from livesvm.service.api.edge.admission import Admission
@@ -46,6 +48,19 @@ class Limits:
     stall_seconds: float
 
 
+class Flow(FlowControl):
+    """Flow of a connection that is not read on while ``is_full``, whoever waits for more of a request."""
+
+    def __init__(self, transport: asyncio.Transport, is_full: Callable[[], bool]) -> None:
+        super().__init__(transport)
+        self._is_full = is_full
+
+    def resume_reading(self) -> None:
+        """Read on, unless there is enough."""
+        if not self._is_full():
+            super().resume_reading()
+
+
 class Connection(HttpToolsProtocol):
     """One connection. It rests while no request is under way; then a clock runs from the first byte to a whole head."""
 
@@ -67,6 +82,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a place, or say that there is none."""
         super().connection_made(transport)
+        self.flow = Flow(transport, lambda: bool(self._unread))
         self._limits.metrics.connections.inc()
         self.client_key = client_of(self.client[0]) if self.client else ""
         if self._limits.admission.admit(self):
@@ -142,8 +158,9 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self.cycle.response_complete:
             self.rests_since = self.loop.time()
-        if not self.transport.is_closing():
+        if self._unread and not self.transport.is_closing():
             self._read_on()
+            self.flow.resume_reading()
 
     def pause_writing(self) -> None:
         """Watch a client who does not take the answer as fast as it comes."""
@@ -157,27 +174,28 @@ class Connection(HttpToolsProtocol):
 
     def _read_on(self) -> None:
         """Parse what has come, up to as many requests as may wait; what is left stays unread, and more is not taken."""
-        while self._unread and len(self.pipeline) < MOST_WAITING and not self._is_over:
+        data, start = self._unread, 0
+        while start < len(data) and len(self.pipeline) < MOST_WAITING and not self._is_over:
             if self._clock is None and self.rests_since is not None:
                 self._start_clock()
-            piece = self._next_piece()
-            self._unclaimed += len(piece)
-            super().data_received(piece)
+            end = self._end_of_piece(data, start)
+            self._unclaimed += end - start
+            super().data_received(data[start:end])
             if self._unclaimed > HEAD_BYTES and not self._is_over:
                 self._refuse(_too_large())
-        if self._is_over:
-            self._unread = b""
-        elif self._unread:
+            start = end
+        self._unread = b"" if self._is_over else data[start:]
+        if self._unread:
             self.flow.pause_reading()
 
-    def _next_piece(self) -> bytes:
-        """Return what is unread, without what lies behind so many request lines as there is room for requests."""
-        end, free = 0, MOST_WAITING - len(self.pipeline)
-        if self._unread.count(_VERSION) > free:
-            for _ in range(free):
-                end = self._unread.index(_VERSION, end) + len(_VERSION)
-        piece, self._unread = self._unread[: end or None], self._unread[end or len(self._unread) :]
-        return piece
+    def _end_of_piece(self, data: bytes, start: int) -> int:
+        """Return where a piece ends that begins no more requests than there is room for."""
+        for _ in range(MOST_WAITING - len(self.pipeline)):
+            found = data.find(_VERSION, start)
+            if found < 0:
+                return len(data)
+            start = found + len(_VERSION)
+        return start
 
     def _count(self, size: int) -> None:
         self._head_bytes += size
