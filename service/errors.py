@@ -226,7 +226,7 @@ def not_among(name: str, known: Iterable[str], inside: Iterable[str] = ()) -> st
     inside : dotted names of what is inside of these, which may be meant too
     """
     names = list(known)
-    by_end = {one.rpartition(".")[2].lower(): one for one in (*inside, *names)}
-    near = get_close_matches(name[:64].lower(), by_end, 1)
-    hint = f"; did you mean {by_end[near[0]]}?" if near else ""
+    meant = {one.rpartition(".")[2].lower(): one for one in inside} | {one.lower(): one for one in names}
+    near = get_close_matches(name[:64].lower(), meant, 1)
+    hint = f"; did you mean {meant[near[0]]}?" if near else ""
     return f"is not one of {', '.join(names)}{hint}"

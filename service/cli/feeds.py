@@ -43,7 +43,7 @@ def create(
 ) -> None:
     """Create a feed."""
     with connected(url, key) as client:
-        wanted = [int(step) if step.strip().isdigit() else step for step in steps.split(",")]
+        wanted = [int(step) if step.strip().isdecimal() else step for step in steps.split(",")]
         given: dict[str, Any] = {"target": target, "steps": wanted if "," in steps else wanted[0]}
         if window is not None:
             given["window"] = window

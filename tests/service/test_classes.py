@@ -239,6 +239,8 @@ def test_a_closed_list_of_labels_refuses_others_by_row(task: str, make: Make, se
         client.update(words, X, ["junk", "ham"], relabel={0: "spam"})
         assert {one["label"] for one in client.model(words)["classes"]} == {"ham", "spam", "junk"}
         client.update(numbers, X, [0, 1])
+        versions = make(task=task, labels=["v1.0", "v2.0"])
+        refused(versions, "y", 0, "'V1.0' is not one of 'v1.0', 'v2.0'; did you mean 'v1.0'?", X, ["V1.0", "v2.0"])
         refused(numbers, "y", 0, "-1 is not one of 0, 1; did you mean 1?", X, [-1, 1])
         assert client.model(make())["labels"] is None
 
