@@ -182,7 +182,7 @@ def test_a_flood_of_requests_in_one_connection_waits_outside(service: ServicePro
 
 
 @pytest.mark.parametrize("size", [1, 7, 100_000])
-def test_as_many_requests_as_one_likes_may_be_sent_ahead(size: int, service: ServiceProcess) -> None:
+def test_as_many_requests_as_one_likes_may_be_sent_ahead(size: int, tight: ServiceProcess) -> None:
     """In pieces of any size; the answers come in order."""
     n = 300 if size > 1 else 40
     bodies = [json.dumps({"X": [[0.0, 1.0]] * (1 + number % 17)}) for number in range(n)]
@@ -194,7 +194,7 @@ def test_as_many_requests_as_one_likes_may_be_sent_ahead(size: int, service: Ser
         for start in range(0, len(data), size):
             plain.sendall(data[start : start + size])
 
-    with service.connect() as plain:
+    with tight.connect() as plain:
         sender = threading.Thread(target=send, args=(plain,))
         sender.start()
         answers = all_of(plain).split(b"HTTP/1.1 ")[1:]
