@@ -16,7 +16,7 @@ from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.models.classifier import check_kind, labels_of
 from livesvm.service.models.following import sizes_of
-from livesvm.service.models.labels import as_labels, check_labels
+from livesvm.service.models.labels import as_labels, check_among, check_labels
 from livesvm.service.models.learners import (
     CHANGEABLE,
     KERNEL_PARAMETERS,
@@ -359,6 +359,8 @@ def checked_labels(work: Work, y: NDArray[Any], known: NDArray[Any]) -> NDArray[
     check_labels(y, "dataset")
     found, most = as_labels(y), work.asked["dataset"]["most_classes"]
     check_kind(known, found, "dataset")
+    if work.spec.labels is not None:
+        check_among(found, work.spec.labels, "dataset")
     n_classes = np.unique(found).size
     if n_classes > most:
         raise InvalidInput(f"has {n_classes} classes, the limit is {most} (LIVESVM_MAX_CLASSES)", field="dataset")

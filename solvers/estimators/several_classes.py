@@ -325,7 +325,7 @@ class LiveMultiClassSVC(LiveSVC):
         except (KeyError, TypeError):
             _check_finite(labels, field)
             row = _first_unknown(labels.tolist(), place)
-            reason = f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}"
+            reason = f"{labels.tolist()[row]!r} is not one of the labels {known.tolist()}"
             raise InvalidInput(reason, field=field, row=row) from None
         if known.size < 3 or not hasattr(self, "_window"):
             self._set_classes(known)

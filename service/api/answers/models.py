@@ -82,6 +82,7 @@ class ModelDescription(BaseModel):
     decision_function_shape: Literal["ovr", "ovo"] | None = Field(
         default=None, description="Of decisions of more than two classes: one for each, or one for each pair."
     )
+    labels: list[str] | list[int] | None = Field(default=None, description="The only ones there may be; null: any.")
     classes: list[ClassCount] | None = Field(default=None, description="In the order of decisions; null: has none.")
     window: dict[str, Any]
     version: int
