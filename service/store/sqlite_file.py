@@ -120,7 +120,9 @@ def _keep_copy(path: Path, found: Walk) -> None:
     copy = _beside(path, COPY + content[:16])
     if not copy.exists():
         _copy_files(path, copy)
-    log.error("the database and its log, as they were found, are kept in %s; remove them when they are not needed", copy)
+    log.error(
+        "the database and its log, as they were found, are kept in %s; remove them when they are not needed", copy
+    )
 
 
 def _copy_files(path: Path, copy: Path) -> None:
@@ -171,6 +173,27 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         except StoreUnavailable as error:
             failure = error
     raise failure or StoreUnavailable("the database cannot be read")
+
+
+def copy_database(path: Path, to: Path) -> None:
+    """Copy a database, which may be in use, as it is at one moment, and check the copy.
+
+    Raises StoreDamaged where something is lost or damaged, StoreTooNew, or StoreUnavailable.
+    """
+    with sqlite_errors():
+        marks = read_marks(path)
+        if marks is not None and marks.lost:
+            raise StoreDamaged(f"{path} has lost what it had acknowledged of {', '.join(marks.lost)}")
+        with closing(_read_only(path)) as source, closing(_connect(to, "mode=rwc")) as target:
+            source.backup(target)
+        with closing(_connect(to)) as target:
+            _tell_missing(path, check_tables(target).missing)
+            found = target.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if found != "ok":
+                raise StoreDamaged(f"{path} is damaged: {found}")
+            target.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with to.open("rb") as file:
+            os.fsync(file)
 
 
 @contextmanager

@@ -96,6 +96,11 @@ class Marks:
         return max((mark.epoch for mark in self._marks.values()), default=0)
 
     @property
+    def lost(self) -> list[str]:
+        """Models that the database was found to have lost, or some of."""
+        return sorted(name for name, mark in self._marks.items() if mark.kind in _DAMAGE)
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing is stored."""
         return all(mark.kind in (Kind.DELETING, Kind.DELETED) for mark in self._marks.values())
@@ -237,7 +242,9 @@ def read_marks(database: Path) -> Marks | None:
     slots = [_unpacked(data[place : place + _SIZE]) for place in range(0, len(data), _SIZE)]
     good = dict(slot for slot in slots if slot is not None)
     if len(good) < len(slots):
-        log.error("%d of %d marks in %s are damaged; what they say is not compared", slots.count(None), len(slots), path)
+        log.error(
+            "%d of %d marks in %s are damaged; what they say is not compared", slots.count(None), len(slots), path
+        )
     boots = [name for name, mark in good.items() if mark.kind is Kind.BOOT]
     marks = {name: mark for name, mark in good.items() if mark.kind is not Kind.BOOT}
     return Marks(path, marks, boots[0] if boots and None not in slots else "") if good else None
