@@ -18,6 +18,7 @@ from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.live import LiveFeed
 from livesvm.service.feeds.registry import Feeds
 from livesvm.service.feeds.sources.opening import open_source
+from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.history.journal import Source
 from livesvm.service.live.surroundings import Surroundings
@@ -244,13 +245,14 @@ def test_sources_that_cannot_be(source: Any) -> None:
 def test_a_source_names_no_key_of_the_service(
     connection: str, named: dict[str, str], field: str, tmp_path: Path, redis_server: RedisServer
 ) -> None:
-    spec = spec_of({**FEED, "source": {"connection": connection, **named}})
+    source = RedisStreamSpec.model_validate({"connection": connection, **named})
+    spec = spec_of({**FEED, "source": source.model_dump()})
     with feeds_of(tmp_path, redis_server) as feeds:
         with pytest.raises(InvalidInput, match=r"begin with {livesvm}: belong to this service's models") as refused:
             feeds.create("load", spec)
         assert refused.value.field == field
         with pytest.raises(InvalidInput, match="name another key"):  # as one is that was stored before
-            open_source(spec.source, "load", None, feeds._around.settings, "me")
+            open_source(source, "load", None, feeds._around.settings, "me")
         assert not redis_server.client().exists("{livesvm}:m:m:log")
 
 
