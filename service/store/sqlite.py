@@ -148,7 +148,7 @@ class SqliteStore:
     def delete(self, lease: Lease) -> None:
         """Remove the model's rows from every table."""
         marks = self._database.marks
-        before = marks.deleting(lease.model)
+        marks.deleting(lease.model)
         try:
             with self._transaction() as db, overwriting(db):
                 self._held(db, lease)
@@ -158,9 +158,6 @@ class SqliteStore:
                 epoch = self._database.new_epoch(db)
         except ModelGone:
             marks.deleted(lease.model, lease.epoch)
-            raise
-        except BaseException:
-            marks.kept(lease.model, before)
             raise
         marks.deleted(lease.model, epoch)
 

@@ -176,19 +176,12 @@ class Marks:
         with self._lock:
             self._put(model, Mark(Kind.STORED, sequence, epoch))
 
-    def deleting(self, model: str) -> Mark | None:
-        """Know that a model may be deleted from here on; return its mark of before."""
+    def deleting(self, model: str) -> None:
+        """Know that a model may be deleted from here on, until it is or its next record is on the disk."""
         with self._lock:
             before = self._marks.get(model)
             if before is not None and before.kind is not Kind.DELETED:
                 self._put(model, replace(before, kind=Kind.DELETING))
-            return before
-
-    def kept(self, model: str, before: Mark | None) -> None:
-        """Know that it was not deleted after all."""
-        with self._lock:
-            if before is not None:
-                self._put(model, before)
 
     def deleted(self, model: str, epoch: int) -> None:
         """Know that the disk no longer has a model."""
@@ -205,9 +198,16 @@ class Marks:
     def sync(self) -> None:
         """Have the marks on the disk, so that a loss of power takes none of them; raises OSError."""
         with self._lock:
-            if self._file is not None and not self._is_synced:
-                os.fsync(self._file)
-                self._is_synced = True
+            if self._file is None or self._is_synced:
+                return
+            file, self._is_synced = os.dup(self._file), True
+        try:
+            os.fsync(file)  # outside of the lock, as updates are not to wait for it
+        except OSError:
+            self._is_synced = False
+            raise
+        finally:
+            os.close(file)
 
     def close(self) -> None:
         """Close the file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from livesvm.service.store import sqlite_marks
-from livesvm.service.store.base import DocumentName, Idempotency, Lease, ModelGone, StoreDamaged
+from livesvm.service.store.base import DocumentName, Idempotency, Lease, ModelGone, StoreDamaged, StoreUnavailable
+from livesvm.service.store.copy import copy_models
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.service.store.sqlite_wal import Walk, walk
 
@@ -116,6 +118,11 @@ def test_only_what_is_concerned_is_refused_and_the_rest_goes_on(
         (copy,) = path.parent.glob("s-damaged-*")
         assert (copy / "s-wal").read_bytes() == _flip(log, len(log) * 3 // 4)
         assert copy.name in store.wipe(wholly=True)["copies of a damaged database"]
+        with (
+            closing(SqliteStore(tmp_path / "other")) as other,
+            pytest.raises(StoreDamaged, match="it was acknowledged up to record 30"),
+        ):
+            copy_models(store, other, 1.0, lambda _: None)
         store.append(store.acquire("a"), UPDATES + 1, b"more", None, keep=1)
         store.delete(store.acquire("b"))
         assert [found.id for found in store.models()] == ["a"]
@@ -201,7 +208,47 @@ def test_lost_deletions_and_documents_are_noticed(tmp_path: Path) -> None:
                 SqliteStore(_cut_after(tmp_path, end))
 
 
-def _cut_after(path: Path, size: int) -> Path:
+def test_marks_are_never_ahead_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a sync refused may be there, or not: neither is a loss."""
+    at = DocumentName("receipt", "r")
+    with closing(SqliteStore(tmp_path / "s")) as store:
+        leases = _fill(store)
+        on_disk = len((tmp_path / "s-wal").read_bytes())
+
+        def refuse(_file: int) -> None:
+            raise OSError("the disk broke")
+
+        monkeypatch.setattr(os, "fdatasync", refuse)
+        monkeypatch.setattr(store._database, "_check_place", lambda: None)  # which would have the disk take all again
+        for change in (
+            lambda: store.append(leases["a"], UPDATES + 1, b"more", None, keep=1),
+            lambda: store.supersede(leases["a"], UPDATES + 1, b"snapshot", 1),
+            lambda: store.create("c", b"spec"),
+            lambda: store.put_document(at, b"kept"),
+            lambda: store.delete(leases["b"]),
+        ):
+            with pytest.raises(StoreUnavailable):
+                change()
+            for end in (on_disk, None):
+                with closing(SqliteStore(_cut_after(tmp_path, end))) as found:
+                    assert not any(stored.damage for stored in found.models())
+        monkeypatch.undo()
+
+
+def test_a_ping_has_new_marks_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(SqliteStore(tmp_path / "s", probe_seconds=0)) as store:
+        lease = store.create("m", b"spec")
+        store.ping()
+        synced: list[int] = []
+        monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
+        store.append(lease, 1, b"data", None, keep=1)
+        assert synced == []
+        store.ping()
+        store.ping()
+        assert synced == [(tmp_path / "s-mark").stat().st_ino]
+
+
+def _cut_after(path: Path, size: int | None) -> Path:
     cut = _killed(path / "s", path / "cut")
     wal = cut.with_name("s-wal")
     wal.write_bytes(wal.read_bytes()[:size])
