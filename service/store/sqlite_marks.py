@@ -157,8 +157,8 @@ class Marks:
             self._marks = {name: mark for name, mark in self._marks.items() if mark.kind is not Kind.DELETED}
             self._boot = _this_boot()
             slots = {self._boot: Mark(Kind.BOOT)} | self._marks
-            self._forget()
             write_whole(self._path, b"".join(_packed(name, mark) for name, mark in slots.items()))
+            self._forget()
             self._places = {name: place for place, name in enumerate(slots)}
             self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
             self._is_synced = True
@@ -175,6 +175,7 @@ class Marks:
         """Know that a new model is on the disk."""
         with self._lock:
             self._put(model, Mark(Kind.STORED, sequence, epoch))
+            self.damage.pop(model, None)
 
     def deleting(self, model: str) -> None:
         """Know that a model may be deleted from here on, until it is or its next record is on the disk."""

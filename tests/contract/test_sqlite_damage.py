@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from livesvm.service.history.writeback import put, take
 from livesvm.service.store import sqlite_marks
 from livesvm.service.store.base import DocumentName, Idempotency, Lease, ModelGone, StoreDamaged, StoreUnavailable
 from livesvm.service.store.copy import copy_models
@@ -52,6 +53,10 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with closing(SqliteStore(path / "s")) as store:
         _fill(store)
         return _killed(path / "s", path / "killed")
+
+
+def _refuse(*_: object) -> None:
+    raise OSError("the disk broke")
 
 
 def _flip(data: bytes, place: int) -> bytes:
@@ -143,8 +148,35 @@ def test_a_model_that_is_wholly_lost_is_listed_until_it_is_deleted(killed: Path,
             with pytest.raises(ModelGone):
                 store.delete(store.acquire(model))
         assert store.models() == []
+        store.create("a", b"spec")
     with closing(SqliteStore(path)) as store:
-        assert store.models() == []
+        assert [(found.id, found.damage) for found in store.models()] == [("a", "")]
+
+
+def test_a_model_that_is_lost_can_be_put_back(killed: Path, tmp_path: Path) -> None:
+    path = _killed(killed, tmp_path / "again")
+    path.with_name("s-wal").unlink()
+    with closing(SqliteStore(path)) as store:
+        put(store, take(store, "a", b"spec", UPDATES), (UPDATES, b"snapshot", UPDATES))
+        assert [bool(found.damage) for found in store.models()] == [False, True]
+    with closing(SqliteStore(path)) as store:
+        assert [bool(found.damage) for found in store.models()] == [False, True]
+        assert store.load_snapshot("a", UPDATES) == b"snapshot"
+
+
+def test_marks_that_the_disk_does_not_take_are_written_where_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(SqliteStore(tmp_path / "s")) as store:
+        lease = store.create("m", b"spec")
+        with monkeypatch.context() as full:
+            full.setattr(sqlite_marks, "write_whole", _refuse)
+            with pytest.raises(StoreUnavailable):
+                store.wipe(wholly=False)
+        store.append(lease, 1, b"data", None, keep=1)
+        cut = _cut_after(tmp_path, 0)
+    with closing(SqliteStore(cut)) as store:
+        assert "up to record 1, and the database has it up to record 0" in store.models()[0].damage
 
 
 def test_without_the_marks_it_goes_on_with_what_there_is(killed: Path, tmp_path: Path) -> None:
@@ -215,10 +247,7 @@ def test_marks_are_never_ahead_of_the_disk(tmp_path: Path, monkeypatch: pytest.M
         leases = _fill(store)
         on_disk = len((tmp_path / "s-wal").read_bytes())
 
-        def refuse(_file: int) -> None:
-            raise OSError("the disk broke")
-
-        monkeypatch.setattr(os, "fdatasync", refuse)
+        monkeypatch.setattr(os, "fdatasync", _refuse)
         monkeypatch.setattr(store._database, "_check_place", lambda: None)  # which would have the disk take all again
         for change in (
             lambda: store.append(leases["a"], UPDATES + 1, b"more", None, keep=1),

@@ -135,6 +135,19 @@ def test_what_is_damaged_is_neither_backed_up_nor_restored(
         assert not (tmp_path / "again").exists()
         return capsys.readouterr().err
 
+    key = tmp_path / "redis" / "receipts.key"
+    key.parent.mkdir()
+    key.write_bytes(b"key")
+    (key.parent / "datasets" / "d-1").mkdir(parents=True)
+    (key.parent / "datasets" / "d-1" / "X").touch()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("LIVESVM_REDIS_URL", "redis://127.0.0.1:1/0")
+        assert main(["backup", str(tmp_path / "rest"), "--data-dir", str(key.parent)]) == 0
+    assert "The models are in Redis: back that up too." in capsys.readouterr().out
+    assert {path.name for path in (tmp_path / "rest").iterdir()} == {"backup.json", "datasets", "receipts.key"}
+    assert main(["restore", str(tmp_path / "rest"), "--data-dir", str(tmp_path / "there")]) == 0
+    assert (tmp_path / "there" / "datasets" / "d-1" / "X").exists()
+
     more.touch()
     assert "holds more, which its list does not name" in refused()
     more.unlink()
