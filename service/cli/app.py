@@ -36,6 +36,8 @@ def _options(
 app.command("serve")(local.serve)
 app.command("settings")(local.settings)
 app.command("key")(local.key)
+app.command("backup")(local.backup)
+app.command("restore")(local.restore)
 app.add_typer(store.app, name="store")
 app.add_typer(receipts.app, name="receipt")
 app.add_typer(models.app, name="models")

@@ -203,12 +203,14 @@ class LiveModel:
         with self._around.source.health.store_call("load"):
             store = self._around.source.store
             snapshots, oldest = store.snapshots(self.id), oldest_kept(store, self.id)
+        snapshots = [snapshot for snapshot in snapshots if not snapshot.is_damaged]
         kept = [
             {"version": s.version, "saved_at": datetime.fromtimestamp(s.saved_at, UTC).isoformat(), "bytes": s.size}
             for s in snapshots
-            if not s.is_damaged
         ]
-        return {"current": self.published.version, "oldest": oldest, "snapshots": kept}
+        served = self.published.version
+        current = max([served, *(snapshot.version for snapshot in snapshots)])  # another service may have gone on
+        return {"current": current, "oldest": oldest, "stale": self.stale or current > served, "snapshots": kept}
 
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of the version that is newest when its turn comes."""
