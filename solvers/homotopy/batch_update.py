@@ -28,7 +28,7 @@ from livesvm.solvers.sparse import Features
 
 FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
 MANY = 0.4  # of the window
-LITTLE_WORK, PAIR_WORK, FACTOR_WORK = 5e7, 60.0, 0.2  # products: see ``work_from_nothing``
+LITTLE_WORK, PAIR_WORK, FACTOR_WORK = 5e7, 150.0, 0.3  # products: see ``work_from_nothing``
 
 
 class Edit(NamedTuple):
