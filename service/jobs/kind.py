@@ -26,6 +26,8 @@ Document = dict[str, Any]
 
 FOUND = "found"
 """The file, at the workplace of a job, that a swap reads."""
+KEY_FIELDS = frozenset({"key", "keys"})
+"""Fields of results that name examples: for who may list these alone, and what an erasure looks for."""
 
 
 @dataclass(frozen=True)

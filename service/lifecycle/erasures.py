@@ -11,29 +11,39 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from livesvm.service import crash
 from livesvm.service.datasets.catalogue import Datasets
-from livesvm.service.errors import ModelUnavailable, ServiceError, UnknownDataset, UnknownFeed, UnknownModel
-from livesvm.service.feeds.handle import AllFeeds, FeedHandle
+from livesvm.service.errors import (
+    IdempotencyConflict,
+    ModelUnavailable,
+    NothingToErase,
+    NotSolved,
+    ServiceError,
+    UnknownDataset,
+    UnknownFeed,
+    UnknownModel,
+)
+from livesvm.service.feeds.handle import AllFeeds
 from livesvm.service.feeds.wanted import Wanted
-from livesvm.service.history.erasure import Asked, Intent, begun, forget_model
+from livesvm.service.history.erasure import EVERYWHERE, LEFT, Intent, Part, Seen, begun
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
 from livesvm.service.jobs.fronts import Fronts
 from livesvm.service.jobs.queue import Jobs
 from livesvm.service.lifecycle.errands import Errands
-from livesvm.service.lifecycle.places import Places, on_ray, places
-from livesvm.service.live.handle import Erased, ModelHandle, Models
+from livesvm.service.lifecycle.places import Places, around, in_words, of_part, on_ray
+from livesvm.service.lifecycle.search import Held, Sought, held, requests_of
+from livesvm.service.live.handle import Erased, Models
 from livesvm.service.models.arrays import Key
-from livesvm.service.receipts.receipt import HASH, BadReceipt, signed, verified
+from livesvm.service.receipts.receipt import HASH, BadReceipt, hashed, names, names_tag, signed, verified
 from livesvm.service.receipts.signing import FILE, Signer
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName, StoreDamaged, StoreError, StoreUnavailable
@@ -48,7 +58,30 @@ _ID = re.compile(r"^e-[0-9a-f]{12}$")
 Document = dict[str, Any]
 Around = tuple[Jobs, Datasets]
 """What may hold parts of a model beside it."""
+Done = tuple[Part, Erased]
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Who asks for an erasure, by the label of the API key; the name of the request, and its content as text."""
+
+    by: str | None
+    request: str | None
+    body: str
+
+    def asks(self, intent: Intent) -> Intent:
+        """An erasure that is asked for so."""
+        request = None if self.request is None else intent.hash(self.request)
+        return replace(intent, asked_by=self.by, request=request, body=intent.hash(self.body))
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A receipt; ``replayed`` if the request had been answered before."""
+
+    receipt: Document
+    replayed: bool = False
 
 
 class Erasures:
@@ -77,32 +110,138 @@ class Erasures:
         """Whether one was begun and could not be ended yet."""
         return bool(self._owed)
 
-    def erase(self, model: str, keys: list[Key], asked_by: str | None) -> Document:
+    def erase(self, model: str, sought: Sought, asked: Asked) -> Answered:
         """Forget examples of a model for good, and rows of datasets with these keys; the receipt.
 
-        Raises UnknownModel, ModelUnavailable, SolverError or NotSolved where nothing was changed; StoreError where it
-        was begun, and is ended as soon as that can be done.
+        Raises UnknownModel, ModelUnavailable, NothingToErase, SolverError or NotSolved where nothing was changed;
+        StoreError or ModelUnavailable where it was begun, and is ended as soon as that can be done. A request that was
+        made before gets its receipt again; raises IdempotencyConflict if it was another one.
         """
-        with self._metrics.erasure(), self._lock:
-            live = self._registry.get(model)
-            rows, unsearched = self._datasets.find(keys)
-            return self._erase(live, model, Asked(keys, asked_by, tuple(map(asdict, rows)), tuple(unsearched)))
+        self._registry.get(model)
+        return self._once(model, asked, lambda: self._of_keys(model, sought))
 
-    def erase_readings(self, feed: str, wanted: Wanted, asked_by: str | None) -> Document:
+    def erase_everywhere(self, sought: Sought, asked: Asked) -> Answered:
+        """The same in all models, feeds and datasets that know any of it, with one receipt.
+
+        Those that cannot be asked now, or find no optimum without, are named in it.
+        """
+        return self._once(EVERYWHERE, asked, lambda: self._of_keys(EVERYWHERE, sought))
+
+    def erase_readings(self, feed: str, wanted: Wanted, asked: Asked) -> Answered:
         """Forget readings of a feed for good; the receipt. Raises UnknownFeed, InvalidInput, and as :meth:`erase`."""
-        with self._metrics.erasure(), self._lock:
-            live = self._feeds.get(feed)
-            return self._erase(live, stored_feed(feed), Asked(live.named(wanted).result(), asked_by))
+        live = self._feeds.get(feed)
+        return self._once(stored_feed(feed), asked, lambda: _of_times(stored_feed(feed), live.seen(wanted).result()))
 
-    def _erase(self, live: ModelHandle | FeedHandle, stored: str, asked: Asked) -> Document:
-        self._jobs.erase(stored, _directories(asked.rows))
-        try:
-            erased = live.erase(asked).result()
-            earlier = live.finish_erasing(but=erased.intent.id).result()
-            return self._ended(stored, [*earlier, erased])[-1]
-        except StoreError:
-            self._owed.add(stored)
-            raise
+    def _once(self, target: str, asked: Asked, begin: Callable[[], Intent]) -> Answered:
+        """What was answered to this request before, or the receipt of what it begins."""
+        with self._metrics.erasure(), self._lock:
+            earlier = None if asked.request is None else self._earlier(target, asked.request, asked.body)
+            if earlier is not None:
+                return Answered(earlier, replayed=True)
+            intent = asked.asks(begin())
+            try:
+                with self._health.store_call("document"):
+                    self._store.put_document(intent.at_store, intent.encode())
+                crash.point("erase-begun")
+                receipt = self._end(intent, first=True)
+            except (StoreError, ModelUnavailable):
+                self._owed.add(intent.id)
+                raise
+            if receipt is None:
+                raise UnknownModel(f"{in_words(target)} was deleted while examples were erased from it")
+            self._end_earlier(intent)
+            return Answered(receipt)
+
+    def _end_earlier(self, intent: Intent) -> None:
+        """End what was begun before in the same places, and could not be ended then; raises StoreError."""
+        places = {part.stored for part in intent.parts}
+        for one in begun(self._store):
+            if one.id in self._owed and not places.isdisjoint(part.stored for part in one.parts):
+                self._end(one)
+
+    def _earlier(self, target: str, request: str, body: str) -> Document | None:
+        """The receipt of a request that was made before, ended now if it was cut off; raises IdempotencyConflict."""
+        with self._health.store_call("load"):
+            under_way = [one for one in begun(self._store) if one.request == one.hash(request)]
+        for one in under_way:
+            if one.target == target and one.body == one.hash(body):
+                return self._end(one)
+        for receipt in self.receipts():
+            salt = bytes.fromhex(receipt["keys"]["salt"])
+            told = receipt.get("request") or {}
+            if told.get("name") == hashed(salt, request):
+                if told["body"] != hashed(salt, body):
+                    break
+                return receipt
+        else:
+            if not under_way:
+                return None
+        raise IdempotencyConflict(f"the key {request!r} came with another erasure before")
+
+    def _of_keys(self, target: str, sought: Sought) -> Intent:
+        """What is to be forgotten of keys and tags, and where; raises NothingToErase or as :meth:`erase`."""
+        with self._health.store_call("load"):
+            stored = [found.id for found in self._store.models()]
+            holds = {one: self._held(one, sought) for one in stored}
+            asked = stored if target == EVERYWHERE else [target]
+            texts = {key for one in asked for key in holds[one].tagged if isinstance(key, str)}
+            keys = tuple(dict.fromkeys([*sought.keys, *sorted(texts)]))  # an integer may be somebody else elsewhere
+            if texts.difference(sought.keys):
+                holds = {one: self._held(one, replace(sought, keys=keys)) for one in stored}
+        rows, unsearched, in_rows = self._datasets.find(keys)
+        in_jobs = {one: self._jobs.naming(one, {*keys, *holds[one].tagged}) for one in asked}
+        known = in_rows.union(*(holds[one].names for one in asked), *in_jobs.values())
+        intent = Intent(target, (), rows=tuple(map(asdict, rows)), unsearched=tuple(unsearched))
+        is_open = any(one.rows is None for one in rows)  # to be searched by the front ends that have them
+        if not known and not is_open:
+            raise NothingToErase(self._nothing(target, sought))
+        parts, refused, going = list[Part](), dict[str, str](), set[str]()
+        for one in asked:
+            own = [key for key in holds[one].tagged if key not in keys]
+            if target != EVERYWHERE or holds[one] or in_jobs[one]:
+                try:
+                    seen = self._seen(one, [*keys, *own])
+                except (UnknownModel, UnknownFeed, ModelUnavailable) as error:
+                    if target != EVERYWHERE:
+                        raise
+                    refused[in_words(one)] = str(error)
+                    continue
+                named = bool(holds[one])
+                jobs, marks = named or bool(in_jobs[one]), tuple(map(intent.hash, own))
+                parts.append(Part(one, seen.version, seen.sequence, seen.found, named, jobs, marks))
+                with self._health.store_call("load"):
+                    requests = self._store.requests(one)
+                going |= set(requests_of(requests, [*keys, *own], sought.texts))
+        missing = [name for name in (*sought.keys, *sought.tags) if name not in known]
+        return replace(
+            intent,
+            parts=tuple(parts),
+            keys=tuple(intent.hash(key) for key in keys if key not in missing),
+            tags=tuple(intent.hash(tag) for tag in sought.tags if tag not in missing),
+            not_found=tuple(map(intent.hash, missing)),
+            requests=tuple(map(intent.hash, going)),
+            elsewhere=tuple(in_words(one) for one in stored if one not in asked and holds[one]),
+            refused=refused,
+        )
+
+    def _held(self, stored: str, sought: Sought) -> Held:
+        return held(self._store, self._settings.data_dir, stored, sought)
+
+    def _seen(self, stored: str, keys: Sequence[Key]) -> Seen:
+        if is_feed(stored):
+            return self._feeds.get(stored.removeprefix(FEEDS)).seen(None).result()
+        return self._registry.get(stored).seen(keys).result()
+
+    def _nothing(self, target: str, sought: Sought) -> str:
+        """Why nothing is to be erased."""
+        where = "nothing that is stored" if target == EVERYWHERE else f"nothing that is stored of {in_words(target)}"
+        reason = f"{where}, nor a row of a dataset, is named by any of these; nothing was changed"
+        earlier = [
+            receipt["receipt"]
+            for receipt in self.receipts()
+            if any(names(receipt, key) for key in sought.keys) or any(names_tag(receipt, tag) for tag in sought.tags)
+        ]
+        return f"{reason}; some were erased before, as receipt {earlier[-1]} says" if earlier else reason
 
     def look(self) -> None:
         """Do what other front ends ask for, and what :meth:`finish` does unless an erasure is under way here."""
@@ -127,9 +266,9 @@ class Erasures:
                 found = begun(self._store)
                 self._follow()
                 self._end_deletions()
-            stored = {i.model for i in found if i.model in self._owed or not self._is_anothers(i)}
-            self._owed = set(stored)
-            for one in sorted(stored):
+            mine = [one for one in found if one.id in self._owed or not self._is_anothers(one)]
+            self._owed = {one.id for one in mine}
+            for one in mine:
                 self._finish(one)
         except StoreError as error:
             log.warning("erasures that were begun are not ended yet: %s", error)
@@ -148,8 +287,9 @@ class Erasures:
             if (data := self._store.document(at)) is not None:
                 receipt = json.loads(data)
                 until = datetime.fromisoformat(receipt["erased_at"]).timestamp()
-                self._jobs.erase(receipt["model"], rewritten, until)
-                self._remove_files(receipt["model"])
+                for stored in _places(receipt) or [""]:
+                    self._jobs.erase(stored, rewritten, until)
+                    self._remove_files(stored)
         self._followed = now
 
     def _rewritten(self) -> set[str]:
@@ -171,18 +311,15 @@ class Erasures:
         except OSError as error:
             raise StoreUnavailable(f"files of {stored} cannot be removed: {error}") from error
 
-    def _finish(self, stored: str) -> None:
+    def _finish(self, intent: Intent) -> None:
+        where = in_words(intent.target)
         try:
-            home, id_ = self._home(stored)
-            live = home.get(id_)
             with self._metrics.erasure():
-                self._ended(stored, live.finish_erasing().result())
-        except (UnknownModel, UnknownFeed):
-            self._forget_model(stored)
+                self._end(intent)
         except (ModelUnavailable, ServiceError, SolverError) as error:
-            log.warning("an erasure in %s is not ended yet: %s", stored, error)
+            log.warning("an erasure in %s is not ended yet: %s", where, error)
         else:
-            log.warning("an erasure in %s that was cut off has been ended", stored)
+            log.warning("an erasure in %s that was cut off has been ended", where)
 
     def begin_deletion(self, stored: str) -> Future[None]:
         """Have a model or a feed deleted, and the store know that what lies around it has to go, too.
@@ -227,9 +364,15 @@ class Erasures:
     def _forget_model(self, stored: str) -> None:
         """Forget what is known of erasures in a model that is gone, once datasets have forgotten too."""
         for intent in begun(self._store, stored):
-            self._errands.run(intent.id, intent.rows, seconds=0.0)
-        forget_model(self._store, stored)
-        self._owed.discard(stored)
+            if intent.target == stored:
+                self._let_go(intent)
+        self._store.delete_document(DocumentName(LEFT, stored))
+
+    def _let_go(self, intent: Intent) -> None:
+        """End an erasure whose models are gone, without a receipt."""
+        self._errands.run(intent.id, intent.rows, seconds=0.0)
+        self._store.delete_document(intent.at_store)
+        self._owed.discard(intent.id)
 
     def verify(self, data: bytes) -> Document:
         """Whether a receipt, in the bytes in which it was kept, verifies, and by whose key."""
@@ -259,51 +402,84 @@ class Erasures:
                     found += [] if data is None else [json.loads(data)]
         return sorted(found, key=lambda receipt: str(receipt["erased_at"]))
 
-    def _ended(self, stored: str, erased: Sequence[Erased]) -> list[Document]:
-        """Purge what lies around a model or feed, and keep a receipt of each erasure; raises StoreError."""
-        n_jobs = self._jobs.erase(stored, _directories([found for each in erased for found in each.intent.rows]))
-        outcomes = [self._errands.run(each.intent.id, each.intent.rows) for each in erased]
-        n_jobs += self._jobs.erase(stored, {found.directory for outcome in outcomes for found in outcome.rows})
-        n_files = self._remove_files(stored)
+    def _end(self, intent: Intent, *, first: bool = False) -> Document | None:
+        """Forget in every place, purge what lies around, and keep the receipt; None where all places are gone.
+
+        Where it is ``first`` tried and no model finds an optimum without them, nothing is changed, and nothing is to
+        be later: raises SolverError or NotSolved. Raises StoreError or ModelUnavailable where it is to be tried again.
+        """
+        stored = [part.stored for part in intent.parts if part.in_jobs]
+        n_jobs = self._erase_jobs(stored, _directories(intent.rows))
+        done, refused, failures = list[Done](), dict(intent.refused), list[Exception]()
+        for part in intent.parts:
+            try:
+                done.append((part, self._forgotten(part, intent)))
+            except (UnknownModel, UnknownFeed):
+                continue  # it was deleted meanwhile
+            except (SolverError, NotSolved) as error:
+                if not first:
+                    raise
+                failures.append(error)
+                refused[in_words(part.stored)] = f"not erased: {error}"
+        if failures and len(failures) == len(intent.parts):
+            self._store.delete_document(intent.at_store)
+            raise failures[0]
+        if intent.parts and not done and not failures:
+            self._let_go(intent)
+            return None
+        outcome = self._errands.run(intent.id, intent.rows)
+        n_jobs += self._erase_jobs(stored, {found.directory for found in outcome.rows})
+        if not (any(part.in_jobs for part, _ in done) or outcome.rows or outcome.open):
+            self._store.delete_document(intent.at_store)
+            raise NothingToErase("no row of a dataset is named by any of these; nothing was changed")
+        n_files = sum(map(self._remove_files, stored))
         with self._health.store_call("wipe"):
             wiped = self._store.wipe(wholly=True)
         crash.point("erase-wiped")
-        receipts = []
-        for each, outcome in zip(erased, outcomes, strict=True):
-            others = on_ray(outcome) if self._settings.ray else {}
-            searched = places(each.intent, outcome.rows, each.requests, n_jobs, n_files)
-            receipt = self._receipt(each, searched | wiped | others)
-            with self._health.store_call("document"):
-                at = DocumentName(RECEIPT, each.intent.id)
-                self._store.put_document(at, json.dumps(receipt, ensure_ascii=False).encode())
-                crash.point("erase-signed")
-                self._store.delete_document(each.intent.at_store)
-                self._errands.end(each.intent.id)
-            receipts.append(receipt)
-        self._owed.discard(stored)
+        others = on_ray(outcome) if self._settings.ray else {}
+        searched = around(intent, outcome.rows, n_jobs, n_files) | wiped | others
+        receipt = self._receipt(replace(intent, refused=refused), done, searched)
+        with self._health.store_call("document"):
+            at = DocumentName(RECEIPT, intent.id)
+            self._store.put_document(at, json.dumps(receipt, ensure_ascii=False).encode())
+            crash.point("erase-signed")
+            self._store.delete_document(intent.at_store)
+            self._errands.end(intent.id)
+        self._owed.discard(intent.id)
         self._let_go_of_old()
-        return receipts
+        return receipt
 
-    def _receipt(self, erased: Erased, searched: Places) -> Document:
-        intent, now = erased.intent, datetime.now(UTC)
+    def _forgotten(self, part: Part, intent: Intent) -> Erased:
+        """What the writer of a model or feed has done; one whose history names none of them stays as it is."""
+        if not part.is_named:
+            return Erased(part.version, 0, None)
+        home, id_ = self._home(part.stored)
+        return home.get(id_).erase(intent).result()
+
+    def _erase_jobs(self, stored: Sequence[str], directories: set[str]) -> int:
+        return sum(self._jobs.erase(one, directories) for one in stored or [""])
+
+    def _receipt(self, intent: Intent, done: Sequence[Done], searched: Places) -> Document:
+        now = datetime.now(UTC)
+        keys = {"count": len(intent.all_keys), "in_window": intent.found, "hash": HASH, "salt": intent.salt}
+        marks = {"hashes": intent.all_keys, "tags": list(intent.tags), "not_found": list(intent.not_found)}
+        parts = [_told(part, intent, erased) for part, erased in done]
+        if intent.target == EVERYWHERE:
+            own: Document = {"model": EVERYWHERE, "kind": "everywhere", "parts": parts}
+        else:
+            own = parts[0] | {"parts": []}
+            searched = own.pop("places") | searched
         content = {
             "receipt": intent.id,
-            "model": intent.model.removeprefix(FEEDS),
-            "kind": "feed" if is_feed(intent.model) else "model",
+            **own,
             "asked_at": datetime.fromtimestamp(intent.at, UTC).isoformat(),
             "asked_by": intent.asked_by,
+            "request": None if intent.request is None else {"name": intent.request, "body": intent.body},
             "erased_at": now.isoformat(),
             "kept_until": (now + timedelta(days=self._settings.receipt_days)).isoformat(),
-            "version_before": intent.version,
-            "version_after": erased.version,
-            "keys": {
-                "count": len(intent.keys),
-                "in_window": intent.found,
-                "hash": HASH,
-                "salt": intent.salt,
-                "hashes": list(intent.keys),
-            },
-            "certificate": erased.certificate,
+            "keys": keys | marks,
+            "elsewhere": list(intent.elsewhere),
+            "refused": intent.refused,
             "places": searched,
         }
         try:
@@ -319,6 +495,33 @@ class Erasures:
                     self._store.delete_document(DocumentName(RECEIPT, receipt["receipt"]))
         except StoreError as error:
             log.warning("receipts whose time is over are kept on: %s", error)
+
+
+def _of_times(stored: str, seen: Seen) -> Intent:
+    """What is to be forgotten of a feed's readings."""
+    part = Part(stored, seen.version, seen.sequence, seen.found)
+    intent = Intent(stored, (part,), by_time=True)
+    keys, missing = (tuple(map(intent.hash, times)) for times in (seen.times, seen.missing))
+    return replace(intent, keys=keys, not_found=missing)
+
+
+def _told(part: Part, intent: Intent, erased: Erased) -> Document:
+    """What a receipt says of one model or feed."""
+    return {
+        "model": part.stored.removeprefix(FEEDS),
+        "kind": "feed" if is_feed(part.stored) else "model",
+        "version_before": part.version,
+        "version_after": erased.version,
+        "in_window": part.found,
+        "certificate": erased.certificate,
+        "places": of_part(part, intent, erased.requests),
+    }
+
+
+def _places(receipt: Document) -> list[str]:
+    """What the models and feeds of a receipt are stored under."""
+    parts = receipt.get("parts") or ([] if receipt["model"] == EVERYWHERE else [receipt])
+    return [stored_feed(one["model"]) if one["kind"] == "feed" else one["model"] for one in parts]
 
 
 def _directories(rows: Iterable[Document]) -> set[str]:
