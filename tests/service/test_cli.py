@@ -209,7 +209,7 @@ def test_forgetting_for_good_leaves_a_receipt_in_a_file(
     monkeypatch.chdir(tmp_path)
     answer = told("erase", "cli-erase", keys[3], "--yes")
     assert (tmp_path / f"{answer['receipt']['receipt']}.json").is_file()
-    tagged = written(tmp_path, "csv", X[:2], y=y[:2], keys=["a", "b"], tags=['["left", "right"]', "left"])
+    tagged = written(tmp_path, "csv", X[:2], y=y[:2], keys=["a", "b"], tags=['"[""left"", ""right""]"', "left"])
     told("update", "cli-erase", tagged)
     answer = told("erase-everywhere", "--tag", "left", "--yes", "--receipt", receipt)
     assert [(one["model"], one["in_window"]) for one in answer["erased"]] == [("cli-erase", 2)]
