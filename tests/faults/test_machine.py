@@ -179,8 +179,7 @@ class Machine(RuleBasedStateMachine):
         gone = data.draw(st.sets(st.integers(0, self.next_key - 1), min_size=1, max_size=4))
         intent = Intent("m", (Part("m"),))
         going = requests_of(self.store.requests("m"), gone, ())
-        marks = {"keys": tuple(map(intent.hash, gone)), "requests": tuple(map(intent.hash, going))}
-        intent = replace(intent, **marks)
+        intent = replace(intent, keys=tuple(map(intent.hash, gone)), requests=tuple(map(intent.hash, going)))
         if point is not None:
             self.die_at(point, lambda: self.live.erase(intent).result())
             self.reopen()

@@ -65,10 +65,10 @@ def test_nothing_remains(kept: Kept) -> None:
         theirs = http.post("/models/m/update", json={"decay": 0.9}, headers={"idempotency-key": f"of {WHO[0]}"})
         assert (theirs.status_code, theirs.json()["type"]) == (409, "urn:livesvm:problem:request-erased")
         # sent again it is answered by the first receipt; asked anew there is nothing left to erase
-        again = http.post("/models/m/erase", json={"keys": gone}, headers=name)
-        assert (again.json(), again.headers["idempotent-replayed"]) == (told, "true")
-        other = http.post("/models/m/erase", json={"keys": gone[:1]}, headers=name)
-        assert (other.status_code, other.json()["type"]) == (409, "urn:livesvm:problem:idempotency-conflict")
+        replayed = http.post("/models/m/erase", json={"keys": gone}, headers=name)
+        assert (replayed.json(), replayed.headers["idempotent-replayed"]) == (told, "true")
+        conflict = http.post("/models/m/erase", json={"keys": gone[:1]}, headers=name)
+        assert (conflict.status_code, conflict.json()["type"]) == (409, "urn:livesvm:problem:idempotency-conflict")
         anew = http.post("/models/m/erase", json={"keys": gone})
         assert (anew.status_code, anew.json()["type"]) == (404, "urn:livesvm:problem:nothing-to-erase")
         assert told["receipt"]["receipt"] in anew.json()["detail"]
@@ -77,8 +77,8 @@ def test_nothing_remains(kept: Kept) -> None:
         service.kill()
     with process as service, service.http() as http:
         assert http.get("/models/m").json()["version"] == before + 2
-        again = http.post("/models/m/erase", json={"keys": gone}, headers=name)
-        assert (again.json(), again.headers["idempotent-replayed"]) == (told, "true")
+        replayed = http.post("/models/m/erase", json={"keys": gone}, headers=name)
+        assert (replayed.json(), replayed.headers["idempotent-replayed"]) == (told, "true")
         theirs = http.post("/models/m/update", json={"decay": 0.9}, headers={"idempotency-key": f"of {WHO[0]}"})
         assert theirs.status_code == 409
         found = {who: places(everything(), who, X[WHO.index(who)]) for who in gone}

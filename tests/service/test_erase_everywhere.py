@@ -43,8 +43,8 @@ def lived(client: Client, http: httpx.Client) -> None:
     client.update("other", X, y)  # 0 to 11
     awaited(http, client.assess("a")["id"])
     rows = "\n".join(f"{key},{x[0]!r},{label}" for key, x, label in zip(keys, X, y, strict=True))
-    table = {"content": f"who,x,y\n{rows}", "headers": {"content-type": "text/csv"}}
-    http.put("/datasets/theirs", params={"key": "who"}, **table).raise_for_status()
+    table, kind = f"who,x,y\n{rows}", {"content-type": "text/csv"}
+    http.put("/datasets/theirs", params={"key": "who"}, content=table, headers=kind).raise_for_status()
     client.create_feed("load", **FEED)
     client.observe("load", Stream(http).rows[:12], idempotency_key=f"readings of {GONE}")
     client.observe("load", Stream(http).rows[12:24], idempotency_key="readings of customer-170")

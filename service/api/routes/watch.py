@@ -44,7 +44,7 @@ async def watch(request: Request, service: Parts) -> Response:
 async def access(request: Request, service: Parts, given: Credentials) -> Response:
     """The scope of the key that was sent, whatever it is; where no key is asked for, everyone has every scope."""
     key = key_of("" if given is None else given.credentials, service.keys)
-    held = SCOPES[-1] if not service.keys else key and key.scope
+    held = SCOPES[-1] if not service.keys else None if key is None else key.scope
     needed: dict[str, str | None] = request.app.state.paths
     paths = None if held is None else sorted(path for path, least in needed.items() if not least or allows(held, least))
     found = {"keys": bool(service.keys), "label": key and key.label, "scope": held, "paths": paths}
