@@ -175,7 +175,7 @@ class LiveFeed:
 
     def seen(self, wanted: Wanted | None) -> Future[Seen]:
         """The readings that are wanted, if any, by their times as text; raises InvalidInput where there is none."""
-        return self._keeper.read(lambda: self._seen(wanted), always=True)
+        return self._keeper.writer.submit(lambda: self._seen(wanted), rests=False, always=True)
 
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
         """Forget readings, by their times as text, and all that was stored of the feed before.
@@ -274,6 +274,7 @@ class LiveFeed:
         return found
 
     def _seen(self, wanted: Wanted | None) -> Seen:
+        self._keeper.check_open()
         state = self._keeper.state
         if wanted is None:
             return Seen(state.version, state.sequence)

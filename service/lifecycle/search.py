@@ -59,7 +59,7 @@ def held(store: Store, data_dir: Path, stored: str, sought: Sought) -> Held:
         found.read(found.entry if is_of_keys else found.call, partial(bytes, record.data))
     if is_of_keys:
         for snapshot in store.snapshots(stored):
-            found.read(found.snapshot, partial(store.load_snapshot, stored, snapshot.sequence))
+            found.read(found.snapshot, partial(_snapshot, store, stored, snapshot.sequence))
         found.read(found.solution, partial(store.solution, stored))
         for path in files_of(data_dir, stored):
             found.read(found.snapshot, partial(snapshot_in, path))
@@ -96,9 +96,10 @@ class _Search:
         """Look at a record of a feed's log."""
         self.request(decode_call(data).request)
 
-    def snapshot(self, data: bytes) -> None:
-        """Look at a snapshot of a model."""
-        self._note(named_in(codec.decode(data)))
+    def snapshot(self, data: bytes | None) -> None:
+        """Look at a snapshot of a model, if it is there."""
+        if data is not None:
+            self._note(named_in(codec.decode(data)))
 
     def solution(self, solution: Solution | None) -> None:
         """Look at what a model was solved to."""
@@ -122,6 +123,16 @@ class _Search:
             if not self._tags.isdisjoint(tags):
                 self.held.tagged.add(key)
                 self.held.names |= self._tags.intersection(tags)
+
+
+def _snapshot(store: Store, model: str, sequence: int) -> bytes | None:
+    """The bytes of a snapshot, None if a newer one has replaced it meanwhile; raises StoreDamaged."""
+    try:
+        return store.load_snapshot(model, sequence)
+    except StoreDamaged:
+        if any(snapshot.sequence == sequence for snapshot in store.snapshots(model)):
+            raise
+        return None
 
 
 def requests_of(requests: Mapping[str, Remembered], keys: Iterable[Key], texts: Iterable[str]) -> Iterator[str]:

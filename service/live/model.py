@@ -191,8 +191,8 @@ class LiveModel:
         return self._keeper.change(request, digest, partial(self._swap, found, request), solve)
 
     def seen(self, keys: Sequence[Key]) -> Future[Seen]:
-        """How many of these keys the window holds, in the version that is newest when its turn comes."""
-        return self._keeper.read(lambda: self._seen(keys), always=True)
+        """How many of these keys the window holds, of a model that takes changes now; raises StoreError otherwise."""
+        return self._keeper.writer.submit(lambda: self._seen(keys), rests=False, always=True)
 
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
         """Forget examples, in the window or not, and all that was stored of the model before; see ``live.erasing``."""
@@ -301,6 +301,7 @@ class LiveModel:
         return Reply(answer)
 
     def _seen(self, keys: Sequence[Key]) -> Seen:
+        self._keeper.check_open()
         state = self._state
         return Seen(state.version, state.sequence, sum(key in state.window.arrivals for key in keys))
 

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from livesvm.service.client import Client
+from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.history.entries import Restoration
 from livesvm.service.history.replay import together
 from livesvm.service.models.commands import Batch, Command
@@ -144,6 +144,31 @@ def test_killed_between_two_models(point: str, tmp_path: Path) -> None:
         assert client.model("a")["n_examples"] == client.model("b")["n_examples"] == N - 2
         again = http.post("/erase", json=asked, headers=header)
         assert (again.json()["receipt"], again.headers["idempotent-replayed"]) == (receipt, "true")
+
+
+@pytest.mark.alone(reason="two services share one Redis, of which each has a model of its own")
+def test_a_model_that_cannot_be_asked_is_named(tmp_path: Path) -> None:
+    """Another service has it: what knows the key here is erased, and the rest is said; alone, it is no success."""
+    X, y = data(N)
+    keys = [f"order-{row}" for row in range(N)]
+    with keeping("redis", tmp_path) as (process, _):
+        other = ServiceProcess(tmp_path / "other", **process.settings)
+        with process as here, other as there, Client(here.url, patience=0.0) as client, Client(there.url) as elsewhere:
+            for one, name in ((client, "mine"), (elsewhere, "theirs")):
+                one.create_model(**SPEC | {"id": name})
+                one.update(name, X, y, keys=keys, idempotency_key="first")
+            told = client.erase_everywhere(["order-1"], idempotency_key="officer")
+            assert [one["model"] for one in told["erased"]] == ["mine"]
+            assert list(told["receipt"]["refused"]) == ["model theirs"]
+            assert elsewhere.model("theirs")["n_examples"] == N
+            with pytest.raises(ServiceProblem) as caught:
+                client.erase_everywhere(["order-1"])
+            assert (caught.value.status, "model theirs" in str(caught.value)) == (503, True)
+            one_model = client.erase("mine", ["order-2"], idempotency_key="officer 2")
+            assert one_model["receipt"]["elsewhere"] == ["model theirs"]
+            with pytest.raises(ServiceProblem) as caught:  # the name is of the other erasure
+                client.erase_everywhere(["order-2"], idempotency_key="officer 2")
+            assert caught.value.status == 409
 
 
 def batch(first: int, tags: list[list[str]]) -> Batch:

@@ -66,7 +66,7 @@ Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 
 
 class _Scope:
-    """Lets only keys of a scope pass; everyone passes where no key is configured."""
+    """Lets only keys of a scope pass, and all calls where no key is configured."""
 
     def __init__(self, needed: str) -> None:
         self.needed = needed

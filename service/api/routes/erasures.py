@@ -139,7 +139,7 @@ async def verify(request: Request, service: Parts) -> Response:
     service.models()
     body = await read_body(request)
     with service.control.place():
-        found = await service.control.run(with_json, body, service.erasures.verify)
+        found = await service.control.run(with_json, body, service.erasures.receipts.verify)
     return told(Verification.model_validate(found))
 
 
@@ -154,7 +154,8 @@ async def receipts(service: Parts) -> Response:
     service.models()
     with service.control.place():
         return Response(
-            to_json({"receipts": await service.control.run(service.erasures.receipts)}), media_type="application/json"
+            to_json({"receipts": await service.control.run(service.erasures.receipts.all)}),
+            media_type="application/json",
         )
 
 
@@ -168,5 +169,5 @@ async def key(service: Parts) -> Response:
     """The public key that receipts are signed by, and those of before, so that nobody has to trust a receipt's own."""
     service.models()
     with service.control.place():
-        *earlier, now = await service.control.run(service.erasures.public_keys)
+        *earlier, now = await service.control.run(service.erasures.receipts.public_keys)
     return told(PublicKeys(public_key=now, earlier=earlier))
