@@ -195,7 +195,7 @@ def test_an_erasure_ends_though_its_actor_is_killed(
     first.post("/models", json=MODEL).raise_for_status()
     for number in range(3):
         send(first, number).raise_for_status()
-    gone, name = {"keys": ["0-3", "2-7"]}, {"idempotency-key": "officer"}
+    gone, name = {"keys": ["0-3", "2-7"]}, {"idempotency-key": f"officer {seconds}"}
     with ThreadPoolExecutor(1) as pool:
         erasing = pool.submit(lambda: second.post("/models/m/erase", json=gone, headers=name))
         time.sleep(seconds)
