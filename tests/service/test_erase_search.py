@@ -76,8 +76,8 @@ def test_in_a_record(entry: Command, store: Store, lease: Lease, tmp_path: Path)
 
 def test_in_a_state_that_a_record_holds(store: Store, lease: Lease, tmp_path: Path) -> None:
     back, retrained = Restoration(1, of("k", "red").encode(), None), Retraining("j", of("l").encode(), None, 1.0)
-    for sequence, entry in enumerate((back, retrained), 1):
-        store.append(lease, sequence, entry.encode(), None, keep=10)
+    for sequence, record in enumerate((back.encode(), retrained.encode()), 1):
+        store.append(lease, sequence, record, None, keep=10)
     assert found(store, tmp_path, ["k", "l", "m"]) == ({"k", "l"}, set())
     assert found(store, tmp_path, [], "red", "blue") == ({"red"}, {"k"})
 
