@@ -37,6 +37,8 @@ class Finder:
         """
         with self._health.store_call("load"):
             stored = [found.id for found in self._store.models()]
+            if target not in (EVERYWHERE, *stored):
+                raise StoreBehind(f"the store has lost {in_words(target)}; write it back first")
             holds = {one: self._held(one, sought) for one in stored}
             asked = stored if target == EVERYWHERE else [target]
             texts = {key for one in asked for key in holds[one].tagged if isinstance(key, str)}

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import redis
 
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.history.entries import Restoration
@@ -169,6 +170,11 @@ def test_a_model_that_cannot_be_asked_is_named(tmp_path: Path) -> None:
             with pytest.raises(ServiceProblem) as caught:  # the name is of the other erasure
                 client.erase_everywhere(["order-2"], idempotency_key="officer 2")
             assert caught.value.status == 409
+            with redis.Redis.from_url(process.settings["redis_url"]) as lost:
+                lost.flushall()
+            with pytest.raises(ServiceProblem) as caught:
+                client.erase("mine", ["order-3"])
+            assert (caught.value.status, caught.value.type) == (503, "urn:livesvm:problem:store-behind")
 
 
 def batch(first: int, tags: list[list[str]]) -> Batch:
