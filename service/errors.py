@@ -136,6 +136,10 @@ class IdempotencyConflict(ServiceError):
     """An Idempotency-Key came back with another request."""
 
 
+class NothingToErase(ServiceError):
+    """Nothing that is stored is named by the keys that are to be erased."""
+
+
 class RequestErased(ServiceError):
     """A request had its effect, and its answer named examples that were erased since."""
 

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
-from starlette.routing import Route
 
 from livesvm.service.access.hosts import Hosts
 from livesvm.service.api import problems
@@ -23,6 +22,7 @@ from livesvm.service.api.observe import Observation
 from livesvm.service.api.openapi import describe
 from livesvm.service.api.page import files as page
 from livesvm.service.api.routes import (
+    access,
     datasets,
     erasures,
     examples,
@@ -102,7 +102,7 @@ def create_app(
     routers = [learn.updates, *(resource.router for resource in (*resources, watch, operations)), jobs.submissions()]
     routes = [route for router in routers for route in router.routes]
     app.router.routes.extend(routes)  # as they are: including a router makes its routes anew, at the first request
-    app.state.paths = sorted({route.path for route in routes if isinstance(route, Route)})
+    app.state.paths = access.scopes_of(routes)
     if settings.page:
         page.install(app)
     problems.install(app)

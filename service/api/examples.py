@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from pydantic_core import to_json
 
 from livesvm.service.errors import NotAcceptable
 from livesvm.service.live.handle import Description
-from livesvm.service.models.arrays import Rows, npz_members
+from livesvm.service.models.arrays import Rows, Tags, npz_members
 from livesvm.service.models.examples import SIDES, Page
 from livesvm.solvers.sparse import SparseRows
 
@@ -70,6 +71,7 @@ def _json(page: Page) -> bytes:
         page.side.tolist(),
         page.coefficient.tolist(),
         page.outlier.tolist(),
+        page.tags,
         strict=True,
     )
     examples = [
@@ -82,8 +84,9 @@ def _json(page: Page) -> bytes:
             "side": SIDES[side],
             "coefficient": coefficient,
             "outlier": outlier,
+            "tags": tags,
         }
-        for key, x, y, weight, time, side, coefficient, outlier in rows
+        for key, x, y, weight, time, side, coefficient, outlier, tags in rows
     ]
     head = {"version": page.version, "n_examples": page.n_examples, "next": page.next}
     return to_json(head | {"examples": examples})
@@ -116,9 +119,16 @@ def _npz(page: Page) -> bytes:
         side=np.array([SIDES[side] for side in page.side], "U8"),
         coefficient=page.coefficient,
         outlier=page.outlier,
+        **dict[str, Any]({"tags": _tag_columns(page.tags)} if any(page.tags) else {}),
         version=np.array(page.version),
     )
     return out.getvalue()
+
+
+def _tag_columns(tags: Tags) -> np.ndarray[Any, Any]:
+    """Tags as text, (n, most), with empty ones where an example has fewer."""
+    most = max(map(len, tags))
+    return np.array([[*one, *[""] * (most - len(one))] for one in tags])
 
 
 def _csv(page: Page) -> bytes:
@@ -130,7 +140,8 @@ def _csv(page: Page) -> bytes:
     several = page.coefficient.ndim == 2
     coefficients = page.coefficient if several else page.coefficient[:, None]
     names = [f"coefficient{other}" for other in range(coefficients.shape[1])] if several else ["coefficient"]
-    writer.writerow(["key", *features, "y", "weight", "time", "side", *names, "outlier"])
+    tags = ["tags"] if any(page.tags) else []
+    writer.writerow(["key", *features, "y", "weight", "time", "side", *names, "outlier", *tags])
     words = page.y.dtype.kind == "U"
     for at, key in enumerate(page.keys):
         rest: list[object] = [str(page.y[at]) if words else repr(float(page.y[at])), repr(float(page.weights[at]))]
@@ -140,6 +151,7 @@ def _csv(page: Page) -> bytes:
             SIDES[page.side[at]],
             *map(repr, coefficients[at].tolist()),
             int(page.outlier[at]),
+            *([json.dumps(page.tags[at], ensure_ascii=False)] if tags else []),
         ]
         writer.writerow([key, *map(repr, page.X[at].tolist()), *rest])
     return out.getvalue().encode()

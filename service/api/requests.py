@@ -8,7 +8,9 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.wanted import Wanted
+from livesvm.service.lifecycle.search import Sought
 from livesvm.service.models import commands
+from livesvm.service.models.arrays import Key
 from livesvm.service.models.commands import NOTHING
 from livesvm.service.models.fields import (
     SHORT,
@@ -22,6 +24,8 @@ from livesvm.service.models.fields import (
     Number,
     OlderThan,
     Request,
+    TagList,
+    TagsOfEach,
     Targets,
     Times,
     Weights,
@@ -43,10 +47,11 @@ class AddBatch(Request):
     keys: Keys | None = None
     weights: Weights | None = None
     times: Times | None = Field(default=None, description="By which `older_than`, `oldest` and ages go.")
+    tags: TagsOfEach | None = Field(default=None, description="Words by which examples are erased together.")
 
     def command(self) -> commands.Batch:
         """The batch for the model."""
-        return commands.Batch(self.X, self.y, self.keys, self.weights, self.times)
+        return commands.Batch(self.X, self.y, self.keys, self.weights, self.times, self.tags)
 
 
 class RemoveSpec(Request):
@@ -222,9 +227,26 @@ class ApplyRequest(Request):
 
 
 class EraseRequest(Request):
-    """Keys of the examples to erase, in the window or not."""
+    """Keys or tags of the examples to erase, in the window or not."""
 
-    keys: Keys
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "examples": [{"keys": ["customer-17"]}]})
+
+    keys: Keys | None = None
+    tags: TagList | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.keys is None and self.tags is None:
+            raise ValueError("give keys or tags")
+        return self
+
+    def named(self) -> list[Key]:
+        """Everything that is named."""
+        return [*(self.keys or ()), *(self.tags or ())]
+
+    def sought(self) -> Sought:
+        """What is meant."""
+        return Sought(tuple(self.keys or ()), tuple(self.tags or ()))
 
 
 class FeedEraseRequest(Request):
@@ -241,6 +263,10 @@ class FeedEraseRequest(Request):
         if not self.times and self.begin is None and self.end is None:
             raise ValueError("give times, from, or to")
         return self
+
+    def named(self) -> list[Key]:
+        """Everything that is named."""
+        return [str(time) for time in self.times]
 
     def wanted(self) -> Wanted:
         """The readings that are meant."""

@@ -1,4 +1,4 @@
-"""``livesvm erase`` and ``livesvm feed erase``: forgetting for good; the receipt goes into a file."""
+"""``livesvm erase``, ``erase-everywhere`` and ``feed erase``: forgetting for good; the receipt goes into a file."""
 
 from __future__ import annotations
 
@@ -18,26 +18,64 @@ ReceiptFile = Annotated[
 ]
 
 
+Keys = Annotated[list[str] | None, typer.Argument(help="Keys of examples, in the window or not.")]
+KeysFrom = Annotated[Path | None, typer.Option(help="A file with more of them, one a line.")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="A tag of examples; may be repeated.")]
+Request = Annotated[str | None, typer.Option(help="Sent again under this name, it is answered by the first receipt.")]
+
+
 def erase(
     model: ModelId,
-    keys: Annotated[list[str] | None, typer.Argument(help="Keys of examples, in the window or not.")] = None,
-    keys_from: Annotated[Path | None, typer.Option(help="A file with more of them, one a line.")] = None,
+    keys: Keys = None,
+    keys_from: KeysFrom = None,
+    tag: Tags = None,
     receipt: ReceiptFile = None,
+    idempotency_key: Request = None,
     yes: Yes = False,
     url: Url = LOCAL,
     key: ApiKey = "",
     as_json: AsJson = False,
 ) -> None:
     """Erase examples from a model for good, with its history, its jobs, and rows of datasets with these keys."""
+    wanted, tags = _wanted(keys, keys_from, tag)
+    confirm(f"Erase {_counted(wanted, tags)} from model {model}, its history and its jobs?", yes)
+    with connected(url, key) as client:
+        _tell(client.erase(model, wanted, tags=tags, idempotency_key=idempotency_key), receipt, as_json)
+
+
+def erase_everywhere(
+    keys: Keys = None,
+    keys_from: KeysFrom = None,
+    tag: Tags = None,
+    receipt: ReceiptFile = None,
+    idempotency_key: Request = None,
+    yes: Yes = False,
+    url: Url = LOCAL,
+    key: ApiKey = "",
+    as_json: AsJson = False,
+) -> None:
+    """Erase examples from all models, feeds and datasets that know them, for good, with one receipt."""
+    wanted, tags = _wanted(keys, keys_from, tag)
+    confirm(f"Erase {_counted(wanted, tags)} from all models, feeds and datasets, their history and jobs?", yes)
+    with connected(url, key) as client:
+        _tell(client.erase_everywhere(wanted, tags=tags, idempotency_key=idempotency_key), receipt, as_json)
+
+
+def _wanted(
+    keys: list[str] | None, keys_from: Path | None, tags: list[str] | None
+) -> tuple[list[int | str], list[str]]:
+    """Keys and tags as they were given; raises BadParameter where there are none."""
     from livesvm.service.cli.files import as_key
 
     lines = [] if keys_from is None else keys_from.read_text(encoding="utf-8").splitlines()
     wanted = [as_key(text) for text in [*(keys or []), *(line.strip() for line in lines)] if text]
-    if not wanted:
-        raise typer.BadParameter("give keys, or a file with some")
-    confirm(f"Erase {len(wanted)} keys from model {model}, its history and its jobs?", yes)
-    with connected(url, key) as client:
-        _tell(client.erase(model, wanted), receipt, as_json)
+    if not (wanted or tags):
+        raise typer.BadParameter("give keys, a file with some, or tags")
+    return wanted, tags or []
+
+
+def _counted(keys: list[int | str], tags: list[str]) -> str:
+    return " and ".join(f"{len(named)} {what}" for named, what in ((keys, "keys"), (tags, "tags")) if named)
 
 
 def erase_readings(
@@ -46,6 +84,7 @@ def erase_readings(
     begin: Annotated[str | None, typer.Option("--from", help="The first of a range.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="The last of a range.")] = None,
     receipt: ReceiptFile = None,
+    idempotency_key: Request = None,
     yes: Yes = False,
     url: Url = LOCAL,
     key: ApiKey = "",
@@ -56,7 +95,8 @@ def erase_readings(
         raise typer.BadParameter("give times, --from or --to")
     confirm(f"Erase readings from feed {feed}, its history and its jobs?", yes)
     with connected(url, key) as client:
-        _tell(client.erase_readings(feed, times or [], begin=begin, end=end), receipt, as_json)
+        options: dict[str, Any] = {"begin": begin, "end": end, "idempotency_key": idempotency_key}
+        _tell(client.erase_readings(feed, times or [], **options), receipt, as_json)
 
 
 def _tell(answer: dict[str, Any], path: Path | None, as_json: bool) -> None:
@@ -72,6 +112,12 @@ def _tell(answer: dict[str, Any], path: Path | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps(answer, ensure_ascii=False))
         return
-    print(f"{answer['removed']} erased; version {answer['version']}; the receipt is in {path}")
-    for place, what in receipt["places"].items():
+    where = [f"version {answer['version']}"] if "version" in answer else []
+    where += [f"{one['kind']} {one['model']} is at version {one['version_after']}" for one in answer.get("erased", [])]
+    print(f"{answer['removed']} erased; {'; '.join([*where, f'the receipt is in {path}'])}")
+    if answer["not_found"]:
+        print(f"not found: {', '.join(map(str, answer['not_found']))}")
+    if receipt["elsewhere"]:
+        print(f"also named, and not erased, in {', '.join(receipt['elsewhere'])}")
+    for place, what in (receipt["refused"] | receipt["places"]).items():
         print(f"  {place}: {what}")

@@ -1,8 +1,8 @@
-"""Examples in files: npz with ``X``, ``y``, ``keys``, ``weights``, ``times``; JSON with the same; CSV; svmlight.
+"""Examples in files: npz and JSON with ``X``, ``y``, ``keys``, ``weights``, ``times``, ``tags``; CSV; svmlight.
 
-CSV has a row of names: the columns ``y``, ``key``, ``weight`` and ``time`` are what they say, all others are features,
-in their order. Files of svmlight hold sparse features, columns from 1; npz may as well, as ``indptr``, ``indices``,
-``values`` and ``n_features``. Targets are numbers, or words where one of them is none.
+CSV has a row of names: the columns ``y``, ``key``, ``weight``, ``time`` and ``tags`` are what they say, all others are
+features, in their order. Files of svmlight hold sparse features, columns from 1; npz may as well, as ``indptr``,
+``indices``, ``values`` and ``n_features``. Targets are numbers, or words where one of them is none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-COLUMNS = ("y", "key", "weight", "time")
+COLUMNS = ("y", "key", "weight", "time", "tags")
 SPARSE = ("indptr", "indices", "values", "n_features")
 
 
@@ -30,6 +30,7 @@ class Examples:
     keys: list[int | str] | None = None
     weights: NDArray[np.float64] | None = None
     times: list[Any] | None = None  #: ISO 8601 with a UTC offset, or Unix seconds
+    tags: list[Any] | None = None  #: of each a text, a list of them, or None
 
 
 def read(path: Path) -> Examples:
@@ -132,6 +133,7 @@ def _csv(path: Path) -> Examples:
         None if keys is None else [as_key(key) for key in keys],
         _numbers(columns.get("weight")),
         None if "time" not in columns else [_time(text) for text in columns["time"]],
+        None if "tags" not in columns else [_tags(text) for text in columns["tags"]],
     )
 
 
@@ -146,10 +148,10 @@ def _of(members: dict[str, Any]) -> Examples:
         members["X"] = _sparse(**sparse)
     elif isinstance(members.get("X"), dict):
         members["X"] = _of_rows(members["X"])
-    unknown = members.keys() - {"X", "y", "keys", "weights", "times"}
+    unknown = members.keys() - {"X", "y", "keys", "weights", "times", "tags"}
     if unknown or "X" not in members:
         raise ValueError(
-            f"it holds {', '.join(sorted(members))}; X, y, keys, weights and times are read, and X is needed"
+            f"it holds {', '.join(sorted(members))}; X, y, keys, weights, times and tags are read, and X is needed"
         )
     keys = members.get("keys")
     return Examples(
@@ -158,6 +160,7 @@ def _of(members: dict[str, Any]) -> Examples:
         None if keys is None else np.asarray(keys).tolist() if isinstance(keys, np.ndarray) else list(keys),
         _numbers(members.get("weights")),
         None if members.get("times") is None else np.asarray(members["times"]).tolist(),
+        _listed(members.get("tags")),
     )
 
 
@@ -166,6 +169,18 @@ def _of_rows(given: dict[str, Any]) -> Any:
     indptr = np.cumsum([0, *map(len, given["indices"])])
     indices, values = ([entry for row in given[name] for entry in row] for name in ("indices", "values"))
     return _sparse(indptr, indices, values, given["n_features"])
+
+
+def _tags(text: str) -> Any:
+    """Tags in a cell: a JSON list, as the service writes them, or one."""
+    return json.loads(text) if text.startswith("[") else text or None
+
+
+def _listed(tags: Any) -> list[Any] | None:
+    """Tags of a file; of an array (n,) or (n, most), in which an empty text is none."""
+    if not isinstance(tags, np.ndarray):
+        return None if tags is None else list(tags)
+    return [[tag for tag in row if tag] for row in tags.reshape(len(tags), -1).tolist()]
 
 
 def _time(text: str) -> str | float:

@@ -20,22 +20,27 @@ def verify(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A receipt: `receipt` of an answer.")],
     public_key: Annotated[str | None, typer.Option("--key", help="The public key that must have signed it.")] = None,
     example: Annotated[str | None, typer.Option(help="A key of an example that must be among those erased.")] = None,
+    tag: Annotated[str | None, typer.Option(help="A tag whose examples must be among those erased.")] = None,
 ) -> None:
     """Verify that a receipt is as the service signed it; without --key, by whichever service that was.
 
     Ends with 0 if it is, with 1 if not, with 2 if there is no such file.
     """
-    from livesvm.service.receipts.receipt import BadReceipt, names, verified
+    from livesvm.service.receipts.receipt import BadReceipt, names, names_tag, verified
 
     try:
         receipt = verified(file.read_bytes(), public_key)
         if example is not None and not any(names(receipt, key) for key in _readings(example)):
             raise BadReceipt("it is not of that example")
+        if tag is not None and not names_tag(receipt, tag):
+            raise BadReceipt("it is not of that tag")
     except (BadReceipt, OSError) as error:
         print(f"livesvm: {file} does not verify: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
     keys = receipt["keys"]
-    print(f"{receipt['receipt']}: {keys['count']} keys erased in model {receipt['model']} at {receipt['erased_at']}")
+    parts = receipt.get("parts") or [receipt]
+    where = ", ".join(f"{one.get('kind', 'model')} {one['model']}" for one in parts)
+    print(f"{receipt['receipt']}: {keys['count']} keys erased in {where} at {receipt['erased_at']}")
     print(f"signed by {receipt['public_key']}")
 
 

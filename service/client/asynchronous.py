@@ -58,6 +58,7 @@ class AsyncClient:
     write_back = method(requests.write_back)
     examples = method(requests.examples)
     erase = method(requests.erase)
+    erase_everywhere = method(requests.erase_everywhere)
     receipts = method(requests.receipts)
     verify_receipt = method(requests.verify_receipt)
     receipt_key = method(requests.receipt_key)

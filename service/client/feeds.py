@@ -71,14 +71,18 @@ def history(
     return Request("GET", f"/feeds/{id}/history", lambda answer: list(answer.json()["rows"]), True, params=params)
 
 
-def erase_readings(id: str, times: Iterable[Any] = (), *, begin: Any = None, end: Any = None) -> Request[Document]:
+def erase_readings(
+    id: str, times: Iterable[Any] = (), *, begin: Any = None, end: Any = None, idempotency_key: str | None = None
+) -> Request[Document]:
     """Erase readings for good, of some times and from one to another: ``version``, ``removed``, ``receipt``.
 
     Times are as the feed's readings have them, or datetimes.
     """
     given = {"times": list(times), "from": begin, "to": end}
     body = {name: value for name, value in given.items() if value is not None and value != []}
-    return Request("POST", f"/feeds/{id}/erase", _document, True, *_json(body))
+    content, headers = _json(body)
+    headers["idempotency-key"] = idempotency_key or uuid.uuid4().hex
+    return Request("POST", f"/feeds/{id}/erase", _document, True, content, headers)
 
 
 def feed_certificate(id: str) -> Request[Document]:

@@ -77,6 +77,7 @@ def update(
     keys: Sequence[Key] | NDArray[Any] | None = None,
     weights: ArrayLike | None = None,
     times: Any = None,
+    tags: Sequence[str | Sequence[str] | None] | None = None,
     remove: Mapping[str, Any] | None = None,
     relabel: Mapping[Key, float | str] | None = None,
     reweight: Mapping[Key, float] | None = None,
@@ -96,6 +97,7 @@ def update(
         numbers; no y for a one-class model
     times : (n,) when each example happened, by which windows forget: datetimes with a time zone, text of ISO 8601 with
         one, or Unix seconds; otherwise when they arrive
+    tags : (n,) of each example a word, several, or None, by which examples are erased together
     remove : ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``, a datetime or a string, with a time
         zone, or Unix seconds
     relabel, reweight : target and weight by key, for examples that stay
@@ -115,6 +117,7 @@ def update(
         body["rescale"] = True
     if X is not None:
         add = {"X": _rows(X), "y": _targets(y), "keys": keys, "weights": _listed(weights), "times": _times(times)}
+        add["tags"] = None if tags is None else [one if isinstance(one, str | None) else list(one) for one in tags]
         body["add"] = {name: value for name, value in add.items() if value is not None}
     if remove is not None:
         body["remove"] = dict(remove)
@@ -145,9 +148,28 @@ def predict(id: str, X: Any, *, probability: bool = False) -> Request[Document]:
     return Request("POST", f"/models/{id}/predict", _document, True, stream.getvalue(), headers, params)
 
 
-def erase(id: str, keys: Sequence[Key]) -> Request[Document]:
-    """Erase examples for good, in the window or not: ``version``, ``removed``, ``receipt``."""
-    return _post(f"/models/{id}/erase", {"keys": list(keys)}, is_repeatable=True)
+def erase(
+    id: str, keys: Sequence[Key] = (), *, tags: Sequence[str] = (), idempotency_key: str | None = None
+) -> Request[Document]:
+    """Erase examples for good, by key or tag: ``version``, ``removed``, ``not_found``, ``receipt``.
+
+    They are in the window or not; where nothing that is stored names any of them, ServiceProblem (404) is raised.
+    """
+    return _once(f"/models/{id}/erase", _named(keys, tags), idempotency_key)
+
+
+def erase_everywhere(
+    keys: Sequence[Key] = (), *, tags: Sequence[str] = (), idempotency_key: str | None = None
+) -> Request[Document]:
+    """Erase examples from all models, feeds and datasets that know them: ``erased``, ``removed``, ``receipt``.
+
+    Where nothing that is stored names any of them, ServiceProblem (404) is raised.
+    """
+    return _once("/erase", _named(keys, tags), idempotency_key)
+
+
+def _named(keys: Sequence[Key], tags: Sequence[str]) -> Document:
+    return {name: list(given) for name, given in (("keys", keys), ("tags", tags)) if len(given)}
 
 
 def verify_receipt(receipt: bytes | Document) -> Request[Document]:

@@ -56,6 +56,7 @@ class Client:
     write_back = method(requests.write_back)
     examples = method(requests.examples)
     erase = method(requests.erase)
+    erase_everywhere = method(requests.erase_everywhere)
     receipts = method(requests.receipts)
     verify_receipt = method(requests.verify_receipt)
     receipt_key = method(requests.receipt_key)

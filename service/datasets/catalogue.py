@@ -250,12 +250,13 @@ class Datasets:
         if before is not None:
             self._remove(before)
 
-    def find(self, keys: Sequence[int | str]) -> tuple[list[Found], list[str]]:
-        """Rows of these keys in every dataset that has keys, and the datasets that could not be searched.
+    def find(self, keys: Sequence[int | str]) -> tuple[list[Found], list[str], set[int | str]]:
+        """Rows of these keys in every dataset that has keys, the datasets that could not be searched, the keys found.
 
         Those of datasets that other front ends have are to be searched for by these. Raises StoreUnavailable.
         """
         found, unsearched = [], []
+        known: set[int | str] = set()
         with self._lock:
             for described in self.all():
                 try:
@@ -264,9 +265,11 @@ class Datasets:
                     log.warning("dataset %s cannot be searched: %s", described["name"], error)
                     unsearched.append(str(described["name"]))
                 else:
-                    found += [] if rows is None else [rows]
+                    if rows is not None:
+                        found.append(rows)
+                        known |= set() if rows.rows is None else _named(described["salt"], keys, rows)
                     unsearched += [] if described.get("has_keys") else [str(described["name"])]
-        return found, unsearched
+        return found, unsearched, known
 
     def _wanted(self, described: Document, keys: Sequence[int | str]) -> Found | None:
         wanted = to_text(marks_of(described["salt"], keys))
@@ -418,6 +421,12 @@ class Datasets:
 
     def _remove(self, described: Document) -> None:
         shutil.rmtree(self._root / str(described["directory"]), ignore_errors=True)
+
+
+def _named(salt: str, keys: Sequence[int | str], rows: Found) -> set[int | str]:
+    """Which of the keys some rows are of."""
+    wanted = among(marks_of(salt, keys), from_text(rows.marks))
+    return {key for key, is_there in zip(keys, wanted.tolist(), strict=True) if is_there}
 
 
 class _on_disk:  # noqa: N801 - a context, as a function would be

@@ -38,7 +38,8 @@ def forget(feed: Forecaster, times: Collection[float], *, beyond: bool = False) 
     forgotten = Forgotten(gone, timeline.forget(times, beyond=beyond), oldest)
     waiting -= len(timeline.waiting)
     if feed.newest_taken is not None:
-        feed.newest_taken = feed.newest_taken._replace(values=timeline.last or ())
+        held = feed.newest_taken.held or feed.newest_taken.slot in gone
+        feed.newest_taken = feed.newest_taken._replace(values=timeline.last or (), held=held)
     if feed.rows is None:
         feed.first = first_readings(feed.first, forgotten)
         feed.readings = sum(not reading.held for reading in feed.first)

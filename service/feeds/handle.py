@@ -14,9 +14,8 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import FeedState, View
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.wanted import Wanted
-from livesvm.service.history.erasure import Asked
+from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.live.handle import Erased, Reply, Return
-from livesvm.service.models.arrays import Key
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample, SourceSample, StepSample
 from livesvm.service.resources.turns import Solve
@@ -87,14 +86,11 @@ class FeedHandle(Protocol):
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
         """Learn the window anew with what a job has found."""
 
-    def erase(self, asked: Asked, solve: Solve | None = None) -> Future[Erased]:
+    def seen(self, wanted: Wanted | None) -> Future[Seen]:
+        """The readings that are wanted, if any, by their times as text; raises InvalidInput where there is none."""
+
+    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
         """Forget readings, by their times as text, and all that was stored of the feed before."""
-
-    def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
-        """The same of every erasure that was begun and has not been ended, but for one by its id."""
-
-    def named(self, wanted: Wanted) -> Future[list[Key]]:
-        """The times of readings that are wanted, as text, as :meth:`erase` takes them; raises InvalidInput."""
 
     def history(self, asked: Lookback) -> Future[dict[str, Any]]:
         """Readings with the forecasts that were made for them; the future may raise InvalidInput."""

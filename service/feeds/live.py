@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from livesvm.service import crash
-from livesvm.service.errors import NoSource, NotSolved, ServiceError, UnknownFeed
+from livesvm.service.errors import NoSource, ServiceError, UnknownFeed
 from livesvm.service.feeds.calls import Call, Delivery, Observations, Pause, Progress, Tuning
 from livesvm.service.feeds.handle import FeedCopy, sample_of
 from livesvm.service.feeds.lookback import Lookback, look_back
@@ -27,7 +27,7 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import FeedState, View, answer
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.wanted import Wanted
-from livesvm.service.history.erasure import Asked, Intent, left
+from livesvm.service.history.erasure import Intent, Seen, left
 from livesvm.service.history.journal import Journal
 from livesvm.service.history.names import FEEDS
 from livesvm.service.history.recovery import Recovered
@@ -37,13 +37,11 @@ from livesvm.service.live.keeper import Keeper, Kept
 from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
-from livesvm.service.models.arrays import Key
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample
 from livesvm.service.resources.turns import Solve
 from livesvm.service.store import codec
 from livesvm.service.store.base import Head, Lease
-from livesvm.solvers.errors import SolverError
 
 
 def encoded(spec: FeedSpec) -> bytes:
@@ -175,21 +173,17 @@ class LiveFeed:
         """Learn the window anew with what a job has found."""
         return self._ask(Tuning(job, list(recipes), request, time.time()))
 
-    def erase(self, asked: Asked, solve: Solve | None = None) -> Future[Erased]:
+    def seen(self, wanted: Wanted | None) -> Future[Seen]:
+        """The readings that are wanted, if any, by their times as text; raises InvalidInput where there is none."""
+        return self._keeper.writer.submit(lambda: self._seen(wanted), rests=False, always=True)
+
+    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
         """Forget readings, by their times as text, and all that was stored of the feed before.
 
         A time that the window does not hold means those before it. What is left to do then, of files and of the store
         as a whole, is for whoever asked.
         """
-        return self._keeper.writer.submit(lambda: self._erase(asked, self._keeper.begun(solve)))
-
-    def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
-        """The same of every erasure that was begun and has not been ended, but for one by its id."""
-        return self._keeper.writer.submit(lambda: self._finish_erasing(but), always=True)
-
-    def named(self, wanted: Wanted) -> Future[list[Key]]:
-        """The times of readings that are wanted, as text, as :meth:`erase` takes them; raises InvalidInput."""
-        return self._keeper.read(lambda: self._named(wanted))
+        return self._keeper.writer.submit(lambda: self._forget(intent, self._keeper.begun(solve)), always=True)
 
     def history(self, asked: Lookback) -> Future[dict[str, Any]]:
         """Readings with the forecasts that were made for them; the future may raise InvalidInput."""
@@ -279,35 +273,28 @@ class LiveFeed:
         self._journal.known = found.state.sequence
         return found
 
-    def _named(self, wanted: Wanted) -> list[Key]:
-        state = self._keeper.state
-        return [*wanted.among(state.forecaster.timeline, state.names())]
-
-    def _erase(self, asked: Asked, solve: Solve) -> Erased:
+    def _seen(self, wanted: Wanted | None) -> Seen:
         self._keeper.check_open()
         state = self._keeper.state
-        intent = erasing.begin(self._journal, asked, state.readings(), state.version, every=True)
-        try:
-            return self._forget(intent, solve)
-        except (SolverError, NotSolved):  # nothing was changed, and nothing is to be later
-            self._journal.delete_document(intent.at_store)
-            raise
-
-    def _finish_erasing(self, but: str) -> list[Erased]:
-        self._keeper.check_open()
-        begun = [intent for intent in self._journal.begun() if intent.id != but]
-        return [self._forget(intent, self._keeper.begun()) for intent in begun]
+        if wanted is None:
+            return Seen(state.version, state.sequence)
+        readings = state.readings()
+        times, missing = wanted.among(state.forecaster.timeline, readings)
+        found = sum(time in readings for time in times)
+        return Seen(state.version, state.sequence, found, tuple(times), tuple(missing))
 
     def _forget(self, intent: Intent, solve: Solve) -> Erased:
         """Learn without, then have that stand for all that was stored; until then readers see what was before."""
-        state = self._keeper.state
+        self._keeper.check_open()
+        state, stored = self._keeper.state, self._journal.lease.model
         try:
             stage("turn")
             with self._around.turns.turn(solve):
                 stage("solve")
-                names = state.names()
-                leaving = [names[str(name)] for name in intent.leaving(names)]
-                state.forget(leaving, beyond=len(leaving) < len(intent.keys))
+                if intent.by_time:
+                    names = state.names()
+                    leaving = [names[str(name)] for name in intent.leaving(stored, names, {})]
+                    state.forget(leaving, beyond=len(leaving) < len(intent.keys))
                 certificate = _worst(state)
             crash.point("erase-solved")
             stage("log")
@@ -317,8 +304,8 @@ class LiveFeed:
             raise
         self._publish()
         self._keeper.checkpoints.saved(state, size)
-        changed("erase", f"{self}", version=state.version, asked=len(intent.keys), removed=intent.found)
-        return Erased(intent, state.version, requests, certificate)
+        changed("erase", f"{self}", version=state.version, asked=len(intent.keys), removed=intent.part(stored).found)
+        return Erased(state.version, requests, certificate)
 
     def _certificate(self, solve: Solve) -> dict[str, Any]:
         feed = self._keeper.state.forecaster

@@ -74,10 +74,14 @@ class FeedState:
         times = [*timeline.past, *(time for time, _ in timeline.waiting)]
         return {str(told.time_of(timeline, time)): time for time in times}
 
-    def readings(self) -> set[str]:
-        """What the times of readings are called that are not missing."""
-        missing = {time for time, one in self.forecaster.timeline.past.items() if one.held}
-        return {name for name, time in self.names().items() if time not in missing}
+    def readings(self) -> dict[str, float]:
+        """The times of readings by what they are called; a missing one that has another column is among them."""
+        past = self.forecaster.timeline.past
+        return {
+            name: time
+            for name, time in self.names().items()
+            if time not in past or any(value is not None for value in past[time].given)
+        }
 
     def forget(self, times: Collection[float], *, beyond: bool) -> None:
         """Be as if readings had been missing, as the next version; see :mod:`~livesvm.service.feeds.forget`.

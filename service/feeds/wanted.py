@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,23 +19,33 @@ class Wanted:
     begin: str | None = None
     end: str | None = None
 
-    def among(self, timeline: Timeline, names: Mapping[str, float]) -> list[str]:
-        """Their times as text; times from before all readings, ``names``, too, which stand for all of those.
+    def among(self, timeline: Timeline, readings: Mapping[str, float]) -> tuple[list[str], list[str]]:
+        """The times of ``readings`` that are wanted, as text, and those asked for at which there is none.
 
-        Raises InvalidInput where there is none, or for what is no time.
+        A time from before the window stands for all readings that have left it, if any has. Raises InvalidInput where
+        there is none, or for what is no time.
         """
         spec = timeline.spec
         begin, end = seconds_asked(spec, self.begin, "from"), seconds_asked(spec, self.end, "to")
-        asked = [seconds_asked(spec, time, "times") for time in self.times]
-        oldest = min(names.values(), default=0.0)
-        found = {str(time_of(timeline, time)): None for time in asked if time is not None and time < oldest}
+        asked = {text: seconds for text in self.times if (seconds := seconds_asked(spec, text, "times")) is not None}
+        oldest = next(iter(timeline.past), 0.0) if _have_left(timeline) else -math.inf
         is_range = self.begin is not None or self.end is not None
-        if is_range and (begin is None or begin < oldest):
-            found["before the oldest"] = None
-        wanted = set(asked)
-        for name, time in names.items():
-            if time in wanted or (is_range and (begin is None or time >= begin) and (end is None or time <= end)):
-                found[name] = None
-        if not found:
+        before = [str(time_of(timeline, time)) for time in asked.values() if time < oldest]
+        if is_range and (begin is None or begin < oldest) and _have_left(timeline):
+            before.append("before the oldest")
+        times = set(asked.values())
+        found = [
+            name
+            for name, time in readings.items()
+            if time in times or (is_range and (begin is None or time >= begin) and (end is None or time <= end))
+        ]
+        if not (found or before):
             raise InvalidInput("the feed has no reading of any of these times", field="times")
-        return list(found)
+        known = set(readings.values())
+        missing = [text for text, time in asked.items() if time >= oldest and time not in known]
+        return [*before, *found], missing
+
+
+def _have_left(timeline: Timeline) -> bool:
+    """Whether readings have left the window."""
+    return bool(timeline.past) and next(iter(timeline.past.values())).slot > 0

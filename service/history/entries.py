@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -49,6 +49,9 @@ class Entry(Protocol):
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
         """Features by key after it; those of keys that have gone may be among them."""
+
+    def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
+        """Every key that it names, with tags where it gives any."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,10 @@ class Restoration:
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
         """Those of the version."""
         return features_of(codec.decode(self.state)["arrays"])
+
+    def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
+        """The keys of the version, with their tags."""
+        return named_in(codec.decode(self.state))
 
 
 @dataclass(frozen=True)
@@ -157,6 +164,10 @@ class Retraining:
         """Those of the new state."""
         return features_of(codec.decode(self.state)["arrays"])
 
+    def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
+        """The keys of the new state, with their tags."""
+        return named_in(codec.decode(self.state))
+
 
 KINDS: dict[str, Callable[[dict[str, Any]], Entry]] = {
     "restored": Restoration.from_document,
@@ -177,6 +188,12 @@ def decode_entry(data: bytes) -> Entry:
 def features_of(arrays: dict[str, Any] | None) -> dict[Key, Any]:
     """Features by key, of the arrays of a snapshot."""
     return {} if arrays is None else dict(zip(arrays["keys"], arrays["X"], strict=True))
+
+
+def named_in(document: dict[str, Any]) -> Iterable[tuple[Key, Sequence[str]]]:
+    """The keys of a snapshot, or of a solution, with their tags."""
+    tags = document.get("tags", {})
+    return ((key, tags.get(key, ())) for key in document["keys"])
 
 
 def digest_of_restore(version: int) -> bytes:

@@ -1,6 +1,6 @@
 """An erasure as the store knows of it: that it has begun, and what it leaves of the model's history.
 
-What is stored of either names nobody: keys and the names of requests are there as salted hashes.
+What is stored of either names nobody: keys, tags and the names of requests are there as salted hashes.
 """
 
 from __future__ import annotations
@@ -8,31 +8,63 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Container, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from livesvm.service.history.names import is_feed
 from livesvm.service.models.arrays import Key
 from livesvm.service.receipts.receipt import hashed
-from livesvm.service.store.base import DocumentName, Remembered, Store, StoreDamaged
+from livesvm.service.store.base import DocumentName, Remembered, Store
 from livesvm.solvers.errors import InvalidInput
 
 BEGUN, LEFT = "erasing", "erased"
-"""Kinds of documents: erasures that are under way, by model and id, and what they have left, by model."""
+"""Kinds of documents: erasures that are under way, and what they have left, by model."""
+EVERYWHERE = "*"
+"""In place of the model that an erasure was asked of: all of them, and the feeds."""
 SALT = 32
 """Bytes."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked of an erasure: ``keys``, ``by`` whom, and what was found around the model, as in an intent."""
+class Seen:
+    """What a writer knows when an erasure is about to begin.
 
-    keys: list[Key]
-    by: str | None
-    rows: tuple[dict[str, Any], ...] = ()
-    unsearched: tuple[str, ...] = ()
+    Parameters
+    ----------
+    found : how many of the examples or readings that were asked for the window holds
+    times : of a feed's readings, as text; one from before the window stands for all that have left it
+    missing : those that were asked for at which a feed has no reading
+    """
+
+    version: int
+    sequence: int
+    found: int = 0
+    times: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A model or a feed that an erasure is asked of, by what it is stored under.
+
+    Parameters
+    ----------
+    version, sequence : its version and its newest record when the erasure began
+    found : how many of the keys the window held then
+    is_named : whether its history names any of them; otherwise it stays as it is
+    in_jobs : whether its jobs go
+    keys : salted hashes of keys that are sought here alone, as integers that a tag has led to
+    """
+
+    stored: str
+    version: int = 0
+    sequence: int = 0
+    found: int = 0
+    is_named: bool = True
+    in_jobs: bool = True
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -41,74 +73,116 @@ class Intent:
 
     Parameters
     ----------
-    keys : salted hashes of those whose examples are to be forgotten
-    requests : of the names of requests that are to be forgotten with them
-    found : how many of the keys the window held; ``version`` is that of the model then
+    target : what the erasure was asked of is stored under, or :data:`EVERYWHERE`
+    keys, tags : salted hashes of those whose examples are to be forgotten
+    requests : of the names of requests that are to be forgotten with them; of a feed by its times all go
+    by_time : whether the keys are times of a feed's readings
+    not_found : of what was asked for, and nothing that is stored names
+    elsewhere : models and feeds, in words, that name the keys and were not asked
+    refused : models and feeds, in words, that could not be asked, and why
     asked_by : label of the API key
+    request, body : of the name and the content of the request that asked for it
     rows : of datasets, as :class:`~livesvm.service.datasets.catalogue.Found` has them
     unsearched : names of datasets without keys, or that could not be read
     """
 
-    id: str
-    model: str
-    salt: str
-    keys: tuple[str, ...]
-    requests: tuple[str, ...]
-    found: int
-    version: int
-    at: float
-    asked_by: str | None
+    target: str
+    parts: tuple[Part, ...]
+    salt: str = field(default_factory=lambda: secrets.token_hex(SALT))
+    keys: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    by_time: bool = False
+    not_found: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    refused: dict[str, str] = field(default_factory=dict)
+    asked_by: str | None = None
+    request: str | None = None
+    body: str | None = None
     rows: tuple[dict[str, Any], ...] = ()
     unsearched: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, model: str, asked: Asked, window: Container[Key], version: int) -> Intent:
-        """A new one, which knows of no requests yet."""
-        salt = secrets.token_bytes(SALT)
-        hashes = tuple(hashed(salt, key) for key in asked.keys)
-        found = sum(key in window for key in asked.keys)
-        id = f"e-{secrets.token_hex(6)}"
-        by = asked.by, asked.rows, asked.unsearched
-        return cls(id, model, salt.hex(), hashes, (), found, version, time.time(), *by)
+    id: str = field(default_factory=lambda: f"e-{secrets.token_hex(6)}")
+    at: float = field(default_factory=time.time)
 
     @property
     def at_store(self) -> DocumentName:
         """Where it is kept."""
-        return DocumentName(BEGUN, f"{self.model}:{self.id}")
+        return DocumentName(BEGUN, f"{self.target}:{self.id}")
+
+    @property
+    def all_keys(self) -> list[str]:
+        """Salted hashes of all keys, each once."""
+        return list(dict.fromkeys([*self.keys, *(key for part in self.parts for key in part.keys)]))
+
+    @property
+    def found(self) -> int:
+        """How many examples of windows these were."""
+        return sum(part.found for part in self.parts)
 
     def encode(self) -> bytes:
         """Bytes for the store."""
         return json.dumps(asdict(self)).encode()
 
-    def with_requests(self, requests: Mapping[str, Remembered], keys: list[Key] | None) -> Intent:
-        """The intent with the requests that have to go: all, or those whose answer or name tells of one of the keys."""
-        salt, named, texts = bytes.fromhex(self.salt), set(keys or ()), [k for k in keys or () if isinstance(k, str)]
-        going = [
-            name
-            for name, known in requests.items()
-            if keys is None or any(text in name for text in texts) or _tells(known, named)
+    @classmethod
+    def decode(cls, data: bytes) -> Intent:
+        """The erasure in a document, also in one from when each was of one model."""
+        document: dict[str, Any] = json.loads(data)
+        if "model" in document:
+            stored = document.pop("model")
+            part = Part(stored, document.pop("version"), 2**63, document.pop("found"))
+            return cls(stored, (part,), by_time=is_feed(stored), **_tuples(document))
+        parts = tuple(Part(**_tuples(part)) for part in document.pop("parts"))
+        return cls(parts=parts, **_tuples(document))
+
+    def hash(self, name: Key) -> str:
+        """What stands for a key, a tag or the name of a request."""
+        return hashed(bytes.fromhex(self.salt), name)
+
+    def part(self, stored: str) -> Part:
+        """The part of a model or feed."""
+        return next(part for part in self.parts if part.stored == stored)
+
+    def leaving(self, stored: str, keys: Iterable[Key], tags: Mapping[Key, Sequence[str]]) -> list[Key]:
+        """Those of a model's keys that the erasure is of, by name or by one of their tags."""
+        wanted, tagged = {*self.keys, *self.part(stored).keys}, set(self.tags)
+        return [
+            key for key in keys if self.hash(key) in wanted or not tagged.isdisjoint(map(self.hash, tags.get(key, ())))
         ]
-        return replace(self, requests=tuple(hashed(salt, name) for name in going))
 
-    def leaving(self, names: Iterable[Key]) -> list[Key]:
-        """Those of these keys that it is of."""
-        salt, wanted = bytes.fromhex(self.salt), set(self.keys)
-        return [key for key in names if hashed(salt, key) in wanted]
+    def going(self, stored: str, requests: Mapping[str, Remembered]) -> dict[str, int]:
+        """Those of a model's requests that have to go, with their records.
 
-    def going(self, requests: Mapping[str, Remembered]) -> dict[str, int]:
-        """Those of these requests that have to go, with their records."""
-        salt, wanted = bytes.fromhex(self.salt), set(self.requests)
-        return {name: known.sequence for name, known in requests.items() if hashed(salt, name) in wanted}
+        Of what came after the erasure had begun, those go that are named so or whose answers name a key.
+        """
+        part, wanted = self.part(stored), set(self.requests)
+        if self.by_time:
+            return {name: known.sequence for name, known in requests.items()}
+        of_keys = {*self.keys, *self.tags, *part.keys}
+        return {
+            name: known.sequence
+            for name, known in requests.items()
+            if (mark := self.hash(name)) in wanted
+            or mark in of_keys
+            or (known.sequence > part.sequence and self._tells(known, of_keys))
+        }
+
+    def _tells(self, known: Remembered, of_keys: set[str]) -> bool:
+        named = names_in(known)
+        return named is None or any(self.hash(name) in of_keys for name in named)
 
 
-def _tells(known: Remembered, keys: set[Key]) -> bool:
-    """Whether an answer names one of the keys; one that there is not, or that cannot be read, may."""
+def _tuples(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+
+
+def names_in(known: Remembered) -> Iterator[Key] | None:
+    """The keys that the answer to a request names, None where there is none that can be read."""
     try:
         answer = json.loads(known.answer or b"")
     except ValueError:
-        return True
+        return None
     lists = (value for value in answer.values() if isinstance(value, list))
-    return any(name in keys for values in lists for name in values if isinstance(name, int | str))
+    return (name for values in lists for name in values if isinstance(name, int | str))
 
 
 @dataclass
@@ -145,32 +219,14 @@ class Left:
         return json.dumps(asdict(self)).encode()
 
 
-def begun(store: Store, model: str | None = None) -> list[Intent]:
-    """The erasures that are under way, of one model or of all; raises StoreError."""
-    found = []
-    for at in store.documents(BEGUN):
-        data = store.document(at) if model is None or at.name.startswith(f"{model}:") else None
-        if data is not None:
-            document: dict[str, Any] = json.loads(data)
-            lists = {name: tuple(value) for name, value in document.items() if isinstance(value, list)}
-            found.append(Intent(**document | lists))
-    return sorted(found, key=lambda intent: intent.at)
+def begun(store: Store, stored: str | None = None) -> list[Intent]:
+    """The erasures that are under way, of one model or feed or of all, oldest first; raises StoreError."""
+    found = [Intent.decode(data) for at in store.documents(BEGUN) if (data := store.document(at)) is not None]
+    mine = [one for one in found if stored is None or any(part.stored == stored for part in one.parts)]
+    return sorted(mine, key=lambda intent: intent.at)
 
 
 def left(store: Store, model: str) -> Left:
     """What earlier erasures have left of a model; raises StoreError."""
     data = store.document(DocumentName(LEFT, model))
     return Left() if data is None else Left(**json.loads(data))
-
-
-def forget_model(store: Store, model: str) -> None:
-    """Remove what is known of erasures of a model that is gone; raises StoreError."""
-    store.delete_document(DocumentName(LEFT, model))
-    for intent in _begun_of(store, model):
-        store.delete_document(intent)
-
-
-def _begun_of(store: Store, model: str) -> list[DocumentName]:
-    with suppress(StoreDamaged):
-        return [at for at in store.documents(BEGUN) if at.name.startswith(f"{model}:")]
-    return []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from livesvm.service.errors import IdempotencyConflict, ModelUnavailable, RequestErased
-from livesvm.service.history.erasure import Intent, Left, begun
+from livesvm.service.history.erasure import Left
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import (
@@ -168,10 +168,6 @@ class Journal:
     def delete_document(self, at: DocumentName) -> None:
         """Remove a document that belongs to the model."""
         self._call("document", lambda store: store.delete_document(at))
-
-    def begun(self) -> list[Intent]:
-        """Erasures that are under way."""
-        return self._call("load", lambda store: begun(store, self.lease.model))
 
     def save_solution(self, solution: Solution) -> None:
         """Keep a solution in place of the one before."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from livesvm.service.history.writeback import Snapshot, put, take
 from livesvm.service.store import codec
-from livesvm.service.store.base import Store
+from livesvm.service.store.base import Store, StoreDamaged
 from livesvm.service.store.files import write_whole
 
 DIRECTORY = "unstored"
@@ -39,11 +39,25 @@ def tell_of(data_dir: Path) -> None:
 
 def remove_all(data_dir: Path, model: str) -> int:
     """Remove the files of a model; how many there were."""
-    name = re.compile(rf"{re.escape(model)}-\d+{re.escape(_ENDING)}(\.new)?")
-    found = [path for path in (data_dir / DIRECTORY).glob(f"{model}-*") if name.fullmatch(path.name)]
+    found = files_of(data_dir, model)
     for path in found:
         path.unlink(missing_ok=True)
     return len(found)
+
+
+def files_of(data_dir: Path, model: str) -> list[Path]:
+    """The files of a model."""
+    name = re.compile(rf"{re.escape(model)}-\d+{re.escape(_ENDING)}(\.new)?")
+    return [path for path in (data_dir / DIRECTORY).glob(f"{model}-*") if name.fullmatch(path.name)]
+
+
+def snapshot_in(path: Path) -> bytes:
+    """The snapshot in such a file; raises StoreDamaged."""
+    try:
+        data: bytes = codec.decode(path.read_bytes())["data"]
+    except OSError as error:
+        raise StoreDamaged(f"{path} cannot be read: {error}") from error
+    return data
 
 
 def bring_back(path: Path, store: Store, patience: float) -> str:

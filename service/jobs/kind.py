@@ -26,6 +26,23 @@ Document = dict[str, Any]
 
 FOUND = "found"
 """The file, at the workplace of a job, that a swap reads."""
+KEY_FIELDS = frozenset({"key", "keys"})
+"""Fields of results that name examples: for who may list these alone, and what an erasure looks for."""
+
+
+def without_keys(result: Any, at: str = "") -> tuple[Any, set[str]]:
+    """Return a result without the fields that name examples, and where these stood, with dots."""
+    if isinstance(result, list) and result and isinstance(result[0], dict):
+        found = [without_keys(one, at) for one in result]
+        return [one for one, _ in found], set().union(*(withheld for _, withheld in found))
+    if not isinstance(result, dict):
+        return result, set()
+    kept: Document = {}
+    withheld = {f"{at}{name}" for name in result if name in KEY_FIELDS}
+    for name in result.keys() - KEY_FIELDS:
+        kept[name], below = without_keys(result[name], f"{at}{name}.")
+        withheld |= below
+    return {name: kept[name] for name in result if name in kept}, withheld
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -24,19 +24,21 @@ from livesvm.service.errors import JobInterrupted, JobNotDone, NoPlot, NotApplic
 from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.failures import is_foreseen, recorded
 from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, State
-from livesvm.service.jobs.kind import FOUND, JobKind, Sharding, Subject, Workplace
+from livesvm.service.jobs.kind import FOUND, KEY_FIELDS, JobKind, Sharding, Subject, Workplace
 from livesvm.service.jobs.kinds import ALL_KINDS
 from livesvm.service.jobs.log import log_end
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.live.handle import Description, ModelHandle
 from livesvm.service.live.memory import check_grown, model_bytes
 from livesvm.service.logs.calls import current, note
+from livesvm.service.models.arrays import Key
 from livesvm.service.models.fields import Request
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling
 from livesvm.service.resources.memory import Budget
+from livesvm.service.store import codec
 from livesvm.service.store.base import StoreError, StoreUnavailable
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.runtime.interrupt import Interrupt, interruptible
@@ -264,6 +266,21 @@ class Jobs:
                     self.cancel(record.id)
                     self._forget(record.id)
 
+    def naming(self, model: str, keys: Collection[Key]) -> set[Key]:
+        """Which of these keys the results of a model's jobs name; all, where one cannot be read."""
+        found: set[Key] = set()
+        for record in self.all():
+            if record.model == model and record.state == "done":
+                try:
+                    found |= _keys_in(self.result(record.id), keys)
+                    if (file := self._files.place(record.id) / FOUND).exists():
+                        found |= set(keys).intersection(codec.decode(file.read_bytes())["arrays"]["keys"])
+                except UnknownJob:  # it has just been removed
+                    continue
+                except (StoreError, OSError):
+                    return set(keys)
+        return found
+
     def erase(self, model: str, directories: Container[str] = (), until: float = inf) -> int:
         """Cancel and forget every job of a model, or that used a dataset in one of these directories; how many.
 
@@ -405,6 +422,15 @@ def _copied(live: Subject, wanted: Wanted) -> Any:
             copy.cancel()
         wanted.check()
     return copy.result()
+
+
+def _keys_in(result: Any, keys: Collection[Key], field: str = "") -> set[Key]:
+    """Which of the keys stand in a result, below its fields of keys."""
+    if isinstance(result, dict):
+        return set[Key]().union(*(_keys_in(value, keys, name) for name, value in result.items()))
+    if isinstance(result, list):
+        return set[Key]().union(*(_keys_in(value, keys, field) for value in result))
+    return {result} if field in KEY_FIELDS and type(result) in (int, str) and result in keys else set()
 
 
 def _uses(record: JobRecord, directories: Container[str]) -> bool:

@@ -8,47 +8,74 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from livesvm.service import crash
 from livesvm.service.datasets.catalogue import Datasets
-from livesvm.service.errors import ModelUnavailable, ServiceError, UnknownDataset, UnknownFeed, UnknownModel
-from livesvm.service.feeds.handle import AllFeeds, FeedHandle
+from livesvm.service.errors import (
+    ModelUnavailable,
+    NothingToErase,
+    NotSolved,
+    ServiceError,
+    UnknownDataset,
+    UnknownFeed,
+    UnknownModel,
+)
+from livesvm.service.feeds.handle import AllFeeds
 from livesvm.service.feeds.wanted import Wanted
-from livesvm.service.history.erasure import Asked, Intent, begun, forget_model
+from livesvm.service.history.erasure import EVERYWHERE, LEFT, Intent, Part, Seen, begun
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
 from livesvm.service.jobs.fronts import Fronts
 from livesvm.service.jobs.queue import Jobs
 from livesvm.service.lifecycle.errands import Errands
-from livesvm.service.lifecycle.places import Places, on_ray, places
-from livesvm.service.live.handle import Erased, ModelHandle, Models
-from livesvm.service.models.arrays import Key
-from livesvm.service.receipts.receipt import HASH, BadReceipt, signed, verified
-from livesvm.service.receipts.signing import FILE, Signer
+from livesvm.service.lifecycle.finding import Finder
+from livesvm.service.lifecycle.places import around, in_words, on_ray
+from livesvm.service.lifecycle.receipts import RECEIPT, Done, Receipts, conflict, places_of
+from livesvm.service.lifecycle.search import Sought
+from livesvm.service.live.handle import Erased, Models
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import DocumentName, StoreDamaged, StoreError, StoreUnavailable
+from livesvm.service.store.base import DocumentName, StoreError, StoreUnavailable
 from livesvm.solvers.errors import SolverError
 
 OTHERS_SECONDS = 30.0
 """Beside its solve, for which an erasure is left to the front end that has begun it."""
-RECEIPT, DELETING = "receipt", "deleting"
-"""Kinds of documents: of erasures, and of models and feeds whose deletion has begun, by what they are stored under."""
-_ID = re.compile(r"^e-[0-9a-f]{12}$")
+DELETING = "deleting"
+"""Kind of documents: models and feeds whose deletion has begun, by what they are stored under."""
 
 Document = dict[str, Any]
 Around = tuple[Jobs, Datasets]
 """What may hold parts of a model beside it."""
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is known of a request for an erasure: the label of its API key, its name if any, its content as text."""
+
+    by: str | None
+    request: str | None
+    body: str
+
+    def asks(self, intent: Intent) -> Intent:
+        """An erasure that is asked for so."""
+        request = None if self.request is None else intent.hash(self.request)
+        return replace(intent, asked_by=self.by, request=request, body=intent.hash(self.body))
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A receipt; ``replayed`` if the request had been answered before."""
+
+    receipt: Document
+    replayed: bool = False
 
 
 class Erasures:
@@ -66,7 +93,8 @@ class Erasures:
         self._registry, self._feeds = subjects
         self._jobs, self._datasets = around
         self._errands = Errands(source.store, fronts, *around)
-        self._signer = Signer(settings.data_dir / FILE)
+        self._finder = Finder(settings.data_dir, source, subjects, around)
+        self.receipts = Receipts(settings, source)
         self._lock = threading.Lock()
         self._owed: set[str] = set()
         self._followed: set[DocumentName] = set()
@@ -77,32 +105,68 @@ class Erasures:
         """Whether one was begun and could not be ended yet."""
         return bool(self._owed)
 
-    def erase(self, model: str, keys: list[Key], asked_by: str | None) -> Document:
+    def erase(self, model: str, sought: Sought, asked: Asked) -> Answered:
         """Forget examples of a model for good, and rows of datasets with these keys; the receipt.
 
-        Raises UnknownModel, ModelUnavailable, SolverError or NotSolved where nothing was changed; StoreError where it
-        was begun, and is ended as soon as that can be done.
+        Raises UnknownModel, ModelUnavailable, NothingToErase, SolverError or NotSolved where nothing was changed;
+        StoreError or ModelUnavailable where it was begun, and is ended as soon as that can be done. A request that was
+        made before gets its receipt again; raises IdempotencyConflict if it was another one.
         """
-        with self._metrics.erasure(), self._lock:
-            live = self._registry.get(model)
-            rows, unsearched = self._datasets.find(keys)
-            return self._erase(live, model, Asked(keys, asked_by, tuple(map(asdict, rows)), tuple(unsearched)))
+        self._registry.get(model)
+        return self._once(model, asked, lambda: self._of_keys(model, sought))
 
-    def erase_readings(self, feed: str, wanted: Wanted, asked_by: str | None) -> Document:
+    def erase_everywhere(self, sought: Sought, asked: Asked) -> Answered:
+        """The same in all models, feeds and datasets that know any of it, with one receipt.
+
+        Those that cannot be asked now, or find no optimum without, are named in it.
+        """
+        return self._once(EVERYWHERE, asked, lambda: self._of_keys(EVERYWHERE, sought))
+
+    def erase_readings(self, feed: str, wanted: Wanted, asked: Asked) -> Answered:
         """Forget readings of a feed for good; the receipt. Raises UnknownFeed, InvalidInput, and as :meth:`erase`."""
-        with self._metrics.erasure(), self._lock:
-            live = self._feeds.get(feed)
-            return self._erase(live, stored_feed(feed), Asked(live.named(wanted).result(), asked_by))
+        live = self._feeds.get(feed)
+        return self._once(stored_feed(feed), asked, lambda: _of_times(stored_feed(feed), live.seen(wanted).result()))
 
-    def _erase(self, live: ModelHandle | FeedHandle, stored: str, asked: Asked) -> Document:
-        self._jobs.erase(stored, _directories(asked.rows))
+    def _once(self, target: str, asked: Asked, begin: Callable[[], Intent]) -> Answered:
+        """What was answered to this request before, or the receipt of what it begins."""
+        with self._metrics.erasure(), self._lock:
+            asked = replace(asked, body=f"{target} {asked.body}")
+            earlier = None if asked.request is None else self._earlier(asked.request, asked.body)
+            if earlier is not None:
+                return Answered(earlier, replayed=True)
+            intent = asked.asks(begin())
+            try:
+                with self._health.store_call("document"):
+                    self._store.put_document(intent.at_store, intent.encode())
+                crash.point("erase-begun")
+                receipt = self._end(intent, first=True)
+            except (StoreError, ModelUnavailable):
+                self._owed.add(intent.id)
+                raise
+            if receipt is None:
+                raise NothingToErase("what named these was deleted while they were erased")
+            if self._owed:
+                self._finish_all()
+            return Answered(receipt)
+
+    def _earlier(self, request: str, body: str) -> Document | None:
+        """The receipt of a request that was made before, ended now if it was cut off; raises IdempotencyConflict."""
+        with self._health.store_call("load"):
+            under_way = [one for one in begun(self._store) if one.request == one.hash(request)]
+        for one in under_way:
+            if one.body != one.hash(body):
+                raise conflict(request)
+            return self._end(one)
+        return self.receipts.of_request(request, body)
+
+    def _of_keys(self, target: str, sought: Sought) -> Intent:
+        """What is to be forgotten of keys and tags; raises NothingToErase, which tells of an earlier receipt."""
         try:
-            erased = live.erase(asked).result()
-            earlier = live.finish_erasing(but=erased.intent.id).result()
-            return self._ended(stored, [*earlier, erased])[-1]
-        except StoreError:
-            self._owed.add(stored)
-            raise
+            return self._finder.find(target, sought)
+        except NothingToErase as error:
+            earlier = self.receipts.naming(sought)
+            before = "" if earlier is None else f"; some were erased before, as receipt {earlier} says"
+            raise NothingToErase(f"{error}; nothing was changed{before}") from None
 
     def look(self) -> None:
         """Do what other front ends ask for, and what :meth:`finish` does unless an erasure is under way here."""
@@ -127,9 +191,9 @@ class Erasures:
                 found = begun(self._store)
                 self._follow()
                 self._end_deletions()
-            stored = {i.model for i in found if i.model in self._owed or not self._is_anothers(i)}
-            self._owed = set(stored)
-            for one in sorted(stored):
+            mine = [one for one in found if one.id in self._owed or not self._is_anothers(one)]
+            self._owed = {one.id for one in mine}
+            for one in mine:
                 self._finish(one)
         except StoreError as error:
             log.warning("erasures that were begun are not ended yet: %s", error)
@@ -148,8 +212,9 @@ class Erasures:
             if (data := self._store.document(at)) is not None:
                 receipt = json.loads(data)
                 until = datetime.fromisoformat(receipt["erased_at"]).timestamp()
-                self._jobs.erase(receipt["model"], rewritten, until)
-                self._remove_files(receipt["model"])
+                for stored in places_of(receipt) or [""]:
+                    self._jobs.erase(stored, rewritten, until)
+                    self._remove_files(stored)
         self._followed = now
 
     def _rewritten(self) -> set[str]:
@@ -171,18 +236,15 @@ class Erasures:
         except OSError as error:
             raise StoreUnavailable(f"files of {stored} cannot be removed: {error}") from error
 
-    def _finish(self, stored: str) -> None:
+    def _finish(self, intent: Intent) -> None:
+        where = in_words(intent.target)
         try:
-            home, id_ = self._home(stored)
-            live = home.get(id_)
             with self._metrics.erasure():
-                self._ended(stored, live.finish_erasing().result())
-        except (UnknownModel, UnknownFeed):
-            self._forget_model(stored)
-        except (ModelUnavailable, ServiceError, SolverError) as error:
-            log.warning("an erasure in %s is not ended yet: %s", stored, error)
+                self._end(intent)
+        except (ServiceError, SolverError) as error:
+            log.warning("an erasure in %s is not ended yet: %s", where, error)
         else:
-            log.warning("an erasure in %s that was cut off has been ended", stored)
+            log.warning("an erasure in %s that was cut off has been ended", where)
 
     def begin_deletion(self, stored: str) -> Future[None]:
         """Have a model or a feed deleted, and the store know that what lies around it has to go, too.
@@ -227,98 +289,78 @@ class Erasures:
     def _forget_model(self, stored: str) -> None:
         """Forget what is known of erasures in a model that is gone, once datasets have forgotten too."""
         for intent in begun(self._store, stored):
-            self._errands.run(intent.id, intent.rows, seconds=0.0)
-        forget_model(self._store, stored)
-        self._owed.discard(stored)
+            if intent.target == stored:
+                self._drop(intent)
+        self._store.delete_document(DocumentName(LEFT, stored))
 
-    def verify(self, data: bytes) -> Document:
-        """Whether a receipt, in the bytes in which it was kept, verifies, and by whose key."""
-        try:
-            receipt = verified(data)
-        except BadReceipt as error:
-            return {"verified": False, "is_own": False, "reason": str(error), "receipt": None}
-        is_own = False
-        with suppress(OSError, ValueError):
-            is_own = receipt["public_key"] in self._signer.public_keys
-        return {"verified": True, "is_own": is_own, "reason": None, "receipt": receipt}
+    def _drop(self, intent: Intent) -> None:
+        """End an erasure whose models are gone, without a receipt."""
+        self._errands.run(intent.id, intent.rows, seconds=0.0)
+        self._store.delete_document(intent.at_store)
+        self._owed.discard(intent.id)
 
-    def public_keys(self) -> list[str]:
-        """By which receipts are verified, oldest first; the last is of those to come. Raises StoreUnavailable."""
-        try:
-            return self._signer.public_keys
-        except (OSError, ValueError) as error:
-            raise StoreUnavailable(f"there is no key for receipts: {error}") from error
+    def _end(self, intent: Intent, *, first: bool = False) -> Document | None:
+        """Forget in every place, purge what lies around, and keep the receipt; None where all places are gone.
 
-    def receipts(self) -> list[Document]:
-        """Every receipt that is kept, oldest first; raises StoreError."""
-        found = []
-        with self._health.store_call("load"):
-            for at in self._store.documents(RECEIPT):
-                with suppress(StoreDamaged):
-                    data = self._store.document(at)
-                    found += [] if data is None else [json.loads(data)]
-        return sorted(found, key=lambda receipt: str(receipt["erased_at"]))
-
-    def _ended(self, stored: str, erased: Sequence[Erased]) -> list[Document]:
-        """Purge what lies around a model or feed, and keep a receipt of each erasure; raises StoreError."""
-        n_jobs = self._jobs.erase(stored, _directories([found for each in erased for found in each.intent.rows]))
-        outcomes = [self._errands.run(each.intent.id, each.intent.rows) for each in erased]
-        n_jobs += self._jobs.erase(stored, {found.directory for outcome in outcomes for found in outcome.rows})
-        n_files = self._remove_files(stored)
+        Where it is ``first`` tried and no model finds an optimum without them, nothing is changed, and nothing is to
+        be later: raises SolverError or NotSolved. Raises StoreError or ModelUnavailable where it is to be tried again.
+        """
+        stored = [part.stored for part in intent.parts if part.in_jobs]
+        n_jobs = self._erase_jobs(stored, _directories(intent.rows))
+        done, refused, failures = list[Done](), dict(intent.refused), list[Exception]()
+        for part in intent.parts:
+            try:
+                done.append((part, self._forgotten(part, intent)))
+            except (UnknownModel, UnknownFeed):
+                continue  # it was deleted meanwhile
+            except (SolverError, NotSolved) as error:
+                if not first:
+                    raise
+                failures.append(error)
+                refused[in_words(part.stored)] = f"not erased: {error}"
+        if failures and len(failures) == len(intent.parts):
+            self._store.delete_document(intent.at_store)
+            raise failures[0]
+        if intent.parts and not done and not failures:
+            self._drop(intent)
+            return None
+        outcome = self._errands.run(intent.id, intent.rows)
+        n_jobs += self._erase_jobs(stored, {found.directory for found in outcome.rows})
+        if not (any(part.in_jobs for part, _ in done) or outcome.rows or outcome.open):
+            self._store.delete_document(intent.at_store)
+            raise NothingToErase("no row of a dataset is named by any of these; nothing was changed")
+        n_files = sum(map(self._remove_files, stored))
         with self._health.store_call("wipe"):
             wiped = self._store.wipe(wholly=True)
         crash.point("erase-wiped")
-        receipts = []
-        for each, outcome in zip(erased, outcomes, strict=True):
-            others = on_ray(outcome) if self._settings.ray else {}
-            searched = places(each.intent, outcome.rows, each.requests, n_jobs, n_files)
-            receipt = self._receipt(each, searched | wiped | others)
-            with self._health.store_call("document"):
-                at = DocumentName(RECEIPT, each.intent.id)
-                self._store.put_document(at, json.dumps(receipt, ensure_ascii=False).encode())
-                crash.point("erase-signed")
-                self._store.delete_document(each.intent.at_store)
-                self._errands.end(each.intent.id)
-            receipts.append(receipt)
-        self._owed.discard(stored)
-        self._let_go_of_old()
-        return receipts
+        others = on_ray(outcome) if self._settings.ray else {}
+        searched = around(intent, outcome.rows, n_jobs, n_files) | wiped | others
+        receipt = self.receipts.keep(replace(intent, refused=refused), done, searched)
+        crash.point("erase-signed")
+        with self._health.store_call("document"):
+            self._store.delete_document(intent.at_store)
+            self._errands.end(intent.id)
+        self._owed.discard(intent.id)
+        self.receipts.drop_old()
+        return receipt
 
-    def _receipt(self, erased: Erased, searched: Places) -> Document:
-        intent, now = erased.intent, datetime.now(UTC)
-        content = {
-            "receipt": intent.id,
-            "model": intent.model.removeprefix(FEEDS),
-            "kind": "feed" if is_feed(intent.model) else "model",
-            "asked_at": datetime.fromtimestamp(intent.at, UTC).isoformat(),
-            "asked_by": intent.asked_by,
-            "erased_at": now.isoformat(),
-            "kept_until": (now + timedelta(days=self._settings.receipt_days)).isoformat(),
-            "version_before": intent.version,
-            "version_after": erased.version,
-            "keys": {
-                "count": len(intent.keys),
-                "in_window": intent.found,
-                "hash": HASH,
-                "salt": intent.salt,
-                "hashes": list(intent.keys),
-            },
-            "certificate": erased.certificate,
-            "places": searched,
-        }
-        try:
-            return signed(content, self._signer)
-        except (OSError, ValueError) as error:
-            raise StoreUnavailable(f"the receipt cannot be signed: {error}") from error
+    def _forgotten(self, part: Part, intent: Intent) -> Erased:
+        """Have the writer of a model or feed do its part; a history that names none of them stays as it is."""
+        if not part.is_named:
+            return Erased(part.version, 0, None)
+        home, id_ = self._home(part.stored)
+        return home.get(id_).erase(intent).result()
 
-    def _let_go_of_old(self) -> None:
-        now = datetime.now(UTC)
-        try:
-            for receipt in self.receipts():
-                if datetime.fromisoformat(receipt["kept_until"]) <= now and _ID.match(receipt["receipt"]):
-                    self._store.delete_document(DocumentName(RECEIPT, receipt["receipt"]))
-        except StoreError as error:
-            log.warning("receipts whose time is over are kept on: %s", error)
+    def _erase_jobs(self, stored: Sequence[str], directories: set[str]) -> int:
+        return sum(self._jobs.erase(one, directories) for one in stored or [""])
+
+
+def _of_times(stored: str, seen: Seen) -> Intent:
+    """What is to be forgotten of a feed's readings."""
+    part = Part(stored, seen.version, seen.sequence, seen.found)
+    intent = Intent(stored, (part,), by_time=True)
+    keys, missing = (tuple(map(intent.hash, times)) for times in (seen.times, seen.missing))
+    return replace(intent, keys=keys, not_found=missing)
 
 
 def _directories(rows: Iterable[Document]) -> set[str]:

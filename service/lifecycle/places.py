@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from livesvm.service.datasets.catalogue import Found
-from livesvm.service.history.erasure import Intent
-from livesvm.service.history.names import is_feed
+from livesvm.service.history.erasure import EVERYWHERE, Intent, Part
+from livesvm.service.history.names import FEEDS, is_feed
 from livesvm.service.lifecycle.errands import Outcome
 
 Places = dict[str, str]
 
 ELSEWHERE: Places = {"backups, other copies, disks below the files": "not in this service's hands"}
+
+
+def in_words(stored: str) -> str:
+    """What people call a model or a feed that is stored under this."""
+    if stored == EVERYWHERE:
+        return "all models and feeds"
+    return f"feed {stored.removeprefix(FEEDS)}" if is_feed(stored) else f"model {stored}"
 
 
 def on_ray(outcome: Outcome) -> Places:
@@ -25,36 +32,44 @@ def on_ray(outcome: Outcome) -> Places:
     }
 
 
-def places(intent: Intent, rows: Sequence[Found], requests: int, n_jobs: int, n_files: int) -> Places:
-    """Of everything but the store: a model or a feed, and what lies around it, as datasets with such ``rows``."""
-    own = _of_feed(requests) if is_feed(intent.model) else _of_model(intent, rows, requests)
-    around = {
-        "jobs and their results": f"all of its own removed, and those that used such datasets, {n_jobs} at the end",
-        "files of lost models": f"{n_files} removed",
-    }
-    return own | around | ELSEWHERE
-
-
-def _of_model(intent: Intent, rows: Sequence[Found], requests: int) -> Places:
-    return {
-        "window": "solved without them",
-        "classes, scale of features": "those of who stays",
-        "log, snapshots, solutions": "replaced by one snapshot without them",
-        "requests and answers": f"{requests} forgotten, the others name none of them",
-        "datasets": _datasets(intent, rows),
-        "feeds": "not searched: their readings have times, and no keys; POST /feeds/{id}/erase forgets by times",
-    }
-
-
-def _of_feed(requests: int) -> Places:
+def of_part(part: Part, intent: Intent, requests: int) -> Places:
+    """Of one model or feed."""
+    if not part.is_named:
+        return {"log, snapshots, solutions": "name none of these, and stay as they are"}
+    if not is_feed(part.stored):
+        return {
+            "window": "solved without them",
+            "classes, scale of features": "those of who stays",
+            "log, snapshots, solutions": "replaced by one snapshot without them",
+            "requests and answers": f"{requests} forgotten, the others name none of them",
+        }
+    history = {"log, snapshots": "replaced by one snapshot without them"}
+    if not intent.by_time:
+        return history | {"requests and answers": f"{requests} forgotten, the others name none of them"}
     return {
         "window": "missing ones in their place; every model learnt anew without them",
         "record of forecasts": "without those at them, of them, or beside them; sums over what is older stay",
-        "log, snapshots": "replaced by one snapshot without them",
+        **history,
         "requests and answers": f"all {requests} forgotten",
         "its source, and entries that it refused": "not searched: a stream is its owner's",
-        "models and datasets": "not searched: they have keys, and no times",
     }
+
+
+def around(intent: Intent, rows: Sequence[Found], n_jobs: int, n_files: int) -> Places:
+    """Of everything but the store, and the models and feeds themselves."""
+    if intent.by_time:
+        own = {"models and datasets": "not searched: they have keys, and no times"}
+    else:
+        own = {
+            "datasets": _datasets(intent, rows),
+            "feeds": "their readings have times, and no keys: POST /feeds/{id}/erase forgets by times",
+        }
+        if intent.target != EVERYWHERE:
+            named = f"{', '.join(intent.elsewhere)}: named there, and not forgotten; POST /erase does"
+            own["other models and feeds"] = named if intent.elsewhere else "none names any of them"
+    jobs = f"all of its own removed, and those that used such datasets, {n_jobs} at the end"
+    files = f"{n_files} removed"
+    return own | {"jobs and their results": jobs, "files of lost models": files} | ELSEWHERE
 
 
 def _datasets(intent: Intent, found: Sequence[Found]) -> str:

@@ -1,14 +1,12 @@
-"""What a model's writer does to forget: say so durably, solve without, and put that in place of all that was stored."""
+"""What a writer does to forget: solve without, and put that in place of all that was stored."""
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import Any, Protocol
 
 from livesvm.service import crash
-from livesvm.service.history.erasure import LEFT, Asked, Intent, Left
+from livesvm.service.history.erasure import LEFT, Intent, Left
 from livesvm.service.history.journal import Journal
-from livesvm.service.models.arrays import Key
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import DocumentName
@@ -24,21 +22,10 @@ class Stored(Protocol):
         """All of it."""
 
 
-def begin(journal: Journal, asked: Asked, window: Container[Key], version: int, *, every: bool = False) -> Intent:
-    """Keep durably that these are to be forgotten; from here on they are, whatever happens. Raises StoreError.
-
-    With them go the requests that tell of them, or ``every`` one.
-    """
-    intent = Intent.of(journal.lease.model, asked, window, version)
-    intent = intent.with_requests(journal.requests(), None if every else asked.keys)
-    journal.put_document(intent.at_store, intent.encode())
-    crash.point("erase-begun")
-    return intent
-
-
-def solve(state: ModelState, intent: Intent) -> tuple[Outcome | None, dict[str, Any] | None]:
+def solve(state: ModelState, intent: Intent, stored: str) -> tuple[Outcome | None, dict[str, Any] | None]:
     """Bring the model to the optimum without them, and prove that; raises SolverError with it as it was."""
-    outcome = state.forget(intent.leaving(state.window.arrivals))
+    window = state.window
+    outcome = state.forget(intent.leaving(stored, window.arrivals, window.tags))
     return outcome, state.certificate() if state.can_predict else None
 
 
@@ -47,11 +34,12 @@ def write(journal: Journal, state: Stored, intent: Intent, keep: int) -> tuple[i
 
     Raises StoreError; done again, it ends where it would have.
     """
-    requests = intent.going(journal.requests())
+    model = journal.lease.model
+    requests = intent.going(model, journal.requests())
     before = journal.left
     now = Left(state.version, intent.at, before.salt, dict(before.requests))
     now.bury(requests, state.sequence - keep)
-    journal.put_document(DocumentName(LEFT, intent.model), now.encode())
+    journal.put_document(DocumentName(LEFT, model), now.encode())
     journal.left = now
     data = state.encode()
     journal.supersede(state.sequence, data, state.version)

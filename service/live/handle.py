@@ -7,9 +7,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from livesvm.service.history.erasure import Asked, Intent
+from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Recovered
-from livesvm.service.models.arrays import Rows
+from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted
 from livesvm.service.models.outcome import Sizes
@@ -40,7 +40,6 @@ class Erased:
     ``requests`` is how many were forgotten; there is no certificate of a model without examples.
     """
 
-    intent: Intent
     version: int
     requests: int
     certificate: dict[str, Any] | None
@@ -152,14 +151,15 @@ class ModelHandle(Protocol):
     def versions(self) -> dict[str, Any]:
         """Which versions can be had; asks the store, so it belongs in a thread."""
 
-    def erase(self, asked: Asked, solve: Solve | None = None) -> Future[Erased]:
+    def seen(self, keys: Sequence[Key]) -> Future[Seen]:
+        """How many of these keys the window holds, in the version that is newest when its turn comes."""
+
+    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
         """Forget examples, whether they are in the window or have left, and all that was stored of the model before.
 
-        What is left to do then, of files and of the store as a whole, is for whoever asked.
+        Done again, it ends where it would have. What is left to do then, of files and of the store as a whole, is for
+        whoever asked.
         """
-
-    def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
-        """The same of every erasure that was begun and has not been ended, but for one by its id."""
 
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of the version that is newest when its turn comes."""

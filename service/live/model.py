@@ -7,6 +7,7 @@ was published last and never wait. Nothing above this module may assume that the
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -15,9 +16,9 @@ from functools import partial
 from typing import Any
 
 from livesvm.service import crash
-from livesvm.service.errors import EmptyModel, ModelUnavailable, NotSolved, QueueFull, ServiceError, UnknownModel
+from livesvm.service.errors import EmptyModel, ModelUnavailable, QueueFull, ServiceError, UnknownModel
 from livesvm.service.history.entries import Entry, Restoration, Retraining, digest_of_restore, digest_of_swap
-from livesvm.service.history.erasure import Asked, Intent, left
+from livesvm.service.history.erasure import Intent, Seen, left
 from livesvm.service.history.journal import Journal
 from livesvm.service.history.recovery import Means, Recovered, recover
 from livesvm.service.history.replay import Patience
@@ -31,7 +32,7 @@ from livesvm.service.live.recent import Recent
 from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs.audit import changed
 from livesvm.service.logs.calls import stage
-from livesvm.service.models.arrays import Rows
+from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted, page_of
 from livesvm.service.models.learners import check_update, task_of
@@ -44,7 +45,6 @@ from livesvm.service.models.window import Limits
 from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.resources.turns import Solve
 from livesvm.service.store.base import Head, Lease
-from livesvm.solvers.errors import SolverError
 
 
 class LiveModel:
@@ -190,13 +190,13 @@ class LiveModel:
         digest = partial(digest_of_swap, found.job)
         return self._keeper.change(request, digest, partial(self._swap, found, request), solve)
 
-    def erase(self, asked: Asked, solve: Solve | None = None) -> Future[Erased]:
-        """Forget examples, in the window or not, and all that was stored of the model before; see ``live.erasing``."""
-        return self._keeper.writer.submit(lambda: self._erase(asked, self._keeper.begun(solve)))
+    def seen(self, keys: Sequence[Key]) -> Future[Seen]:
+        """How many of these keys the window holds, of a model that takes changes now; raises StoreError otherwise."""
+        return self._keeper.writer.submit(lambda: self._seen(keys), rests=False, always=True)
 
-    def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
-        """The same of every erasure that was begun and has not been ended, but for one by its id."""
-        return self._keeper.writer.submit(lambda: self._finish_erasing(but), always=True)
+    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
+        """Forget examples, in the window or not, and all that was stored of the model before; see ``live.erasing``."""
+        return self._keeper.writer.submit(lambda: self._forget(intent, self._keeper.begun(solve)), always=True)
 
     def versions(self) -> dict[str, Any]:
         """Which versions can be had; asks the store, so it belongs in a thread."""
@@ -304,26 +304,18 @@ class LiveModel:
         keeper.checkpoints.keep_solution(self._state, record, outcome.seconds)
         return Reply(answer)
 
-    def _erase(self, asked: Asked, solve: Solve) -> Erased:
+    def _seen(self, keys: Sequence[Key]) -> Seen:
         self._keeper.check_open()
-        intent = erasing.begin(self._journal, asked, self._state.window.arrivals, self._state.version)
-        try:
-            return self._forget(intent, solve)
-        except (SolverError, NotSolved):  # nothing was changed, and nothing is to be later
-            self._journal.delete_document(intent.at_store)
-            raise
-
-    def _finish_erasing(self, but: str) -> list[Erased]:
-        self._keeper.check_open()
-        begun = [intent for intent in self._journal.begun() if intent.id != but]
-        return [self._forget(intent, self._keeper.begun()) for intent in begun]
+        state = self._state
+        return Seen(state.version, state.sequence, sum(key in state.window.arrivals for key in keys))
 
     def _forget(self, intent: Intent, solve: Solve) -> Erased:
         """Solve without, then have that stand for all that was stored; until then readers see what was before."""
+        self._keeper.check_open()
         stage("turn")
         with self._around.turns.turn(solve):
             stage("solve")
-            outcome, certificate = erasing.solve(self._state, intent)
+            outcome, certificate = erasing.solve(self._state, intent, self.id)
         crash.point("erase-solved")
         stage("log")
         try:
@@ -333,11 +325,11 @@ class LiveModel:
             raise
         self._publish()
         self._keeper.checkpoints.saved(self._state, size)
-        counts = {"asked": len(intent.keys), "removed": intent.found, "requests": requests}
+        counts = {"asked": len(intent.all_keys), "removed": intent.part(self.id).found, "requests": requests}
         changed("erase", self.id, version=self._state.version, **counts)
         if outcome is not None:
             self._metrics.solve_seconds.labels(self.spec.task).observe(outcome.seconds)
-        return Erased(intent, self._state.version, requests, certificate)
+        return Erased(self._state.version, requests, certificate)
 
     def _prepare(self) -> None:
         with suppress(ServiceError), self._around.turns.turn(self._keeper.begun()):

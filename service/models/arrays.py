@@ -19,12 +19,16 @@ Matrix = NDArray[np.float64]
 Rows = Matrix | SparseRows
 Vector = NDArray[np.float64]
 Key = int | str
+Tags = list[list[str]]
+"""Of each example."""
 
 SPARSE = ("indptr", "indices", "values", "n_features")
 """Members of an npz file that hold sparse rows."""
 MAX_KEY = 2**53
 """Integer keys are below this, so that every JSON reader keeps them exactly."""
 MAX_KEY_LENGTH = 128
+MOST_TAGS = 16
+"""That one example may have."""
 MAX_MAGNITUDE = 1e150
 """Entries are at most this large, so that squares of differences stay finite."""
 
@@ -160,6 +164,44 @@ def vector(value: Any, field: str) -> Vector:
     return check_vector(_to_float(value, field), field)
 
 
+def tags(value: Any, field: str = "tags") -> Tags:
+    """A list with the tags of each example, none, one or a list of them, as lists without repetition."""
+    if not isinstance(value, list) or not value:
+        raise InvalidInput("must be an array with an entry for each example", field=field)
+    return [_tags(entry, row, field) for row, entry in enumerate(value)]
+
+
+def _tags(entry: Any, row: int, field: str) -> list[str]:
+    found = [] if entry is None else entry if isinstance(entry, list) else [entry]
+    if len(found) > MOST_TAGS:
+        raise InvalidInput(f"has {len(found)} tags, the limit is {MOST_TAGS}", field=field, row=row)
+    for tag in found:
+        _check_tag(tag, row, field)
+    return list(dict.fromkeys(found))
+
+
+def npy_tags(array: NDArray[Any], field: str = "tags") -> Tags:
+    """The same of an array of text, (n,) or (n, most), in which an empty text is none."""
+    if array.dtype.kind != "U" or array.ndim not in (1, 2) or not len(array):
+        raise InvalidInput("must be text, (n,) or (n, most), empty where there is no tag", field=field)
+    _check_unicode(array, field)
+    return tags([[tag for tag in row if tag] for row in array.reshape(len(array), -1).tolist()], field)
+
+
+def tag_list(value: Any, field: str = "tags") -> list[str]:
+    """A list of distinct tags: texts of 1 to 128 characters."""
+    found = keys(value, field)
+    for row, tag in enumerate(found):
+        _check_tag(tag, row, field)
+    return [str(tag) for tag in found]
+
+
+def _check_tag(tag: Any, row: int, field: str) -> None:
+    if not isinstance(tag, str):
+        raise InvalidInput(f"a tag is a text, not {_named(tag)}", field=field, row=row)
+    _check_text(tag, row, field, "tag")
+
+
 def times(value: Any, field: str = "times") -> Vector:
     """A list of times, ISO 8601 with a UTC offset or Unix seconds, as the latter, (n,) float64; n is at least 1."""
     if not isinstance(value, list):
@@ -220,14 +262,18 @@ def keys(value: Any, field: str = "keys") -> list[Key]:
 
 def _check_key(key: Any, row: int, field: str) -> None:
     if type(key) is str:
-        if not 1 <= len(key) <= MAX_KEY_LENGTH:
-            raise InvalidInput(f"a key has 1 to {MAX_KEY_LENGTH} characters", field=field, row=row)
-        if any("\ud800" <= character <= "\udfff" for character in key):
-            raise InvalidInput("a key is Unicode text, without surrogates", field=field, row=row)
+        _check_text(key, row, field, "key")
     elif type(key) is not int:
         raise InvalidInput(f"a key is a string or an integer, not {_named(key)}", field=field, row=row)
     elif not 0 <= key < MAX_KEY:
         raise InvalidInput("an integer key is at least 0 and below 2**53", field=field, row=row)
+
+
+def _check_text(text: str, row: int, field: str, what: str) -> None:
+    if not 1 <= len(text) <= MAX_KEY_LENGTH:
+        raise InvalidInput(f"a {what} has 1 to {MAX_KEY_LENGTH} characters", field=field, row=row)
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidInput(f"a {what} is Unicode text, without surrogates", field=field, row=row)
 
 
 def _named(value: Any) -> str:
@@ -292,6 +338,11 @@ def npy_keys(array: NDArray[Any], field: str) -> list[Key]:
     """Keys from a one-dimensional array of strings or integers."""
     if array.ndim != 1 or array.dtype.kind not in "iuU":
         raise InvalidInput("must be a one-dimensional array of integers or strings", field=field)
-    if array.dtype.kind == "U" and array.size and np.ascontiguousarray(array).view(np.uint32).max() > sys.maxunicode:
-        raise InvalidInput("holds what is no Unicode text", field=field)
+    if array.dtype.kind == "U":
+        _check_unicode(array, field)
     return keys(array.tolist(), field)
+
+
+def _check_unicode(array: NDArray[Any], field: str) -> None:
+    if array.size and np.ascontiguousarray(array).view(np.uint32).max(initial=0) > sys.maxunicode:
+        raise InvalidInput("holds what is no Unicode text", field=field)

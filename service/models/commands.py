@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.models.arrays import Key, Rows, Vector
+from livesvm.service.models.arrays import Key, Rows, Tags, Vector
 from livesvm.service.models.labels import Targets
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.store import codec
@@ -35,13 +35,21 @@ class Batch:
     keys: list[Key] | None = None
     weights: Vector | None = None
     times: Vector | None = None  #: (n,) Unix seconds at which each happened; None: when they arrive
+    tags: Tags | None = None  #: of each example, (n,)
 
     def document(self) -> dict[str, Any]:
         """This batch as numbers, lists and arrays."""
         parts = dict(vars(self))
-        if self.times is None:
-            del parts["times"]  # as before there were any: a digest from then is the same now
+        for name in ("times", "tags"):
+            if parts[name] is None:
+                del parts[name]  # as before there were any: a digest from then is the same now
         return parts
+
+    @property
+    def tagged(self) -> dict[Key, tuple[str, ...]]:
+        """Tags by key, of those of its examples, which have keys, that have any."""
+        pairs = zip(self.keys or [], self.tags or [], strict=False)
+        return {key: tuple(tags) for key, tags in pairs if tags}
 
     def only(self, which: NDArray[np.bool_]) -> Batch | None:
         """Those of its examples, which have keys; None if these are none."""
@@ -51,7 +59,8 @@ class Batch:
             name: column[which] for name in ("y", "weights", "times") if (column := vars(self)[name]) is not None
         }
         keys = [key for key, stays in zip(self.keys or [], which.tolist(), strict=True) if stays]
-        return replace(self, X=self.X[which], keys=keys, **columns)
+        tags = self.tags and [one for one, stays in zip(self.tags, which.tolist(), strict=True) if stays]
+        return replace(self, X=self.X[which], keys=keys, tags=tags, **columns)
 
 
 @dataclass(frozen=True)
@@ -236,6 +245,14 @@ class Command:
         if self.add is not None:
             features.update(zip(self.added, self.add.X, strict=True))
         return features
+
+    def named(self) -> Iterator[tuple[Key, Sequence[str]]]:
+        """Every key that it names, with tags where it gives any."""
+        edits = self.edits or NO_EDITS
+        sides = edits.robust.sides if edits.robust is not None else ()
+        yield from ((key, ()) for key in (*self.added, *self.remove, *self.dropped))
+        yield from ((key, ()) for key in (*edits.relabel, *edits.reweight, *sides))
+        yield from () if self.add is None else self.add.tagged.items()
 
     def encode(self) -> bytes:
         """Bytes for the log."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
 
-from livesvm.service.models.arrays import Key, Rows, Vector
+from livesvm.service.models.arrays import Key, Rows, Tags, Vector
 from livesvm.service.models.labels import Targets
 from livesvm.service.models.state import ModelState
 from livesvm.solvers.errors import UnknownKey
@@ -58,6 +58,7 @@ class Page:
     side: np.ndarray[tuple[int], np.dtype[np.int8]]
     coefficient: Vector
     outlier: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    tags: Tags = field(default_factory=list)
 
 
 def page_of(state: ModelState, wanted: Wanted) -> Page:
@@ -100,6 +101,7 @@ def page_of(state: ModelState, wanted: Wanted) -> Page:
         np.where(is_free, 0, np.where(has_one, 1, 2)).astype(np.int8),
         coefficient,
         np.array([key in outliers for key in named], np.bool_),
+        [list(state.window.tags.get(key, ())) for key in named],
     )
 
 

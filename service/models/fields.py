@@ -94,6 +94,26 @@ Keys = Annotated[
     PlainValidator(arrays.keys),
     WithJsonSchema({"type": "array", "minItems": 1, "uniqueItems": True, "items": KEY_SCHEMA}),
 ]
+_TAG = {"type": "string", "minLength": 1, "maxLength": arrays.MAX_KEY_LENGTH}
+TagsOfEach = Annotated[
+    Any,
+    PlainValidator(arrays.tags),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "anyOf": [_TAG, {"type": "array", "items": _TAG, "maxItems": arrays.MOST_TAGS}, {"type": "null"}]
+            },
+            "description": "(n,), of each example a tag, a list of them, or null",
+        }
+    ),
+]
+TagList = Annotated[
+    Any,
+    PlainValidator(arrays.tag_list),
+    WithJsonSchema({"type": "array", "minItems": 1, "uniqueItems": True, "items": _TAG}),
+]
 Gamma = Annotated[
     Any,
     PlainValidator(lambda value: _gamma(value)),

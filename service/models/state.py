@@ -439,6 +439,7 @@ class ModelState:
             "changed": self._changed,
             "updated_at": self.updated_at,
             "arrays": self.estimator.to_arrays() if self.is_fitted else None,
+            **({"tags": self.window.tags} if self.window.tags else {}),
         }
 
     def encode(self) -> bytes:
@@ -457,7 +458,8 @@ class ModelState:
         is_sparse = document.get("is_sparse", None if document["arrays"] is None else False)  # schema 4 knew dense ones
         updated_at = document.get("updated_at")
         latest = -math.inf if updated_at is None else updated_at
-        window = Window(arrivals, document["n_features"], document["next_key"], is_sparse, latest)
+        tags = {key: tuple(found) for key, found in document.get("tags", {}).items()}
+        window = Window(arrivals, document["n_features"], document["next_key"], is_sparse, latest, tags)
         try:
             arrays, changed = document["arrays"], document.get("changed", {})  # schema 1 knew no changed parameters
             if arrays is None:

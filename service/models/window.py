@@ -42,6 +42,7 @@ class Window:
     next_key: int = 0
     is_sparse: bool | None = None
     latest: float = -math.inf
+    tags: dict[Key, tuple[str, ...]] = field(default_factory=dict)  #: of those examples that have any
 
     def plan(self, update: Update, limits: Limits, now: float, request: str | None) -> Command:
         """Decide which examples come, go and change; changes nothing.
@@ -81,6 +82,7 @@ class Window:
         """Take over what a command did."""
         for key in command.remove:
             del self.arrivals[key]
+            self.tags.pop(key, None)
         came = _times(command.add, command.arrived)
         last = next(reversed(self.arrivals.values()), -math.inf)
         self.arrivals.update(zip(command.added, came.tolist(), strict=True))
@@ -89,6 +91,7 @@ class Window:
         self.latest = max(self.latest, command.arrived)
         self.next_key = command.next_key
         if command.add is not None:
+            self.tags |= command.add.tagged
             self.n_features = command.add.X.shape[1]
             self.is_sparse = isinstance(command.add.X, SparseRows)
 
@@ -104,7 +107,8 @@ class Window:
         self.check_width(batch.X.shape[1], limits)
         batch = replace(batch, X=self._as_held(batch.X))
         n = batch.X.shape[0]
-        for name, column in (("y", batch.y), ("keys", batch.keys), ("weights", batch.weights), ("times", batch.times)):
+        for name in ("y", "keys", "weights", "times", "tags"):
+            column = getattr(batch, name)
             if column is not None and len(column) != n:
                 raise InvalidInput(f"has {len(column)} entries for {n} rows of X", field=name)
         if limits.max_examples is not None and n > limits.max_examples:

@@ -209,7 +209,7 @@ class Metrics:
         )
         self.erasures_unfinished = Gauge(
             "livesvm_erasures_unfinished",
-            "Models and feeds in which an erasure was begun and could not be ended yet",
+            "Erasures that were begun and could not be ended yet",
             registry=r,
         )
         self.predictions = Counter("livesvm_predictions", "Rows predicted", ["task"], registry=r)

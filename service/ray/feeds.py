@@ -23,10 +23,9 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import FeedState, View, events_kept
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.wanted import Wanted
-from livesvm.service.history.erasure import Asked
+from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.live.handle import NEWS_SECONDS, Erased, Models, Reply, Return
-from livesvm.service.models.arrays import Key
 from livesvm.service.models.published import Published
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample
@@ -167,17 +166,13 @@ class RayFeed(InActor):
             return self.ask(verb, *arguments, request)
         return Unnamed(self.ask(verb, *arguments, request_name()))
 
-    def erase(self, asked: Asked, solve: Solve | None = None) -> Future[Erased]:
+    def seen(self, wanted: Wanted | None) -> Future[Seen]:
+        """The readings that are wanted, if any, by their times as text."""
+        return self.ask("seen", wanted)
+
+    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
         """Forget readings, and all that was stored of the feed before."""
-        return self.ask("erase", asked, solve=solve)
-
-    def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
-        """The same of every erasure that was begun and has not been ended, but for one by its id."""
-        return self.ask("finish_erasing", but)
-
-    def named(self, wanted: Wanted) -> Future[list[Key]]:
-        """The times of readings that are wanted, as text."""
-        return self.ask("named", wanted)
+        return self.ask("erase", intent, solve=solve)
 
     def history(self, asked: Lookback) -> Future[dict[str, Any]]:
         """Readings with the forecasts that were made for them."""

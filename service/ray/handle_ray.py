@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
 from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
-from livesvm.service.history import erasure
+from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.live.handle import NEWS_SECONDS, Description, Erased, Reply
-from livesvm.service.models.arrays import Rows
+from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted
 from livesvm.service.models.published import Published
@@ -221,13 +221,13 @@ class RayModel(InActor):
         found: dict[str, Any] = self._now("versions")
         return found
 
-    def erase(self, asked: erasure.Asked, solve: Solve | None = None) -> Future[Erased]:
-        """Forget examples, and all that was stored of the model before."""
-        return self.ask("erase", asked, solve=solve)
+    def seen(self, keys: Sequence[Key]) -> Future[Seen]:
+        """How many of these keys the window holds."""
+        return self.ask("seen", keys)
 
-    def finish_erasing(self, but: str = "") -> Future[list[Erased]]:
-        """The same of every erasure that was begun and has not been ended, but for one by its id."""
-        return self.ask("finish_erasing", but)
+    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
+        """Forget examples, and all that was stored of the model before."""
+        return self.ask("erase", intent, solve=solve)
 
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate."""

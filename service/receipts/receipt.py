@@ -87,6 +87,12 @@ def names(receipt: Document, key: Key) -> bool:
     return hashed(bytes.fromhex(keys["salt"]), key) in keys["hashes"]
 
 
+def names_tag(receipt: Document, tag: str) -> bool:
+    """Whether a receipt is of the examples with this tag."""
+    keys = receipt["keys"]
+    return hashed(bytes.fromhex(keys["salt"]), tag) in keys.get("tags", [])
+
+
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no number")
 

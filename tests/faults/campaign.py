@@ -142,7 +142,8 @@ def acknowledge(
 
 def erase(http: httpx.Client, tally: Tally, course: Course, rng: random.Random) -> None:
     """Have examples of the window erased, and one that left it or was erased before; until there is a receipt."""
-    answer = http.post(f"{course.subject.path}/erase", json={"keys": course.keys(rng)})
+    name = {"idempotency-key": f"erasure {len(course.erased)}"}
+    answer = http.post(f"{course.subject.path}/erase", json={"keys": course.keys(rng)}, headers=name)
     if answer.status_code != 200:
         raise RuntimeError(f"an erasure was answered {answer.status_code}: {answer.text}")
     _compare_answer(answer, tally, course)

@@ -37,7 +37,7 @@ def test_killed_in_the_middle(point: str, store: str, tmp_path: Path) -> None:
             X, y = lived(http)
             before = http.get("/models/m").json()["version"]
             with pytest.raises(httpx.TransportError):
-                http.post("/models/m/erase", json={"keys": GONE})
+                http.post("/models/m/erase", json={"keys": GONE}, headers={"idempotency-key": "officer"})
             assert service.wait() == -9
         process.settings["crash_at"] = ""
         with process as service, service.http() as http:
@@ -65,7 +65,9 @@ def test_killed_in_the_middle(point: str, store: str, tmp_path: Path) -> None:
             again = {"add": {"X": X[10:20], "y": y[10:20], "keys": WHO[10:20]}}
             headers = {"idempotency-key": f"of {WHO[10]}"}
             assert http.post("/models/m/update", json=again, headers=headers).json()["added"] == WHO[10:20]
-            assert http.post("/models/m/erase", json={"keys": GONE}).json()["removed"] == 0
+            retry = http.post("/models/m/erase", json={"keys": GONE}, headers={"idempotency-key": "officer"})
+            assert retry.json()["receipt"] == kept[0]
+            assert http.post("/models/m/erase", json={"keys": GONE}).status_code == 404
             service.kill()
         with process as service, service.http() as http:
             assert http.get("/models/m").json()["version"] == before + 1

@@ -69,6 +69,21 @@ def test_without_room_to_write_anew_there_is_no_receipt_until_there_is(stored: P
             assert places(bytes_of_directory(stored), who, x) == set()
 
 
+def test_a_retry_ends_what_was_begun_and_has_its_receipt(stored: Path) -> None:
+    with ServiceProcess(stored, lease_seconds=60) as service, service.http() as http:  # nothing else ends it soon
+        let_write(service, ROOM)
+        name = {"idempotency-key": "officer"}
+        assert http.post("/models/m/erase", json={"keys": WHO[:2]}, headers=name).status_code == 503
+        let_write(service)
+        other = http.post("/models/m/erase", json={"keys": WHO[:1]}, headers=name)
+        assert (other.status_code, other.json()["type"]) == (409, "urn:livesvm:problem:idempotency-conflict")
+        assert receipts(http) == []
+        retried = http.post("/models/m/erase", json={"keys": WHO[:2]}, headers=name).raise_for_status()
+        assert (retried.json()["removed"], retried.headers["idempotent-replayed"]) == (2, "true")
+        assert receipts(http) == [retried.json()["receipt"]]
+        assert metric(http, "livesvm_erasures_unfinished") == "0.0"
+
+
 def test_on_a_disk_that_takes_nothing_nothing_is_changed(stored: Path) -> None:
     with ServiceProcess(stored, lease_seconds=1) as service, service.http() as http:
         let_write(service, 0)

@@ -8,6 +8,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from livesvm.service import crash
 from livesvm.service.errors import IdempotencyConflict, RequestErased
-from livesvm.service.history.erasure import BEGUN, Asked
+from livesvm.service.history.erasure import Intent, Part
 from livesvm.service.history.journal import Source
+from livesvm.service.lifecycle.search import requests_of
 from livesvm.service.live.model import LiveModel
 from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.models.commands import Batch, Removal, Update
@@ -171,19 +173,17 @@ class Machine(RuleBasedStateMachine):
             self.live._keeper.writer.stop()
 
     @precondition(lambda self: self.next_key)
-    @rule(data=st.data(), point=st.none() | st.sampled_from(crash.ERASE_POINTS[:4]))
+    @rule(data=st.data(), point=st.none() | st.sampled_from(crash.ERASE_POINTS[1:4]))
     def erase(self, data: Any, point: str | None) -> None:
         """Of the window or not; what a crash cuts off is ended by the next process, and no request is done twice."""
         gone = data.draw(st.sets(st.integers(0, self.next_key - 1), min_size=1, max_size=4))
-        asked = Asked(sorted(gone), None)
-        if point is None:
-            self.live.erase(asked).result()
-        else:
-            self.die_at(point, lambda: self.live.erase(asked).result())
+        intent = Intent("m", (Part("m"),))
+        going = requests_of(self.store.requests("m"), gone, ())
+        intent = replace(intent, keys=tuple(map(intent.hash, gone)), requests=tuple(map(intent.hash, going)))
+        if point is not None:
+            self.die_at(point, lambda: self.live.erase(intent).result())
             self.reopen()
-            assert len(self.live.finish_erasing().result()) == 1
-        for at in self.store.documents(BEGUN):
-            self.store.delete_document(at)
+        self.live.erase(intent).result()
         window = {key: row for key, row in self.history[-1].items() if key not in gone}
         if len(window) < len(self.history[-1]):
             self.history.append(window)

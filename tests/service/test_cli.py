@@ -47,7 +47,7 @@ def written(directory: Path, kind: str, X: list[list[float]], **columns: list[An
     elif kind == "json":
         path.write_text(json.dumps({"X": X, **columns}))
     else:
-        singular = {"keys": "key", "weights": "weight", "y": "y"}
+        singular = {"keys": "key", "weights": "weight", "y": "y", "tags": "tags"}
         names = [f"x{number}" for number in range(len(X[0]))] + [singular[name] for name in columns]
         rows = [[*row, *(column[number] for column in columns.values())] for number, row in enumerate(X)]
         path.write_text("\n".join(",".join(map(str, row)) for row in [names, *rows]) + "\n")
@@ -233,18 +233,27 @@ def test_forgetting_for_good_leaves_a_receipt_in_a_file(
     (tmp_path / "more.txt").write_text(f"{keys[1]}\n\n17\n")
     receipt = tmp_path / "receipt.json"
     wanted = ["erase", "cli-erase", keys[0], "--keys-from", str(tmp_path / "more.txt"), "--yes"]
+    wanted += ["--idempotency-key", "the-officer-1"]
     assert main([*wanted, "--receipt", str(receipt)]) == 0
     said = capsys.readouterr().out
     assert "2 erased; version 2" in said
     assert "window: solved without them" in said
-    assert main(["receipt", "verify", str(receipt), "--example", "17"]) == 0
+    assert "not found: 17" in said
+    assert main(["receipt", "verify", str(receipt), "--example", keys[1]]) == 0
     assert main(["receipt", "verify", str(receipt), "--example", keys[2]]) == 1
     assert main([*wanted, "--receipt", str(tmp_path)]) == 1  # the directory is no file; it is printed then
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["keys"]["in_window"] == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["keys"]["in_window"] == 2  # of the first
     assert main(["erase", "cli-erase", "--yes"]) == 2
     monkeypatch.chdir(tmp_path)
     answer = told("erase", "cli-erase", keys[3], "--yes")
     assert (tmp_path / f"{answer['receipt']['receipt']}.json").is_file()
+    tagged = written(tmp_path, "csv", X[:2], y=y[:2], keys=["a", "b"], tags=['"[""left"", ""right""]"', "left"])
+    told("update", "cli-erase", tagged)
+    answer = told("erase-everywhere", "--tag", "left", "--yes", "--receipt", receipt)
+    assert [(one["model"], one["in_window"]) for one in answer["erased"]] == [("cli-erase", 2)]
+    assert main(["receipt", "verify", str(receipt), "--tag", "left", "--example", "b"]) == 0
+    assert main(["receipt", "verify", str(receipt), "--tag", "right"]) == 1
+    assert main(["erase", "cli-erase", "--tag", "left", "--yes"]) == 1  # there is nothing left of it
     assert main(["models", "delete", "cli-erase", "--yes"]) == 0
 
 

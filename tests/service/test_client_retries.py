@@ -34,6 +34,7 @@ REPEATABLE: dict[str, Call] = {
     "write_back": lambda client: client.write_back("m"),
     "examples": lambda client: client.examples("m"),
     "erase": lambda client: client.erase("m", ["k", 1]),
+    "erase_everywhere": lambda client: client.erase_everywhere(["k"], tags=["t"]),
     "erase_readings": lambda client: client.erase_readings("f", ["2024-01-01"]),
     "verify_receipt": lambda client: client.verify_receipt(b"{}"),
     "receipts": lambda client: client.receipts(),

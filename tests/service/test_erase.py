@@ -38,7 +38,8 @@ def test_nothing_remains(kept: Kept) -> None:
         X, y = lived(http)
         assert all(places(everything(), who, X[WHO.index(who)]) for who in gone)
         before = http.get("/models/m").json()["version"]
-        answer = http.post("/models/m/erase", json={"keys": gone})
+        name = {"idempotency-key": "the-officer-1"}
+        answer = http.post("/models/m/erase", json={"keys": gone}, headers=name)
         assert answer.status_code == 200, answer.text
         found = {who: places(everything(), who, X[WHO.index(who)]) for who in gone}
         assert not any(found.values()), found
@@ -63,14 +64,21 @@ def test_nothing_remains(kept: Kept) -> None:
         assert http.post("/models/m/update", json=again, headers=headers).json()["added"] == WHO[10:20]
         theirs = http.post("/models/m/update", json={"decay": 0.9}, headers={"idempotency-key": f"of {WHO[0]}"})
         assert (theirs.status_code, theirs.json()["type"]) == (409, "urn:livesvm:problem:request-erased")
-        # again is harmless
-        once_more = http.post("/models/m/erase", json={"keys": gone}).raise_for_status().json()
-        assert (once_more["version"], once_more["removed"]) == (before + 1, 0)
-        assert len(http.get("/receipts").json()["receipts"]) == 2
+        # sent again it is answered by the first receipt; asked anew there is nothing left to erase
+        replayed = http.post("/models/m/erase", json={"keys": gone}, headers=name)
+        assert (replayed.json(), replayed.headers["idempotent-replayed"]) == (told, "true")
+        conflict = http.post("/models/m/erase", json={"keys": gone[:1]}, headers=name)
+        assert (conflict.status_code, conflict.json()["type"]) == (409, "urn:livesvm:problem:idempotency-conflict")
+        anew = http.post("/models/m/erase", json={"keys": gone})
+        assert (anew.status_code, anew.json()["type"]) == (404, "urn:livesvm:problem:nothing-to-erase")
+        assert told["receipt"]["receipt"] in anew.json()["detail"]
+        assert len(http.get("/receipts").json()["receipts"]) == 1
         http.post("/models/m/update", json={"add": {"X": [X[5]], "y": [y[5]], "keys": ["new"]}}).raise_for_status()
         service.kill()
     with process as service, service.http() as http:
         assert http.get("/models/m").json()["version"] == before + 2
+        replayed = http.post("/models/m/erase", json={"keys": gone}, headers=name)
+        assert (replayed.json(), replayed.headers["idempotent-replayed"]) == (told, "true")
         theirs = http.post("/models/m/update", json={"decay": 0.9}, headers={"idempotency-key": f"of {WHO[0]}"})
         assert theirs.status_code == 409
         found = {who: places(everything(), who, X[WHO.index(who)]) for who in gone}
@@ -162,9 +170,54 @@ def test_what_cannot_be_erased(http: httpx.Client) -> None:
     bodies: list[dict[str, Any]] = [{}, {"keys": []}, {"keys": [1.5]}, {"keys": ["a", "a"]}, {"keys": ["a"], "more": 1}]
     for body in bodies:
         assert http.post("/models/erase-refusals/erase", json=body).status_code == 422, body
-    empty = http.post("/models/erase-refusals/erase", json={"keys": ["a", 7]})
-    assert empty.json()["receipt"]["certificate"] is None
+    assert http.post("/models/erase-refusals/erase", json={"keys": ["a", 7]}).status_code == 404
+    assert http.post("/erase", json={"keys": ["nobody at all"]}).status_code == 404
+    assert http.post("/erase", json={"tags": [7]}).status_code == 422
     http.delete("/models/erase-refusals").raise_for_status()
+
+
+def test_a_key_that_was_never_there_changes_nothing(http: httpx.Client) -> None:
+    """It has no receipt; among others it is named, and the requests of "person-1" are not those of "person-17"."""
+    http.post("/models", json=SPEC | {"id": "erase-never"}).raise_for_status()
+    X, y = data(6)
+    for row in range(6):
+        add = {"X": X[row : row + 1], "y": y[row : row + 1], "keys": [f"person-1{row}"]}
+        name = {"idempotency-key": f"of person-1{row}"}
+        http.post("/models/erase-never/update", json={"add": add}, headers=name).raise_for_status()
+    job = awaited(http, http.post("/models/erase-never/assessment", json={"method": "leave-one-out"}).json()["id"])
+    before = http.get("/models/erase-never/versions").json()
+    for keys in (["person-1"], ["nobody", 3], ["1"]):
+        answer = http.post("/models/erase-never/erase", json={"keys": keys})
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:livesvm:problem:nothing-to-erase"), keys
+    assert http.get("/models/erase-never/versions").json() == before
+    assert http.get(f"/jobs/{job['id']}").json() == job
+    assert all(one["model"] != "erase-never" for one in http.get("/receipts").json()["receipts"])
+    some = http.post("/models/erase-never/erase", json={"keys": ["nobody", "person-12", 3]}).raise_for_status().json()
+    assert (some["removed"], some["not_found"]) == (1, ["nobody", 3])
+    assert (some["receipt"]["keys"]["count"], len(some["receipt"]["keys"]["not_found"])) == (1, 2)
+    assert names(some["receipt"], "person-12")
+    assert not names(some["receipt"], "nobody")
+    http.delete("/models/erase-never").raise_for_status()
+
+
+def test_a_key_that_only_a_job_still_names_is_found(http: httpx.Client) -> None:
+    http.post("/models", json=SPEC | {"id": "erase-jobs"}).raise_for_status()
+    X, y = data(6)
+    http.post("/models/erase-jobs/update", json={"add": {"X": X, "y": y, "keys": WHO[:6]}}).raise_for_status()
+    job = awaited(http, http.post("/models/erase-jobs/assessment", json={"method": "leave-one-out"}).json()["id"])
+    http.post("/models/erase-jobs/erase", json={"keys": WHO[5:6]}).raise_for_status()
+    assert http.get(f"/jobs/{job['id']}").status_code == 404
+    job = awaited(http, http.post("/models/erase-jobs/assessment", json={"method": "leave-one-out"}).json()["id"])
+    http.post("/models/erase-jobs/update", json={"remove": {"keys": WHO[:1]}}).raise_for_status()
+    for _ in range(2):  # of two snapshots, the log goes that is older
+        http.post("/models/erase-jobs/update", json={"decay": 0.9}).raise_for_status()
+        http.post("/models/erase-jobs/checkpoint").raise_for_status()
+    before = http.get("/models/erase-jobs/versions").json()
+    erased = http.post("/models/erase-jobs/erase", json={"keys": WHO[:1]}).raise_for_status().json()
+    assert (erased["removed"], erased["version"]) == (0, before["current"])
+    assert http.get("/models/erase-jobs/versions").json() == before
+    assert http.get(f"/jobs/{job['id']}").status_code == 404
+    http.delete("/models/erase-jobs").raise_for_status()
 
 
 def test_everybody_can_be_erased_and_the_model_goes_on(http: httpx.Client) -> None:

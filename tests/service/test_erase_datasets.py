@@ -94,8 +94,9 @@ def test_rows_go_by_key(format: str, data: Any, key: str | None, datasets: Datas
     files = Arrays(datasets.directory(before), before)
     old = files.X(), files.y()
     gone = ["person 3", "person 17", "nobody"]
-    found, unsearched = datasets.find(gone)
+    found, unsearched, known = datasets.find(gone)
     assert (found[0].rows, len(found[0].marks), unsearched) == (3, 2, [])
+    assert known == {"person 3", "person 17"}
     datasets.erase(found)
     now = datasets.get("d")
     stays = [i for i, who in enumerate(WHO) if who not in gone]
@@ -110,13 +111,13 @@ def test_rows_go_by_key(format: str, data: Any, key: str | None, datasets: Datas
         assert not any(x.tobytes() in found for x in X[row] for found in after.values())
     datasets.erase(found)  # again is harmless
     assert datasets.get("d") == now
-    assert datasets.find(gone) == ([], [])
+    assert datasets.find(gone) == ([], [], set())
 
 
 def test_a_dataset_of_whom_all_go_goes(datasets: Datasets, tmp_path: Path) -> None:
     put(datasets, npz(X=X, y=Y, keys=np.arange(30)), "npz", None)
     put(datasets, npz(X=X, y=Y), "npz", None, "without")
-    found, unsearched = datasets.find([*map(str, range(30))])
+    found, unsearched, _ = datasets.find([*map(str, range(30))])
     assert unsearched == ["without"]
     datasets.erase(found)
     assert [one["name"] for one in datasets.all()] == ["without"]
@@ -126,12 +127,12 @@ def test_a_dataset_of_whom_all_go_goes(datasets: Datasets, tmp_path: Path) -> No
 def test_what_cannot_be_read_is_said(datasets: Datasets) -> None:
     described = put(datasets, csv(), "csv", "who")
     (datasets.directory(described) / "keys").write_bytes(b"rubbish")
-    assert datasets.find(["person 3"]) == ([], ["d"])
+    assert datasets.find(["person 3"]) == ([], ["d"], set())
 
 
 def test_old_files_that_stay_are_no_success(datasets: Datasets, monkeypatch: pytest.MonkeyPatch) -> None:
     put(datasets, csv(), "csv", "who")
-    found, _ = datasets.find(["person 3"])
+    found, *_ = datasets.find(["person 3"])
     monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
     with pytest.raises(StoreUnavailable, match="cannot be removed"):
         datasets.erase(found)
@@ -164,7 +165,10 @@ def test_over_rest(http: httpx.Client) -> None:
     assert receipt["places"]["datasets"].startswith("2 rows removed from keyed; other models keep")
     assert receipt["keys"]["in_window"] == 0
     assert http.get("/datasets/keyed").json()["n_examples"] == 28
-    assert "no row" in erased(http, "erase-rows", ["person 3"])["places"]["datasets"]
+    assert receipt["version_before"] == receipt["version_after"] == 0  # the model never knew them
+    again = http.post("/models/erase-rows/erase", json={"keys": ["person 3"]})
+    assert (again.status_code, again.json()["type"]) == (404, "urn:livesvm:problem:nothing-to-erase")
+    assert receipt["receipt"] in again.json()["detail"]
     http.delete("/datasets/keyed").raise_for_status()
     http.delete("/models/erase-rows").raise_for_status()
 

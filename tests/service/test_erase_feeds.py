@@ -55,7 +55,8 @@ def test_nothing_of_a_reading_remains(kept: Kept) -> None:
         assert places(everything(), values[:1])
         assert places(everything(), values[1:])
         before = http.get("/feeds/load").json()
-        answer = http.post("/feeds/load/erase", json={"times": [stream.rows[slot]["time"] for slot in GONE]})
+        asked = {"times": [*(stream.rows[slot]["time"] for slot in GONE), "2100-01-01T00:00"]}
+        answer = http.post("/feeds/load/erase", json=asked, headers={"idempotency-key": "once"})
         assert answer.status_code == 200, answer.text
         told = answer.json()
         assert places(everything(), values) == []
@@ -69,8 +70,13 @@ def test_nothing_of_a_reading_remains(kept: Kept) -> None:
         again = http.post("/feeds/load/observations", json={"rows": stream.rows[84:96]}, headers=named(8))
         assert (again.status_code, again.json()["type"]) == (409, "urn:livesvm:problem:request-erased")
         assert http.get("/jobs").json()["jobs"] == []
-        once_more = http.post("/feeds/load/erase", json={"times": [stream.rows[60]["time"]]}).json()
-        assert (once_more["removed"], once_more["version"]) == (0, told["version"])
+        assert told["not_found"] == ["2100-01-01T00:00"]
+        once_more = http.post("/feeds/load/erase", json=asked, headers={"idempotency-key": "once"})
+        assert (once_more.json(), once_more.headers["idempotent-replayed"]) == (told, "true")
+        kept = http.get("/receipts").json()
+        anew = http.post("/feeds/load/erase", json={"times": [stream.rows[60]["time"], "2100-01-01T00:00"]})
+        assert (anew.status_code, anew.json()["field"]) == (422, "times")  # a missing one, and one that never was
+        assert (http.get("/feeds/load").json()["version"], http.get("/receipts").json()) == (told["version"], kept)
         forecasts = http.get("/feeds/load/forecast").json()["forecasts"]
         service.kill()
     with process as service, service.http() as http:

@@ -18,7 +18,7 @@ import pytest
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.errors import JobNotDone, NotApplicable, QueueFull, UnknownJob
 from livesvm.service.jobs.files import JobFiles, JobRecord
-from livesvm.service.jobs.kind import Document, JobKind
+from livesvm.service.jobs.kind import FOUND, Document, JobKind
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.live.model import LiveModel
@@ -27,6 +27,7 @@ from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.machine import give_back, resident_bytes
 from livesvm.service.resources.memory import MEGABYTE, RESERVED, Budget
+from livesvm.service.store import codec
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import Cancelled, NotOptimal
@@ -429,6 +430,19 @@ def test_an_erasure_ends_the_jobs_of_a_model_and_those_that_use_a_dataset(
     assert not [path for path in (tmp_path / "jobs").iterdir() if ended.id in path.name or running.id in path.name]
     assert jobs.erase("m") == 1
     assert jobs.all() == []
+
+
+def test_results_that_name_examples_are_found(jobs: Jobs, live: LiveModel, tmp_path: Path) -> None:
+    done, files = finished(jobs, jobs.submit("count", live, {}).id), JobFiles(tmp_path / "jobs")
+    files.save_result(done.id, {"keys": ["a"], "n": 3, "curve": [{"key": [7, ["b"]]}]})
+    assert jobs.naming("m", ["a", "b", "c", 7, 3]) == {"a", "b", 7}
+    assert jobs.naming("another", ["a"]) == set()
+    files.place(done.id).mkdir()
+    (files.place(done.id) / FOUND).write_bytes(codec.encode({"arrays": {"keys": ["c", 4]}}))
+    assert jobs.naming("m", ["c", "d"]) == {"c"}
+    files.save_result(done.id, {})
+    (files.place(done.id) / FOUND).write_bytes(b"rubbish")
+    assert jobs.naming("m", ["c", "d"]) == {"c", "d"}  # what cannot be read may name any
 
 
 def test_a_job_whose_files_cannot_be_removed_is_not_called_erased(

@@ -195,16 +195,16 @@ def test_an_erasure_ends_though_its_actor_is_killed(
     first.post("/models", json=MODEL).raise_for_status()
     for number in range(3):
         send(first, number).raise_for_status()
-    gone = {"keys": ["0-3", "2-7"]}
+    gone, name = {"keys": ["0-3", "2-7"]}, {"idempotency-key": f"officer {seconds}"}
     with ThreadPoolExecutor(1) as pool:
-        erasing = pool.submit(lambda: second.post("/models/m/erase", json=gone))
+        erasing = pool.submit(lambda: second.post("/models/m/erase", json=gone, headers=name))
         time.sleep(seconds)
         os.kill(fleet.cluster.actors()[0], signal.SIGKILL)
         answer = erasing.result()
     end = time.monotonic() + PATIENCE
     while answer.status_code == 503:
         assert time.monotonic() < end
-        answer = second.post("/models/m/erase", json=gone)
+        answer = second.post("/models/m/erase", json=gone, headers=name)
     assert answer.status_code == 200, answer.text
     assert answer.json()["version"] == 4
     for number, row in ((0, 3), (2, 7)):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from livesvm.service.access.keys import SCOPES, allows, new_key
-from tests.service.process import ServiceProcess
+from tests.service.process import ServiceProcess, blobs
+from tests.support.jobs_over_rest import awaited
 
 NEEDED = {
     "GET /health/live": None,
@@ -62,6 +66,7 @@ NEEDED = {
     "POST /models/{id}/writeback": "admin",
     "POST /models/{id}/erase": "admin",
     "POST /feeds/{id}/erase": "admin",
+    "POST /erase": "admin",
     "GET /receipts": "admin",
     "POST /receipts/verify": "read",
     "GET /receipts/key": "read",
@@ -115,3 +120,41 @@ def test_a_call_is_open_to_its_scope_and_those_above_and_to_nobody_else(
         f"Bearer {some[:-1]}",
     ):
         assert (status(guarded, call, given) == 401) == (needed is not None), given
+
+
+def test_a_key_is_told_of_the_paths_that_it_may_call(
+    guarded: httpx.Client, secrets: dict[str, tuple[str, str]]
+) -> None:
+    for scope, (secret, _) in secrets.items():
+        told = guarded.get("/access", headers={"authorization": f"Bearer {secret}"}).json()
+        may = {call.split()[1] for call, needed in NEEDED.items() if needed is None or allows(scope, needed)}
+        assert told["paths"] == sorted(may)
+
+
+def test_who_may_not_list_examples_sees_no_key_in_results(
+    guarded: httpx.Client, secrets: dict[str, tuple[str, str]]
+) -> None:
+    by = {scope: {"authorization": f"Bearer {secret}"} for scope, (secret, _) in secrets.items()}
+    guarded.headers.update(by["admin"])
+    X, y = blobs(np.random.default_rng(2), 12)
+    keys = [f"person-{number}" for number in range(12)]
+    guarded.post("/models", json={"id": "m", "C": 1.0}).raise_for_status()
+    guarded.post("/models/m/update", json={"add": {"X": X, "y": y, "keys": keys}}).raise_for_status()
+    asked: dict[str, tuple[dict[str, Any], list[str]]] = {
+        "assessment": ({"method": "leave-one-out"}, ["keys"]),
+        "outlier-path": ({}, ["outliers_at_start.key", "suspected.key", "switches.key"]),
+        "regularization-path": ({"minimum": 0.5, "maximum": 2.0}, ["breakpoints.key", "coefficients.key"]),
+    }
+    for call, (body, withheld) in asked.items():
+        job = guarded.post(f"/models/m/{call}", json=body).raise_for_status().json()["id"]
+        whole = awaited(guarded, job)
+        assert whole["state"] == "done"
+        assert "person-" in json.dumps(whole["result"]) or call == "outlier-path"
+        assert guarded.get(f"/jobs/{job}", headers=by["learn"]).json() == whole
+        seen = guarded.get(f"/jobs/{job}", headers=by["read"])
+        assert seen.json()["withheld"] == withheld
+        assert "person-" not in seen.text
+        assert seen.json()["result"].items() >= {k: v for k, v in whole["result"].items() if type(v) is float}.items()
+    guarded.delete("/models/m").raise_for_status()
+    for name in by["admin"]:
+        del guarded.headers[name]

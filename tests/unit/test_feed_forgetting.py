@@ -11,6 +11,7 @@ import pytest
 from livesvm.service.feeds import choose, keep
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forget import forget
+from livesvm.service.feeds.scores import Scored
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.step_model import StepModel
 from livesvm.service.store import codec
@@ -68,17 +69,17 @@ def traces(feed: Forecaster, given: list[dict[str, Any]], slots: list[int]) -> l
     return [f"{name} {slot}" for slot in slots for name in names if np.float64(given[slot][name]).tobytes() in stored]
 
 
-@pytest.mark.parametrize(
-    ("slots", "more"),
-    [
-        ([120], {}),
-        ([149], {"represent": "change"}),
-        ([91], {"represent": "seasonal-change"}),
-        ([100, 101, 102, 140], {"features": ["u"]}),
-        ([*range(95, 130)], {"quantiles": [0.1, 0.9]}),
-        ([130, 149], {"task": "direction"}),
-    ],
-)
+FORGOTTEN: list[tuple[list[int], dict[str, Any]]] = [
+    ([120], {}),
+    ([149], {"represent": "change"}),
+    ([91], {"represent": "seasonal-change"}),
+    ([100, 101, 102, 140], {"features": ["u"]}),
+    ([*range(95, 130)], {"quantiles": [0.1, 0.9]}),
+    ([130, 149], {"task": "direction"}),
+]
+
+
+@pytest.mark.parametrize(("slots", "more"), FORGOTTEN)
 def test_a_feed_is_as_if_they_had_been_missing(slots: list[int], more: dict[str, Any]) -> None:
     spec = SPEC | more
     given = rows(2 if "features" in more else 1)
@@ -119,6 +120,56 @@ def test_a_feed_is_as_if_they_had_been_missing(slots: list[int], more: dict[str,
         one.observe(more_rows)
     for mine, theirs in zip(feed.latest, again.latest, strict=True):
         assert mine.value == pytest.approx(theirs.value, abs=1e-7)
+
+
+Known = list[dict[tuple[float, float], Scored]]
+
+
+def check_records(feed: Forecaster, untold: Forecaster, never: Known) -> None:
+    """Every record of readings is as in a feed that never knew those that were forgotten.
+
+    ``never`` has what that one scored so far, of each step.
+    """
+    assert feed.rows is not None
+    assert untold.rows is not None
+    assert feed.timeline.past == untold.timeline.past
+    assert feed.timeline.last == untold.timeline.last
+    assert feed.newest_taken == untold.newest_taken
+    held = min(feed.history.count, feed.history.longest, untold.history.longest)
+    np.testing.assert_array_equal(feed.history.newest(held), untold.history.newest(held))
+    np.testing.assert_array_equal(feed.ahead.newest, untold.ahead.newest)
+    common = feed.rows.by_slot.keys() & untold.rows.by_slot.keys()
+    assert len(common) == len(feed.rows.by_slot)
+    here, there = (one.rows.places([one.rows.by_slot[slot] for slot in sorted(common)])
+                   for one in (feed, untold) if one.rows is not None)  # fmt: skip
+    for name in ("shared", "own", "target"):
+        np.testing.assert_allclose(getattr(feed.rows, name)[here], getattr(untold.rows, name)[there], rtol=1e-12)
+    for mine, other, scored in zip(feed.scores, untold.scores, never, strict=True):
+        scored |= {(one.slot, one.made_at): one for one in map(Scored._make, other.recent.tolist())}
+        for one in map(Scored._make, mine.recent.tolist()):  # of forecasts, what stands beside them
+            known = scored[one.slot, one.made_at]
+            assert np.allclose(one[6:], known[6:], rtol=1e-12, atol=0), (one, known)
+    waiting = {(slot, one.step, one.forecast.made_at): one for slot, these in untold.pending.items() for one in these}
+    for slot, these in feed.pending.items():
+        for pending in these:
+            known_pending = waiting[slot, pending.step, pending.forecast.made_at]
+            assert np.allclose(pending[4:], known_pending[4:], rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize(("slots", "more"), FORGOTTEN)
+def test_every_record_is_as_of_a_feed_that_never_knew_them(slots: list[int], more: dict[str, Any]) -> None:
+    """The last reading that is held, too, which the next missing one repeats; and so it stays."""
+    columns = 2 if "features" in more else 1
+    given = rows(columns, N + 36)
+    given[N] = missing(given, [N])[N]
+    feed, untold = fed(SPEC | more, given[:N]), fed(SPEC | more, missing(given[:N], slots))
+    forget(feed, times_of(feed, slots))
+    never: Known = [{} for _ in feed.steps]
+    check_records(feed, untold, never)
+    for part in (given[N : N + 1], given[N + 1 : N + 7], given[N + 7 :]):
+        for one in (feed, untold):
+            one.observe(part)
+        check_records(feed, untold, never)
 
 
 def test_rows_that_only_held_ones_lie_behind_go_only_where_nothing_else_is_known() -> None:

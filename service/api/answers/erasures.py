@@ -18,6 +18,8 @@ class ErasedKeys(BaseModel):
     hash: str
     salt: str
     hashes: list[str]
+    tags: list[str] = Field(default_factory=list, description="Hashes of the tags by which they were named.")
+    not_found: list[str] = Field(default_factory=list, description="Hashes of what nothing that is stored names.")
 
 
 class FeedProof(BaseModel):
@@ -29,20 +31,47 @@ class FeedProof(BaseModel):
     n_examples: int
 
 
+class ErasedPart(BaseModel):
+    """What was erased in one of several models or feeds."""
+
+    model: str
+    kind: Literal["model", "feed"]
+    version_before: int
+    version_after: int
+    in_window: int
+    certificate: Certificate | FeedProof | None
+    places: dict[str, str]
+
+
+class RequestMark(BaseModel):
+    """Hashes of the name of a request and of its content."""
+
+    name: str
+    body: str
+
+
 class Receipt(BaseModel):
     """What was erased, where, when and for whom; signed by the service's own key."""
 
     receipt: str
-    model: str = Field(description="Its id, or that of the feed.")
-    kind: Literal["model", "feed"]
+    model: str = Field(description="Its id, or that of the feed; `*` of all.")
+    kind: Literal["model", "feed", "everywhere"]
+    parts: list[ErasedPart] = Field(default_factory=list, description="Of `everywhere`: each model and feed.")
+    request: RequestMark | None = Field(default=None, description="The request, where it had an Idempotency-Key.")
     asked_at: datetime
     asked_by: str | None = Field(description="Label of the API key.")
     erased_at: datetime
     kept_until: datetime
-    version_before: int
-    version_after: int
+    version_before: int | None = Field(default=None, description="Of one model or feed.")
+    version_after: int | None = Field(default=None, description="Of one model or feed.")
     keys: ErasedKeys
-    certificate: Certificate | FeedProof | None = Field(description="Of the optimum without them.")
+    certificate: Certificate | FeedProof | None = Field(default=None, description="Of the optimum without them.")
+    elsewhere: list[str] = Field(
+        default_factory=list, description="Models and feeds that name them and were not asked."
+    )
+    refused: dict[str, str] = Field(
+        default_factory=dict, description="Models and feeds that could not be asked, and why."
+    )
     places: dict[str, str] = Field(description="What was searched and rewritten, and what was not.")
     public_key: str
     signature: str = Field(description="Ed25519, of the rest as JSON without spaces.")
@@ -53,6 +82,25 @@ class EraseAnswer(BaseModel):
 
     version: int
     removed: int
+    not_found: list[int | str] = Field(description="What nothing that is stored names.")
+    receipt: Receipt
+
+
+class ErasedIn(BaseModel):
+    """A model or a feed that examples were erased from."""
+
+    model: str
+    kind: Literal["model", "feed"]
+    version_after: int
+    in_window: int
+
+
+class EraseEverywhereAnswer(BaseModel):
+    """Where they were erased."""
+
+    erased: list[ErasedIn]
+    removed: int
+    not_found: list[int | str] = Field(description="What nothing that is stored names.")
     receipt: Receipt
 
 

@@ -30,6 +30,7 @@ class Example(BaseModel):
         "each other class, of the pair with that."
     )
     outlier: bool = Field(description="Whether a robust model counts it as one.")
+    tags: list[str] = Field(description="By which examples are erased together.")
 
 
 class ExamplePage(BaseModel):

@@ -25,6 +25,9 @@ class Job(BaseModel):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     result: dict[str, Any] | None = None
+    withheld: list[str] | None = Field(
+        default=None, description="Of the result, with dots: what names examples, which the API key may not list."
+    )
     error: dict[str, Any] | None = Field(default=None, description="Problem document; `interrupted` after a restart.")
 
 

@@ -13,7 +13,7 @@ class Access(BaseModel):
     keys: bool = Field(description="Whether the service asks for API keys.")
     label: str | None = Field(default=None, description="Of the key that was sent.")
     scope: Literal["read", "learn", "admin"] | None = Field(description="Null: nothing that needs a key.")
-    paths: list[str] | None = Field(default=None, description="Those that this service has, for who may call any.")
+    paths: list[str] | None = Field(default=None, description="Those of which the key may make a call.")
 
 
 class Health(BaseModel):

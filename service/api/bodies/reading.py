@@ -30,7 +30,7 @@ NPZ = "application/x-npz"
 MEDIA = {JSON: JSON, NPY: NPY, NPZ: NPZ, "application/zip": NPZ}
 
 ROW_MEMBERS = frozenset({"X", *arrays.SPARSE})
-ADD_MEMBERS = ROW_MEMBERS | {"y", "keys", "weights", "sample_weight", "times"}
+ADD_MEMBERS = ROW_MEMBERS | {"y", "keys", "weights", "sample_weight", "times", "tags"}
 EDIT_MEMBERS = frozenset({"relabel_keys", "relabel_y", "reweight_keys", "reweight_weights", "decay", "C"})
 UPDATE_MEMBERS = ADD_MEMBERS | EDIT_MEMBERS | {"remove_keys", "remove_oldest"}
 
@@ -190,6 +190,7 @@ def _batch_from(found: dict[str, NDArray[Any]]) -> commands.Batch:
         arrays.npy_keys(found["keys"], "keys") if "keys" in found else None,
         None if weights is None else check_weights(arrays.check_vector(weights, "weights")),
         arrays.check_times(found["times"]) if "times" in found else None,
+        arrays.npy_tags(found["tags"]) if "tags" in found else None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -12,11 +12,13 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Query, Request, Security
 from fastapi.params import Depends as Dependency
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 
-from livesvm.service.access.keys import ApiKey, allows, key_of
+from livesvm.service.access.keys import SCOPES, ApiKey, allows, key_of, scope_of
 from livesvm.service.api.problem_documents import MEDIA_TYPE
 from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnMissed, Unauthorized, Withdrawn
@@ -60,17 +62,42 @@ def within(seconds: float | None) -> Solve:
     return Solve() if seconds is None else Solve(until=time.monotonic() + seconds)
 
 
-def scope(needed: str) -> Dependency:
-    """The dependency that lets only keys of this scope pass; everyone passes where no key is configured."""
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 
-    async def check(service: Parts, given: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]) -> None:
+
+class _Scope:
+    """Lets only keys of a scope pass, and all calls where no key is configured."""
+
+    def __init__(self, needed: str) -> None:
+        self.needed = needed
+
+    async def __call__(self, service: Parts, given: Credentials) -> None:
         """Raise Unauthorized or Forbidden unless the caller's key is of the scope."""
         if service.keys:
-            admit("" if given is None else given.credentials, service.keys, needed)
+            admit("" if given is None else given.credentials, service.keys, self.needed)
 
-    checker: Callable[..., Awaitable[None]] = check
-    result: Dependency = Security(checker)
+
+def scope(needed: str) -> Dependency:
+    """The dependency that lets only keys of this scope pass; everyone passes where no key is configured."""
+    result: Dependency = Security(_Scope(needed))
     return result
+
+
+def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
+    """Return the least scope by which each path can be called at all; None where that needs no key."""
+    found: dict[str, str | None] = {}
+    for route in routes:
+        if isinstance(route, APIRoute):
+            needed = [one.dependency.needed for one in route.dependencies if isinstance(one.dependency, _Scope)]
+            least = [needed[0] if needed else None, *([found[route.path]] if route.path in found else [])]
+            found[route.path] = None if None in least else min(filter(None, least), key=SCOPES.index)
+    return found
+
+
+def may(service: Service, given: HTTPAuthorizationCredentials | None, needed: str) -> bool:
+    """Whether the caller's key includes a scope; it does where no key is configured."""
+    held = scope_of("" if given is None else given.credentials, service.keys)
+    return not service.keys or (held is not None and allows(held, needed))
 
 
 def admit(secret: str, keys: tuple[ApiKey, ...], needed: str) -> None:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from livesvm.service.api.answers.erasures import EraseAnswer, PublicKeys, ReceiptList, Verification
+from livesvm.service.api.answers.erasures import (
+    EraseAnswer,
+    EraseEverywhereAnswer,
+    PublicKeys,
+    ReceiptList,
+    Verification,
+)
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content, with_json
 from livesvm.service.api.requests import EraseRequest, FeedEraseRequest
 from livesvm.service.api.routes.access import ModelId, Parts, answers, scope, told
+from livesvm.service.api.routes.learn import IdempotencyKey
+from livesvm.service.lifecycle.erasures import Answered, Asked
 from livesvm.service.lifecycle.parts import Service
-from livesvm.service.logs.calls import current
+from livesvm.service.logs.calls import current, note
+from livesvm.service.receipts.receipt import hashed
 
 router = APIRouter(tags=["erasing"])
 
@@ -26,28 +36,68 @@ router = APIRouter(tags=["erasing"])
     responses=answers(200, EraseAnswer, "Nothing of them remains, as the receipt says."),
     openapi_extra=schema_content("EraseRequest"),
 )
-async def erase(id: ModelId, request: Request, service: Parts) -> Response:
-    """Forget examples by key, of the window and of all that is stored, whether they are in it or left it before.
+async def erase(id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+    """Forget examples by key or tag, of the window and of all that is stored, whether they are in it or left before.
 
     The model is solved without them, and that replaces its history: earlier versions cannot be had again. Its jobs go
     too, and rows of datasets with these keys. Requests whose answers name them are known to have had their effect, and
-    no more. Erasing again is harmless; one erasure waits for another, and too many are answered 429. Once it has begun
-    it is ended, by a restart if need be. What the receipt proves is that this service said so: not what backups,
-    replicas and clients keep.
+    no more. Where nothing that is stored names any of them this is answered 404, and nothing is changed; what is not
+    found among others is named in `not_found`, and other models that name them in `elsewhere` of the receipt. Sent
+    again with its Idempotency-Key, it is answered by the first receipt. One erasure waits for another, and too many are
+    answered 429. Once it has begun it is ended, by a restart if need be. What the receipt proves is that this service
+    said so: not what backups, replicas and clients keep.
     """
     service.models().get(id)
     body = await read_body(request)
     with service.erasing.place():
         wanted = await service.erasing.run(parse_json, body, EraseRequest)
-        return await _erased(service, service.erasures.erase, id, wanted.keys)
+        erase = partial(service.erasures.erase, id, wanted.sought())
+        return await _erased(service, erase, wanted, idempotency_key)
 
 
-async def _erased(service: Service, erase: Callable[..., dict[str, Any]], *asked: Any) -> Response:
+@router.post(
+    "/erase",
+    summary="Erase examples from everywhere for good",
+    dependencies=[scope("admin")],
+    responses=answers(200, EraseEverywhereAnswer, "Nothing of them remains, as the receipt says."),
+    openapi_extra=schema_content("EraseRequest"),
+)
+async def erase_everywhere(request: Request, service: Parts, idempotency_key: IdempotencyKey = None) -> Response:
+    """Forget examples by key or tag in all models, feeds and datasets that know any of them, with one receipt.
+
+    What knows none of them stays as it is. Of feeds, whose readings have times and no keys, requests that are named
+    so are forgotten. Models and feeds that cannot be asked now are named in `refused`, with the reason. An integer key
+    that a tag leads to is erased in the model of that tag alone. The rest is as for one model.
+    """
+    service.models()
+    body = await read_body(request)
+    with service.erasing.place():
+        wanted = await service.erasing.run(parse_json, body, EraseRequest)
+        erase = partial(service.erasures.erase_everywhere, wanted.sought())
+        return await _erased(service, erase, wanted, idempotency_key)
+
+
+async def _erased(
+    service: Service, erase: Callable[[Asked], Answered], wanted: EraseRequest | FeedEraseRequest, request: str | None
+) -> Response:
     call = current()
-    receipt = await service.erasing.run(erase, *asked, None if call is None else call.key)
-    keys = receipt["keys"]
-    answer = {"version": receipt["version_after"], "removed": keys["in_window"], "receipt": receipt}
-    return Response(to_json(answer), media_type="application/json")
+    asked = Asked(None if call is None else call.key, request, wanted.model_dump_json())
+    found = await service.erasing.run(erase, asked)
+    if found.replayed:
+        note(outcome="replayed")
+    headers = {"idempotent-replayed": "true"} if found.replayed else None
+    return Response(to_json(_told(found.receipt, wanted)), 200, headers, "application/json")
+
+
+def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> dict[str, Any]:
+    """The answer with a receipt: what it says, with the names that whoever asked has given."""
+    missing, salt = set(receipt["keys"]["not_found"]), bytes.fromhex(receipt["keys"]["salt"])
+    not_found = [name for name in wanted.named() if hashed(salt, name) in missing]
+    answer = {"removed": receipt["keys"]["in_window"], "not_found": not_found, "receipt": receipt}
+    if receipt["kind"] == "everywhere":
+        names = ("model", "kind", "version_after", "in_window")
+        return {"erased": [{name: part[name] for name in names} for part in receipt["parts"]], **answer}
+    return {"version": receipt["version_after"], **answer}
 
 
 @router.post(
@@ -57,7 +107,9 @@ async def _erased(service: Service, erase: Callable[..., dict[str, Any]], *asked
     responses=answers(200, EraseAnswer, "Nothing of them remains, as the receipt says."),
     openapi_extra=schema_content("FeedEraseRequest"),
 )
-async def erase_readings(id: ModelId, request: Request, service: Parts) -> Response:
+async def erase_readings(
+    id: ModelId, request: Request, service: Parts, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Forget readings of some times, or of a range, in a feed's window, record and all that is stored of it.
 
     It is then as if they had been missing: their places hold the reading before, and every model learns the window
@@ -68,7 +120,8 @@ async def erase_readings(id: ModelId, request: Request, service: Parts) -> Respo
     body = await read_body(request)
     with service.erasing.place():
         wanted = await service.erasing.run(parse_json, body, FeedEraseRequest)
-        return await _erased(service, service.erasures.erase_readings, id, wanted.wanted())
+        erase = partial(service.erasures.erase_readings, id, wanted.wanted())
+        return await _erased(service, erase, wanted, idempotency_key)
 
 
 @router.post(
@@ -86,7 +139,7 @@ async def verify(request: Request, service: Parts) -> Response:
     service.models()
     body = await read_body(request)
     with service.control.place():
-        found = await service.control.run(with_json, body, service.erasures.verify)
+        found = await service.control.run(with_json, body, service.erasures.receipts.verify)
     return told(Verification.model_validate(found))
 
 
@@ -101,7 +154,8 @@ async def receipts(service: Parts) -> Response:
     service.models()
     with service.control.place():
         return Response(
-            to_json({"receipts": await service.control.run(service.erasures.receipts)}), media_type="application/json"
+            to_json({"receipts": await service.control.run(service.erasures.receipts.all)}),
+            media_type="application/json",
         )
 
 
@@ -115,5 +169,5 @@ async def key(service: Parts) -> Response:
     """The public key that receipts are signed by, and those of before, so that nobody has to trust a receipt's own."""
     service.models()
     with service.control.place():
-        *earlier, now = await service.control.run(service.erasures.public_keys)
+        *earlier, now = await service.control.run(service.erasures.receipts.public_keys)
     return told(PublicKeys(public_key=now, earlier=earlier))

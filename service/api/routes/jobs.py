@@ -16,6 +16,7 @@ from livesvm.service.api.bodies.reading import parse_json, read_body, schema_con
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.api.requests import ApplyRequest
 from livesvm.service.api.routes.access import (
+    Credentials,
     MaxSeconds,
     ModelId,
     Parts,
@@ -23,6 +24,7 @@ from livesvm.service.api.routes.access import (
     awaited,
     image_answers,
     in_control,
+    may,
     moment,
     replied,
     scope,
@@ -36,7 +38,7 @@ from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import UnknownJob
 from livesvm.service.history.names import FEEDS, is_feed
 from livesvm.service.jobs.files import JobRecord
-from livesvm.service.jobs.kind import JobKind
+from livesvm.service.jobs.kind import JobKind, without_keys
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.jobs.plots import MEDIA, Extension
 from livesvm.service.lifecycle.parts import Service
@@ -116,11 +118,15 @@ async def list_all(request: Request, service: Parts) -> Response:
 
 
 @router.get("/jobs/{job}", summary="See a job", dependencies=[scope("read")], responses=answers(200, Job, "The job."))
-async def see(job: JobId, request: Request, service: Parts) -> Response:
-    """One job as it is now, with its result when it is done or its error when it has failed."""
+async def see(job: JobId, request: Request, service: Parts, given: Credentials) -> Response:
+    """One job as it is now, with its result when it is done or its error when it has failed.
+
+    Keys of examples are in the result for who may list these, by a key of scope `learn`; `withheld` says what is not.
+    """
     if (theirs := await _elsewhere(job, request, service)) is not None:
         return theirs
-    return await in_control(service, lambda: _told(service.jobs.get(job), service))
+    names = may(service, given, "learn")
+    return await in_control(service, lambda: _told(service.jobs.get(job), service, names=names))
 
 
 @router.get(
@@ -213,9 +219,18 @@ def job_told(record: JobRecord) -> Response:
 
 
 def _told(
-    record: JobRecord, service: Service | None = None, status: int = 200, headers: dict[str, str] | None = None
+    record: JobRecord,
+    service: Service | None = None,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+    *,
+    names: bool = True,
 ) -> Response:
-    return told(_job(record, service), status, headers, exclude_none=True)
+    job = _job(record, service)
+    if job.result is not None and not names:
+        job.result, withheld = without_keys(job.result)
+        job.withheld = sorted(withheld) or None
+    return told(job, status, headers, exclude_none=True)
 
 
 def _job(record: JobRecord, service: Service | None = None) -> Job:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated
 
-from fastapi import APIRouter, Request, Security
-from fastapi.security import HTTPAuthorizationCredentials
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from livesvm.service.access.keys import SCOPES, key_of
+from livesvm.service.access.keys import SCOPES, allows, key_of
 from livesvm.service.api.answers.operations import Access
-from livesvm.service.api.routes.access import Parts, answers, bearer, moment, scope, stream_answers, told
+from livesvm.service.api.routes.access import Credentials, Parts, answers, moment, scope, stream_answers, told
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.feeds.handle import AnyFeed
 from livesvm.service.lifecycle.parts import Service
@@ -43,13 +41,12 @@ async def watch(request: Request, service: Parts) -> Response:
 
 
 @router.get("/access", summary="See what your API key allows", responses=answers(200, Access, "What it allows."))
-async def access(
-    request: Request, service: Parts, given: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
-) -> Response:
+async def access(request: Request, service: Parts, given: Credentials) -> Response:
     """The scope of the key that was sent, whatever it is; where no key is asked for, everyone has every scope."""
     key = key_of("" if given is None else given.credentials, service.keys)
-    held = SCOPES[-1] if not service.keys else key and key.scope
-    paths = None if held is None else request.app.state.paths
+    held = SCOPES[-1] if not service.keys else None if key is None else key.scope
+    needed: dict[str, str | None] = request.app.state.paths
+    paths = None if held is None else sorted(path for path, least in needed.items() if not least or allows(held, least))
     found = {"keys": bool(service.keys), "label": key and key.label, "scope": held, "paths": paths}
     return told(Access.model_validate(found))
 

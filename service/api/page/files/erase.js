@@ -1,6 +1,6 @@
 /** Erasing: keys or times in, a warning, the receipt out as a file; and whether a receipt is as it was signed. */
 
-import { asked, button, call, Problem } from "./api.js";
+import { asked, button, call, change, Problem } from "./api.js";
 import { count, facts, field, h, section, short, table } from "./dom.js";
 import { dropped } from "./drop.js";
 import { heading } from "./model.js";
@@ -16,14 +16,15 @@ const linesOf = (area) => [...new Set(area.value.split(/\r?\n/).map((line) => li
 export function erase(main, id) {
   const keys = h("textarea", { rows: "6", spellcheck: "false", autocomplete: "off", required: true });
   const found = h("div");
-  const go = button("Erase …", async () => {
+  const go = button("Erase …", async (once) => {
     const wanted = linesOf(keys).map(keyOf);
     if (!wanted.length) throw new Error("Give at least one key.");
     if (!(await asked(`Erase ${count(wanted.length)} ${wanted.length > 1 ? "keys" : "key"} from ${id} for good? ${WARNING}`, "Erase for good"))) return "Nothing was erased.";
-    const done = await patiently(`/models/${id}/erase`, { keys: wanted });
+    const done = await change(`/models/${id}/erase`, { keys: wanted }, once);
     keys.value = "";
     found.replaceChildren(receiptOf(done.receipt));
-    return `${count(done.removed)} of the window and all that was stored of them; version ${count(done.version)} never knew them.`;
+    const missing = done.not_found.length ? ` Not found: ${done.not_found.join(", ")}.` : "";
+    return `${count(done.removed)} of the window and all that was stored of them; version ${count(done.version)} never knew them.${missing}`;
   });
   main.replaceChildren(...heading(id, "/erase"), section("Erase examples for good",
     h("p", { class: "banner note" }, WARNING),
@@ -34,29 +35,17 @@ export function erase(main, id) {
 /** The section of a feed. */
 export function eraseReadings(id) {
   const times = h("textarea", { rows: "3", spellcheck: "false" }), from = h("input", { type: "text" }), to = h("input", { type: "text" }), found = h("div");
-  const go = button("Erase …", async () => {
+  const go = button("Erase …", async (once) => {
     const wanted = { ...(linesOf(times).length && { times: linesOf(times) }), ...(from.value.trim() && { from: from.value.trim() }), ...(to.value.trim() && { to: to.value.trim() }) };
     if (!Object.keys(wanted).length) throw new Error("Give times, or a range.");
     if (!(await asked(`Erase these readings from ${id} for good? ${WARNING}`, "Erase for good"))) return "Nothing was erased.";
-    const done = await patiently(`/feeds/${id}/erase`, wanted);
+    const done = await change(`/feeds/${id}/erase`, wanted, once);
     for (const input of [times, from, to]) input.value = "";
     found.replaceChildren(receiptOf(done.receipt));
     return `${count(done.removed)} readings, and all that was stored of them.`;
   });
   return section("Erase readings for good", h("p", { class: "quiet" }, "They are missing ones then, and every model learns the window anew."),
     field("Times, one a line", times, "As the readings have them."), h("div", { class: "row" }, field("From", from), field("To", to)), go, found);
-}
-
-/** One erasure waits for another: what is refused for that alone is asked again, as it has one effect. */
-async function patiently(path, body) {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await call("POST", path, body);
-    } catch (problem) {
-      if (problem.status !== 429 || attempt === 5) throw problem;
-      await new Promise((done) => setTimeout(done, 1000 * attempt));
-    }
-  }
 }
 
 /** A receipt in words, and as a file: its bytes are what was signed. */
@@ -68,9 +57,11 @@ function receiptOf(receipt) {
 
 function said(receipt) {
   const { keys, certificate } = receipt;
-  return h("div", {}, facts({ [receipt.kind === "feed" ? "Feed" : "Model"]: receipt.model, [receipt.kind === "feed" ? "Times" : "Keys"]: count(keys.count), "In the window": count(keys.in_window),
+  const one = receipt.kind !== "everywhere";
+  return h("div", {}, facts({ [receipt.kind === "feed" ? "Feed" : "Model"]: one ? receipt.model : receipt.parts.map((part) => part.model).join(", "), [receipt.kind === "feed" ? "Times" : "Keys"]: count(keys.count), "In the window": count(keys.in_window),
     "Asked by": receipt.asked_by ?? "nobody by name", Erased: receipt.erased_at.slice(0, 19).replace("T", " "), "Kept until": receipt.kept_until.slice(0, 10),
-    Version: `${count(receipt.version_before)} → ${count(receipt.version_after)}`, "Relative gap": certificate ? short(certificate.relative_gap) : "no example is left" }),
+    ...(keys.not_found?.length && { "Not found": count(keys.not_found.length) }), ...(receipt.elsewhere?.length && { "Also named, and not erased, in": receipt.elsewhere.join(", ") }),
+    ...(one && { Version: `${count(receipt.version_before)} → ${count(receipt.version_after)}`, "Relative gap": certificate ? short(certificate.relative_gap) : "no example is left" }) }),
   h("div", { class: "wrap" }, table("What was searched", ["Place", "What was done"], Object.entries(receipt.places))));
 }
 

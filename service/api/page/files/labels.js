@@ -96,7 +96,9 @@ export function sidesOf({ outliers_at_start: first, switches }) {
 }
 
 function suspects(job, model, file, decide) {
-  const told = job.result, sides = sidesOf(told), isClass = model.task === "svc";
+  const told = job.result, isClass = model.task === "svc";
+  if (job.withheld) return section(`${count(told.suspected.value.length)} gave way`, h("p", { class: "quiet" }, "This key may not list examples, and so not see which these are."));
+  const sides = sidesOf(told);
   const [negative, positive] = isClass ? model.classes.map((one) => one.label) : [];
   if (!told.suspected.key.length) return section("Nobody gave way", h("p", {}, "No label contradicts the others."));
   const decisions = new Map();

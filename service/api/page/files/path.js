@@ -101,7 +101,7 @@ function result(id, job, leaving) {
     slider.setAttribute("aria-valuetext", `${name} ${short(value)}`);
     numbers.replaceChildren(facts({ [name]: short(value), [told.validation ? `Validation: ${told.validation.error}` : "Validation"]: told.validation ? short(now.error) : "no examples were given",
       "Support vectors": count(now.n_support), Free: count(now.n_free), Intercept: known && short(known.intercept[place]) }));
-    if (known) coefficients.replaceChildren(table("Largest coefficients", ["Example", "Coefficient"], known.key[place].map((key, i) => [String(key), short(known.coefficient[place][i])])));
+    if (known?.key) coefficients.replaceChildren(table("Largest coefficients", ["Example", "Coefficient"], known.key[place].map((key, i) => [String(key), short(known.coefficient[place][i])])));
     drawn.drawn.redraw(false);
   }
 

@@ -1,0 +1,94 @@
+"""What an erasure by keys and tags is of: searched for in the store, in datasets and in the results of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from livesvm.service.datasets.catalogue import Datasets
+from livesvm.service.errors import ModelUnavailable, NothingToErase, UnknownFeed, UnknownModel
+from livesvm.service.feeds.handle import AllFeeds
+from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, Seen
+from livesvm.service.history.journal import Source
+from livesvm.service.history.names import FEEDS, is_feed
+from livesvm.service.jobs.queue import Jobs
+from livesvm.service.lifecycle.places import in_words
+from livesvm.service.lifecycle.search import Held, Sought, held, requests_of
+from livesvm.service.live.handle import Models
+from livesvm.service.models.arrays import Key
+from livesvm.service.store.base import Fenced, StoreBehind
+
+
+class Finder:
+    """Finds where keys and tags are named; its calls wait for the store, and for the writers of what names them."""
+
+    def __init__(
+        self, data_dir: Path, source: Source, subjects: tuple[Models, AllFeeds], around: tuple[Jobs, Datasets]
+    ) -> None:
+        self._data_dir, self._store, self._health = data_dir, source.store, source.health
+        self._registry, self._feeds = subjects
+        self._jobs, self._datasets = around
+
+    def find(self, target: str, sought: Sought) -> Intent:
+        """Return what is to be erased of a model, or of everything; nothing is changed yet.
+
+        Raises NothingToErase where nothing names any of it; UnknownModel, ModelUnavailable or StoreError.
+        """
+        with self._health.store_call("load"):
+            stored = [found.id for found in self._store.models()]
+            if target not in (EVERYWHERE, *stored):
+                raise StoreBehind(f"the store has lost {in_words(target)}; write it back first")
+            holds = {one: self._held(one, sought) for one in stored}
+            asked = stored if target == EVERYWHERE else [target]
+            texts = {key for one in asked for key in holds[one].tagged if isinstance(key, str)}
+            keys = tuple(dict.fromkeys([*sought.keys, *sorted(texts)]))  # an integer may be another example elsewhere
+            if texts.difference(sought.keys):
+                holds = {one: self._held(one, replace(sought, keys=keys)) for one in stored}
+        rows, unsearched, in_rows = self._datasets.find(keys)
+        in_jobs = {one: self._jobs.naming(one, {*keys, *holds[one].tagged}) for one in asked}
+        known = in_rows.union(*(holds[one].names for one in asked), *in_jobs.values())
+        is_open = any(one.rows is None for one in rows)  # to be searched by the front ends that have them
+        if not known and not is_open:
+            where = "" if target == EVERYWHERE else f" of {in_words(target)}"
+            raise NothingToErase(f"nothing that is stored{where}, nor a row of a dataset, is named by any of these")
+        missing = [] if is_open else [name for name in (*sought.keys, *sought.tags) if name not in known]
+        intent = Intent(target, (), rows=tuple(map(asdict, rows)), unsearched=tuple(unsearched))
+        intent = replace(
+            intent,
+            keys=tuple(intent.hash(key) for key in keys if key not in missing),
+            tags=tuple(intent.hash(tag) for tag in sought.tags if tag not in missing),
+            not_found=tuple(map(intent.hash, missing)),
+            elsewhere=tuple(in_words(one) for one in stored if one not in asked and holds[one]),
+        )
+        concerned = [one for one in asked if target != EVERYWHERE or holds[one] or in_jobs[one]]
+        for one in concerned:
+            try:
+                intent = self._with_part(intent, one, replace(sought, keys=keys), holds[one], bool(in_jobs[one]))
+            except (UnknownModel, UnknownFeed, ModelUnavailable, Fenced, StoreBehind) as error:
+                if target != EVERYWHERE:
+                    raise
+                intent = replace(intent, refused=intent.refused | {in_words(one): str(error)})
+        if intent.refused and not (intent.parts or rows):
+            raise ModelUnavailable("; ".join(f"{name}: {why}" for name, why in intent.refused.items()))
+        return intent
+
+    def _with_part(self, intent: Intent, stored: str, sought: Sought, holds: Held, in_jobs: bool) -> Intent:
+        """Return the erasure with a model or feed, and the requests there that tell of what is sought."""
+        own = [key for key in holds.tagged if key not in sought.keys]
+        keys = [*sought.keys, *own]
+        seen = self._seen(stored, keys)
+        marks = tuple(map(intent.hash, own))
+        part = Part(stored, seen.version, seen.sequence, seen.found, bool(holds), bool(holds) or in_jobs, marks)
+        with self._health.store_call("load"):
+            going = requests_of(self._store.requests(stored), keys, sought.texts)
+            requests = dict.fromkeys([*intent.requests, *map(intent.hash, going)])
+        return replace(intent, parts=(*intent.parts, part), requests=tuple(requests))
+
+    def _held(self, stored: str, sought: Sought) -> Held:
+        return held(self._store, self._data_dir, stored, sought)
+
+    def _seen(self, stored: str, keys: Sequence[Key]) -> Seen:
+        if is_feed(stored):
+            return self._feeds.get(stored.removeprefix(FEEDS)).seen(None).result()
+        return self._registry.get(stored).seen(keys).result()

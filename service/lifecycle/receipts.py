@@ -1,0 +1,156 @@
+"""The receipts of erasures: made and signed, kept as documents, found again, and dropped when their time is over."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from livesvm.service.errors import IdempotencyConflict
+from livesvm.service.history.erasure import EVERYWHERE, Intent, Part
+from livesvm.service.history.journal import Source
+from livesvm.service.history.names import FEEDS, is_feed, stored_feed
+from livesvm.service.lifecycle.places import Places, of_part
+from livesvm.service.lifecycle.search import Sought
+from livesvm.service.live.handle import Erased
+from livesvm.service.receipts.receipt import HASH, BadReceipt, hashed, names, names_tag, signed, verified
+from livesvm.service.receipts.signing import FILE, Signer
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import DocumentName, StoreDamaged, StoreError, StoreUnavailable
+
+RECEIPT = "receipt"
+"""Kind of their documents, by the id of the erasure."""
+_ID = re.compile(r"^e-[0-9a-f]{12}$")
+
+Document = dict[str, Any]
+Done = tuple[Part, Erased]
+log = logging.getLogger(__name__)
+
+
+class Receipts:
+    """The receipts of one service; its calls wait for the store."""
+
+    def __init__(self, settings: Settings, source: Source) -> None:
+        self._store, self._health, self._days = source.store, source.health, settings.receipt_days
+        self._signer = Signer(settings.data_dir / FILE)
+
+    def keep(self, intent: Intent, done: Sequence[Done], searched: Places) -> Document:
+        """Sign the receipt of an erasure, and keep it; raises StoreError."""
+        receipt = self._made(intent, done, searched)
+        with self._health.store_call("document"):
+            at = DocumentName(RECEIPT, intent.id)
+            self._store.put_document(at, json.dumps(receipt, ensure_ascii=False).encode())
+        return receipt
+
+    def of_request(self, request: str, body: str) -> Document | None:
+        """Return the receipt of a request, None where there is none; raises IdempotencyConflict if it asked other."""
+        for receipt in self.all():
+            salt, mark = bytes.fromhex(receipt["keys"]["salt"]), receipt.get("request") or {}
+            if mark.get("name") == hashed(salt, request):
+                if mark["body"] != hashed(salt, body):
+                    raise conflict(request)
+                return receipt
+        return None
+
+    def naming(self, sought: Sought) -> str | None:
+        """Return the id of the newest receipt that is of any of these keys or tags."""
+        found = [
+            str(receipt["receipt"])
+            for receipt in self.all()
+            if any(names(receipt, key) for key in sought.keys) or any(names_tag(receipt, tag) for tag in sought.tags)
+        ]
+        return found[-1] if found else None
+
+    def verify(self, data: bytes) -> Document:
+        """Whether a receipt, in the bytes in which it was kept, verifies, and by whose key."""
+        try:
+            receipt = verified(data)
+        except BadReceipt as error:
+            return {"verified": False, "is_own": False, "reason": str(error), "receipt": None}
+        is_own = False
+        with suppress(OSError, ValueError):
+            is_own = receipt["public_key"] in self._signer.public_keys
+        return {"verified": True, "is_own": is_own, "reason": None, "receipt": receipt}
+
+    def public_keys(self) -> list[str]:
+        """By which receipts are verified, oldest first; the last is of those to come. Raises StoreUnavailable."""
+        try:
+            return self._signer.public_keys
+        except (OSError, ValueError) as error:
+            raise StoreUnavailable(f"there is no key for receipts: {error}") from error
+
+    def all(self) -> list[Document]:
+        """Every receipt that is kept, oldest first; raises StoreError."""
+        found = []
+        with self._health.store_call("load"):
+            for at in self._store.documents(RECEIPT):
+                with suppress(StoreDamaged):
+                    data = self._store.document(at)
+                    found += [] if data is None else [json.loads(data)]
+        return sorted(found, key=lambda receipt: str(receipt["erased_at"]))
+
+    def drop_old(self) -> None:
+        """Remove those whose time is over; a failure is said in the log."""
+        now = datetime.now(UTC)
+        try:
+            for receipt in self.all():
+                if datetime.fromisoformat(receipt["kept_until"]) <= now and _ID.match(receipt["receipt"]):
+                    self._store.delete_document(DocumentName(RECEIPT, receipt["receipt"]))
+        except StoreError as error:
+            log.warning("receipts whose time is over are kept on: %s", error)
+
+    def _made(self, intent: Intent, done: Sequence[Done], searched: Places) -> Document:
+        now = datetime.now(UTC)
+        keys = {"count": len(intent.all_keys), "in_window": intent.found, "hash": HASH, "salt": intent.salt}
+        marks = {"hashes": intent.all_keys, "tags": list(intent.tags), "not_found": list(intent.not_found)}
+        parts = [_told(part, intent, erased) for part, erased in done]
+        if intent.target == EVERYWHERE:
+            own: Document = {"model": EVERYWHERE, "kind": "everywhere", "parts": parts}
+        else:
+            own = parts[0] | {"parts": []}
+            searched = own.pop("places") | searched
+        content = {
+            "receipt": intent.id,
+            **own,
+            "asked_at": datetime.fromtimestamp(intent.at, UTC).isoformat(),
+            "asked_by": intent.asked_by,
+            "request": None if intent.request is None else {"name": intent.request, "body": intent.body},
+            "erased_at": now.isoformat(),
+            "kept_until": (now + timedelta(days=self._days)).isoformat(),
+            "keys": keys | marks,
+            "elsewhere": list(intent.elsewhere),
+            "refused": intent.refused,
+            "places": searched,
+        }
+        try:
+            return signed(content, self._signer)
+        except (OSError, ValueError) as error:
+            raise StoreUnavailable(f"the receipt cannot be signed: {error}") from error
+
+
+def conflict(request: str) -> IdempotencyConflict:
+    """Return the error of a request whose name came with another one before."""
+    return IdempotencyConflict(f"the key {request!r} came with another erasure before")
+
+
+def _told(part: Part, intent: Intent, erased: Erased) -> Document:
+    """What a receipt says of one model or feed."""
+    return {
+        "model": part.stored.removeprefix(FEEDS),
+        "kind": "feed" if is_feed(part.stored) else "model",
+        "version_before": part.version,
+        "version_after": erased.version,
+        "in_window": part.found,
+        "certificate": erased.certificate,
+        "places": of_part(part, intent, erased.requests),
+    }
+
+
+def places_of(receipt: Document) -> list[str]:
+    """Return what the models and feeds of a receipt are stored under."""
+    parts = receipt.get("parts") or ([] if receipt["model"] == EVERYWHERE else [receipt])
+    return [stored_feed(one["model"]) if one.get("kind") == "feed" else one["model"] for one in parts]

@@ -1,0 +1,144 @@
+"""Which of the keys and tags that are to be erased a model or a feed names, in all that is stored of it.
+
+It asks the store alone: no writer is waited for, and what is not served here is searched too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from livesvm.service.feeds.calls import decode_call
+from livesvm.service.history.entries import decode_entry, named_in
+from livesvm.service.history.erasure import names_in
+from livesvm.service.history.names import is_feed
+from livesvm.service.history.rescue import files_of, snapshot_in
+from livesvm.service.models.arrays import Key
+from livesvm.service.store import codec
+from livesvm.service.store.base import Remembered, Solution, Store, StoreDamaged
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Sought:
+    """What is to be erased: examples with these keys, and those with one of these tags."""
+
+    keys: tuple[Key, ...]
+    tags: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What the name of a request may hold."""
+        return (*(key for key in self.keys if isinstance(key, str)), *self.tags)
+
+
+@dataclass
+class Held:
+    """What is named of that: ``names`` that were asked for, keys or tags; and ``tagged`` keys with such a tag."""
+
+    names: set[Key] = field(default_factory=set)
+    tagged: set[Key] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.tagged)
+
+
+def held(store: Store, data_dir: Path, stored: str, sought: Sought) -> Held:
+    """What is stored of a model or a feed and names any of it; raises StoreUnavailable.
+
+    Feeds have times and no keys: of one the names of requests are looked at.
+    """
+    found = _Search(sought)
+    is_of_keys = not is_feed(stored)
+    for record in store.log(stored, 0):
+        found.read(found.entry if is_of_keys else found.call, partial(bytes, record.data))
+    if is_of_keys:
+        for snapshot in store.snapshots(stored):
+            found.read(found.snapshot, partial(_snapshot, store, stored, snapshot.sequence))
+        found.read(found.solution, partial(store.solution, stored))
+        for path in files_of(data_dir, stored):
+            found.read(found.snapshot, partial(snapshot_in, path))
+    for name, known in store.requests(stored).items():
+        found.request(name)
+        found.answer(names_in(known) or ())
+    return found.held
+
+
+class _Search:
+    """What is found of that in one thing after the other; what is damaged may name all of it."""
+
+    def __init__(self, sought: Sought) -> None:
+        self.held = Held()
+        self._keys, self._tags = set(sought.keys), set(sought.tags)
+        self._as_words = {
+            text: re.compile(rf"(?<![^\W_]){re.escape(text)}(?![^\W_])") for text in sought.texts
+        }  # "customer-1" is no part of "customer-17"
+
+    def read(self, look: Callable[[T], None], load: Callable[[], T]) -> None:
+        """Look at what is loaded."""
+        try:
+            look(load())
+        except StoreDamaged:
+            self.held.names |= self._keys | self._tags
+
+    def entry(self, data: bytes) -> None:
+        """Look at a record of a model's log."""
+        entry = decode_entry(data)
+        self.request(entry.request)
+        self._note(entry.named())
+
+    def call(self, data: bytes) -> None:
+        """Look at a record of a feed's log."""
+        self.request(decode_call(data).request)
+
+    def snapshot(self, data: bytes | None) -> None:
+        """Look at a snapshot of a model, if it is there."""
+        if data is not None:
+            self._note(named_in(codec.decode(data)))
+
+    def solution(self, solution: Solution | None) -> None:
+        """Look at what a model was solved to."""
+        if solution is not None:
+            self.snapshot(solution.data)
+
+    def request(self, name: str | None) -> None:
+        """Look at the name of a request."""
+        for text, word in self._as_words.items():
+            if name is not None and text in name and word.search(name):
+                self.held.names.add(text)
+
+    def answer(self, names: Iterable[Key]) -> None:
+        """Look at the keys that an answer names."""
+        self.held.names |= self._keys.intersection(names)
+
+    def _note(self, named: Iterable[tuple[Key, Sequence[str]]]) -> None:
+        for key, tags in named:
+            if key in self._keys:
+                self.held.names.add(key)
+            if not self._tags.isdisjoint(tags):
+                self.held.tagged.add(key)
+                self.held.names |= self._tags.intersection(tags)
+
+
+def _snapshot(store: Store, model: str, sequence: int) -> bytes | None:
+    """The bytes of a snapshot, None if a newer one has replaced it meanwhile; raises StoreDamaged."""
+    try:
+        return store.load_snapshot(model, sequence)
+    except StoreDamaged:
+        if any(snapshot.sequence == sequence for snapshot in store.snapshots(model)):
+            raise
+        return None
+
+
+def requests_of(requests: Mapping[str, Remembered], keys: Iterable[Key], texts: Iterable[str]) -> Iterator[str]:
+    """The names of requests that hold one of the texts, or whose answers name a key, or cannot be read."""
+    wanted, texts = set(keys), tuple(texts)
+    for name, known in requests.items():
+        answered = names_in(known)
+        if answered is None or any(text in name for text in texts) or not wanted.isdisjoint(answered):
+            yield name
