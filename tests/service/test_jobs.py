@@ -23,13 +23,14 @@ from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.live.model import LiveModel
 from livesvm.service.models.commands import Edits, Update
+from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.machine import give_back, resident_bytes
 from livesvm.service.resources.memory import MEGABYTE, RESERVED, Budget
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
-from livesvm.solvers.errors import Cancelled, NotOptimal
+from livesvm.solvers.errors import Cancelled, InvalidInput, NotOptimal
 from livesvm.solvers.runtime.progress import Progress
 from tests.support.jobs import SECONDS, until
 from tests.support.live_models import alive, batch
@@ -48,6 +49,7 @@ class Work:
             "fail": JobKind(self.fail),
             "break": JobKind(self.break_down),
             "grow": JobKind(self.grow),
+            "train": JobKind(self.count, swaps=True),
             "count": JobKind(
                 self.count, apply=lambda result, choice: Update(edits=Edits(C=result["n"] * choice["by"]))
             ),
@@ -392,6 +394,17 @@ def test_a_result_is_applied_as_an_update_where_its_kind_allows_that(jobs: Jobs,
     waiting = jobs.submit("wait", live, {})
     with pytest.raises(NotApplicable):
         jobs.update_of(waiting.id, {})
+
+
+def test_a_retraining_is_applied_with_the_version_that_it_worked_on(jobs: Jobs, live: LiveModel, work: Work) -> None:
+    live.update(batch(1), None).result()
+    record = jobs.submit("train", live, {})
+    finished(jobs, record.id)
+    model, found = jobs.update_of(record.id, {})
+    assert isinstance(found, Retrained)
+    assert (model, found.job, found.version) == ("m", record.id, 2)
+    with pytest.raises(InvalidInput):
+        jobs.update_of(record.id, {"by": 2})
 
 
 def test_a_job_works_with_what_updates_have_changed(live: LiveModel) -> None:
