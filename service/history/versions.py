@@ -74,10 +74,10 @@ def decided_state(
 
 
 def _is_decided(store: Store, model: str, record: LogRecord) -> bool:
-    """Return whether a record was taken back, or answered; of one without a name that is not known."""
+    """Return whether a record was answered; of one without a name that is not known."""
     request = decode_entry(record.data).request
     known = None if request is None else store.recall(model, request)
-    return record.aborted or (known is not None and known.answer is not None)
+    return known is not None and known.answer is not None
 
 
 def _nearest(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: int) -> ModelState | None:

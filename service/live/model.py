@@ -280,7 +280,8 @@ class LiveModel:
 
     def _swap(self, found: Retrained, request: str | None, digest: bytes, solve: Solve) -> Reply:
         if found.version < self._journal.left.version:
-            raise InvalidInput("began before examples were erased, and knows them; retrain the model again", field="job")
+            reason = "began before examples were erased, and knows them; retrain the model again"
+            raise InvalidInput(reason, field="job")
         with self._memory.growing(self._memory.size + found.size()):
             with self._around.turns.turn(solve):
                 now, changed = found.brought_up_to(self._state)

@@ -77,7 +77,9 @@ class Registry:
         if found.state != "held":
             return found.serving()
         with self._lock:
-            return self._standbys.setdefault(model, Standby(model, found.spec, self._around))
+            if model not in self._standbys:
+                self._standbys[model] = Standby(model, found.spec, self._around)
+            return self._standbys[model]
 
     def find(self, model: str) -> LiveModel | FailedModel:
         """The model of that id, whatever its state; raises UnknownModel."""
@@ -211,7 +213,8 @@ class Registry:
         for standby in list(self._standbys.values()):
             found = self._models.get(standby.id)
             if found is not None and found.state == "held":
-                standby.tidy()
+                with suppress(StoreError):
+                    standby.tidy()
             else:
                 self._standbys.pop(standby.id).release()
 

@@ -40,6 +40,7 @@ class Standby:
         self._around = around
         self._memory = ModelMemory(around.budget, id, around.settings.cache_mb)
         self._lock = threading.Lock()
+        self._is_over = False
         self._asked_at = time.monotonic()
         self._forget()
 
@@ -77,21 +78,36 @@ class Standby:
             if self._state is None:
                 reason = f"is held by another service, and cannot be read here: {self._fault}"
                 raise ModelUnavailable(f"model {self.id} {reason}")
-            return self._published
+            seen = self._published
+            if self._is_over:
+                self._forget()
+            return seen
 
     def tidy(self) -> None:
-        """Drop a copy that nobody asks for, or of before an erasure; raises StoreError."""
-        with self._lock:
-            if self._state is None:
-                return
+        """Drop a copy that is not asked for any more, or is of before an erasure; raises StoreError.
+
+        One that is being read is looked at the next time.
+        """
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
             is_idle = time.monotonic() - self._asked_at >= IDLE_SECONDS
-            if is_idle or left(self._around.source.store, self.id).at != self._erased_at:
+            if is_idle or (self._state is not None and self._erased() != self._erased_at):
                 self._forget()
+        finally:
+            self._lock.release()
 
     def release(self) -> None:
-        """Drop the copy: the model is not held by another service any more."""
-        with self._lock:
+        """Drop the copy, if need be once it has been read: the model is not held by another service any more."""
+        self._is_over = True
+        if self._lock.acquire(blocking=False):
             self._forget()
+            self._lock.release()
+
+    def _erased(self) -> float:
+        """Return when the newest erasure was asked for, Unix time."""
+        with self._around.source.health.store_call("load"):
+            return left(self._around.source.store, self.id).at
 
     def _read(self) -> None:
         """Bring the copy up to what is stored; where that fails, the one that is here stays."""
@@ -107,7 +123,7 @@ class Standby:
 
     def _newest(self) -> ModelState:
         store, cache_mb = self._around.source.store, self._around.settings.cache_mb
-        head, stored, erased_at = store.heads([self.id]).get(self.id), store.model(self.id), left(store, self.id).at
+        head, stored, erased_at = store.heads([self.id]).get(self.id), store.model(self.id), self._erased()
         if head is None or stored is None:
             raise ModelGone(f"model {self.id} is not stored")
         if self._state is not None and erased_at != self._erased_at:

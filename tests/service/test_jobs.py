@@ -8,8 +8,10 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,11 @@ import pytest
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.errors import JobNotDone, NotApplicable, QueueFull, UnknownJob
 from livesvm.service.jobs.files import JobFiles, JobRecord
-from livesvm.service.jobs.kind import Document, JobKind
+from livesvm.service.jobs.kind import Document, JobKind, Workplace
 from livesvm.service.jobs.kinds import KINDS
+from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.jobs.queue import JobLimits, Jobs
+from livesvm.service.jobs.retraining import Course
 from livesvm.service.live.model import LiveModel
 from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.retrained import Retrained
@@ -45,15 +49,23 @@ class Work:
         self.go = threading.Event()
         self.begun = threading.Event()
         self.kinds = {
-            "wait": JobKind(self.wait),
+            "wait": JobKind(self.wait, copies=3),
             "fail": JobKind(self.fail),
             "break": JobKind(self.break_down),
             "grow": JobKind(self.grow),
             "train": JobKind(self.count, swaps=True),
+            "show": JobKind(beside=self.show, plot=lambda result, extension: str(result["n"]).encode()),
+            "wait to train": JobKind(self.wait, swaps=True),
             "count": JobKind(
                 self.count, apply=lambda result, choice: Update(edits=Edits(C=result["n"] * choice["by"]))
             ),
         }
+
+    def show(self, asked: Document, model: ModelCopy, progress: Progress, place: Workplace) -> Document:
+        place.show({"n": 1})
+        self.begun.set()
+        assert self.go.wait(SECONDS)
+        return {"n": 2}
 
     def wait(self, asked: Document, model: ModelCopy, progress: Progress) -> Document:
         for step in range(10**6):
@@ -238,6 +250,16 @@ def test_a_job_that_waits_for_its_turn_can_be_cancelled(
         assert finished(jobs, record.id).state == "cancelled"
 
 
+def test_one_that_is_cancelled_asks_its_model_for_nothing_any_more(jobs: Jobs, live: LiveModel) -> None:
+    copy = Future[Any]()
+    subject: Any = SimpleNamespace(id="m", describe=live.describe, copy=lambda: copy)
+    record = jobs.submit("count", subject, {})
+    until(lambda: jobs.get(record.id).state == "running")
+    jobs.cancel(record.id)
+    assert finished(jobs, record.id).state == "cancelled"
+    assert copy.cancelled()
+
+
 def test_only_so_many_wait_and_only_so_many_are_kept(jobs: Jobs, live: LiveModel, work: Work, tmp_path: Path) -> None:
     first = jobs.submit("wait", live, {})
     assert work.begun.wait(SECONDS)
@@ -403,8 +425,31 @@ def test_a_retraining_is_applied_with_the_version_that_it_worked_on(jobs: Jobs, 
     model, found = jobs.update_of(record.id, {})
     assert isinstance(found, Retrained)
     assert (model, found.job, found.version) == ("m", record.id, 2)
+    waiting = jobs.submit("wait to train", live, {})
+    with pytest.raises(JobNotDone):
+        jobs.update_of(waiting.id, {})
     with pytest.raises(InvalidInput):
         jobs.update_of(record.id, {"by": 2})
+
+
+def test_a_plot_is_of_what_there_is_so_far_and_then_of_the_result(jobs: Jobs, live: LiveModel, work: Work) -> None:
+    record = jobs.submit("show", live, {})
+    assert work.begun.wait(SECONDS)
+    assert jobs.plot(record.id, "svg") == b"1"
+    work.go.set()
+    finished(jobs, record.id)
+    assert jobs.plot(record.id, "svg") == b"2"
+
+
+def test_the_course_of_a_training_is_bounded_and_begins_anew_with_the_next_one() -> None:
+    course, n = Course("fw"), 3 * MOST_POINTS
+    for second in range(n):
+        course.add(second, 1.0 / (second + 1))
+    seconds, gaps = (course.document()["history"][name] for name in ("seconds", "relative_gap"))
+    assert len(seconds) <= MOST_POINTS
+    assert (seconds[0], seconds[-1], gaps[-1]) == (0, n - 1, 1.0 / n)
+    course.add(0.5, 1.0)
+    assert course.document() == {"solver": "fw", "history": {"seconds": (0.5,), "relative_gap": (1.0,)}}
 
 
 def test_a_job_works_with_what_updates_have_changed(live: LiveModel) -> None:
@@ -442,6 +487,37 @@ def test_an_erasure_ends_the_jobs_of_a_model_and_those_that_use_a_dataset(
     assert not [path for path in (tmp_path / "jobs").iterdir() if ended.id in path.name or running.id in path.name]
     assert jobs.erase("m") == 1
     assert jobs.all() == []
+
+
+def test_an_erasure_of_before_leaves_the_jobs_that_were_asked_for_since(jobs: Jobs, live: LiveModel) -> None:
+    before = finished(jobs, jobs.submit("count", live, {}).id)
+    since = finished(jobs, jobs.submit("count", live, {}).id)
+    assert before.created_at < since.created_at
+    assert jobs.erase("m", until=before.created_at) == 1
+    assert jobs.all() == [since]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_memory_of_what_a_job_was_given_is_given_back(
+    is_refused: bool, live: LiveModel, work: Work, tmp_path: Path
+) -> None:
+    budget = Budget()
+    jobs = Jobs(JobFiles(tmp_path / "jobs"), JobLimits(1, 1, 3), Metrics(), work.kinds, budget)
+    given = {"validation": SimpleNamespace(memory=lambda: 1000)}
+    jobs.submit("wait", live, {}, given)
+    assert work.begun.wait(SECONDS)
+    if is_refused:
+        jobs.submit("wait", live, {}, given)
+        before = budget.held()["jobs"]
+        with pytest.raises(QueueFull):
+            jobs.submit("wait", live, {}, given)
+        assert budget.held()["jobs"] == before
+    copies = work.kinds["wait"].copies * live.describe().memory
+    assert budget.held()["jobs"] == 1000 * (1 + is_refused) + copies
+    for record in jobs.all():
+        jobs.cancel(record.id)
+    until(lambda: budget.held()["jobs"] == 0)
+    jobs.stop()
 
 
 def test_a_job_whose_files_cannot_be_removed_is_not_called_erased(

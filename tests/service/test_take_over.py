@@ -272,7 +272,14 @@ def test_what_is_erased_asked_for_no_more_or_taken_over_is_no_copy_any_more(
     assert copies() == 0
     seen = read(second, "a")
     assert (seen.version, seen.sizes.n_examples) == (2, 7)
-    later(standby.IDLE_SECONDS)
+    second.registry.take_over()
+    assert copies() > 0
+    later(standby.IDLE_SECONDS - 1)
+    read(second, "a")
+    later(standby.IDLE_SECONDS - 1)
+    second.registry.take_over()
+    assert copies() > 0
+    later(1)
     second.registry.take_over()
     assert copies() == 0
     read(second, "a")
@@ -298,6 +305,27 @@ def test_an_erasure_between_two_readings_leaves_nothing_to_predict_by(
     later(LEASE)
     assert read(second, "a").version == 1
     assert second.registry._standbys["a"]._state is not copy
+
+
+def test_a_copy_that_is_read_while_its_model_is_taken_over_goes_with_that(
+    opened: Open, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = opened("first")
+    first.registry.create(ModelSpec(id="a"))
+    first.learn("a", 0, "one")
+    second = opened("second")
+    standing, reading = second.registry.readable("a"), standby.decided_state
+
+    def read_slowly(*arguments: Any) -> Any:
+        first.registry.get("a").stop()
+        second.registry.take_over()  # which waits for nobody
+        return reading(*arguments)
+
+    monkeypatch.setattr(standby, "decided_state", read_slowly)
+    assert standing.reader(PROBE).version == 1
+    before = second.registry._around.budget.held()["models"]
+    assert second.registry._around.budget._models.keys() == {second.registry.get("a")._memory}
+    assert before == second.registry.get("a")._memory.size
 
 
 def test_a_store_that_is_away_leaves_the_copy_and_makes_none(
