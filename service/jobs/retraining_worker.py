@@ -133,7 +133,7 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
     with threads(asked["threads"]):
         found = solver(work)
     changed = _differing(found.estimator, work)
-    document = {"arrays": found.estimator.to_arrays(), "changed": changed, "sizes": asdict(found.sizes)}
+    document: Document = {"arrays": found.estimator.to_arrays(), "changed": changed, "sizes": asdict(found.sizes)}
     document |= {"asked": _asked_names(asked), "scale": feature_scale.kept(given["arrays"])}
     write_whole(Path(asked["output"]), codec.encode(document))
     history = found.history[:: max(1, len(found.history) // MOST_POINTS)]

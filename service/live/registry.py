@@ -246,6 +246,8 @@ class Registry:
             with self._around.source.health.store_call("load"):
                 lease = self._around.source.store.acquire(stored.id)
         except LeaseHeld as error:
+            if fault is not None:
+                return self._failed(stored.id, spec, None, fault)
             return self._unserved(stored.id, spec, None, str(error), "held")
         except StoreUnavailable:
             raise

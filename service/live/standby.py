@@ -18,7 +18,6 @@ from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.resources.turns import Solve
-from livesvm.service.store import codec
 from livesvm.service.store.base import ModelGone, StoreError
 from livesvm.solvers.errors import SolverError
 
@@ -123,11 +122,10 @@ class Standby:
 
     def _newest(self) -> ModelState:
         store, cache_mb = self._around.source.store, self._around.settings.cache_mb
-        head, stored, erased_at = store.heads([self.id]).get(self.id), store.model(self.id), self._erased()
-        if head is None or stored is None:
+        head, erased_at = store.heads([self.id]).get(self.id), self._erased()
+        if head is None:
             raise ModelGone(f"model {self.id} is not stored")
         if self._state is not None and erased_at != self._erased_at:
             self._forget()
         self._erased_at = erased_at
-        self.spec = ModelSpec.model_validate_json(codec.decode(stored.spec)["spec"])
         return decided_state(store, self.spec, cache_mb, self.id, head.sequence, self._state)

@@ -10,7 +10,7 @@ import numpy as np
 
 from livesvm.service.errors import EmptyModel
 from livesvm.service.models.arrays import Key
-from livesvm.service.models.classifier import check_kind
+from livesvm.service.models.classifier import ServedClassifier, check_kind
 from livesvm.service.models.following import sizes_of
 from livesvm.service.models.learners import new_estimator, restored_estimator
 from livesvm.service.models.outcome import Sizes
@@ -106,14 +106,16 @@ def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str,
     then, now = ({k: v for k, v in each.items() if k not in apart} for each in (found["changed"], state.changed))
     gammas, priors = ([getattr(m, name, None) for m in (own, estimator)] for name in ("gamma_", "prior_estimate_"))
     scale = feature_scale.kept(own.to_arrays())
-    known = None if state.labels is None else {*estimator.classes_.tolist(), *own.window_y.tolist()}
+    known = {*(labels := state.labels or [])}
+    if isinstance(estimator, ServedClassifier):
+        known = {*estimator.classes_.tolist(), *own.window_y.tolist()}
     return (
         then == now
         and ("gamma" in asked or gammas[0] == gammas[1])
         and priors[0] == priors[1]
         and codec.pack(found.get("scale", scale)) == codec.pack(scale)
         and own.robustness() is None
-        and (known is None or known == {*(state.labels or ())})
+        and known == {*labels}
     )
 
 

@@ -13,7 +13,6 @@ import pytest
 from livesvm.service.datasets.catalogue import Found
 from livesvm.service.errors import UnknownDataset
 from livesvm.service.history.erasure import BEGUN
-from livesvm.service.lifecycle import errands
 from livesvm.service.lifecycle.errands import KIND, Errands
 from livesvm.service.store.base import DocumentName, Store, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
@@ -36,7 +35,7 @@ class Front:
 
     def __post_init__(self) -> None:
         parts = cast(Any, self)
-        self.errands = Errands(self.store, parts, _Jobs(self.ended), parts)
+        self.errands = Errands(self.store, parts, cast(Any, _Jobs(self.ended)), parts)
 
     def is_away(self, holder: str) -> bool:
         return holder in self.away
@@ -107,7 +106,7 @@ def test_one_that_is_away_is_not_waited_for_and_one_that_shows_life_is(
         slept.append(seconds)
         there.errands.do()
 
-    monkeypatch.setattr(errands.time, "sleep", sleep)
+    monkeypatch.setattr("livesvm.service.lifecycle.errands.time.sleep", sleep)
     assert here.errands.run("e-1", [row("b", THERE)]).open == {"front-en": ["set-b"]}
     assert slept == []
     here.away.clear()

@@ -25,8 +25,10 @@ from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.jobs.retraining import Course
+from livesvm.service.live.handle import Description
 from livesvm.service.live.model import LiveModel
 from livesvm.service.models.commands import Edits, Update
+from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.monitoring.metrics import Metrics
@@ -450,6 +452,21 @@ def test_the_course_of_a_training_is_bounded_and_begins_anew_with_the_next_one()
     assert (seconds[0], seconds[-1], gaps[-1]) == (0, n - 1, 1.0 / n)
     course.add(0.5, 1.0)
     assert course.document() == {"solver": "fw", "history": {"seconds": (0.5,), "relative_gap": (1.0,)}}
+
+
+def test_the_memory_of_a_retraining_is_that_of_its_copies() -> None:
+    classes = dict.fromkeys("abcd", 25)
+    now = Description("live", sizes=Sizes(100), row_bytes=80.0, memory=10**6, cache_mb=16, classes=classes)
+    data: Document = {"bytes": 1000, "labels": ["a", "b", "c"]}
+    needed = KINDS["retrain"].needed
+    assert needed is not None
+    for asked, size in (
+        ({"solver": "batch"}, 2 * 10**6),
+        ({"solver": "fw"}, 2 * 10**6 + 2 * 8000 + 16 * MEGABYTE),
+        ({"solver": "blocks", "dataset": data}, 5 * 1000 + 16 * MEGABYTE),
+        ({"solver": "blocks", "dataset": data, "shards": 2}, 1000 + 16 * MEGABYTE),
+    ):
+        assert needed(asked, now) == size
 
 
 def test_a_job_works_with_what_updates_have_changed(live: LiveModel) -> None:

@@ -23,6 +23,7 @@ from livesvm.service.models.window import Limits
 from livesvm.service.store import codec
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.sparse import dense
 from tests.support.live_models import alive
 
 N, CACHE_MB = 30, 16
@@ -168,7 +169,7 @@ def after(case: str, verb: str, state: ModelState) -> ModelState:
 def of_window(state: ModelState) -> list[Any]:
     """The window, oldest first."""
     m = state.estimator
-    return [m.keys_, m.window_features.tolist(), list(m.window_y), m.window_sample_weight.tolist(), state.window]
+    return [m.keys_, dense(m.window_features).tolist(), list(m.window_y), m.window_sample_weight.tolist(), state.window]
 
 
 def of_parameters(state: ModelState) -> list[Any]:

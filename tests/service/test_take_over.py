@@ -14,6 +14,7 @@ import pytest
 from livesvm.service.errors import ModelUnavailable, UnknownModel
 from livesvm.service.history.erasure import Asked
 from livesvm.service.history.journal import Source
+from livesvm.service.history.versions import decided_state
 from livesvm.service.live import standby
 from livesvm.service.live.registry import Registry
 from livesvm.service.live.standby import Standby
@@ -314,12 +315,12 @@ def test_a_copy_that_is_read_while_its_model_is_taken_over_goes_with_that(
     first.registry.create(ModelSpec(id="a"))
     first.learn("a", 0, "one")
     second = opened("second")
-    standing, reading = second.registry.readable("a"), standby.decided_state
+    standing = second.registry.readable("a")
 
     def read_slowly(*arguments: Any) -> Any:
         first.registry.get("a").stop()
         second.registry.take_over()  # which waits for nobody
-        return reading(*arguments)
+        return decided_state(*arguments)
 
     monkeypatch.setattr(standby, "decided_state", read_slowly)
     assert standing.reader(PROBE).version == 1

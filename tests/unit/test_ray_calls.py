@@ -14,6 +14,7 @@ import pytest
 from livesvm.service.errors import ModelUnavailable, Restoring, UnknownFeed, UnknownModel
 from livesvm.service.live.handle import Description
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.types import ServingState
 from livesvm.service.ray import calls
 from livesvm.service.ray.calls import Call
 from livesvm.service.ray.messages import Answer, Asked, News, View, packed
@@ -175,6 +176,7 @@ class Subject:
     heard: list[Any] = field(default_factory=list)
     rows: int = 0
     is_lost: bool = False
+    state: ServingState = "live"
 
     def hear(self, view: Any, at: float) -> None:
         self.heard.append(view)
