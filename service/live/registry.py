@@ -77,8 +77,11 @@ class Registry:
         if found.state != "held":
             return found.serving()
         with self._lock:
-            if model not in self._standbys:
+            standby = self._standbys.get(model)
+            if standby is None or standby.spec != found.spec:  # another one was made under that id
                 self._standbys[model] = Standby(model, found.spec, self._around)
+                if standby is not None:
+                    standby.release()
             return self._standbys[model]
 
     def find(self, model: str) -> LiveModel | FailedModel:

@@ -18,7 +18,7 @@ from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.resources.turns import Solve
-from livesvm.service.store.base import ModelGone, StoreError
+from livesvm.service.store.base import Lease, ModelGone, StoreError
 from livesvm.solvers.errors import SolverError
 
 IDLE_SECONDS = 60.0
@@ -49,6 +49,7 @@ class Standby:
         self._published = Published.of(ModelState.empty(self.spec, self._around.settings.cache_mb))
         self._read_at = self._tried_at = -inf
         self._erased_at, self._fault = 0.0, ""
+        self._lease: Lease | None = None
 
     @property
     def age(self) -> float:
@@ -125,7 +126,9 @@ class Standby:
         head, erased_at = store.heads([self.id]).get(self.id), self._erased()
         if head is None:
             raise ModelGone(f"model {self.id} is not stored")
-        if self._state is not None and erased_at != self._erased_at:
-            self._forget()
-        self._erased_at = erased_at
+        if self._state is not None and (
+            (erased_at, head.lease) != (self._erased_at, self._lease) or head.sequence < self._state.sequence
+        ):
+            self._forget()  # it may be of another history: without an erasure, another writer's, of a backup
+        self._erased_at, self._lease = erased_at, head.lease
         return decided_state(store, self.spec, cache_mb, self.id, head.sequence, self._state)

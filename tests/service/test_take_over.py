@@ -308,6 +308,31 @@ def test_an_erasure_between_two_readings_leaves_nothing_to_predict_by(
     assert second.registry._standbys["a"]._state is not copy
 
 
+def test_another_model_of_the_same_id_has_a_copy_of_its_own(opened: Open, later: Callable[[float], None]) -> None:
+    first = opened("first")
+    first.registry.create(ModelSpec(id="a", C=1.0))
+    for seed in range(2):
+        first.learn("a", seed, f"{seed}")
+    second = opened("second")
+    assert read(second, "a").C == 1.0
+
+    def make_again(C: float) -> None:
+        first.registry.delete("a").result()
+        first.registry.forget("a")
+        first.registry.create(ModelSpec(id="a", C=C))
+        for seed in range(3):
+            first.learn("a", 5 + seed, f"{C} {seed}")
+        second.registry.take_over()
+        later(LEASE)
+
+    for C in (1.0, 2.0):
+        make_again(C)
+        seen = read(second, "a")
+        assert (seen.version, seen.C) == (3, C)
+        np.testing.assert_allclose(decided(seen), decided(first.registry.get("a").published), rtol=0, atol=1e-9)
+        assert len(second.registry._around.budget._models) == 1
+
+
 def test_a_copy_that_is_read_while_its_model_is_taken_over_goes_with_that(
     opened: Open, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
