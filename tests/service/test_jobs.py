@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -521,20 +521,19 @@ def test_memory_of_what_a_job_was_given_is_given_back(
     budget = Budget()
     jobs = Jobs(JobFiles(tmp_path / "jobs"), JobLimits(1, 1, 3), Metrics(), work.kinds, budget)
     given = {"validation": SimpleNamespace(memory=lambda: 1000)}
-    jobs.submit("wait", live, {}, given)
-    assert work.begun.wait(SECONDS)
-    if is_refused:
+    with ExitStack() as ending:
+        ending.callback(jobs.stop)
         jobs.submit("wait", live, {}, given)
-        before = budget.held()["jobs"]
-        with pytest.raises(QueueFull):
+        assert work.begun.wait(SECONDS)
+        if is_refused:
             jobs.submit("wait", live, {}, given)
-        assert budget.held()["jobs"] == before
-    copies = work.kinds["wait"].copies * live.describe().memory
-    assert budget.held()["jobs"] == 1000 * (1 + is_refused) + copies
-    for record in jobs.all():
-        jobs.cancel(record.id)
-    until(lambda: budget.held()["jobs"] == 0)
-    jobs.stop()
+            before = budget.held()["jobs"]
+            with pytest.raises(QueueFull):
+                jobs.submit("wait", live, {}, given)
+            assert budget.held()["jobs"] == before
+        copies = work.kinds["wait"].copies * live.describe().memory
+        assert budget.held()["jobs"] == 1000 * (1 + is_refused) + copies
+    assert budget.held()["jobs"] == 0
 
 
 def test_a_job_whose_files_cannot_be_removed_is_not_called_erased(

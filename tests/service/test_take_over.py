@@ -333,6 +333,7 @@ def test_another_model_of_the_same_id_has_a_copy_of_its_own(opened: Open, later:
         assert len(second.registry._around.budget._models) == 1
 
 
+@pytest.mark.timeout(60)
 def test_a_copy_that_is_read_while_its_model_is_taken_over_goes_with_that(
     opened: Open, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,6 +344,7 @@ def test_a_copy_that_is_read_while_its_model_is_taken_over_goes_with_that(
     standing = second.registry.readable("a")
 
     def read_slowly(*arguments: Any) -> Any:
+        second.registry.take_over()
         first.registry.get("a").stop()
         second.registry.take_over()  # which waits for nobody
         return decided_state(*arguments)
