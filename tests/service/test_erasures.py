@@ -41,7 +41,8 @@ class Model:
 
     def erase(self, asked: Any, *more: Any) -> Any:
         if not isinstance(asked, Asked):  # jobs of a model
-            return self.ended.append(asked) or 0
+            self.ended.append(asked)
+            return 0
         return done(Erased(self.begin(asked), 2, 0, None))
 
     def finish_erasing(self, but: str = "") -> Any:
