@@ -14,6 +14,7 @@ import pytest
 
 from livesvm.service.history.erasure import Asked, Intent, begun
 from livesvm.service.history.journal import Source
+from livesvm.service.history.rescue import DIRECTORY, rescue
 from livesvm.service.lifecycle.erasures import DELETING, RECEIPT, Erasures
 from livesvm.service.live.handle import Erased
 from livesvm.service.monitoring.health import Health
@@ -79,12 +80,16 @@ def receipts(model: Model) -> list[Any]:
     return [json.loads(data) for data in found if data is not None]
 
 
-def test_an_erasure_ends_those_that_were_begun_before_it(model: Model, erasures: Erasures) -> None:
+def test_an_erasure_ends_those_that_were_begun_before_it(model: Model, erasures: Erasures, tmp_path: Path) -> None:
+    rescue(tmp_path, "m", b"", (1, b"", 1))
+    rescue(tmp_path, "m-2", b"", (1, b"", 1))
     earlier = model.begin(Asked(["a"], "someone"))
     receipt = erasures.erase("m", ["b"], "another")
     assert receipt["asked_by"] == "another"
     assert {found["receipt"] for found in receipts(model)} == {earlier.id, receipt["receipt"]}
     assert begun(model.store) == []
+    assert receipt["places"]["files of lost models"] == "1 removed"
+    assert [path.name for path in (tmp_path / DIRECTORY).iterdir()] == ["m-2-1.model"]
     assert model.ended == ["m"] * 3  # jobs, before and after its solve, and once rows are gone
 
 

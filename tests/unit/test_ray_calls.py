@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from livesvm.service.errors import ModelUnavailable, Restoring, UnknownFeed, UnknownModel
 from livesvm.service.live.handle import Description
@@ -17,6 +18,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
 from livesvm.service.ray import calls
 from livesvm.service.ray.calls import Call
+from livesvm.service.ray.cluster import Cluster as RealCluster
 from livesvm.service.ray.messages import Answer, Asked, News, View, packed
 from livesvm.service.ray.office import Office
 from livesvm.service.ray.places import Place, place_of
@@ -315,3 +317,12 @@ def test_what_comes_with_an_answer_is_heard_with_its_copy(office: Office) -> Non
     office.saw("n", None, cast(Any, "copy"))  # it is gone
     office.saw("unknown", view(2), None)
     assert (subjects(office)["m"].heard, subjects(office)["n"].heard) == ([view(2), "copy"], [])
+
+
+@pytest.mark.parametrize("error", [ActorDiedError(), ActorUnavailableError("away", None)])
+def test_a_lost_actor_has_no_line_and_one_that_is_dead_is_looked_for_anew(error: Exception) -> None:
+    cluster, lines = object.__new__(RealCluster), list[str]()
+    vars(cluster).update(_actors={PLACE.name: "actor"}, lines=SimpleNamespace(lose=lines.append))
+    cluster.lost(PLACE, error)
+    assert lines == [PLACE.name]
+    assert cluster.known(PLACE) == (None if isinstance(error, ActorDiedError) else "actor")
