@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -106,7 +108,8 @@ def test_one_that_is_away_is_not_waited_for_and_one_that_shows_life_is(
         slept.append(seconds)
         there.errands.do()
 
-    monkeypatch.setattr("livesvm.service.lifecycle.errands.time.sleep", sleep)
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+    monkeypatch.setattr("livesvm.service.lifecycle.errands.time", clock)
     assert here.errands.run("e-1", [row("b", THERE)]).open == {"front-en": ["set-b"]}
     assert slept == []
     here.away.clear()
