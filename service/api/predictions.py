@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from livesvm.service.api.bodies import json_bounds, json_rows
 from livesvm.service.api.bodies.json_rows import NotRows
 from livesvm.service.api.bodies.reading import JSON, Body, parse_predict
-from livesvm.service.live.handle import ModelHandle
+from livesvm.service.live.handle import Reader
 from livesvm.service.logs.calls import note, stage
 from livesvm.service.models.arrays import Matrix, Rows, Vector
 from livesvm.service.models.published import Published
@@ -49,7 +49,7 @@ class Calibrated:
 
 
 def answering(
-    live: ModelHandle,
+    live: Reader,
     body: Body,
     most_rows: int,
     budget: Budget,
@@ -75,7 +75,7 @@ def answering(
     return answer
 
 
-def is_quick(live: ModelHandle, body: Body) -> bool:
+def is_quick(live: Reader, body: Body) -> bool:
     """Whether an answer takes no longer than to hand the question to a thread."""
     if body.media != JSON or PARSING * len(body.data) >= QUICK:
         return False
@@ -128,7 +128,7 @@ def _read_in_pieces(body: Body) -> Steps[Matrix]:
         return np.concatenate(blocks)
 
 
-def _decided(live: ModelHandle, seen: Published, stale: bool, X: Rows, with_chances: bool) -> Steps[bytes]:
+def _decided(live: Reader, seen: Published, stale: bool, X: Rows, with_chances: bool) -> Steps[bytes]:
     """The answer's JSON, put together block by block."""
     decisions, predictions, chances = [], [], []
     of_row = _of_row(seen, _products(X, seen))
@@ -156,7 +156,7 @@ def _products(X: Rows, seen: Published) -> float:
     return float(X.shape[1] if own is None else STEP * X.shape[1])
 
 
-def _decide(live: ModelHandle, seen: Published, X: Rows, rows: slice) -> tuple[Vector, NDArray[Any]]:
+def _decide(live: Reader, seen: Published, X: Rows, rows: slice) -> tuple[Vector, NDArray[Any]]:
     """Decision values and predictions of a block; an error names the row of the request."""
     try:
         return seen.decide(live.spec, X[rows])

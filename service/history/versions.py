@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from livesvm.service.history.entries import Entry, decode_entry
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.spec import ModelSpec
@@ -47,6 +49,35 @@ def state_at(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: 
         reason = f"version {version} is not kept; the oldest is {oldest_kept(store, model)}{newest}"
         raise InvalidInput(reason, field="version")
     return state
+
+
+def decided_state(
+    store: Store, spec: ModelSpec, cache_mb: int, model: str, head: int, state: ModelState | None
+) -> ModelState:
+    """Return a model that another service writes, up to its record ``head``, from a ``state`` before or from nothing.
+
+    The last record is left out unless it was answered: its writer may still take it back. What is before it stands,
+    with its marks, as a writer appends nothing while it owes any. Raises StoreError, NotSolved.
+    """
+    newest = max((one.sequence for one in store.snapshots(model) if not one.is_damaged), default=0)
+    if state is None or state.sequence < newest:
+        state = _nearest(store, spec, cache_mb, model, sys.maxsize)
+    if state is None:
+        raise StoreDamaged(f"no snapshot of model {model} is whole, and its log does not reach back to its beginning")
+    for record in store.log(model, state.sequence):
+        if record.sequence > head or (record.sequence == head and not _is_decided(store, model, record)):
+            break
+        if record.sequence != state.sequence + 1:
+            raise StoreDamaged(f"the log of model {model} lacks record {state.sequence + 1}")
+        _pass(state, record)
+    return state
+
+
+def _is_decided(store: Store, model: str, record: LogRecord) -> bool:
+    """Return whether a record was answered; of one without a name that is not known."""
+    request = decode_entry(record.data).request
+    known = None if request is None else store.recall(model, request)
+    return known is not None and known.answer is not None
 
 
 def _nearest(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: int) -> ModelState | None:

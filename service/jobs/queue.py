@@ -244,7 +244,7 @@ class Jobs:
             self.result(id)
             if choice:
                 raise InvalidInput("there is nothing to choose of a retraining", field="choice")
-            return record.model, Retrained(id, self._files.place(id) / FOUND)
+            return record.model, Retrained(id, self._files.place(id) / FOUND, version=record.version or 0)
         apply = self._kinds[record.kind].apply
         if apply is None:
             raise NotApplicable(f"the result of a job of kind {record.kind} cannot be applied to its model")

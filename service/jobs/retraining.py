@@ -219,8 +219,9 @@ process of its own.
 
 The result holds the `relative_gap`, `n_support`, `seconds`, the `history` of the gap, which `plot` shows, while the job
 runs too, and with `hold_out` the error on what a first training was not shown. To apply the job puts what was found in
-place of the model, as one logged version; if the window has slid meanwhile, models of other tasks are brought to its
-optimum by one update. A model of task `l2svc` predicts by its last retraining, and the next one sets out from there.
+place of the model, as one logged version. What has changed meanwhile stays: models of other tasks are brought to the
+optimum of the present window, with the present parameters where none were asked for. A job that began before an
+erasure is refused. A model of task `l2svc` predicts by its last retraining, and the next one sets out from there.
 """,
     request=RetrainRequest,
     check=_ordered,

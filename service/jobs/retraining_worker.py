@@ -133,7 +133,8 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
     with threads(asked["threads"]):
         found = solver(work)
     changed = _differing(found.estimator, work)
-    document = {"arrays": found.estimator.to_arrays(), "changed": changed, "sizes": asdict(found.sizes)}
+    document: Document = {"arrays": found.estimator.to_arrays(), "changed": changed, "sizes": asdict(found.sizes)}
+    document |= {"asked": _asked_names(asked), "scale": feature_scale.kept(given["arrays"])}
     write_whole(Path(asked["output"]), codec.encode(document))
     history = found.history[:: max(1, len(found.history) // MOST_POINTS)]
     return {
@@ -173,6 +174,11 @@ def _parameters(asked: Document, given: Document) -> Document:
     elif np.isfinite(given["arrays"]["gamma"]):
         changed["gamma"] = float(given["arrays"]["gamma"])  # "scale" is that of the first examples
     return changed
+
+
+def _asked_names(asked: Document) -> list[str]:
+    """Return which parameters were asked for; the model keeps its own others, whatever they are by then."""
+    return [*(["C"] if "C" in asked else []), *(KERNEL_PARAMETERS if "kernel" in asked else ())]
 
 
 def _differing(estimator: LiveEstimator, work: Work) -> Document:
@@ -272,10 +278,8 @@ def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
     beta, segments = np.empty(s.size), np.zeros(s.size, np.int64)
     beta[known], beta[~known] = c1, -found.sigma
     segments[~known] = _segments(found.sigma, c2)
-    kept = {
-        name: work.arrays[name]
-        for name in ("prior_estimate", "scale_offset", "scale_factor", "center")
-        if name in work.arrays
+    kept = feature_scale.kept(work.arrays) | {
+        name: work.arrays[name] for name in ("prior_estimate", "center") if name in work.arrays
     }
     arrays = kept | {
         "X": came,

@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from pathlib import Path
+from socket import gethostname
 
 from livesvm.service.access.keys import parse_keys
 from livesvm.service.datasets.catalogue import DIRECTORY, Carrier, Datasets
@@ -37,7 +39,7 @@ from livesvm.service.resources.memory import MEGABYTE, Budget
 from livesvm.service.resources.pools import Pool
 from livesvm.service.resources.turns import Turns
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import Store, StoreDamaged, StoreError
+from livesvm.service.store.base import SERVICE, DocumentName, Store, StoreDamaged, StoreError
 from livesvm.service.store.lock import DirectoryLock
 from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from livesvm.solvers import warm_up
@@ -162,6 +164,7 @@ class Service:
         try:
             holder = self._lock.holder()
             self.store = open_store(settings, holder)
+            self._at_store = DocumentName(SERVICE, holder)
         except StoreError:
             self._lock.release()
             raise
@@ -225,9 +228,12 @@ class Service:
         return self.feeds_by_id
 
     def listens(self, host: str, port: int) -> None:
-        """Where it listens, which other front ends are told once it is restored."""
+        """Where it listens, which others are told: front ends once it is restored, those that stand by at once."""
         if self.fronts is not None:
             self.fronts.listens(host, port)
+        elif self.store.shared:
+            with suppress(StoreError):  # they call it by its name then
+                self.store.put_document(self._at_store, address_of(host, port).encode())
 
     def begin(self) -> tuple[Future[None], Future[None]]:
         """Begin to bring the models back and to load compiled code, in threads; :meth:`restore` waits for both."""
@@ -331,6 +337,9 @@ class Service:
         self.jobs.stop()
         if self.fronts is not None:
             self.fronts.leave()
+        elif self.store.shared:
+            with suppress(StoreError):  # it will show no life
+                self.store.delete_document(self._at_store)
         with _asking():
             self.registry.watch()  # what the store has lost is kept elsewhere
             self.feeds_by_id.watch()
@@ -338,6 +347,16 @@ class Service:
         self.feeds_by_id.stop()
         self.store.close()
         self._lock.release()
+
+
+def address_of(host: str, port: int) -> str:
+    """Return the address of a service for people; of one that listens at all addresses, or at its own machine's alone,
+    with the name of that."""
+    there, name = ip_address(host), gethostname()
+    if there.is_unspecified:
+        return f"http://{name}:{port}"
+    url = f"http://[{host}]:{port}" if there.version == 6 else f"http://{host}:{port}"
+    return f"{url} on {name}" if there.is_loopback else url
 
 
 @contextmanager

@@ -106,8 +106,8 @@ class RecentUpdates(Protocol):
         """Count rows that were predicted."""
 
 
-class ModelHandle(Protocol):
-    """A model that is served. Futures end with what its writer found out; calls raise QueueFull or ModelUnavailable."""
+class Reader(Protocol):
+    """What predicts: a model, or a copy of it."""
 
     @property
     def id(self) -> str:
@@ -135,6 +135,10 @@ class ModelHandle(Protocol):
     @property
     def stale(self) -> bool:
         """Whether updates are refused now, so that newer data may be unknown."""
+
+
+class ModelHandle(Reader, Protocol):
+    """A model that is served. Futures end with what its writer found out; calls raise QueueFull or ModelUnavailable."""
 
     def describe(self) -> Description:
         """The model as it is now."""
@@ -206,6 +210,9 @@ class Models(Protocol):
 
     def get(self, model: str) -> ModelHandle:
         """One that is served; raises UnknownModel or ModelUnavailable."""
+
+    def readable(self, model: str) -> Reader:
+        """One that predicts, if need be by a copy; raises UnknownModel or ModelUnavailable."""
 
     def find(self, model: str) -> AnyModel:
         """One, whatever its state; raises UnknownModel."""

@@ -45,6 +45,7 @@ from livesvm.service.models.window import Limits
 from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.resources.turns import Solve
 from livesvm.service.store.base import Head, Lease
+from livesvm.solvers.errors import InvalidInput
 
 
 class LiveModel:
@@ -281,6 +282,9 @@ class LiveModel:
             return self._execute(Restoration(version, found.encode(), request, time.time()), digest, solve)
 
     def _swap(self, found: Retrained, request: str | None, digest: bytes, solve: Solve) -> Reply:
+        if found.version < self._journal.left.version:
+            reason = "began before examples were erased, and knows them; retrain the model again"
+            raise InvalidInput(reason, field="job")
         with self._memory.growing(self._memory.size + found.size()):
             with self._around.turns.turn(solve):
                 now, changed = found.brought_up_to(self._state)

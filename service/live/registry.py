@@ -24,6 +24,7 @@ from livesvm.service.history.replay import Patience
 from livesvm.service.history.writeback import encoded
 from livesvm.service.live.failed import FailedModel
 from livesvm.service.live.model import LiveModel
+from livesvm.service.live.standby import Standby
 from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs.audit import changed
 from livesvm.service.models.spec import ModelSpec
@@ -61,6 +62,7 @@ class Registry:
         self._around = around
         self._models: dict[str, LiveModel | FailedModel] = {}
         self._making: set[str] = set()
+        self._standbys: dict[str, Standby] = {}
         self._lock = threading.Lock()
         self._alone = ThreadPoolExecutor(RESTORED_ALONE, "restore-alone")
         self._restore_seconds = RESTORE_SECONDS
@@ -68,6 +70,19 @@ class Registry:
     def get(self, model: str) -> LiveModel:
         """The live model of that id; raises UnknownModel or ModelUnavailable."""
         return self.find(model).serving()
+
+    def readable(self, model: str) -> LiveModel | Standby:
+        """The model of that id, or what can be read here of one that another service holds; raises as :meth:`get`."""
+        found = self.find(model)
+        if found.state != "held":
+            return found.serving()
+        with self._lock:
+            standby = self._standbys.get(model)
+            if standby is None or standby.spec != found.spec:  # another one was made under that id
+                self._standbys[model] = Standby(model, found.spec, self._around)
+                if standby is not None:
+                    standby.release()
+            return self._standbys[model]
 
     def find(self, model: str) -> LiveModel | FailedModel:
         """The model of that id, whatever its state; raises UnknownModel."""
@@ -198,6 +213,13 @@ class Registry:
                     self._take(model)
         for gone in [m.id for m in self.all() if m.state == "held" and m.id not in stored]:
             self._models.pop(gone, None)
+        for standby in list(self._standbys.values()):
+            found = self._models.get(standby.id)
+            if found is not None and found.state == "held":
+                with suppress(StoreError):
+                    standby.tidy()
+            else:
+                self._standbys.pop(standby.id).release()
 
     @staticmethod
     def _may_be_taken(model: LiveModel | FailedModel | None) -> bool:
@@ -229,6 +251,8 @@ class Registry:
             with self._around.source.health.store_call("load"):
                 lease = self._around.source.store.acquire(stored.id)
         except LeaseHeld as error:
+            if fault is not None:
+                return self._failed(stored.id, spec, None, fault)
             return self._unserved(stored.id, spec, None, str(error), "held")
         except StoreUnavailable:
             raise

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from livesvm.service.errors import EmptyModel
 from livesvm.service.models.arrays import Key
-from livesvm.service.models.classifier import check_kind
+from livesvm.service.models.classifier import ServedClassifier, check_kind
 from livesvm.service.models.following import sizes_of
 from livesvm.service.models.learners import new_estimator, restored_estimator
 from livesvm.service.models.outcome import Sizes
@@ -18,17 +19,24 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
+from livesvm.solvers.models import feature_scale
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.sparse import same
 
 
 @dataclass(frozen=True)
 class Retrained:
-    """The file in which a job has left its estimator: ``arrays``, the parameters that were ``changed``, ``sizes``."""
+    """The file in which a job has left its estimator: ``arrays``, the parameters that were ``changed``, ``sizes``.
+
+    Also which parameters it was ``asked`` for, and the ``scale`` of features that the model had at ``version``, of
+    which the job has worked on a copy.
+    """
 
     job: str
     path: Path
     data: bytes | None = None
+    version: int = 0
 
     def carried(self) -> Retrained:
         """The same with what is in the file, for a model that lives elsewhere; raises StoreUnavailable."""
@@ -47,14 +55,13 @@ class Retrained:
         estimator = restored_estimator(state.spec, state.cache_mb, found["arrays"], **found["changed"])
         sizes, window = Sizes(**found["sizes"]), state.window
         if isinstance(estimator, LiveL2SVC):
-            estimator, count = _with_solution(state, estimator)
+            asked = found.get("asked", ["C"])  # which used not to be kept
+            estimator, count = _with_solution(state, estimator, keeps_C="C" not in asked)
             sizes = replace(sizes, n_examples=len(window.arrivals))
             window = replace(window, n_features=estimator.n_features_in_)
         else:
-            slid = _slid(estimator, state.estimator)
-            count = slid.count
-            if count:
-                sizes = sizes_of(estimator.update(**slid.verbs(state.estimator)))
+            estimator, brought, count = _brought(state, estimator, found)
+            sizes = brought or sizes
         return replace(state, estimator=estimator, window=window, sizes=sizes).encode(), count
 
     def _read(self) -> bytes:
@@ -66,19 +73,67 @@ class Retrained:
             raise StoreUnavailable(f"what job {self.job} found cannot be read: {error}") from error
 
 
-def _with_solution(state: ModelState, found: LiveL2SVC) -> tuple[LiveL2SVC, int]:
-    """A copy of the model with what was found, and how many of its examples that knows nothing of."""
+def _brought(
+    state: ModelState, estimator: LiveEstimator, found: dict[str, Any]
+) -> tuple[LiveEstimator, Sizes | None, int]:
+    """Return the optimum of the window of ``state`` with its parameters, but for those that the job was asked for.
+
+    Also its sizes, None where it is what was ``found``, and how many examples differ from those that the job knew.
+    Where more has changed than the window, a copy of the model itself gets the parameters that were asked for.
+
+    Raises
+    ------
+    EmptyModel : the model knows no example any more
+    SolverError
+    """
+    if not state.is_fitted:
+        raise EmptyModel(f"model {state.spec.id} knows no example any more; retrain it when it does")
+    slid, asked = _slid(estimator, state.estimator), found.get("asked", [*found["changed"]])
+    if not _has_only_slid(state, estimator, found, asked):
+        own = state.copy().estimator()
+        if not asked:
+            return own, state.sizes, slid.count
+        assert isinstance(own, ChangingEstimator)
+        return own, sizes_of(own.change(**{name: getattr(estimator, name) for name in asked})), slid.count
+    if not slid.count:
+        return estimator, None, 0
+    return estimator, sizes_of(estimator.update(**slid.verbs(state.estimator))), slid.count
+
+
+def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str, Any], asked: list[str]) -> bool:
+    """Return whether the model is still what the job knew, but for its window and the parameters ``asked`` for."""
+    own, apart = state.estimator, {"gamma", *asked}
+    then, now = ({k: v for k, v in each.items() if k not in apart} for each in (found["changed"], state.changed))
+    gammas, priors = ([getattr(m, name, None) for m in (own, estimator)] for name in ("gamma_", "prior_estimate_"))
+    scale = feature_scale.kept(own.to_arrays())
+    known = {*(labels := state.labels or [])}
+    if isinstance(estimator, ServedClassifier):
+        known = {*estimator.classes_.tolist(), *own.window_y.tolist()}
+    return (
+        then == now
+        and ("gamma" in asked or gammas[0] == gammas[1])
+        and priors[0] == priors[1]
+        and codec.pack(found.get("scale", scale)) == codec.pack(scale)
+        and own.robustness() is None
+        and known == {*labels}
+    )
+
+
+def _with_solution(state: ModelState, found: LiveL2SVC, *, keeps_C: bool) -> tuple[LiveL2SVC, int]:
+    """Return a copy of the model with what was found, and how many of its examples that knows nothing of."""
     if state.is_fitted:
-        model = restored_estimator(state.spec, state.cache_mb, state.estimator.to_arrays(), **state.copy().changed)
+        model = restored_estimator(state.spec, state.cache_mb, state.estimator.to_arrays(), **state.changed)
     else:
-        model = new_estimator(state.spec, state.cache_mb)
+        model = new_estimator(state.spec, state.cache_mb, **state.changed)
     assert isinstance(model, LiveL2SVC)
     width, own = found.n_features_in_, state.window.n_features
     if own is not None and width != own:
         raise InvalidInput(f"has {width} features, the model has {own}", field="dataset")
     check_kind(model.labels_, found.classes_, "dataset")
-    before = set(found.keys_)
+    before, C = set(found.keys_), model.C
     model.take_over(found)
+    if keeps_C:
+        model.C = C
     return model, sum(key not in before for key in model.keys_)
 
 
@@ -110,9 +165,10 @@ class _Slid:
 
 
 def _slid(before: LiveEstimator, now: LiveEstimator) -> _Slid:
-    """What leads from the window of ``before`` to that of ``now``, in the same order.
+    """Return what leads from the window of ``before`` to that of ``now``, in the same order.
 
-    An example whose key has come back with other features, or behind others, leaves and comes.
+    Examples come behind those that are there. So the first of ``now`` may stay, as long as they have their features
+    and their order; an example behind one that came has come itself, even if its key was there before.
     """
     slid, place_of, last = _Slid(), {key: place for place, key in enumerate(before.keys_)}, -1
     columns = [(m.window_features, m.window_y, m.window_sample_weight) for m in (before, now)]
@@ -120,7 +176,7 @@ def _slid(before: LiveEstimator, now: LiveEstimator) -> _Slid:
     stay = set()
     for place, key in enumerate(now.keys_):
         was = place_of.get(key, -1)
-        if was <= last or not same(old_X[was], X[place]):
+        if slid.come or was <= last or not same(old_X[was], X[place]):
             slid.come.append(place)
             continue
         last = was

@@ -169,7 +169,7 @@ class ModelState:
         if not task_of(self.spec).is_exact:
             return self.apply(command)
         edits = command.edits or NO_EDITS
-        changed = self._changed | ({} if edits.C is None else {"C": edits.C}) | (edits.change or {})
+        changed = self.changed | ({} if edits.C is None else {"C": edits.C}) | (edits.change or {})
         window = window_after(self.estimator if self.is_fitted else None, command, edits)
         first, scale = self._of_those(window) if anew else self._of_first_data(edits)
         estimator = new_estimator(self.spec, self.cache_mb, **changed | first)
@@ -298,7 +298,7 @@ class ModelState:
         if len(command.remove) < len(self.window.arrivals):
             outcome = self.apply_cold(command, anew=True)
         else:
-            self.estimator = new_estimator(self.spec, self.cache_mb, **self._changed)
+            self.estimator = new_estimator(self.spec, self.cache_mb, **self.changed)
             outcome = Outcome(Sizes())
             self._done(command, outcome)
         self.look(anew=True)
@@ -327,7 +327,7 @@ class ModelState:
 
     def copy(self) -> ModelCopy:
         """A copy that shares nothing with the model; only for one that knows an example, or whose task is not exact."""
-        changed, arrays = self._changed, self.estimator.to_arrays()
+        changed, arrays = self.changed, self.estimator.to_arrays()
         times = np.array([self.window.arrivals[key] for key in arrays["keys"]], np.float64)
         return ModelCopy(self.spec, self.version, self.cache_mb, changed, arrays, self.window.n_features, times)
 
@@ -380,7 +380,7 @@ class ModelState:
         return float(self.estimator.C) if self.spec.has_C else None
 
     @property
-    def _changed(self) -> dict[str, Any]:
+    def changed(self) -> dict[str, Any]:
         """Parameters that an update or a retraining may have changed since the model was created."""
         made = parameters(self.spec, self.cache_mb)
         now = {name: getattr(self.estimator, name) for name in (*KERNEL_PARAMETERS, *CHANGEABLE) if name in made}
@@ -436,7 +436,7 @@ class ModelState:
             "n_features": self.window.n_features,
             "is_sparse": self.window.is_sparse,
             "next_key": self.window.next_key,
-            "changed": self._changed,
+            "changed": self.changed,
             "updated_at": self.updated_at,
             "arrays": self.estimator.to_arrays() if self.is_fitted else None,
             **({"tags": self.window.tags} if self.window.tags else {}),

@@ -39,6 +39,10 @@ class RayRegistry:
         """The model of that id; raises UnknownModel or ModelUnavailable."""
         return self.find(model).serving()
 
+    def readable(self, model: str) -> RayModel:
+        """The same: whoever holds a model, it is in an actor."""
+        return self.get(model)
+
     def find(self, model: str) -> RayModel:
         """The model of that id, which another front end may just have made; raises UnknownModel."""
         found, office = self._models.get(model), self.office

@@ -56,6 +56,10 @@ class ModelGone(Fenced):
     """The model is not stored: it was deleted, or the store lost it."""
 
 
+SERVICE = "service"
+"""The kind of documents in which services say, each under its name, where they are reached."""
+
+
 class LeaseHeld(StoreError):
     """Another service that is alive holds this model."""
 

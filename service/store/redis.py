@@ -27,7 +27,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
 
@@ -36,6 +36,7 @@ import redis
 from livesvm.service import crash
 from livesvm.service.store import scripts
 from livesvm.service.store.base import (
+    SERVICE,
     DocumentName,
     Durability,
     Head,
@@ -212,7 +213,7 @@ class RedisStore:
             if lease is None:
                 raise ModelGone(f"model {model} is not stored")
             if holder and holder != self._holder.encode() and not self._has_lapsed(holder):
-                raise LeaseHeld(f"model {model} is held by another service, {holder.decode()}")
+                raise LeaseHeld(f"model {model} is held by another service, {self._told_of(holder.decode())}")
             keys = [f"{self._p}:epochs", self._key(model, "meta")]
             answer = self._scripts(scripts.ACQUIRE, keys, [lease, self._writer, self._holder])
         taken = Lease(model, int(checked(answer, model)[1]), self._writer)
@@ -233,6 +234,13 @@ class RedisStore:
             marks = self._patient.smembers(self._key(lease.model, "aborted"))
         pairs = [(mark, sealed_mark(lease.model, int(mark))) for mark in marks if mark.isdigit()]
         self._write(scripts.SEAL_MARKS, lease, *(part for pair in pairs for part in pair))
+
+    def _told_of(self, holder: str) -> str:
+        """Where a service says that it is reached; its name, if it does not say."""
+        with suppress(StoreDamaged):
+            if (told := self.document(DocumentName(SERVICE, holder))) is not None:
+                return f"at {told.decode()}"
+        return holder
 
     def _has_lapsed(self, holder: bytes) -> bool:
         """Whether a holder has shown no life for as long as a lease lasts, from the first look at it."""

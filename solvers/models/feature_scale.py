@@ -73,6 +73,11 @@ def fitted(kind: Any, X: Floats, weights: Floats) -> FeatureScale | None:
     return FeatureScale(kind, np.asarray(offset), np.where(factor > tiny, factor, 1.0))
 
 
+def kept(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a checkpoint keeps of a scale; nothing where there is none."""
+    return {name: arrays[name] for name in ("scale_offset", "scale_factor") if name in arrays}
+
+
 def restored(kind: str, arrays: Mapping[str, Any]) -> FeatureScale | None:
     """Return the scale that a checkpoint keeps; None: there is none."""
     if kind == "none" or "scale_offset" not in arrays:

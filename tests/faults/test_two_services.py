@@ -1,4 +1,4 @@
-"""Two services on one Redis, both asked to update one model all the time while either is stopped past its lease."""
+"""Two services on one Redis: both update one model while either is stopped past its lease; one stands by."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ import numpy as np
 from livesvm.solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess, blobs
-from tests.support.updates_under_faults import PROBE
+from tests.support.redis_services import is_ready, service_on, start_model, until
+from tests.support.updates_under_faults import PROBE, send
+from tests.support.updates_under_faults import check_whole as check_updates
 
 STOPS = 4
 """Of the two in turn, so that the first has the model in the end."""
@@ -82,6 +84,38 @@ def test_no_version_is_ever_acknowledged_twice(tmp_path: Path) -> None:
             assert len(acknowledged) == len(set(acknowledged)) > 4 * STOPS
             assert all(asker.versions == sorted(asker.versions) for asker in askers)
             check_whole(http, askers)
+
+
+def test_a_standby_predicts_by_its_own_copy_and_names_who_takes_updates(tmp_path: Path) -> None:
+    with RedisServer(tmp_path / "redis") as server:
+        services = [service_on(server, tmp_path / name) for name in ("1", "2")]
+        with services[0] as one, services[1] as two, one.http() as holder, two.http() as standby:
+            start_model(holder, 2)
+
+            def predicted() -> dict[str, Any]:
+                answer = standby.post("/models/m/predict", json={"X": PROBE})
+                return dict(answer.json()) if answer.status_code == 200 else {"version": None}
+
+            until(lambda: predicted()["version"] == 2)
+            expected = holder.post("/models/m/predict", json={"X": PROBE}).json()
+            assert expected.pop("stale") is False
+            found = predicted()
+            assert found.pop("stale") is True
+            np.testing.assert_allclose(found.pop("decision"), expected.pop("decision"), rtol=0, atol=1e-9)
+            assert found == expected
+            answer = standby.post("/models/m/predict", json={"X": PROBE})
+            assert float(answer.headers["livesvm-age"]) < 2.0
+            refused = send(standby, 2)
+            assert (refused.status_code, refused.json()["type"].rpartition(":")[2]) == (503, "model-unavailable")
+            assert f"held by another service, at {one.url} on " in refused.json()["detail"]
+            assert standby.get("/models/m").json()["state"] == "held"
+            assert standby.get("/health/ready").status_code == 503
+            assert send(holder, 2).status_code == 200
+            until(lambda: predicted()["version"] == 3)
+            one.kill()
+            until(lambda: is_ready(standby))
+            assert predicted()["stale"] is False
+            check_updates(standby, [0, 1, 2])
 
 
 def check_whole(http: httpx.Client, askers: list[Asker]) -> None:

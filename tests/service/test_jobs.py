@@ -8,8 +8,10 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from concurrent.futures import Future
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,11 +20,16 @@ import pytest
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.errors import JobNotDone, NotApplicable, QueueFull, UnknownJob
 from livesvm.service.jobs.files import JobFiles, JobRecord
-from livesvm.service.jobs.kind import FOUND, Document, JobKind
+from livesvm.service.jobs.kind import FOUND, Document, JobKind, Workplace
 from livesvm.service.jobs.kinds import KINDS
+from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.jobs.queue import JobLimits, Jobs
+from livesvm.service.jobs.retraining import Course
+from livesvm.service.live.handle import Description
 from livesvm.service.live.model import LiveModel
 from livesvm.service.models.commands import Edits, Update
+from livesvm.service.models.outcome import Sizes
+from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.machine import give_back, resident_bytes
@@ -30,7 +37,7 @@ from livesvm.service.resources.memory import MEGABYTE, RESERVED, Budget
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
-from livesvm.solvers.errors import Cancelled, NotOptimal
+from livesvm.solvers.errors import Cancelled, InvalidInput, NotOptimal
 from livesvm.solvers.runtime.progress import Progress
 from tests.support.jobs import SECONDS, until
 from tests.support.live_models import alive, batch
@@ -45,14 +52,23 @@ class Work:
         self.go = threading.Event()
         self.begun = threading.Event()
         self.kinds = {
-            "wait": JobKind(self.wait),
+            "wait": JobKind(self.wait, copies=3),
             "fail": JobKind(self.fail),
             "break": JobKind(self.break_down),
             "grow": JobKind(self.grow),
+            "train": JobKind(self.count, swaps=True),
+            "show": JobKind(beside=self.show, plot=lambda result, extension: str(result["n"]).encode()),
+            "wait to train": JobKind(self.wait, swaps=True),
             "count": JobKind(
                 self.count, apply=lambda result, choice: Update(edits=Edits(C=result["n"] * choice["by"]))
             ),
         }
+
+    def show(self, asked: Document, model: ModelCopy, progress: Progress, place: Workplace) -> Document:
+        place.show({"n": 1})
+        self.begun.set()
+        assert self.go.wait(SECONDS)
+        return {"n": 2}
 
     def wait(self, asked: Document, model: ModelCopy, progress: Progress) -> Document:
         for step in range(10**6):
@@ -237,6 +253,16 @@ def test_a_job_that_waits_for_its_turn_can_be_cancelled(
         assert finished(jobs, record.id).state == "cancelled"
 
 
+def test_one_that_is_cancelled_asks_its_model_for_nothing_any_more(jobs: Jobs, live: LiveModel) -> None:
+    copy = Future[Any]()
+    subject: Any = SimpleNamespace(id="m", describe=live.describe, copy=lambda: copy)
+    record = jobs.submit("count", subject, {})
+    until(lambda: jobs.get(record.id).state == "running")
+    jobs.cancel(record.id)
+    assert finished(jobs, record.id).state == "cancelled"
+    assert copy.cancelled()
+
+
 def test_only_so_many_wait_and_only_so_many_are_kept(jobs: Jobs, live: LiveModel, work: Work, tmp_path: Path) -> None:
     first = jobs.submit("wait", live, {})
     assert work.begun.wait(SECONDS)
@@ -395,6 +421,55 @@ def test_a_result_is_applied_as_an_update_where_its_kind_allows_that(jobs: Jobs,
         jobs.update_of(waiting.id, {})
 
 
+def test_a_retraining_is_applied_with_the_version_that_it_worked_on(jobs: Jobs, live: LiveModel, work: Work) -> None:
+    live.update(batch(1), None).result()
+    record = jobs.submit("train", live, {})
+    finished(jobs, record.id)
+    model, found = jobs.update_of(record.id, {})
+    assert isinstance(found, Retrained)
+    assert (model, found.job, found.version) == ("m", record.id, 2)
+    waiting = jobs.submit("wait to train", live, {})
+    with pytest.raises(JobNotDone):
+        jobs.update_of(waiting.id, {})
+    with pytest.raises(InvalidInput):
+        jobs.update_of(record.id, {"by": 2})
+
+
+def test_a_plot_is_of_what_there_is_so_far_and_then_of_the_result(jobs: Jobs, live: LiveModel, work: Work) -> None:
+    record = jobs.submit("show", live, {})
+    assert work.begun.wait(SECONDS)
+    assert jobs.plot(record.id, "svg") == b"1"
+    work.go.set()
+    finished(jobs, record.id)
+    assert jobs.plot(record.id, "svg") == b"2"
+
+
+def test_the_course_of_a_training_is_bounded_and_begins_anew_with_the_next_one() -> None:
+    course, n = Course("fw"), 3 * MOST_POINTS
+    for second in range(n):
+        course.add(second, 1.0 / (second + 1))
+    seconds, gaps = (course.document()["history"][name] for name in ("seconds", "relative_gap"))
+    assert len(seconds) <= MOST_POINTS
+    assert (seconds[0], seconds[-1], gaps[-1]) == (0, n - 1, 1.0 / n)
+    course.add(0.5, 1.0)
+    assert course.document() == {"solver": "fw", "history": {"seconds": (0.5,), "relative_gap": (1.0,)}}
+
+
+def test_the_memory_of_a_retraining_is_that_of_its_copies() -> None:
+    classes = dict.fromkeys("abcd", 25)
+    now = Description("live", sizes=Sizes(100), row_bytes=80.0, memory=10**6, cache_mb=16, classes=classes)
+    data: Document = {"bytes": 1000, "labels": ["a", "b", "c"]}
+    needed = KINDS["retrain"].needed
+    assert needed is not None
+    for asked, size in (
+        ({"solver": "batch"}, 2 * 10**6),
+        ({"solver": "fw"}, 2 * 10**6 + 2 * 8000 + 16 * MEGABYTE),
+        ({"solver": "blocks", "dataset": data}, 5 * 1000 + 16 * MEGABYTE),
+        ({"solver": "blocks", "dataset": data, "shards": 2}, 1000 + 16 * MEGABYTE),
+    ):
+        assert needed(asked, now) == size
+
+
 def test_a_job_works_with_what_updates_have_changed(live: LiveModel) -> None:
     live.update(Update(edits=Edits(C=0.05)), None).result()
     copied = live.copy().result()
@@ -443,6 +518,36 @@ def test_results_that_name_examples_are_found(jobs: Jobs, live: LiveModel, tmp_p
     files.save_result(done.id, {})
     (files.place(done.id) / FOUND).write_bytes(b"rubbish")
     assert jobs.naming("m", ["c", "d"]) == {"c", "d"}  # what cannot be read may name any
+
+
+def test_an_erasure_of_before_leaves_the_jobs_that_were_asked_for_since(jobs: Jobs, live: LiveModel) -> None:
+    before = finished(jobs, jobs.submit("count", live, {}).id)
+    since = finished(jobs, jobs.submit("count", live, {}).id)
+    assert before.created_at < since.created_at
+    assert jobs.erase("m", until=before.created_at) == 1
+    assert jobs.all() == [since]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_memory_of_what_a_job_was_given_is_given_back(
+    is_refused: bool, live: LiveModel, work: Work, tmp_path: Path
+) -> None:
+    budget = Budget()
+    jobs = Jobs(JobFiles(tmp_path / "jobs"), JobLimits(1, 1, 3), Metrics(), work.kinds, budget)
+    given = {"validation": SimpleNamespace(memory=lambda: 1000)}
+    with ExitStack() as ending:
+        ending.callback(jobs.stop)
+        jobs.submit("wait", live, {}, given)
+        assert work.begun.wait(SECONDS)
+        if is_refused:
+            jobs.submit("wait", live, {}, given)
+            before = budget.held()["jobs"]
+            with pytest.raises(QueueFull):
+                jobs.submit("wait", live, {}, given)
+            assert budget.held()["jobs"] == before
+        copies = work.kinds["wait"].copies * live.describe().memory
+        assert budget.held()["jobs"] == 1000 * (1 + is_refused) + copies
+    assert budget.held()["jobs"] == 0
 
 
 def test_a_job_whose_files_cannot_be_removed_is_not_called_erased(

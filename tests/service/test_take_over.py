@@ -6,23 +6,32 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from typing import Any
 
+import numpy as np
 import pytest
 
 from livesvm.service.errors import ModelUnavailable, UnknownModel
+from livesvm.service.history.erasure import Asked
 from livesvm.service.history.journal import Source
+from livesvm.service.history.versions import decided_state
+from livesvm.service.live import standby
 from livesvm.service.live.registry import Registry
+from livesvm.service.live.standby import Standby
 from livesvm.service.live.surroundings import Surroundings
+from livesvm.service.models.commands import Command
+from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.window import Limits
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.turns import Turns
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import Fenced
+from livesvm.service.store.base import SERVICE, DocumentName, Fenced, Idempotency, StoreUnavailable
 from livesvm.service.store.redis import RedisStore
 from tests.contract.conftest import redis_server
 from tests.contract.redis_server import RedisServer
-from tests.support.live_models import batch
+from tests.support.live_models import PROBE, batch
 
 __all__ = ["redis_server"]
 
@@ -51,9 +60,9 @@ class Instance:
         """Whether it says that it has nothing to serve."""
         return any("held by another service" in reason for reason in self.health.reasons())
 
-    def learn(self, model: str, seed: int) -> None:
+    def learn(self, model: str, seed: int, request: str | None = None) -> None:
         """One update."""
-        self.registry.get(model).update(batch(seed), None).result()
+        self.registry.get(model).update(batch(seed), request).result()
 
     def version(self, model: str) -> int:
         """The version that predictions are made by."""
@@ -175,3 +184,234 @@ def test_versions_are_in_order_whoever_is_asked(opened: Open) -> None:
     assert first.version("a") == 1
     found = second.registry.get("a").versions()
     assert (found["oldest"], found["current"]) == (3, 4)
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Lets seconds pass for those that stand by."""
+
+    class Clock:
+        now = 1000.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+    clock = Clock()
+    monkeypatch.setattr(standby, "time", clock)
+
+    def later(seconds: float) -> None:
+        clock.now += seconds
+
+    return later
+
+
+def read(instance: Instance, model: str) -> Published:
+    """The version by which an instance that stands by predicts now."""
+    found = instance.registry.readable(model)
+    assert isinstance(found, Standby)
+    assert found.stale
+    return found.reader(PROBE)
+
+
+def decided(seen: Published) -> Any:
+    return seen.decide(ModelSpec(id="a"), PROBE)[0]
+
+
+LEASE = Settings().lease_seconds
+
+
+def test_one_that_stands_by_predicts_by_what_was_answered(opened: Open, later: Callable[[float], None]) -> None:
+    first = opened("first")
+    first.registry.create(ModelSpec(id="a"))
+    second = opened("second")
+    assert read(second, "a").predictor is None  # it knows no example yet
+    first.learn("a", 0)
+    later(LEASE)
+    assert read(second, "a").version == 0  # the newest record may still be taken back
+    first.learn("a", 1, "one")
+    assert read(second, "a").version == 0
+    later(LEASE - 0.1)
+    assert read(second, "a").version == 0  # the store is asked once in the time of a lease
+    later(0.1)
+    live = first.registry.get("a")
+    assert read(second, "a").version == 2
+    np.testing.assert_allclose(decided(read(second, "a")), decided(live.published), rtol=0, atol=1e-9)
+    assert second.registry.readable("a").age == 0.0
+    later(LEASE / 2 - 0.1)
+    assert second.registry.readable("a").published.predictor is not None
+    later(0.1)  # from now on a thread answers, as the store may have to be asked
+    assert second.registry.readable("a").published.predictor is None
+    assert second.registry.readable("a").published.version == 2
+    live.checkpoint().result()
+    for number in range(2):
+        first.learn("a", 2 + number)
+        live.checkpoint().result()  # the log before the older one is gone
+    later(LEASE)
+    assert read(second, "a").version == 4
+    np.testing.assert_allclose(decided(read(second, "a")), decided(live.published), rtol=0, atol=1e-9)
+
+
+def test_a_record_that_was_taken_back_is_none_to_predict_by(opened: Open, later: Callable[[float], None]) -> None:
+    first = opened("first")
+    first.registry.create(ModelSpec(id="a"))
+    first.learn("a", 0, "one")
+    second = opened("second")
+    assert read(second, "a").version == 1
+    live = first.registry.get("a")
+    lease, window = live._journal.lease, live._state.window
+    command = window.plan(batch(1), Limits(100, 10), 1.0, "two")
+    record = Command.encode(command)
+    seen = []
+    for step in (
+        lambda: first.store.append(lease, 2, record, Idempotency("two", b"2"), keep=10),
+        lambda: first.store.abort(lease, 2),
+        lambda: first.store.append(lease, 3, record, Idempotency("two", b"2"), keep=10),
+        lambda: first.store.remember(lease, "two", b"{}"),
+    ):
+        step()
+        later(LEASE)
+        seen.append(read(second, "a").version)
+    assert seen == [1, 1, 1, 2]
+
+
+def test_what_is_erased_asked_for_no_more_or_taken_over_is_no_copy_any_more(
+    opened: Open, later: Callable[[float], None]
+) -> None:
+    first = opened("first")
+    first.registry.create(ModelSpec(id="a"))
+    first.learn("a", 0, "one")
+    second = opened("second")
+
+    def copies() -> int:
+        return second.registry._around.budget.held()["models"]
+
+    assert read(second, "a").version == 1
+    assert copies() > 0
+    second.registry.take_over()
+    assert copies() > 0
+    first.registry.get("a").erase(Asked([0], None)).result()
+    second.registry.take_over()
+    assert copies() == 0
+    seen = read(second, "a")
+    assert (seen.version, seen.sizes.n_examples) == (2, 7)
+    second.registry.take_over()
+    assert copies() > 0
+    later(standby.IDLE_SECONDS - 1)
+    read(second, "a")
+    later(standby.IDLE_SECONDS - 1)
+    second.registry.take_over()
+    assert copies() > 0
+    later(1)
+    second.registry.take_over()
+    assert copies() == 0
+    read(second, "a")
+    before = copies()
+    first.registry.get("a").stop()
+    second.registry.take_over()
+    assert second.states() == {"a": "live"}
+    assert copies() == before  # the model's own
+    assert second.registry._standbys == {}
+    assert second.registry.readable("a") is second.registry.get("a")
+
+
+def test_an_erasure_between_two_readings_leaves_nothing_to_predict_by(
+    opened: Open, later: Callable[[float], None]
+) -> None:
+    first = opened("first")
+    first.registry.create(ModelSpec(id="a"))
+    first.learn("a", 0, "one")
+    second = opened("second")
+    read(second, "a")
+    copy = second.registry._standbys["a"]._state
+    first.registry.get("a").erase(Asked(["nobody"], None)).result()
+    later(LEASE)
+    assert read(second, "a").version == 1
+    assert second.registry._standbys["a"]._state is not copy
+
+
+def test_another_model_of_the_same_id_has_a_copy_of_its_own(opened: Open, later: Callable[[float], None]) -> None:
+    first = opened("first")
+    first.registry.create(ModelSpec(id="a", C=1.0))
+    for seed in range(2):
+        first.learn("a", seed, f"{seed}")
+    second = opened("second")
+    assert read(second, "a").C == 1.0
+
+    def make_again(C: float) -> None:
+        first.registry.delete("a").result()
+        first.registry.forget("a")
+        first.registry.create(ModelSpec(id="a", C=C))
+        for seed in range(3):
+            first.learn("a", 5 + seed, f"{C} {seed}")
+        second.registry.take_over()
+        later(LEASE)
+
+    for C in (1.0, 2.0):
+        make_again(C)
+        seen = read(second, "a")
+        assert (seen.version, seen.C) == (3, C)
+        np.testing.assert_allclose(decided(seen), decided(first.registry.get("a").published), rtol=0, atol=1e-9)
+        assert len(second.registry._around.budget._models) == 1
+
+
+@pytest.mark.timeout(60)
+def test_a_copy_that_is_read_while_its_model_is_taken_over_goes_with_that(
+    opened: Open, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = opened("first")
+    first.registry.create(ModelSpec(id="a"))
+    first.learn("a", 0, "one")
+    second = opened("second")
+    standing = second.registry.readable("a")
+
+    def read_slowly(*arguments: Any) -> Any:
+        second.registry.take_over()
+        first.registry.get("a").stop()
+        second.registry.take_over()  # which waits for nobody
+        return decided_state(*arguments)
+
+    monkeypatch.setattr(standby, "decided_state", read_slowly)
+    assert standing.reader(PROBE).version == 1
+    before = second.registry._around.budget.held()["models"]
+    assert second.registry._around.budget._models.keys() == {second.registry.get("a")._memory}
+    assert before == second.registry.get("a")._memory.size
+
+
+def test_a_store_that_is_away_leaves_the_copy_and_makes_none(
+    opened: Open, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = opened("first")
+    for model in ("a", "b"):
+        first.registry.create(ModelSpec(id=model))
+        first.learn(model, 0, "one")
+    second = opened("second")
+    read(second, "a")
+    asked = []
+
+    def away(*arguments: Any) -> Any:
+        asked.append(arguments)
+        raise StoreUnavailable("Redis cannot be used: away")
+
+    later(LEASE)
+    with monkeypatch.context() as patched:
+        patched.setattr(second.store, "heads", away)
+        assert read(second, "a").version == 1
+        assert second.registry.readable("a").age == LEASE
+        for _ in range(2):
+            with pytest.raises(ModelUnavailable, match="cannot be read here: Redis cannot be used: away"):
+                read(second, "b")
+        assert len(asked) == 2  # and not with every request
+    later(LEASE)
+    assert read(second, "b").version == 1
+
+
+def test_who_holds_a_model_is_called_by_address_if_that_is_known(opened: Open) -> None:
+    first = opened("first")
+    first.registry.create(ModelSpec(id="a"))
+    second = opened("second")
+    with pytest.raises(ModelUnavailable, match="held by another service, first"):
+        second.registry.get("a")
+    first.store.put_document(DocumentName(SERVICE, "first"), b"http://box:8000")
+    second.registry.take_over()
+    with pytest.raises(ModelUnavailable, match="held by another service, at http://box:8000"):
+        second.registry.get("a")

@@ -47,7 +47,7 @@ async def predict(
 
     With `probability`, for the first time after an update, it waits for its turn to calibrate that version.
     """
-    live = service.models().get(id)
+    live = service.models().readable(id)
     body = await read_body(request)
     with service.readers.place():
         asked = Calibrated(live.published) if probability else None
@@ -55,7 +55,7 @@ async def predict(
             wanted = await service.workers.run(parse_predict_request, body)
             asked = Calibrated(live.published, wanted.X) if probability or wanted.probability else None
         if asked is not None:
-            asked = replace(asked, seen=await _calibrated(live, request))
+            asked = replace(asked, seen=await _calibrated(service.models().get(id), request))
         steps = answering(live, body, service.settings.max_predict_rows, service.budget, service.metrics, asked)
         if is_quick(live, body):
             answer = at_once(steps)

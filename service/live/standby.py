@@ -1,0 +1,134 @@
+"""A model that another service holds, as far as it is read here: predictions by a copy of what is stored."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from math import inf
+
+from livesvm.service.errors import ModelUnavailable, ServiceError
+from livesvm.service.history.erasure import left
+from livesvm.service.history.versions import decided_state
+from livesvm.service.live.memory import ModelMemory
+from livesvm.service.live.recent import Recent
+from livesvm.service.live.surroundings import Surroundings
+from livesvm.service.models.arrays import Rows
+from livesvm.service.models.published import Published
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
+from livesvm.service.resources.turns import Solve
+from livesvm.service.store.base import Lease, ModelGone, StoreError
+from livesvm.solvers.errors import SolverError
+
+IDLE_SECONDS = 60.0
+"""After which a copy that nobody asked for any more is dropped."""
+
+
+class Standby:
+    """Predicts by what the store holds, which is asked for anything newer once in the time of a lease.
+
+    Implements :class:`~livesvm.service.live.handle.Reader`.
+    """
+
+    stale = True
+
+    def __init__(self, id: str, spec: ModelSpec, around: Surroundings) -> None:
+        self.id, self.spec = id, spec
+        self.recent = Recent()
+        self._around = around
+        self._memory = ModelMemory(around.budget, id, around.settings.cache_mb)
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._asked_at = time.monotonic()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._memory.release()
+        self._state: ModelState | None = None
+        self._published = Published.of(ModelState.empty(self.spec, self._around.settings.cache_mb))
+        self._read_at = self._tried_at = -inf
+        self._erased_at, self._fault = 0.0, ""
+        self._lease: Lease | None = None
+
+    @property
+    def age(self) -> float:
+        """Seconds since the store said what there is."""
+        return time.monotonic() - self._read_at
+
+    def _is_due(self, seconds: float) -> bool:
+        return time.monotonic() - self._tried_at >= seconds
+
+    @property
+    def published(self) -> Published:
+        """The version that is here; without what it decides by if :meth:`reader` may have to ask the store soon."""
+        soon = self._is_due(0.5 * self._around.settings.lease_seconds)
+        return replace(self._published, predictor=None) if soon else self._published
+
+    def reader(self, X: Rows) -> Published:
+        """Return the newest version that can be had; may ask the store, so it belongs in a thread.
+
+        Raises ModelUnavailable where there is none.
+        """
+        self._asked_at = time.monotonic()
+        with self._lock:
+            if self._is_due(self._around.settings.lease_seconds):
+                self._read()
+                self._tried_at = time.monotonic()
+            if self._state is None:
+                reason = f"is held by another service, and cannot be read here: {self._fault}"
+                raise ModelUnavailable(f"model {self.id} {reason}")
+            seen = self._published
+            if self._is_over:
+                self._forget()
+            return seen
+
+    def tidy(self) -> None:
+        """Drop a copy that is not asked for any more, or is of before an erasure; raises StoreError.
+
+        One that is being read is looked at the next time.
+        """
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            is_idle = time.monotonic() - self._asked_at >= IDLE_SECONDS
+            if is_idle or (self._state is not None and self._erased() != self._erased_at):
+                self._forget()
+        finally:
+            self._lock.release()
+
+    def release(self) -> None:
+        """Drop the copy, if need be once it has been read: the model is not held by another service any more."""
+        self._is_over = True
+        if self._lock.acquire(blocking=False):
+            self._forget()
+            self._lock.release()
+
+    def _erased(self) -> float:
+        """Return when the newest erasure was asked for, Unix time."""
+        with self._around.source.health.store_call("load"):
+            return left(self._around.source.store, self.id).at
+
+    def _read(self) -> None:
+        """Bring the copy up to what is stored; where that fails, the one that is here stays."""
+        source, solve = self._around.source, Solve(self._around.settings.solve_seconds)
+        try:
+            with self._around.turns.turn(solve), source.health.store_call("load"):
+                state = self._newest()
+            self._around.budget.resize(self._memory, self._memory.of(state))
+        except (StoreError, ServiceError, SolverError) as error:
+            self._fault = str(error)
+            return
+        self._state, self._published, self._read_at = state, Published.of(state), time.monotonic()
+
+    def _newest(self) -> ModelState:
+        store, cache_mb = self._around.source.store, self._around.settings.cache_mb
+        head, erased_at = store.heads([self.id]).get(self.id), self._erased()
+        if head is None:
+            raise ModelGone(f"model {self.id} is not stored")
+        if self._state is not None and (
+            (erased_at, head.lease) != (self._erased_at, self._lease) or head.sequence < self._state.sequence
+        ):
+            self._forget()  # it may be of another history: without an erasure, another writer's, of a backup
+        self._erased_at, self._lease = erased_at, head.lease
+        return decided_state(store, self.spec, cache_mb, self.id, head.sequence, self._state)

@@ -1,0 +1,118 @@
+"""Erasures from their request to their receipt, around a model that is played."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from livesvm.service.history.erasure import Asked, Intent, begun
+from livesvm.service.history.journal import Source
+from livesvm.service.history.rescue import DIRECTORY, rescue
+from livesvm.service.lifecycle.erasures import DELETING, RECEIPT, Erasures
+from livesvm.service.live.handle import Erased
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import DocumentName, Store, StoreUnavailable
+from livesvm.service.store.sqlite import SqliteStore
+
+
+@dataclass
+class Model:
+    """A model that knows of an erasure as its store does; also all models, and what lies around them."""
+
+    store: Store
+    ended: list[str] = field(default_factory=list)
+    fails: bool = False
+
+    def get(self, model: str) -> Model:
+        return self
+
+    def begin(self, asked: Asked) -> Intent:
+        intent = Intent.of("m", asked, {"a", "b"}, 1)
+        self.store.put_document(intent.at_store, intent.encode())
+        return intent
+
+    def erase(self, asked: Any, *more: Any) -> Any:
+        if not isinstance(asked, Asked):  # jobs of a model
+            self.ended.append(asked)
+            return 0
+        return done(Erased(self.begin(asked), 2, 0, None))
+
+    def finish_erasing(self, but: str = "") -> Any:
+        if self.fails:
+            raise StoreUnavailable("the disk is full")
+        return done([Erased(intent, 2, 0, None) for intent in begun(self.store, "m") if intent.id != but])
+
+    def find(self, keys: list[Any]) -> Any:
+        return [], []
+
+
+def done(value: Any) -> Future[Any]:
+    found: Future[Any] = Future()
+    found.set_result(value)
+    return found
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Iterator[Model]:
+    with closing(SqliteStore(tmp_path / "store")) as store:
+        yield Model(store)
+
+
+@pytest.fixture
+def erasures(model: Model, tmp_path: Path) -> Erasures:
+    metrics = Metrics()
+    parts = cast(Any, model)
+    settings = Settings(data_dir=tmp_path)
+    return Erasures(settings, Source(model.store, Health(metrics), metrics), (parts, parts), (parts, parts))
+
+
+def receipts(model: Model) -> list[Any]:
+    found = (model.store.document(at) for at in model.store.documents(RECEIPT))
+    return [json.loads(data) for data in found if data is not None]
+
+
+def test_an_erasure_ends_those_that_were_begun_before_it(model: Model, erasures: Erasures, tmp_path: Path) -> None:
+    rescue(tmp_path, "m", b"", (1, b"", 1))
+    rescue(tmp_path, "m-2", b"", (1, b"", 1))
+    earlier = model.begin(Asked(["a"], "someone"))
+    receipt = erasures.erase("m", ["b"], "another")
+    assert receipt["asked_by"] == "another"
+    assert {found["receipt"] for found in receipts(model)} == {earlier.id, receipt["receipt"]}
+    assert begun(model.store) == []
+    assert receipt["places"]["files of lost models"] == "1 removed"
+    assert [path.name for path in (tmp_path / DIRECTORY).iterdir()] == ["m-2-1.model"]
+    assert model.ended == ["m"] * 3  # jobs, before and after its solve, and once rows are gone
+
+
+def test_one_that_cannot_be_ended_is_owed_until_it_is(model: Model, erasures: Erasures) -> None:
+    model.fails = True
+    with pytest.raises(StoreUnavailable):
+        erasures.erase("m", ["b"], None)
+    assert erasures.is_owed
+    erasures.look()
+    assert erasures.is_owed
+    assert receipts(model) == []
+    model.fails = False
+    erasures.look()
+    assert not erasures.is_owed
+    assert [found["keys"]["count"] for found in receipts(model)] == [1]
+
+
+def test_a_deletion_that_a_crash_has_cut_off_is_ended_and_one_that_had_no_effect_is_not(
+    model: Model, erasures: Erasures
+) -> None:
+    model.store.create("stored", b"")
+    for name in ("gone", "stored"):
+        model.store.put_document(DocumentName(DELETING, name), b"")
+    erasures.finish()
+    assert model.store.documents(DELETING) == [DocumentName(DELETING, "stored")]
+    assert model.ended == ["gone"]

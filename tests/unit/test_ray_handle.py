@@ -1,0 +1,303 @@
+"""The handle of a model that lives in an actor: how long a copy here predicts, and when it says that it may be stale.
+
+No Ray is started: the actor is played, and so is the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from livesvm.service.errors import ModelUnavailable, Restoring
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.live.handle import Description, Reply
+from livesvm.service.models.commands import Batch, Command, Update
+from livesvm.service.models.published import Published
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
+from livesvm.service.models.types import ServingState
+from livesvm.service.ray.calls import Call, Office
+from livesvm.service.ray.feeds import RayFeed
+from livesvm.service.ray.handle_ray import DECIDED_ROWS, LATELY_SECONDS, RayModel
+from livesvm.service.ray.messages import Answer, Asked, FeedView, View, packed, unpacked
+from livesvm.service.ray.places import place_of
+from livesvm.service.settings import Settings
+
+SPEC = ModelSpec(id="m", C=2.0)
+ROWS = np.array([[0.5], [2.5]])
+LEASE, STALE = 5.0, 3.0
+FIRST, SECOND = ("first", 1), ("second", 1)
+
+
+@dataclass
+class Clock:
+    """Seconds that a test lets pass."""
+
+    now: float = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@dataclass
+class Actor:
+    """Answers calls as a test says, and remembers them; also the office, and the cluster, by which it is called."""
+
+    answer: Callable[[Asked], Any]
+    asked: list[Asked] = field(default_factory=list)
+    open: set[Call] = field(default_factory=set)
+    seen: list[Any] = field(default_factory=list)
+
+    @property
+    def cluster(self) -> Any:
+        lines = SimpleNamespace(ask=lambda *call: False)
+        return SimpleNamespace(known=lambda place: self, actor=lambda place, spec: self, lines=lines)
+
+    @property
+    def ask(self) -> Any:
+        return SimpleNamespace(remote=self._answered)
+
+    def _answered(self, message: bytes) -> Any:
+        asked = unpacked(message)
+        self.asked.append(asked)
+        told: Future[bytes] = Future()
+        try:
+            told.set_result(packed(Answer(self.answer(asked))))
+        except Exception as error:
+            told.set_result(packed(Answer(error=error)))
+        return SimpleNamespace(future=lambda: told)
+
+    def saw(self, stored: str, view: Any, copy: Any) -> None:
+        self.seen.append((stored, view, copy))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    for module in ("handle_ray", "in_actor"):
+        monkeypatch.setattr(f"livesvm.service.ray.{module}.time", clock)
+    return clock
+
+
+def version(number: int) -> Published:
+    """A version that decides everything as its number."""
+    state = ModelState.empty(SPEC, 16)
+    state.apply(Command(Batch(np.array([[0.0], [3.0]]), np.array([-1.0, 1.0]), ["a", "b"]), [], 1.0, 0, None))
+    state.version = number
+    return Published.of(state)
+
+
+def view(number: int, life: tuple[str, int] = FIRST, state: ServingState = "live", *, stale: bool = False) -> View:
+    now = Description(state, number, n_features=1, C=2.0)
+    return View(SPEC, now, stale, can_predict=True, node="n", life=life, moment=number)
+
+
+def model(actor: Actor, **settings: Any) -> RayModel:
+    chosen = Settings(**{"lease_seconds": LEASE, "ray_stale_seconds": STALE, **settings})
+    return RayModel("m", SPEC, place_of("m", 1), cast("Office", actor), chosen)
+
+
+def newest(number: int) -> Actor:
+    """An actor whose model is at a version."""
+    return Actor(lambda asked: version(number))
+
+
+def away(asked: Asked) -> Any:
+    raise ModelUnavailable("its actor does not answer")
+
+
+def test_a_copy_predicts_as_long_as_it_is_the_newest_and_no_call_is_made_for_that(clock: Clock) -> None:
+    actor = newest(1)
+    live = model(actor)
+    live.hear(view(1), clock.now)
+    for _ in range(5):
+        assert live.reader(ROWS).version == 1
+        clock.now += STALE + 1
+        live.hear(None, clock.now)
+    assert [asked.verb for asked in actor.asked] == ["published"]
+
+
+@pytest.mark.parametrize("seconds", [0.0, STALE])
+def test_one_that_is_not_the_newest_predicts_for_the_seconds_of_the_setting_and_no_longer(
+    seconds: float, clock: Clock
+) -> None:
+    actor = newest(1)
+    live = model(actor, ray_stale_seconds=seconds)
+    live.hear(view(1), clock.now)
+    live.reader(ROWS)
+    clock.now += 100.0
+    assert live.reader(ROWS).version == 1  # it was the newest until now
+    live.hear(view(2), clock.now)
+    actor.answer = lambda asked: version(2)
+    if seconds:
+        clock.now += seconds - 0.1
+        assert live.reader(ROWS).version == live.published.version == 1
+        clock.now += 0.1
+    assert live.published.predictor is None
+    assert live.reader(ROWS).version == 2
+    assert len(actor.asked) == 2
+
+
+def test_using_a_copy_that_is_not_the_newest_does_not_prolong_its_time(clock: Clock) -> None:
+    actor = newest(1)
+    live = model(actor)
+    live.hear(view(1), clock.now)
+    live.reader(ROWS)
+    live.hear(view(2), clock.now)
+    actor.answer = lambda asked: version(2)
+    found = []
+    for _ in range(4):
+        clock.now += STALE / 3
+        found.append(live.reader(ROWS).version)
+    assert found == [1, 1, 2, 2]
+
+
+def test_a_copy_of_an_earlier_life_is_gone_even_if_its_version_is_the_newest(clock: Clock) -> None:
+    actor = newest(1)
+    live = model(actor)
+    live.hear(view(1), clock.now)
+    live.reader(ROWS)
+    live.hear(view(1, SECOND), clock.now)  # restored, or another model of that name
+    assert live.published.predictor is None
+    live.reader(ROWS)
+    assert len(actor.asked) == 2
+    live.hear(view(1, SECOND), clock.now)
+    assert live.published.predictor is not None
+
+
+def test_a_newer_life_counts_and_an_older_moment_of_one_does_not(clock: Clock) -> None:
+    live = model(newest(1))
+    live.hear(view(5), clock.now)
+    live.hear(view(4), clock.now)
+    assert live.describe().version == 5
+    live.hear(view(2, SECOND), clock.now)
+    assert live.describe().version == 2
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_while_the_actor_is_away_the_copy_that_is_here_predicts_and_says_that_it_may_be_stale(
+    held: bool, clock: Clock
+) -> None:
+    actor = newest(1)
+    live = model(actor)
+    live.hear(view(1), clock.now)
+    if held:
+        live.reader(ROWS)
+    live.hear(view(2), clock.now)
+    clock.now += LEASE + 0.1
+    actor.answer = away
+    assert live.stale
+    if not held:
+        with pytest.raises(ModelUnavailable):
+            live.reader(ROWS)
+        return
+    assert live.reader(ROWS).version == 1
+
+
+def test_it_may_be_stale_when_nothing_was_heard_for_longer_than_a_lease(clock: Clock) -> None:
+    live = model(newest(1))
+    assert live.stale
+    live.hear(view(1), clock.now)
+    clock.now += LEASE
+    assert (live.age, live.stale) == (LEASE, False)
+    clock.now += 0.1
+    assert live.stale
+    live.hear(None, clock.now)
+    assert (live.age, live.stale) == (0.0, False)
+    live.hear(None, clock.now - LEASE - 1)  # heard late: what was heard since counts
+    assert live.age == 0.0
+    live.hear(view(2, stale=True), clock.now)
+    assert live.stale
+
+
+def test_it_may_be_stale_once_its_actor_is_lost_and_until_that_is_heard_of_again(clock: Clock) -> None:
+    live = model(newest(1))
+    live.hear(view(1), clock.now)
+    live.is_lost = True
+    assert live.stale
+    assert (live.state, live.describe().error) == ("restoring", "its actor was lost, and is started again")
+    live.hear(view(1), clock.now)
+    assert (live.stale, live.state) == (False, "live")
+
+
+def test_a_newer_copy_is_taken_an_older_one_is_not(clock: Clock) -> None:
+    live = model(newest(3))
+    live.hear(view(3), clock.now)
+    live.hold(version(3))
+    live.hold(version(2))
+    assert live.published.version == 3
+    assert live.published.predictor is not None
+    live.hold(version(4))
+    live.hear(view(4), clock.now)
+    assert live.published.version == 4
+    assert live.published.predictor is not None
+
+
+def test_rows_go_to_the_actor_where_that_is_set_unless_they_are_many(clock: Clock) -> None:
+    actor = Actor(lambda asked: version(7) if asked.verb == "published" else (7, np.zeros(2), np.zeros(2), False, None))
+    live = model(actor, ray_predictions="actor")
+    live.hear(view(7), clock.now)
+    live.hold(version(7))
+    assert live.reader(ROWS).decide(SPEC, ROWS)[0].tolist() == [0.0, 0.0]
+    assert live.published.predictor is None
+    assert live.reader(np.zeros((DECIDED_ROWS + 1, 1))).predictor is not None
+    assert [asked.verb for asked in actor.asked] == ["decide", "published"]
+
+
+def test_an_update_brings_the_new_version_along_if_one_here_predicted_lately(clock: Clock) -> None:
+    actor = Actor(lambda asked: version(1) if asked.verb == "published" else Reply(b"{}"))
+    live = model(actor)
+    live.hear(view(1), clock.now)
+    change = Update(Batch(ROWS, np.ones(2)))
+    live.update(change, None).result(1)
+    live.reader(ROWS)
+    clock.now += LATELY_SECONDS - 0.1
+    live.update(change, None).result(1)
+    clock.now += 0.1
+    live.update(change, "named").result(1)
+    live.certificate().result(1)
+    calls = [asked for asked in actor.asked if asked.verb != "published"]
+    assert [asked.predicts for asked in calls] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("state", "error"), [("restoring", Restoring), ("failed", ModelUnavailable), ("live", None), ("fenced", None)]
+)
+def test_one_that_its_actor_does_not_serve_is_refused(
+    state: ServingState, error: type[Exception] | None, clock: Clock
+) -> None:
+    live = model(newest(1))
+    assert live.serving() is live  # its actor knows
+    live.hear(view(1, state=state), clock.now)
+    if error is None:
+        assert live.serving() is live
+    else:
+        with pytest.raises(error):
+            live.serving()
+
+
+def test_a_feed_may_be_stale_as_a_model_may(clock: Clock) -> None:
+    actor = newest(1)
+    office = SimpleNamespace(settings=Settings(lease_seconds=LEASE, ray_actors=1), **{"saw": actor.saw})
+    spec = FeedSpec(target="level", every="1h")
+    feed = RayFeed("f", spec, cast(Any, office))
+    told = FeedView(spec, "live", None, "n", FIRST, stale=False, version=1, moment=2)
+    assert feed.stale
+    feed.hear(told, clock.now)
+    clock.now += LEASE
+    assert not feed.stale
+    clock.now += 0.1
+    assert feed.stale
+    feed.hear(None, clock.now)
+    assert not feed.stale
+    feed.is_lost = True
+    assert feed.stale
+    assert (feed.state, feed.served) == ("restoring", None)
+    feed.hear(None, clock.now)
+    assert (feed.stale, feed.state, feed.served) == (False, "live", feed)
