@@ -12,7 +12,6 @@ import typer
 
 from livesvm.service.cli.output import AsJson, show
 
-
 DataDir = Annotated[
     Path, typer.Option("--data-dir", envvar="LIVESVM_DATA_DIR", help="The data directory of the service.")
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,8 +44,6 @@ class Room:
         taken = 0
         for directory, _, files in os.walk(self.root):
             for file in files:
-                try:
+                with suppress(FileNotFoundError):  # it was removed meanwhile
                     taken += os.stat(os.path.join(directory, file)).st_size
-                except FileNotFoundError:
-                    pass  # it was removed meanwhile
         return taken

@@ -126,7 +126,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model as it was created: its id and its specification; ``damage`` says what the store knows to be lost of it."""
+    """A model as it was created: its id and its specification; ``damage`` says what is known to be lost of it."""
 
     id: str
     spec: bytes

@@ -257,7 +257,7 @@ def new_marks(database: Path) -> Marks:
 
 
 def _compared(mark: Mark, head: int | None, epoch: int) -> Kind | None:
-    """What a model's mark says now that the database has it up to ``head``; None if there is nothing to say any more."""
+    """Return what a model's mark says now that the database has it up to ``head``; None: nothing any more."""
     if mark.kind in (Kind.DELETED, Kind.RETURNED):
         is_back = head is not None and (mark.kind is Kind.RETURNED or mark.epoch > epoch)
         return Kind.RETURNED if is_back else None

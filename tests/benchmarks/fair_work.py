@@ -112,7 +112,7 @@ class Cell:
         if self.task == "svc":
             found.append(("theta", lambda: m.outlier_path("theta")))
             found.append(("s", lambda: m.outlier_path("s")))
-            found.append(("tune", lambda: tune(m, C_min=0.1, C_max=10.0, gammas=3)))
+            found.append(("tune", lambda: tune(m, gammas=[0.05, 0.5], C=(0.1, 10.0))))
         return found
 
     def run(self, limit: float, analyses: bool, wordy: bool) -> list[str]:

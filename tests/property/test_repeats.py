@@ -76,7 +76,7 @@ def test_classification(family: str, n: int, C: float, gamma: Any, watched: Watc
     rows = table(family, n + MOVED)
     model = IncrementalSVC(C=C, gamma=gamma, classes=(-1, 1))
     slides(model, rows.X, rows.label, n, watched)
-    watched.check(model.update(relabel={key: -1 for key in model.keys_[:MOVED]}), model)
+    watched.check(model.update(relabel=dict.fromkeys(model.keys_[:MOVED], -1)), model)
     for change in (2.0, 0.5):
         watched.check(model.update(C=change * model.C), model)
 
