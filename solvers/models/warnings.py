@@ -15,6 +15,7 @@ ALONE = 1e-3  #: of its diagonal: a kernel value that says that two examples hav
 MOST = 0.99  #: share of pairs of examples that this has to be so of
 MOST_ALIKE = 0.9  #: share that has to be the same: one example in twenty may be far from all others
 LARGE_GAP = 1e-6  #: relative gap beyond which a model is not called exact
+MANY, MOST_FREE = 1000, 0.5  #: in a window of so many examples or more, a share on the margin that makes updates slow
 ALL = 0.99  #: share of the features' variance that makes one of them the only one that counts
 
 
@@ -23,7 +24,7 @@ class ModelWarning(NamedTuple):
 
     Attributes
     ----------
-    name : "kernel_is_constant", "kernel_is_identity", "one_feature_decides" or "gap_is_large"
+    name : "kernel_is_constant", "kernel_is_identity", "one_feature_decides", "gap_is_large" or "most_are_free"
     message : what was found, and what to do about it
     """
 
@@ -32,10 +33,20 @@ class ModelWarning(NamedTuple):
 
 
 def warnings_of(window: Any, scale: str) -> list[ModelWarning]:
-    """Return what is wrong with a window, by its gap and the kernel values of some hundred examples."""
+    """Return what is wrong with a window, by its gap, its sizes and the kernel values of some hundred examples."""
     gap = window.relative_gap
     found = [ModelWarning("gap_is_large", gap_message(gap))] if gap > LARGE_GAP else []
-    return found + _of_scale(window, scale)
+    return found + _of_sizes(window) + _of_scale(window, scale)
+
+
+def _of_sizes(window: Any) -> list[ModelWarning]:
+    """Return what to expect of updates where most examples of a window are on the margin."""
+    states = [pair.state for pair in window.pairs.values()] if hasattr(window, "pairs") else [window.state]
+    n, n_free = (sum(sizes) for sizes in zip(*((state.n, state.n_free) for state in states), strict=True))
+    if n < MANY or n_free <= MOST_FREE * n:
+        return []
+    reason = f"{n_free} of {n} examples are on the margin: an update takes about as long as training from nothing"
+    return [ModelWarning("most_are_free", f"{reason}; choose a smaller C or gamma")]
 
 
 def gap_message(gap: float) -> str:
