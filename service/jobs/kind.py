@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from livesvm.service.datasets.catalogue import Datasets
-from livesvm.service.errors import NotApplicable
 from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.live.handle import Description
@@ -92,12 +91,6 @@ class Workplace:
     check: Callable[[], None]
     sharding: Sharding | None = None
     show: Callable[[Document], None] = lambda _: None
-
-
-def refuse_several(now: Description, what: str) -> None:
-    """Raise NotApplicable for a model of more than two classes."""
-    if len(now.classes or ()) > 2:
-        raise NotApplicable(f"{what} is of two classes, and this model has {len(now.classes or ())}")
 
 
 def check_known(labels: Targets | None, now: Description, field: str) -> None:
