@@ -134,6 +134,8 @@ def test_a_feed_is_made_of_the_columns_that_are_ticked(
     read, to_come = page.locator(".chart canvas").first.evaluate(FUTURE)
     assert to_come > read + 0.05  # 48 readings ahead of 300
     assert to_come > 0.9
+    expect(page.get_by_role("region", name="Record").get_by_role("row", name="48")).not_to_contain_text("forecast")
+    expect(page.locator("dt", has_text="lags").locator("xpath=following-sibling::dd")).to_have_text("1 to 24")
     picture(page, "feed-steps")
     page.get_by_role("button", name="Show all 48 steps").first.click()
     expect(rows).to_have_count(48)

@@ -111,16 +111,22 @@ export function feed(main, id) {
   return () => leaving.forEach((end) => end());
 }
 
+/** Which of a feed and the better naive forecast is ahead. */
+function winner(score) {
+  if (score.mae == null) return "–";
+  return ahead(score) < 1 ? `the feed, by ${Math.round(100 * (1 - ahead(score)))} %` : "the naive forecast";
+}
+
 function record(now) {
   if (!now.recent.length) return h("p", { class: "quiet" }, "Nothing has been scored yet.");
   return stepTable("Record over the newest window", ["Step", "Scored", "Mean error", "Last value's", "Seasonal value's", "Ahead", "Coverage of the band"],
-    now.recent.map((one) => [String(one.step), count(one.n), short(one.mae), short(one.last_value_mae), short(one.seasonal_mae), ahead(one) < 1 ? `the feed, by ${Math.round(100 * (1 - ahead(one)))} %` : "the naive forecast", one.coverage == null ? "–" : `${Math.round(100 * one.coverage)} %`]));
+    now.recent.map((one) => [String(one.step), count(one.n), short(one.mae), short(one.last_value_mae), short(one.seasonal_mae), winner(one), one.coverage == null ? "–" : `${Math.round(100 * one.coverage)} %`]));
 }
 
 function chosen({ settings }) {
   if (!settings?.chosen) return h("p", { class: "quiet" }, "Nothing yet.");
   const { steps = [], ...rest } = settings.chosen;
-  const text = (value) => (typeof value === "number" ? short(value) : Array.isArray(value) ? value.join(", ") : String(value));
+  const text = (value) => (typeof value === "number" ? short(value) : Array.isArray(value) ? runs(value) : String(value));
   const known = (from) => Object.fromEntries(Object.entries(from).filter(([, value]) => value != null).map(([name, value]) => [name, text(value)]));
   const names = steps.length ? Object.keys(steps[0]).filter((name) => typeof steps[0][name] !== "object") : [];
   return h("div", {}, facts(known(rest)), names.length > 0 && stepTable("Of each step", names, steps.map((one) => names.map((name) => text(one[name])))));
