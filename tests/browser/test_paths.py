@@ -170,12 +170,15 @@ def test_paths_of_several_classes_are_looked_along_and_applied(
     job = http.get("/jobs").json()["jobs"][-1]
     known = http.get(f"/jobs/{job['id']}").json()["result"]["coefficients"]
     place = int(slider.input_value())
-    assert float(at(page, "Intercept, ape or cat")) == pytest.approx(known["intercept"][place][1], rel=1e-3)
+    intercept, favoured = at(page, "Intercept, ape or cat").split(" for ")
+    assert favoured == ("ape" if known["intercept"][place][1] > 0 else "cat")
+    assert float(intercept) == pytest.approx(abs(known["intercept"][place][1]), rel=1e-3)
     lines = page.get_by_role("region", name="Largest coefficients").locator("tbody tr")
     assert lines.locator("th").all_inner_texts() == known["key"][place]
     others = sorted({"ape", "bee", "cat"} - {known["label"][place][0]})
     against = dict(zip(others, known["coefficient"][place][0], strict=True))
     told_first = lines.first.get_by_role("cell").inner_text()
+    assert told_first.startswith(f"{known['label'][place][0]}: ")
     assert all(f"against {word}" in told_first for word, value in against.items() if value)
     picture(page, "path-several")
     page.get_by_role("button", name="Apply this C").click()

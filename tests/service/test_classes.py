@@ -113,11 +113,11 @@ def test_the_path_of_several_classes_is_told_and_applied(
     model = make(C=1.0, kernel={"gamma": 0.5}, decision_function_shape="ovo")
     X, y = blobs(3, 60)
     V, v = blobs(4, 80)
-    ends = {"minimum": 0.05, "maximum": 50.0}
+    low, high = 0.05, 50.0
     with Client(service.url) as client:
         client.update(model, X, y, keys=[f"k{i}" for i in range(60)])
-        job = client.wait(client.regularization_path(model, **ends, validation=(V, v))["id"])
-        result, path = job["result"], IncrementalSVC(C=1.0, gamma=0.5).fit(X, y).regularization_path(0.05, 50.0)
+        job = client.wait(client.regularization_path(model, minimum=low, maximum=high, validation=(V, v))["id"])
+        result, path = job["result"], IncrementalSVC(C=1.0, gamma=0.5).fit(X, y).regularization_path(low, high)
         assert result["pairs"] == [list(two) for two in combinations(WORDS[:3].tolist(), 2)]
         found = path.breakpoints
         np.testing.assert_allclose(result["breakpoints"]["value"], found.value, rtol=1e-6)
@@ -139,7 +139,7 @@ def test_the_path_of_several_classes_is_told_and_applied(
         np.testing.assert_allclose(
             client.predict(model, PROBE)["decision"], trained.decision_function(PROBE), atol=1e-6
         )
-        other = client.wait(client.regularization_path(model, **ends, data=(X, y))["id"])["result"]
+        other = client.wait(client.regularization_path(model, minimum=low, maximum=high, data=(X, y))["id"])["result"]
         np.testing.assert_allclose(other["breakpoints"]["value"], found.value, rtol=1e-6)
     assert http.get(f"/jobs/{job['id']}/plot.svg").status_code == 200
 
@@ -181,7 +181,9 @@ def test_suspected_labels_of_several_classes_are_one_list(
         with pytest.raises(ServiceProblem, match="relabel or remove what is suspected") as refused:
             client.apply(job["id"])
         assert refused.value.status == 409
-        relabel = {key: suspected["others"][suspected["key"].index(key)][0] for key in wrong}
+        relabel: dict[int | str | np.integer[Any], float | str] = {
+            key: suspected["others"][suspected["key"].index(key)][0] for key in wrong
+        }
         assert sum(relabel[key] == word for key, word in wrong.items()) >= 8
         assert client.update(model, relabel=relabel)["changed"] == 9
     assert http.get(f"/jobs/{job['id']}/plot.svg").status_code == 200

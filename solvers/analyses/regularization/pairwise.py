@@ -19,12 +19,15 @@ from livesvm.solvers.analyses.regularization.path import RegularizationPath, Siz
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.pairs_predictor import by_other_class, winners
 from livesvm.solvers.models.view import Two, View
+from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, dense
 
 if TYPE_CHECKING:
     from livesvm.solvers.models.base import LiveEstimator
+
+OFTEN = 1024  # changes of sign between two looks at whether to stop
 
 
 class PairBreakpoints(NamedTuple):
@@ -128,6 +131,8 @@ class PairwiseRegularizationPath:
         wrong = self._winners(wins) != targets
         counts, first = np.zeros(order.size, np.int64), int(wrong.sum())
         for k, i in enumerate(order.tolist()):
+            if k % OFTEN == 0:
+                check()
             who = row[i]
             wins[who, pair[i]] ^= True
             now = bool(self._winners(wins[who : who + 1])[0] != targets[who])

@@ -72,18 +72,18 @@ function ask(id, show, progress, leaving) {
     field("Validation examples", file, "A CSV file: the features in order, then the target. Without it no value can be called best.")), start);
 }
 
-/** The intercept at a place of the slider; of several classes that of each pair. */
+/** The intercept at a place of the slider; of several classes that of each pair, and which of the two it is for. */
 function intercepts({ coefficients: known, pairs }, place) {
   if (!known) return {};
-  return pairs ? Object.fromEntries(pairs.map((two, q) => [`Intercept, ${two.join(" or ")}`, short(known.intercept[place][q])])) : { Intercept: short(known.intercept[place]) };
+  return pairs ? Object.fromEntries(pairs.map((two, q) => { const b = known.intercept[place][q]; return [`Intercept, ${two.join(" or ")}`, `${short(Math.abs(b))} for ${two[b > 0 ? 0 : 1]}`]; })) : { Intercept: short(known.intercept[place]) };
 }
 
-/** A coefficient in words: of several classes one against each other class, positive for the first of the two. */
+/** A coefficient in words: of several classes, how much an example counts for its own against each other one. */
 function coefficient({ coefficient: values, label, classes }, place, i) {
   const value = values[place][i];
   if (!classes) return short(value);
   const others = classes.filter((one) => one !== label[place][i]);
-  return value.map((one, r) => (one ? `${short(one)} against ${others[r]}` : null)).filter(Boolean).join(", ") || "0";
+  return `${label[place][i]}: ${value.map((one, r) => one && `${short(Math.abs(one))} against ${others[r]}`).filter(Boolean).join(", ") || "0"}`;
 }
 
 function result(id, job, leaving) {
