@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
 import pytest
 from playwright.sync_api import expect
@@ -24,6 +26,8 @@ def test_a_model_is_shown_proved_restored_and_asked(
     expect(page.get_by_role("img", name=sides)).to_be_visible()
     expect(page.get_by_role("img", name="Examples by side over the newest versions")).to_be_visible()
     expect(page.get_by_role("region", name="Newest updates").get_by_role("row")).to_have_count(6)
+    newest = page.get_by_role("region", name="Newest updates").locator("tbody tr").first
+    expect(newest.get_by_role("cell").first).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
 
     page.get_by_role("button", name="Prove it now").click()
     expect(page.get_by_text("Version 5 is optimal for the 56 examples")).to_be_visible()

@@ -79,7 +79,8 @@ def test_breakpoints_of_all_pairs_are_in_order_and_counted() -> None:
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "precomputed"])
-def test_the_error_of_every_C_is_that_of_the_votes(kind: str) -> None:
+def test_the_error_of_every_C_is_that_of_the_votes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("livesvm.solvers.analyses.regularization.path.BLOCK", 32)  # rows at once
     X, y = blobs(3, 48, classes=4, spread=1.4)
     Z, z = blobs(4, 90, classes=4, spread=1.4)
     given: tuple[Any, Any] = (X, Z)
@@ -88,11 +89,11 @@ def test_the_error_of_every_C_is_that_of_the_votes(kind: str) -> None:
     if kind == "precomputed":
         given = tuple(np.exp(-0.4 * ((A[:, None] - X) ** 2).sum(axis=2)) for A in (X, Z))
     parameters = {"kernel": "precomputed"} if kind == "precomputed" else {}
-    path = made(**parameters).fit(given[0], y).regularization_path(LOW, HIGH)
+    path = made(**parameters, C=20.0).fit(given[0], y).regularization_path(LOW, HIGH)
     curve = path.validation_error(given[1], z)
     assert (curve.edges[0], curve.edges[-1]) == (LOW, HIGH)
     assert curve.left.size > 5
-    for i in range(0, curve.left.size, 4):
+    for i in range(curve.left.size):
         C = float(np.sqrt(curve.edges[i] * curve.edges[i + 1]))
         independent = SVC(C=C, gamma=0.4, tol=1e-8).fit(X, y)
         assert curve.left[i] == pytest.approx(np.mean(independent.predict(Z) != z))
@@ -136,6 +137,22 @@ def test_suspected_labels_of_all_pairs_are_one_list(parameter: Any) -> None:
     along = [direction * one.value for one in suspects]
     assert along == sorted(along)
     assert model.certificate().relative_gap < 1e-8
+
+
+@pytest.mark.parametrize("parameter", ["theta", "s"])
+def test_suspects_are_in_the_order_in_which_they_gave_way(parameter: Any) -> None:
+    X, y = blobs(3, 75, spread=2.0)
+    model = made(C=0.5).fit(X, y)
+    path = model.outlier_path(parameter)
+    margins = dict(zip(path.pairs, model.decision_function(X).T, strict=True))  # positive for the first
+    sign = 1.0 if parameter == "s" else -1.0
+    first: dict[Any, tuple[float, float]] = {}
+    for two, one in path.pairs.items():
+        for key, value in one.order_of_outliers():
+            margin = margins[two][key] if y[key] == two[0] else -margins[two][key]
+            first[key] = min(first.get(key, (np.inf, np.inf)), (sign * value, margin))
+    assert len({value for value, _ in first.values()}) > 3
+    assert [one.key for one in path.suspects] == sorted(first, key=lambda key: first[key])
 
 
 @pytest.mark.parametrize("parameter", ["theta", "s"])
