@@ -194,7 +194,7 @@ def make_robust(result: Document, choice: Document) -> Update:
 
 
 def _sides_at(result: Document, value: float) -> dict[tuple[Key, int], int]:
-    """Return who is an outlier at a value, by key and pair, and on which side; of two classes the pair is 0."""
+    """Return the side of each outlier at a value, by key and pair; of two classes the pair is 0."""
     direction = 1.0 if result["end"] >= result["start"] else -1.0
     switches, first = result["switches"], result["outliers_at_start"]
     sides = dict(zip(_places(first), first["side"], strict=True))

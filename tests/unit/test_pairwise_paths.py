@@ -52,7 +52,9 @@ def test_the_model_at_every_C_is_the_one_trained_there(parameters: dict[str, Any
 
 def test_the_path_of_a_pair_is_that_of_its_examples_alone() -> None:
     X, y = blobs(1, 60)
-    path = made().fit(X, y).regularization_path(0.5, HIGH)  # below, there is a C at which nobody is free, and b open
+    path = (
+        made().fit(X, y).regularization_path(0.5, HIGH)
+    )  # below, there is a C at which no example is free, and b open
     assert list(path.pairs) == [("ape", "bee"), ("ape", "cat"), ("bee", "cat")]
     for two, one in path.pairs.items():
         here = np.isin(y, two)

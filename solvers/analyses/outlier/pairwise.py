@@ -96,7 +96,7 @@ class PairwiseOutlierPath:
 
     @cached_property
     def suspects(self) -> list[Suspect]:
-        """Whose labels look wrong: examples that are outliers of some pair at the end, by where they first gave way.
+        """Examples that are outliers of some pair at the end, in the order in which they first gave way.
 
         Of those that give way at one value the worst come first, by the margins of their pairs.
         """
@@ -115,7 +115,7 @@ class PairwiseOutlierPath:
         return out
 
     def order_of_outliers(self) -> list[tuple[Key, float]]:
-        """Return who is an outlier of some pair at the end, in the order of ``suspects``, and at which value since."""
+        """Return the keys of ``suspects``, in their order, and the value at which each gave way first."""
         return [(one.key, one.value) for one in self.suspects]
 
     def at(self, value: float) -> dict[tuple[Any, Any], LiveEstimator]:

@@ -133,11 +133,11 @@ class PairwiseRegularizationPath:
         for k, i in enumerate(order.tolist()):
             if k % OFTEN == 0:
                 check()
-            who = row[i]
-            wins[who, pair[i]] ^= True
-            now = bool(self._winners(wins[who : who + 1])[0] != targets[who])
-            counts[k] = int(now) - int(wrong[who])
-            wrong[who] = now
+            at = row[i]
+            wins[at, pair[i]] ^= True
+            now = bool(self._winners(wins[at : at + 1])[0] != targets[at])
+            counts[k] = int(now) - int(wrong[at])
+            wrong[at] = now
         return _curve(first, value[order], counts, (self.minimum, self.maximum), m)
 
     def best(self, X: ArrayLike, y: ArrayLike) -> Best:
@@ -197,10 +197,10 @@ def _how_many(example: Ints, change: Ints, at_first: Ints) -> Ints:
     at_first : (n,) the counts before
     """
     order = np.argsort(example, kind="stable")
-    who = example[order]
+    grouped = example[order]
     total = np.cumsum(change[order])
-    first = np.searchsorted(who, who)
-    after = at_first[who] + total - (total - change[order])[first]
+    first = np.searchsorted(grouped, grouped)
+    after = at_first[grouped] + total - (total - change[order])[first]
     gained = np.empty(example.size, np.int64)
     gained[order] = (after > 0).astype(np.int64) - (after - change[order] > 0)
     return np.count_nonzero(at_first) + np.cumsum(gained)

@@ -57,7 +57,7 @@ function choices(file, name, text) {
     return { target: of(target), keys: of(keys), features: used, task: taskOf(of(target)) };
   };
 
-  /** What a feed is told of the columns: those that are known ahead are not among the others. */
+  /** The columns of a feed: those known ahead are not among the others. */
   const ofFeed = () => {
     const { target: goal, features: used } = chosen();
     const known = [...ahead.querySelectorAll("input:checked")].map((box) => columns[box.value]).filter((column) => column !== goal);
