@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any, Self
 
 LONGEST_TEXT = 1000
@@ -215,3 +216,17 @@ class Forbidden(ServiceError):
 def cut(text: str, longest: int = LONGEST_TEXT) -> str:
     """The text, or its beginning and that there was more: no answer grows with what a caller names or sends."""
     return text if len(text) <= longest else text[:longest] + "..."
+
+
+def not_among(name: str, known: Iterable[str], inside: Iterable[str] = ()) -> str:
+    """Return that a name is not one of those that are known, and which of them it may stand for.
+
+    Parameters
+    ----------
+    inside : dotted names of what is inside of these, which may be meant too
+    """
+    names = list(known)
+    meant = {one.rpartition(".")[2].lower(): one for one in inside} | {one.lower(): one for one in names}
+    near = get_close_matches(name[:64].lower(), meant, 1)
+    hint = f"; did you mean {meant[near[0]]}?" if near else ""
+    return f"is not one of {', '.join(names)}{hint}"

@@ -251,6 +251,12 @@ class Settings(BaseSettings):
         description="Largest dataset, in bytes, as it is uploaded and as numbers; it is kept on the disk of "
         "LIVESVM_DATA_DIR.",
     )
+    datasets_share: float = Field(
+        default=0.5, gt=0, le=1, description="Share of the disk of LIVESVM_DATA_DIR that datasets may take, together."
+    )
+    disk_room_mb: int = Field(
+        default=512, ge=0, description="Megabytes of that disk that datasets leave free, so that updates can be logged."
+    )
     receipt_days: float = Field(
         default=365.0, ge=0, le=36_500, description="Time for which receipts of erasures are kept, beside the models."
     )

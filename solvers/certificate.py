@@ -2,6 +2,12 @@
 
 With ``f`` recomputed from ``beta``, every example contributes ``L(f) + L*(-beta) + beta f >= 0`` [Fenchel-Young];
 their sum is the duality gap of the model.
+
+The relative gap is the gap in units of the objective, primal or dual, whichever is larger. An objective can be 0 at the
+optimum, as that of constant targets, and then a gap of one rounding would count as all of it. So the unit is no less
+than `unit_of_gap` says: that of a gap that rounding of the decision values makes by itself, of which one counts as
+``ROUNDING_COUNTS``, but never more than the cost of the model that is 0 everywhere. A gap that is a share of that cost
+is told as at least that share, whatever the coefficients are.
 """
 
 from __future__ import annotations
@@ -12,9 +18,23 @@ import numpy as np
 
 from livesvm.solvers.problem import piecewise_linear
 from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats
 
 EPS = float(np.finfo(np.float64).eps)
+ROUNDING_COUNTS = 1e-8  #: relative gap, at most, that rounding each f once makes
+
+
+@compiled
+def unit_of_gap(primal: float, gap: float, resolution: float, worth: float) -> float:
+    """Return what a gap is divided by.
+
+    Parameters
+    ----------
+    resolution : what rounding each f once makes of the gap
+    worth : what the model that is 0 everywhere costs; where all kinks are 0, levels times the size of f
+    """
+    return max(abs(primal), abs(primal - gap), min(resolution / ROUNDING_COUNTS, worth))
 
 
 @dataclass(frozen=True)
@@ -26,8 +46,7 @@ class Certificate:
     max_violation : largest distance of an f from where its beta says it must be, in units of f; boxes and the sum
         of the betas count relative to the largest box, times the largest kink
     duality_gap : primal minus dual, in units of the objective; an upper bound on how much better any other model is
-    relative_gap : the gap divided by the larger of the two objectives; 0 where all kinks are 0, as in one-class models,
-        and gap and objectives are no more than rounding of f can make of 0
+    relative_gap : the gap divided by the larger of the two objectives, or by ``unit_of_gap`` where they are next to 0
     primal, dual : the objectives ``1/2 beta'K beta + sum of losses`` and its dual
     n_examples : how many examples were checked
     """
@@ -72,14 +91,16 @@ def certify(
     level_scale = float(np.abs(levels).max())
     off_f = _kink_violations(losses, inside, f)
     relative_box = max(float(off_box.max()), abs(off_sum) / n) / level_scale if level_scale > 0 else 0.0
-    floor = EPS * float((np.abs(levels).max(axis=1) * np.maximum(np.abs(kink), EPS)).sum())
-    size = max(abs(primal), abs(primal - gap), floor)
-    mass = float(np.abs(beta) @ diagonal)
-    is_nothing = kink_scale == 0.0 and max(gap, size) <= EPS * mass * float(np.abs(levels).max(axis=1).sum())
+    mass, tallest = float(np.abs(beta) @ diagonal), np.abs(levels).max(axis=1)
+    exposed = float(np.abs(inside - levels[np.arange(n), (f[:, None] > losses.kinks).sum(axis=1)])[has_kink].sum())
+    size_of_f = kink_scale or mass
+    resolution = EPS * (exposed * (kink_scale + mass) + float(np.abs(beta).sum()) * max(abs(b), size_of_f))
+    worth = float((tallest * np.abs(kink)).sum()) if kink_scale > 0.0 else float(tallest.sum()) * mass
+    unit = unit_of_gap(primal, gap, resolution, worth)
     return Certificate(
         max_violation=max(off_f, relative_box * max(kink_scale, 1.0)),
         duality_gap=gap,
-        relative_gap=gap / size if size > 0 and not is_nothing else 0.0,
+        relative_gap=gap / unit if unit > 0.0 else 0.0,
         primal=primal,
         dual=primal - gap,
         n_examples=n,

@@ -54,6 +54,10 @@ class NotOptimal(SolverError):
     """The path could not be followed to a certified optimum; the model is as it was before."""
 
 
+class TooCostly(NotOptimal):
+    """A path was given up, as solving from nothing takes less work; the model is as it was before."""
+
+
 class MemoryLimit(SolverError):
     """The request cannot fit into the memory it was given; nothing was changed.
 

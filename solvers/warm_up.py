@@ -19,12 +19,14 @@ from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 from livesvm.solvers.frank_wolfe import warm_up as frank_wolfe
-from livesvm.solvers.homotopy.batch_update import hold_near
+from livesvm.solvers.homotopy.batch_update import fill, hold_near
 from livesvm.solvers.homotopy.optimality import audited, scales
 from livesvm.solvers.homotopy.recompute import doubtful, refresh_free
+from livesvm.solvers.homotopy.refill import refill
 from livesvm.solvers.homotopy.run import NOBODY, walk_of
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.problem.state import empty_motion
+from livesvm.solvers.problem.piecewise_linear import hinge
+from livesvm.solvers.problem.state import PathState, empty_motion
 from livesvm.solvers.pu.problem import costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
 from livesvm.solvers.robust.settings import Robustness
@@ -94,6 +96,8 @@ def _updates(X: Array, y: Array) -> None:
     for function in (Kernel("rbf", 0.5), Kernel("linear")):
         function.matrix(held, held)
     _what_comes_up_rarely(model)
+    state = PathState(Kernel("rbf", 0.5), refill, intercept=True, cache_bytes=2**20)
+    fill(state, np.vstack([X, X]), hinge(np.tile(y.astype(float), 2), np.ones(2 * len(y))), 0.0, by_path=False)
     model.update(robust=Robustness(theta=0.5, s=-0.5))
 
 

@@ -11,11 +11,11 @@ from livesvm.service.feeds.wanted import Wanted
 from livesvm.service.models import commands
 from livesvm.service.models.commands import NOTHING
 from livesvm.service.models.fields import (
-    MODEL_ID,
     SHORT,
     Cost,
     Decay,
     Gamma,
+    Id,
     Keys,
     Matrix,
     Name,
@@ -263,7 +263,7 @@ class FeedRequest(Request, FeedSpec):
 
     most_bytes = SHORT
 
-    id: str | None = Field(default=None, pattern=MODEL_ID)
+    id: Id | None = None
 
     def spec(self) -> FeedSpec:
         """Its settings."""

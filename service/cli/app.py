@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from livesvm.service.cli import erasing, feeds, learning, local, models, paths, receipts, store
@@ -13,9 +15,29 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import livesvm
+
+        print(livesvm.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Live support vector machines."""
+
+
 app.command("serve")(local.serve)
 app.command("settings")(local.settings)
 app.command("key")(local.key)
+app.command("backup")(local.backup)
+app.command("restore")(local.restore)
 app.add_typer(store.app, name="store")
 app.add_typer(receipts.app, name="receipt")
 app.add_typer(models.app, name="models")

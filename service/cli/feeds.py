@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from livesvm.service.cli.board import Board
 from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected, finished
-from livesvm.service.cli.output import AsJson, Yes, confirm, show
+from livesvm.service.cli.output import AsJson, Yes, confirm, parsed, show
 from livesvm.service.cli.readings import Line, csv_of, rows_in, table
+
+if TYPE_CHECKING:
+    from livesvm.service.client import Client
 
 app = typer.Typer(help="Raw readings in, forecasts out.", no_args_is_help=True)
 
@@ -40,11 +43,11 @@ def create(
 ) -> None:
     """Create a feed."""
     with connected(url, key) as client:
-        wanted: Any = [int(step) for step in steps.split(",")] if "," in steps else int(steps)
-        given: dict[str, Any] = {"target": target, "steps": wanted}
+        wanted = [int(step) if step.strip().isdecimal() else step for step in steps.split(",")]
+        given: dict[str, Any] = {"target": target, "steps": wanted if "," in steps else wanted[0]}
         if window is not None:
             given["window"] = window
-        show(client.create_feed(feed, **given | json.loads(settings)), as_json)
+        show(client.create_feed(feed, **given | parsed(settings, "--settings")), as_json)
 
 
 @app.command("list")
@@ -58,7 +61,7 @@ def list_all(url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> Non
 def show_one(feed: FeedId, url: Url = LOCAL, key: ApiKey = "", as_json: AsJson = False) -> None:
     """One feed: how it stands, its forecasts, and its record beside those of the naive forecasts."""
     with connected(url, key) as client:
-        found = client.feed(feed)
+        found = _served(client, feed)
         if as_json:
             show(found | {"forecasts": client.forecast(feed)["forecasts"]}, as_json)
             return
@@ -99,7 +102,7 @@ def run(
     """Send the readings of a file, a few to a call, from where the feed stands; may be interrupted and run again."""
     with connected(url, key) as client:
         names, lines = table(file)
-        known = _known(client.feed(feed), names, lines)
+        known = _known(_served(client, feed), names, lines)
         new = lines[known:]
         sent = 0
         with Board(len(new), not as_json) as board:
@@ -156,8 +159,8 @@ def backtest(
 ) -> None:
     """Say how good forecasts would have been; nothing live is touched."""
     with connected(url, key) as client:
-        rows = None if file is None else rows_in(file, client.feed(feed)["settings"]["time"])
-        job = finished(client, client.backtest(feed, rows, **json.loads(settings)))
+        rows = None if file is None else rows_in(file, _served(client, feed)["settings"]["time"])
+        job = finished(client, client.backtest(feed, rows, **parsed(settings, "--settings")))
         show(job if as_json else job["result"]["scores"], as_json, SCORES)
 
 
@@ -187,6 +190,12 @@ def delete(feed: FeedId, yes: Yes = False, url: Url = LOCAL, key: ApiKey = "", a
             show({"deleted": feed}, as_json)
 
 
+def _served(client: Client, feed: str) -> dict[str, Any]:
+    """Return one feed; one that is being restored is waited for, as the client does, and then refused by name."""
+    client.forecast(feed)
+    return client.feed(feed)
+
+
 def _show_source(feed: dict[str, Any], as_json: bool) -> None:
     show(feed if as_json else feed["source"], as_json)
 
@@ -213,7 +222,11 @@ def _known(feed: dict[str, Any], names: Line, lines: list[Line]) -> int:
         raise ValueError(f"the file has no column {spec.time!r}")
     at, newest = names.index(spec.time), seconds_asked(spec, feed["time"], spec.time)
     assert newest is not None
-    return sum((seconds_asked(spec, line[at], spec.time) or 0.0) <= newest for line in lines)
+    known, before = 0, None
+    for line in lines:
+        before = seconds_asked(spec, line[at], spec.time, before)
+        known += before is not None and before <= newest
+    return known
 
 
 @contextmanager

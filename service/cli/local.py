@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Literal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
 from livesvm.service.cli.output import AsJson, show
+
+
+DataDir = Annotated[
+    Path, typer.Option("--data-dir", envvar="LIVESVM_DATA_DIR", help="The data directory of the service.")
+]
+DEFAULT_DATA_DIR = Path("livesvm-data")
 
 
 def serve(
@@ -59,3 +68,38 @@ def key(
         return
     print(f"key, for the caller, shown once:  {secret}")
     print(f"entry for LIVESVM_API_KEYS:       {entry}")
+
+
+def backup(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory for the backup.")],
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Back up the store, the key of receipts, datasets and jobs of a service on this machine, while it runs or not."""
+    from livesvm.service.lifecycle.backup import back_up
+
+    in_redis = bool(os.environ.get("LIVESVM_REDIS_URL"))
+    found = _done(lambda: back_up(data_dir, directory, has_store=not in_redis))
+    print(f"{data_dir}: {len(found['files'])} files are backed up in {directory}")
+    if in_redis:
+        print("The models are in Redis: back that up too.")
+
+
+def restore(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A backup.")],
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Make the data directory of a service that is stopped from a backup, after a check of all its files."""
+    from livesvm.service.lifecycle.backup import restore as restore_from
+
+    found = _done(lambda: restore_from(directory, data_dir))
+    print(f"{data_dir}: {len(found['files'])} files are restored from {directory}, made at {found['made_at']}")
+
+
+def _done(action: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    from livesvm.service.store.base import StoreError
+
+    try:
+        return action()
+    except (StoreError, OSError, ValueError) as error:
+        print(f"livesvm: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None

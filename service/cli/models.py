@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 import typer
 
 from livesvm.service.cli.connection import LOCAL, ApiKey, Url, connected
-from livesvm.service.cli.output import AsJson, Yes, confirm, show
+from livesvm.service.cli.output import AsJson, Yes, confirm, parsed, show
 
 app = typer.Typer(help="Create, list, show and delete models.", no_args_is_help=True)
 
@@ -37,6 +36,9 @@ def create(
     kernel: Annotated[Literal["linear", "rbf", "poly"], typer.Option(help="Its kernel.")] = "rbf",
     gamma: Annotated[float | None, typer.Option(help="Of the kernels rbf and poly.")] = None,
     C: Annotated[float | None, typer.Option("--C", help="Cost of an error.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="A label that there may be; repeated. Others are then refused.")
+    ] = None,
     max_examples: Annotated[int | None, typer.Option(help="Window: so many of the newest examples.")] = None,
     spec: Annotated[str, typer.Option(help="All else as JSON, as POST /models takes it.")] = "{}",
     url: Url = LOCAL,
@@ -50,9 +52,11 @@ def create(
             given["kernel"]["gamma"] = gamma
         if C is not None:
             given["C"] = C
+        if label:
+            given["labels"] = _labels(label)
         if max_examples is not None:
             given["window"] = {"max_examples": max_examples}
-        show(client.create_model(model, **given | json.loads(spec)), as_json)
+        show(client.create_model(model, **given | parsed(spec, "--spec")), as_json)
 
 
 @app.command("delete")
@@ -63,3 +67,11 @@ def delete(model: ModelId, yes: Yes = False, url: Url = LOCAL, key: ApiKey = "",
         client.delete_model(model)
         if as_json:
             show({"deleted": model}, as_json)
+
+
+def _labels(texts: list[str]) -> list[str] | list[int]:
+    """Return labels as files of examples have them: whole numbers if all of them are, else words."""
+    try:
+        return [int(text) for text in texts]
+    except ValueError:
+        return texts

@@ -18,6 +18,17 @@ def confirm(question: str, yes: bool) -> None:
         typer.confirm(question, abort=True, err=True)
 
 
+def parsed(text: str, option: str) -> dict[str, Any]:
+    """Return the JSON object that an option holds; raises typer.BadParameter for anything else."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"is no JSON: {error}", param_hint=option) from None
+    if not isinstance(found, dict):
+        raise typer.BadParameter('must be a JSON object, such as {"window": 500}', param_hint=option)
+    return found
+
+
 def show(answer: Any, as_json: bool, columns: Sequence[str] = ()) -> None:
     """Print an answer; of documents in a list their ``columns``, of one document what is no list."""
     if as_json:
@@ -33,13 +44,16 @@ def _table(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*columns, box=None, pad_edge=False, show_header=any(columns))
-    for row in rows:
-        values = [row.get(name) for name in columns] if any(columns) else list(row.values())
-        table.add_row(*(Text(_plain(value)) for value in values))
+    heads = [list(columns)] if any(columns) else []
+    cells = [[_plain(value) for value in (map(row.get, columns) if heads else row.values())] for row in rows]
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=10_000)  # what is read by a program is not cut
+    if not console.is_terminal:  # what is read by a program is neither cut nor filled up with blanks
+        for line in [*heads, *cells]:
+            print("\t".join(line))
+        return
+    table = Table(*columns, box=None, pad_edge=False, show_header=any(columns))
+    for line in cells:
+        table.add_row(*map(Text, line))
     console.print(table)
 
 

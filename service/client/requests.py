@@ -138,9 +138,9 @@ def predict(id: str, X: Any, *, probability: bool = False) -> Request[Document]:
         members = {"indptr": rows.indptr, "indices": rows.indices, "values": rows.data}
         np.savez(stream, n_features=rows.shape[1], **members)
         headers = {"content-type": "application/x-npz"}
-        return Request("POST", f"/models/{id}/predict", _document, True, stream.getvalue(), headers)
-    np.save(stream, np.asarray(X, dtype=np.float64), allow_pickle=False)
-    headers = {"content-type": "application/x-npy"}
+    else:
+        np.save(stream, np.asarray(X, dtype=np.float64), allow_pickle=False)
+        headers = {"content-type": "application/x-npy"}
     params = {"probability": "true"} if probability else {}
     return Request("POST", f"/models/{id}/predict", _document, True, stream.getvalue(), headers, params)
 

@@ -29,6 +29,7 @@ from livesvm.service.datasets import parquet_file, rewriting
 from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.datasets.keys import among, from_text, marks_of, to_text
 from livesvm.service.datasets.parsing import Format
+from livesvm.service.datasets.room import Room
 from livesvm.service.errors import (
     BodyTooLarge,
     CutOff,
@@ -103,8 +104,8 @@ class Carrier(Protocol):
 class Upload:
     """A file that is being received, in a directory of its own."""
 
-    def __init__(self, directory: Path, limit: int) -> None:
-        self.directory, self._limit = directory, limit
+    def __init__(self, directory: Path, limit: int, room: Room) -> None:
+        self.directory, self._limit, self._room = directory, limit, room
         self._digest = hashlib.sha256()
         self.size = 0
         with _on_disk():
@@ -117,12 +118,13 @@ class Upload:
         return self.directory / "upload"
 
     def write(self, data: bytes) -> None:
-        """Take more; raises BodyTooLarge or StoreUnavailable."""
+        """Take more; raises BodyTooLarge, TooManyDatasets or StoreUnavailable."""
         self.size += len(data)
         if self.size > self._limit:
             raise BodyTooLarge(f"the dataset has more than {self._limit} bytes (LIVESVM_DATASET_BYTES)")
         self._digest.update(data)
         with _on_disk():
+            self._room.check()
             self._file.write(data)
 
     def received(self, expected: str | None) -> str:
@@ -150,6 +152,7 @@ class Datasets:
         self._settings, self._store, self._health, self._budget = settings, store, health, budget
         self._carrier = carrier
         self._root = settings.data_dir / DIRECTORY
+        self._room = Room(self._root, settings.datasets_share, settings.disk_room_mb * MEGABYTE)
         self._lock = threading.Lock()
         self._closed = False
         self._known: set[str] = set()
@@ -175,7 +178,7 @@ class Datasets:
     def begin(self, name: str) -> Upload:
         """A place for an upload; raises TooManyDatasets, StoreUnavailable."""
         self._check_room(name)
-        return Upload(self._root / f"d-{secrets.token_hex(8)}", self._settings.dataset_bytes)
+        return Upload(self._root / f"d-{secrets.token_hex(8)}", self._settings.dataset_bytes, self._room)
 
     def finish(self, upload: Upload, name: str, asked: Asked, expected: str | None) -> tuple[Document, bool]:
         """Make a dataset of an upload that is whole; its description, and whether it is a new one.
@@ -188,7 +191,8 @@ class Datasets:
         sha256 = upload.received(expected)
         with self._budget.holding("bodies", PARSING_BYTES):
             salt = secrets.token_hex(SALT)
-            found = run_beside(PARSING, self._work(upload, asked, salt), lambda _: None, self._check_open)
+            found = run_beside(PARSING, self._work(upload, asked, salt), lambda _: None, self._check)
+            self._check()
         with _on_disk():
             upload.path.unlink()
             _sync(upload.directory)
@@ -394,9 +398,12 @@ class Datasets:
         if len(names) > self._settings.max_datasets:
             raise TooManyDatasets(f"there are {self._settings.max_datasets} datasets, the limit")
 
-    def _check_open(self) -> None:
+    def _check(self) -> None:
+        """Raise CutOff or TooManyDatasets where an upload is not to go on."""
         if self._closed:
             raise CutOff("the service stops")
+        with _on_disk():
+            self._room.check()
 
     def _work(self, upload: Upload, asked: Asked, salt: str) -> Document:
         return {

@@ -19,7 +19,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
 _MONTHS = {"mo": 1, "y": 12}
-_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)?\s*(ms|s|min|h|d|w|mo|y)\s*$")
+DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)?\s*(ms|s|min|h|d|w|mo|y)\s*$")
 
 
 def moment(seconds: float, zone: tzinfo | None = None) -> datetime:
@@ -91,9 +91,12 @@ class Every:
 def duration(value: float | str, zone: tzinfo | None = None) -> Every:
     """Read a duration: seconds, or a number with one of ms, s, min, h, d, w, mo, y; raises InvalidInput."""
     if isinstance(value, str):
-        found = _DURATION.match(value)
+        found = DURATION.match(value)
         if found is None:
-            raise InvalidInput(f"a duration is like 30min, 1h, 1d or 1mo, not {value[:32]!r}", field="every")
+            units = ", ".join([*_UNITS, *_MONTHS])
+            raise InvalidInput(
+                f"a duration is a number with one of {units}, such as 30min or 1mo, not {value[:32]!r}", field="every"
+            )
         number, unit = float(found[1] or 1), found[2]
         if unit in _MONTHS:
             months = number * _MONTHS[unit]

@@ -244,9 +244,11 @@ class Feeds:
     def _taken(self, id_: str, stored: StoredModel) -> AbsentFeed:
         spec, lease = None, None
         try:
-            spec = FeedSpec.model_validate_json(codec.decode(stored.spec)["feed"])
+            if not stored.damage:
+                spec = FeedSpec.model_validate_json(codec.decode(stored.spec)["feed"])
             with self._around.source.health.store_call("load"):
                 lease = self._around.source.store.acquire(stored.id)
+            stored.check()
         except LeaseHeld as error:
             return AbsentFeed(id_, spec, None, str(error), self._around, "held")
         except StoreUnavailable:

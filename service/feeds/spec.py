@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from livesvm.service.feeds.every import duration
+from livesvm.service.errors import not_among
+from livesvm.service.feeds.every import DURATION, duration
 from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.times import zone_of
 from livesvm.solvers.errors import InvalidInput
@@ -107,6 +108,15 @@ class FeedSpec(BaseModel):
             zone_of(name)
         return name
 
+    @field_validator("steps", "window", "season", "lags", "batch", mode="before")
+    @classmethod
+    def _counted(cls, value: Any) -> Any:
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, str):
+                hint = "; divide the duration by `every`" if DURATION.match(one) else ""
+                raise ValueError(f"is a number of readings, such as 24, not {one[:32]!r}{hint}")
+        return value
+
     @field_validator("every")
     @classmethod
     def _duration(cls, value: float | str | None) -> float | str | None:
@@ -163,4 +173,7 @@ class FeedSpec(BaseModel):
 
 def spec_of(settings: dict[str, Any]) -> FeedSpec:
     """The settings as a specification; raises pydantic's ValidationError or InvalidInput."""
+    for name in settings:
+        if name not in FeedSpec.model_fields:
+            raise InvalidInput(not_among(name, FeedSpec.model_fields), field=name)
     return FeedSpec.model_validate(settings)

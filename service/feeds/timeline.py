@@ -225,7 +225,8 @@ class Timeline:
             raise InvalidInput("every row needs its time", field=name, row=row)
         stamp = times.parse(cells[name], name, row)
         if self.zone is not None:
-            return stamp.seconds if stamp.zoned else times.at_place(stamp.seconds, self.zone, self.time, name, row)
+            newest = self.waiting[-1][0] if self.waiting else self.time
+            return stamp.seconds if stamp.zoned else times.at_place(stamp.seconds, self.zone, newest, name, row)
         if self.zoned not in (None, stamp.zoned):
             reason = "times with and without a zone are mixed; the setting timezone says where those without are"
             raise InvalidInput(reason, field=name, row=row)

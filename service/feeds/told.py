@@ -33,8 +33,11 @@ def time_of(timeline: Timeline, seconds: float | None) -> str | float | None:
     return when.astimezone(timeline.zone or UTC).isoformat()
 
 
-def seconds_asked(spec: FeedSpec, text: str | None, field: str) -> float | None:
-    """What a caller means by a time, in seconds since 1970, or the number of a mere order; raises InvalidInput."""
+def seconds_asked(spec: FeedSpec, text: str | None, field: str, before: float | None = None) -> float | None:
+    """What a caller means by a time, in seconds since 1970, or the number of a mere order; raises InvalidInput.
+
+    ``before`` is the time of the row before it, which tells apart the hour that comes twice when clocks go back.
+    """
     if text is None:
         return None
     if spec.time is None:
@@ -44,7 +47,7 @@ def seconds_asked(spec: FeedSpec, text: str | None, field: str) -> float | None:
             raise InvalidInput("readings of this feed have numbers, and no times", field=field) from None
     stamp = times.parse(text, field, 0)
     zone = None if spec.timezone is None else times.zone_of(spec.timezone)
-    return stamp.seconds if stamp.zoned or zone is None else times.at_place(stamp.seconds, zone, None, field, 0)
+    return stamp.seconds if stamp.zoned or zone is None else times.at_place(stamp.seconds, zone, before, field, 0)
 
 
 def forecasts(timeline: Timeline, found: Iterable[Forecast]) -> list[Document]:

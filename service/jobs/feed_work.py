@@ -12,7 +12,7 @@ from typing import Any
 from livesvm.service.feeds import choose, told
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.handle import FeedCopy, FeedHandle
-from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.feeds.state import FeedState
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.history.names import stored_feed
@@ -63,7 +63,7 @@ class Subject:
 
 def spec_with(spec: FeedSpec, settings: Document) -> FeedSpec:
     """A feed's settings with others in their place; raises ValidationError or InvalidInput."""
-    return FeedSpec.model_validate(spec.model_dump() | settings)
+    return spec_of(spec.model_dump() | settings)
 
 
 def backtest(asked: Document, copy: FeedCopy, progress: Progress) -> Document:

@@ -99,7 +99,7 @@ def check_known(labels: Targets | None, now: Description, field: str) -> None:
         return
     for row, label in enumerate(labels.tolist()):
         if label not in now.classes:
-            raise InvalidInput(f"{label!s} is not one of the labels {list(now.classes)}", field=field, row=row)
+            raise InvalidInput(f"{label!r} is not one of the labels {list(now.classes)}", field=field, row=row)
 
 
 def _as_asked(request: Request, spec: ModelSpec, now: Description) -> Order:

@@ -160,6 +160,7 @@ def _told(path: Path, estimator: LiveEstimator) -> Document:
         "last_resorts": report.last_resorts,
         "relative_gap": report.relative_gap,
         "seconds": report.seconds,
+        "ended": [end._asdict() for end in report.ended],
         "at_minimum": {"n_free": start.n_free, "n_support": start.n_support},
         "breakpoints": {
             "value": found.value.tolist(),
@@ -249,7 +250,9 @@ The result holds the `breakpoints`: by ascending `value` the `key` of the exampl
 `becomes` free or bound, and how many are free and support vectors above the value. `coefficients` tells at 201 values,
 evenly apart in the logarithm, the intercept and the 10 largest signed coefficients with the `key` of each. With
 `validation` data it has the error, linear from `left` to `right` on each interval between `edges`, and the `best` value
-with its whole interval; to apply the job moves the live model there, or to `{"choice": {"C": ..}}`.
+with its whole interval. To apply the job moves the live model there, or to `{"choice": {"C": ..}}`. Where double
+precision ends before the range does, `minimum` and `maximum` are how far the path goes, and `ended` holds the `value`
+and the `reason`.
 
 Of more than two classes there is a path for each of the `pairs` [a, b], and `pair` says of which one a breakpoint is.
 Examples count once that are free, or support vectors, in several; a coefficient has a value for each other class, in

@@ -18,7 +18,7 @@ from livesvm.service.jobs import plots
 from livesvm.service.jobs.kind import FOUND, Document, JobKind, Order, Workplace
 from livesvm.service.jobs.plots import Curve, Extension
 from livesvm.service.live.handle import Description
-from livesvm.service.models.fields import MODEL_ID, SHORT, Cost, Request
+from livesvm.service.models.fields import SHORT, Cost, Id, Request
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.spec import KernelSpec, ModelSpec
 from livesvm.service.models.state import ModelCopy
@@ -55,9 +55,7 @@ class RetrainRequest(Request):
         description="`l2svc`: `auto`, blocks of Frank-Wolfe steps, or `fw`, `mfw`; `pu`: `usmo`, the default, or "
         "`batch`; others: `batch`, the engine from nothing.",
     )
-    dataset: str | None = Field(
-        default=None, pattern=MODEL_ID, description="`l2svc`: train on this dataset instead of the window."
-    )
+    dataset: Id | None = Field(default=None, description="`l2svc`: train on this dataset instead of the window.")
     kernel: KernelSpec | None = Field(default=None, description="The kernel from then on; the present one when absent.")
     C: Cost | None = Field(default=None, description="C from then on; the present one when absent.")
     tol: float | None = Field(

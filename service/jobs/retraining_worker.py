@@ -16,7 +16,7 @@ from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.models.classifier import check_kind, labels_of
 from livesvm.service.models.following import sizes_of
-from livesvm.service.models.labels import as_labels, check_labels
+from livesvm.service.models.labels import as_labels, check_among, check_labels
 from livesvm.service.models.learners import (
     CHANGEABLE,
     KERNEL_PARAMETERS,
@@ -260,6 +260,7 @@ def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
     assert isinstance(model, LivePUClassifier)
     scale = feature_scale.restored(model.scale, work.arrays)
     came, X = X, X if scale is None else scale.apply(X)
+    X = X - work.arrays.get("center", 0.0)
     gamma = scaling.gamma(X, weights) if model.gamma == "scale" else float(model.gamma)
     name = "poly" if model.kernel == "polynomial" else model.kernel
     kernel = Kernel(name, gamma, int(model.degree), float(model.coef0))  # type: ignore[arg-type]
@@ -272,7 +273,9 @@ def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
     beta[known], beta[~known] = c1, -found.sigma
     segments[~known] = _segments(found.sigma, c2)
     kept = {
-        name: work.arrays[name] for name in ("prior_estimate", "scale_offset", "scale_factor") if name in work.arrays
+        name: work.arrays[name]
+        for name in ("prior_estimate", "scale_offset", "scale_factor", "center")
+        if name in work.arrays
     }
     arrays = kept | {
         "X": came,
@@ -356,6 +359,8 @@ def checked_labels(work: Work, y: NDArray[Any], known: NDArray[Any]) -> NDArray[
     check_labels(y, "dataset")
     found, most = as_labels(y), work.asked["dataset"]["most_classes"]
     check_kind(known, found, "dataset")
+    if work.spec.labels is not None:
+        check_among(found, work.spec.labels, "dataset")
     n_classes = np.unique(found).size
     if n_classes > most:
         raise InvalidInput(f"has {n_classes} classes, the limit is {most} (LIVESVM_MAX_CLASSES)", field="dataset")

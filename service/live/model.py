@@ -203,12 +203,14 @@ class LiveModel:
         with self._around.source.health.store_call("load"):
             store = self._around.source.store
             snapshots, oldest = store.snapshots(self.id), oldest_kept(store, self.id)
+        snapshots = [snapshot for snapshot in snapshots if not snapshot.is_damaged]
         kept = [
             {"version": s.version, "saved_at": datetime.fromtimestamp(s.saved_at, UTC).isoformat(), "bytes": s.size}
             for s in snapshots
-            if not s.is_damaged
         ]
-        return {"current": self.published.version, "oldest": oldest, "snapshots": kept}
+        served = self.published.version
+        current = max([served, *(snapshot.version for snapshot in snapshots)])  # another service may have gone on
+        return {"current": current, "oldest": oldest, "stale": self.stale or current > served, "snapshots": kept}
 
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of the version that is newest when its turn comes."""
@@ -290,6 +292,8 @@ class LiveModel:
         outcome, record, durability = keeper.perform(entry, digest, lambda: entry.apply(self._state), solve)
         self._metrics.solve_seconds.labels(self.spec.task).observe(outcome.seconds)
         self._metrics.update_events.labels(self.spec.task).observe(outcome.events)
+        if outcome.more.get("abandoned"):
+            self._metrics.abandoned.labels(self.spec.task).inc()
         self._publish()
         keeper.checkpoints.note_change(outcome.seconds, len(record))
         told = entry.told(outcome)

@@ -218,8 +218,10 @@ class Registry:
 
     def _restore(self, stored: StoredModel) -> LiveModel | FailedModel:
         """The model, or why it is not served here: that of one must not keep the others from being served."""
-        spec, fault = ModelSpec(id=stored.id), None
+        spec = ModelSpec(id=stored.id)
+        fault: StoreError | None = None
         try:
+            stored.check()
             spec = ModelSpec.model_validate_json(codec.decode(stored.spec)["spec"])
         except StoreError as error:
             fault = error
@@ -231,7 +233,7 @@ class Registry:
         except StoreUnavailable:
             raise
         except StoreError as error:
-            return self._failed(stored.id, spec, None, error)
+            return self._failed(stored.id, spec, None, fault or error)
         if fault is not None:
             return self._failed(stored.id, spec, lease, fault)
         quick = Solve(max(LEAST_RESTORE_SECONDS, self._restore_seconds))

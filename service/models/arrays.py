@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.service.errors import not_among
 from livesvm.solvers.errors import DuplicateKey, InvalidInput
 from livesvm.solvers.sparse import MOST_FEATURES, SparseRows, checked
 
@@ -42,7 +43,7 @@ def _sparse(value: dict[str, Any], field: str) -> SparseRows:
     names = ("indices", "values", "n_features")
     for name in [*value, *names]:
         if name not in names:
-            raise InvalidInput(f"is not one of {', '.join(names)}", field=name[:64])
+            raise InvalidInput(not_among(name, names), field=name[:64])
         if name not in value:
             raise InvalidInput("is missing", field=name)
     width, indices, values = value["n_features"], value["indices"], value["values"]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from livesvm.service.models import arrays, labels
 from livesvm.solvers.errors import InvalidInput
 
 MODEL_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+ID_IN_WORDS = "has 1 to 64 letters a to z, digits, _ and -, and begins with a letter or a digit"
 JOB_ID = r"^j-[0-9a-f]{12}(-[0-9a-f]{8})?$"
 
 LEAST_WEIGHT = 1e-100
@@ -102,10 +104,20 @@ Gamma = Annotated[
         }
     ),
 ]
+Id = Annotated[
+    str, AfterValidator(lambda value: check_id(value)), WithJsonSchema({"type": "string", "pattern": MODEL_ID})
+]
 Cost = Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=64)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+
+def check_id(value: str) -> str:
+    """Return a name that something new may have; raises ValueError for others."""
+    if re.fullmatch(MODEL_ID, value) is None:
+        raise ValueError(ID_IN_WORDS)
+    return value
 
 
 def _gamma(value: Any) -> float | str:

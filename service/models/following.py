@@ -48,7 +48,8 @@ def follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits
         **({} if edits is None else _verbs(edits)),
     )
     sizes = sizes_of(report)
-    return Outcome(sizes, int(report.events), float(report.seconds), int(report.changed))
+    more = {name: True for name in ("retrained", "abandoned") if getattr(report, name)}
+    return Outcome(sizes, int(report.events), float(report.seconds), int(report.changed), more)
 
 
 def learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.service.errors import not_among
 from livesvm.service.models import arrays
 from livesvm.service.models.arrays import MAX_KEY, Vector
 from livesvm.solvers.errors import InvalidInput
 
 LONGEST = 128
 """Characters of a label."""
+MOST_NAMED = 1000
+"""Classes that a specification may name."""
 SIGNS = np.array([-1, 1])
 """The classes of a model as long as it has seen no other label."""
 
@@ -23,7 +26,11 @@ Targets = NDArray[Any]
 
 def targets(value: Any, field: str = "y") -> Targets:
     """A list of finite numbers as (n,) float64, or one of words as (n,); n is at least 1."""
-    if not isinstance(value, list) or not value or type(value[0]) is not str:
+    if not isinstance(value, list) or not value:
+        return arrays.vector(value, field)
+    if None in value:
+        raise InvalidInput("is null; an example needs its label or its number", field=field, row=value.index(None))
+    if type(value[0]) is not str:
         return arrays.vector(value, field)
     for row, word in enumerate(value):
         if type(word) is not str:
@@ -65,6 +72,27 @@ def check_labels(y: Targets | None, field: str) -> None:
         row = int(wrong[0])
         reason = f"a label is a string or a whole number below 2**53, not {numbers[row]:g}"
         raise InvalidInput(reason, field=field, row=row)
+
+
+def check_closed(value: Any, field: str = "labels") -> list[Any]:
+    """Return a closed list of labels, words or whole numbers, each once; raises InvalidInput."""
+    found = targets(value, field)
+    check_labels(found, field)
+    labels: list[Any] = as_labels(found).tolist()
+    if len(labels) > MOST_NAMED:
+        raise InvalidInput(f"holds {len(labels)} labels, the limit is {MOST_NAMED}", field=field)
+    for row, label in enumerate(labels):
+        if label in labels[:row]:
+            raise InvalidInput(f"holds {label!r} twice", field=field, row=row)
+    return labels
+
+
+def check_among(y: Targets, labels: list[Any], field: str) -> None:
+    """Raise InvalidInput for the first entry of y (m,) that is not among a closed list of labels."""
+    known = set(labels)
+    for row, label in enumerate(as_labels(y).tolist()):
+        if label not in known:
+            raise InvalidInput(f"{label!r} {not_among(repr(label), map(repr, labels))}", field=field, row=row)
 
 
 def as_labels(y: Any) -> NDArray[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.models.commands import Edits, Update
+from livesvm.service.models.labels import Targets, check_among
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS, Task
 from livesvm.solvers.errors import InvalidInput
@@ -32,15 +33,22 @@ def check_update(spec: ModelSpec, update: Update) -> None:
     if update.add is not None:
         if isinstance(update.add.X, SparseRows) and not task.is_exact:
             raise InvalidInput(f"is sparse; models of task {spec.task} take dense rows, or a dataset", field="X")
-        task.check_targets(update.add.y, "y")
+        _check_targets(spec, update.add.y, "y")
     if update.edits is None:
         return
     if update.edits.of_parameters:
         _check_change(spec, update.edits)
     if update.edits.relabel:
-        task.check_targets(np.array(list(update.edits.relabel.values())), "relabel.y")
+        _check_targets(spec, np.array(list(update.edits.relabel.values())), "relabel.y")
     if update.edits.C is not None and not spec.has_C:
         raise InvalidInput(f"is no parameter of {spec.task}", field="C")
+
+
+def _check_targets(spec: ModelSpec, y: Targets | None, field: str) -> None:
+    """Raise InvalidInput unless every entry of y (m,) is a target of the task, and among the labels there may be."""
+    task_of(spec).check_targets(y, field)
+    if spec.labels is not None and y is not None:
+        check_among(y, spec.labels, field)
 
 
 def _check_change(spec: ModelSpec, edits: Edits) -> None:

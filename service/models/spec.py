@@ -4,22 +4,45 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
-from livesvm.service.models.fields import MODEL_ID, SHORT, Cost, Gamma, Request
-from livesvm.service.models.labels import LONGEST
+from livesvm.service.errors import not_among
+from livesvm.service.models.fields import SHORT, Cost, Gamma, Id, Request
+from livesvm.service.models.labels import LONGEST, MOST_NAMED, check_closed
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS
 from livesvm.solvers.errors import InvalidInput
 
 OPTIONS = {"class_weight": None, "decision_function_shape": "ovr", "scale": "none", "probability": False}
 """What not every task has, and leaves as it is."""
-MOST_NAMED = 1000
-"""Classes that weights may be given for."""
 ClassWeight = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
 ClassWeights = (
     Literal["balanced"]
     | Annotated[dict[Annotated[str, Field(max_length=LONGEST)], ClassWeight], Field(max_length=MOST_NAMED)]
 )
+Labels = Annotated[
+    Any,
+    PlainValidator(check_closed),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MOST_NAMED,
+            "uniqueItems": True,
+            "anyOf": [
+                {"items": {"type": "string", "minLength": 1, "maxLength": LONGEST}},
+                {"items": {"type": "integer"}},
+            ],
+        }
+    ),
+]
 Scale = Literal["none", "standard", "minmax", "robust"]
 Prior = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | Literal["estimate"]
 Lam = Annotated[float, Field(ge=1e-8, le=1e8, allow_inf_nan=False)]
@@ -69,7 +92,7 @@ class ModelSpec(Request):
         }
     )
 
-    id: str | None = Field(default=None, pattern=MODEL_ID, description="Made up when absent.")
+    id: Id | None = Field(default=None, description="Made up when absent.")
     task: str = Field(default="svc", json_schema_extra={"enum": list(TASKS)})
     kernel: Annotated[KernelSpec, _or_default(KernelSpec)] = Field(default_factory=lambda: KernelSpec())
     C: Cost | None = Field(default=None, description="`svc`, `svr`: weight of the losses; 1 when absent.")
@@ -111,6 +134,10 @@ class ModelSpec(Request):
         default=None,
         description="`svc`: multiplies C by class, named by its label as text; 1 for others. `balanced`: the fewer "
         "examples of the window a class has, the more.",
+    )
+    labels: Labels | None = Field(
+        default=None,
+        description="`svc`, `l2svc`: the only labels there may be, strings or whole numbers; any when absent.",
     )
     scale: Scale = Field(
         default="none",
@@ -155,9 +182,20 @@ class ModelSpec(Request):
             its_own = name in task.options or (name == "probability" and task.has_labels and task.is_exact)
             if not its_own and getattr(self, name) != default:
                 raise InvalidInput(f"is no parameter of {kind}", field=name)
+        if self.labels is not None:
+            self._check_named(task.has_labels, kind)
         if not task.has_free_intercept and not self.fit_intercept:
             raise InvalidInput("a model of this task always has an intercept", field="fit_intercept")
         return self
+
+    def _check_named(self, has_labels: bool, kind: str) -> None:
+        """Raise InvalidInput where the task has no labels, or weights name others than there may be."""
+        if not has_labels:
+            raise InvalidInput(f"is no parameter of {kind}", field="labels")
+        names = list(map(str, self.labels or ()))
+        for name in self.class_weight if isinstance(self.class_weight, dict) else ():
+            if name not in names:
+                raise InvalidInput(not_among(name, names), field=f"class_weight.{name}")
 
     @property
     def has_C(self) -> bool:

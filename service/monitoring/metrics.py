@@ -168,6 +168,14 @@ class Metrics:
         self.update_events = Histogram(
             "livesvm_update_events", "Events on the path of one update", ["task"], buckets=_EVENTS, registry=r
         )
+        self.abandoned = Counter(
+            "livesvm_paths_abandoned",
+            "Paths given up, as they failed or were more work than solving the window from nothing",
+            ["task"],
+            registry=r,
+        )
+        for task in TASKS:
+            self.abandoned.labels(task)
         self.updates = Counter("livesvm_updates", "Updates by outcome", ["task", "outcome"], registry=r)
         for task, outcome in product(TASKS, _OUTCOMES):
             self.updates.labels(task, outcome)

@@ -17,6 +17,11 @@ FILE = "receipts.key"
 PUBLIC = "receipts.public"
 """Beside it; the public keys that receipts were ever signed by here, oldest first, one a line."""
 
+PRIME, SIGN = 2**255 - 19, 2**255
+"""Of the field of the curve; the bit of an encoded point that is the sign of x [RFC 8032, 5.1.2]."""
+SMALL_ORDER = {0, 1, 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826}
+"""y of the points of order 4, of those of 1 and 2, and of those of 8, each up to its sign."""
+
 
 class Signer:
     """Signs with the key in a file, which is made when it is needed first, and so again when it was taken away."""
@@ -59,12 +64,21 @@ class Signer:
 
 
 def is_signed(data: bytes, signature: str, public_key: str) -> bool:
-    """Whether a key, in hex, has signed these bytes."""
+    """Whether a key, in hex, has signed these bytes; no point of small order is a key, or a part of a signature."""
     try:
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)).verify(bytes.fromhex(signature), data)
+        key, signed = bytes.fromhex(public_key), bytes.fromhex(signature)
+        if _has_small_order(key) or _has_small_order(signed[:32]):
+            return False
+        Ed25519PublicKey.from_public_bytes(key).verify(signed, data)
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+def _has_small_order(point: bytes) -> bool:
+    """Whether the order of a point of the curve is 1, 2, 4 or 8, by its y; such a key "signs" any bytes."""
+    y = (int.from_bytes(point, "little") & ~SIGN) % PRIME
+    return min(y, PRIME - y) in SMALL_ORDER
 
 
 def _write_secret(path: Path, data: bytes) -> None:

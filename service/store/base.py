@@ -122,10 +122,16 @@ class Solution:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model as it was created: its id and its specification."""
+    """A model as it was created: its id and its specification; ``damage`` says what the store knows to be lost of it."""
 
     id: str
     spec: bytes
+    damage: str = ""
+
+    def check(self) -> None:
+        """Raise StoreDamaged if something of it is lost."""
+        if self.damage:
+            raise StoreDamaged(self.damage)
 
 
 class DocumentName(NamedTuple):

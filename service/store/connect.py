@@ -40,6 +40,11 @@ def connect(url: str, timeout: float) -> Any:
     return redis.Redis.from_url(url, **options)
 
 
+def root_of(prefix: str) -> str:
+    """Return the first part of every key of a store, in braces, which keep the keys in one slot of a cluster."""
+    return "{" + prefix + "}"
+
+
 def named_urls(text: str) -> dict[str, str]:
     """URLs by name, of ``name=url`` separated by spaces; raises ValueError, which never repeats a password."""
     found: dict[str, str] = {}

@@ -51,6 +51,7 @@ def copy_models(source: Store, target: Store, patience: float, say: Callable[[Co
     LeaseHeld if a living service holds a model, ModelExists if the target has one of that id, StoreError
     """
     for stored in source.models():
+        stored.check()
         lease = acquire_patiently(source, stored.id, patience)
         try:
             say(_copy(source, target, stored, lease))

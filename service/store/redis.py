@@ -56,7 +56,7 @@ from livesvm.service.store.base import (
     StoreUnavailable,
 )
 from livesvm.service.store.chunks import Pointer, join, split
-from livesvm.service.store.connect import connect
+from livesvm.service.store.connect import connect, root_of
 from livesvm.service.store.redis_files import ELSEWHERE, rewrite_log
 from livesvm.service.store.replies import checked, head, level, snapshot
 from livesvm.service.store.script_runner import ScriptRunner
@@ -82,6 +82,8 @@ SNAPSHOT_PATIENCE = 20
 """How much longer than another call one chunk of a snapshot may take."""
 _ALIVE_SECONDS = 86_400
 """After which the counter of a service that is gone is removed; it means nothing long before."""
+_FOLLOWS = "equal or smaller than the target stream"
+"""In what Redis says of a record that does not follow the newest one."""
 _PAGE = 128
 _BATCH = 500
 
@@ -104,7 +106,7 @@ class RedisStore:
         self, url: str, holder: str, *, prefix: str = "livesvm", timeout: float = 1.0, lease_seconds: float = 5.0
     ) -> None:
         """Connect; raises StoreUnavailable or StoreTooNew."""
-        self._p = "{" + prefix + "}"
+        self._p = root_of(prefix)
         self._holder = holder
         self._writer = uuid.uuid4().hex
         self._lease_seconds = lease_seconds
@@ -285,7 +287,12 @@ class RedisStore:
             named = idempotency.key, sealed_request(lease.model, idempotency.key, sequence, idempotency.body)
         arguments = [f"{lease.epoch}:{lease.writer}", sequence, data, keep, *named]
         with self._errors():
-            answer, settings = self._scripts.with_config(scripts.APPEND, self._keys(lease.model), arguments)
+            try:
+                answer, settings = self._scripts.with_config(scripts.APPEND, self._keys(lease.model), arguments)
+            except redis.ResponseError as error:
+                if _FOLLOWS not in str(error):
+                    raise
+                raise StoreDamaged(f"the log of model {lease.model} ends with a record of another writer") from error
         if answer[0] == b"sequence":
             newest = int(answer[1])
             raise OutOfSequence(f"record {sequence} of model {lease.model} does not follow record {newest}")
@@ -303,7 +310,10 @@ class RedisStore:
         return int(self._write(scripts.LAST_SEQUENCE, lease)[1])
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
-        """Read the stream page by page; raises StoreDamaged at a mark that does not match its checksum."""
+        """Read the stream page by page.
+
+        Raises StoreDamaged at a mark that does not match its checksum, or a record that this program did not write.
+        """
         key = self._key(model, "log")
         with self._errors():
             aborted = open_marks(model, self._patient.smembers(self._key(model, "aborted")))
@@ -311,7 +321,10 @@ class RedisStore:
             with self._errors():
                 page = self._patient.xrange(key, f"{after + 1}-0", "+", count=_PAGE)
             for entry, fields in page:
-                after = int(entry.partition(b"-")[0])
+                sequence, _, rest = entry.partition(b"-")
+                if rest != b"0" or set(fields) != {b"data"}:
+                    raise StoreDamaged(f"the log of model {model} holds {entry.decode()}, a record of another writer")
+                after = int(sequence)
                 yield LogRecord(after, fields[b"data"], after in aborted)
             if len(page) < _PAGE:
                 return

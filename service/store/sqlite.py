@@ -92,21 +92,26 @@ class SqliteStore:
             row = (model, spec, epoch, sequence, time.time(), self._database.writer)
             columns = "(id, spec, epoch, sequence, created, writer)"
             db.execute(f"INSERT INTO models {columns} VALUES (?, ?, ?, ?, ?, ?)", row)
+        self._database.marks.created(model, sequence, epoch)
         return Lease(model, epoch, self._database.writer)
 
     def models(self) -> list[StoredModel]:
-        """Read the table of models."""
-        rows = self._read("SELECT id, spec FROM models ORDER BY id")
-        return [StoredModel(str(id_), spec if isinstance(spec, bytes) else str(spec).encode()) for id_, spec in rows]
+        """Read the table of models, and add those that it has lost."""
+        rows = self._read("SELECT id, spec FROM models")
+        specs = {str(id_): spec if isinstance(spec, bytes) else str(spec).encode() for id_, spec in rows}
+        damage = dict(self._database.marks.damage)
+        ids = sorted({*specs, *damage})
+        return [StoredModel(id_, specs.get(id_, b""), damage.get(id_, "")) for id_ in ids]
 
     def acquire(self, model: str) -> Lease:
-        """Take a new epoch; there is no other service to wait for."""
+        """Take a new epoch; there is no other service to wait for. One that is lost can be taken to be deleted."""
         if self._database.only_read:
             return self._stored_lease(model)
         with self._transaction() as db:
             epoch = self._database.new_epoch(db)
             query = "UPDATE models SET epoch = ?, writer = ?, attempt = 0 WHERE id = ?"
-            if not db.execute(query, (epoch, self._database.writer, model)).rowcount:
+            is_there = db.execute(query, (epoch, self._database.writer, model)).rowcount
+            if not is_there and model not in self._database.marks.damage:
                 raise ModelGone(f"model {model} is not stored")
         return Lease(model, epoch, self._database.writer)
 
@@ -142,11 +147,19 @@ class SqliteStore:
 
     def delete(self, lease: Lease) -> None:
         """Remove the model's rows from every table."""
-        with self._transaction() as db, overwriting(db):
-            self._held(db, lease)
-            db.execute("DELETE FROM models WHERE id = ?", (lease.model,))
-            for table in ("log", "snapshots", "requests", "solutions"):
-                db.execute(f"DELETE FROM {table} WHERE model = ?", (lease.model,))
+        marks = self._database.marks
+        marks.deleting(lease.model)
+        try:
+            with self._transaction() as db, overwriting(db):
+                self._held(db, lease)
+                db.execute("DELETE FROM models WHERE id = ?", (lease.model,))
+                for table in ("log", "snapshots", "requests", "solutions"):
+                    db.execute(f"DELETE FROM {table} WHERE model = ?", (lease.model,))
+                epoch = self._database.new_epoch(db)
+        except ModelGone:
+            marks.deleted(lease.model, lease.epoch)
+            raise
+        marks.deleted(lease.model, epoch)
 
     def append(
         self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, *, keep: int
@@ -157,6 +170,7 @@ class SqliteStore:
         except StoreUnavailable:
             self._database.refused(len(data))
             raise
+        self._database.marks.reached(lease.model, sequence)
         return Durability.FSYNCED
 
     def _append(self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, keep: int) -> None:
@@ -293,6 +307,7 @@ class SqliteStore:
                 db.execute(f"DELETE FROM {table} WHERE model = ?", (lease.model,))
             db.execute(_INSERT_SNAPSHOT, (*columns, data, seal(*columns)))
             db.execute("UPDATE models SET sequence = ?, kept = ? WHERE id = ?", (sequence, str(sequence), lease.model))
+        self._database.marks.reached(lease.model, sequence)
 
     def save_solution(self, lease: Lease, solution: Solution) -> None:
         """Replace the row."""
@@ -329,6 +344,8 @@ class SqliteStore:
         with self._transaction() as db:
             row = (*at, data, document_seal(*at, data))
             db.execute("INSERT OR REPLACE INTO documents (kind, name, data, seal) VALUES (?, ?, ?, ?)", row)
+            epoch = self._database.new_epoch(db)
+        self._database.marks.documents_changed(epoch)
 
     def document(self, at: DocumentName) -> bytes | None:
         """Read the row and check it."""
@@ -349,12 +366,19 @@ class SqliteStore:
     def delete_document(self, at: DocumentName) -> bool:
         """Delete the row."""
         with self._transaction() as db:
-            return bool(db.execute("DELETE FROM documents WHERE kind = ? AND name = ?", at).rowcount)
+            if not db.execute("DELETE FROM documents WHERE kind = ? AND name = ?", at).rowcount:
+                return False
+            epoch = self._database.new_epoch(db)
+        self._database.marks.documents_changed(epoch)
+        return True
 
     def wipe(self, *, wholly: bool) -> dict[str, str]:
         """Write the database anew, or empty its log alone."""
         is_anew = self._database.wipe(wholly=wholly)
-        return {"database": "written anew" if is_anew else "overwritten in place", "write-ahead log": "emptied"}
+        places = {"database": "written anew" if is_anew else "overwritten in place", "write-ahead log": "emptied"}
+        if copies := self._database.damaged_copies():
+            places["copies of a damaged database"] = f"not searched, and to be removed: {', '.join(copies)}"
+        return places
 
     def close(self) -> None:
         """Close the database."""

@@ -17,7 +17,9 @@ from typing import Any
 from livesvm.service.store.base import StoreError, StoreUnavailable
 from livesvm.service.store.sqlite_file import (
     check_room,
+    compare_marks,
     copy_log,
+    damaged_copies,
     is_elsewhere,
     is_worthwhile,
     open_database,
@@ -54,17 +56,22 @@ class Database:
             self._open()
         except StoreUnavailable as error:
             try:
-                self._db, self._opened = open_for_reading(path), path.stat()
+                self._read_only()
+                self._opened = path.stat()
             except StoreError as another:
                 raise error from another
             self._why_only_read = str(error)
 
     def _open(self) -> None:
-        self._db = open_database(self._path)
+        self._db, self.marks = open_database(self._path)
         self._opened = self._path.stat()
         self._syncs = Syncs(write_ahead_log(self._path))
         self._unsynced = False
-        self._written_at = time.monotonic()
+        self._written_at = self._marked_at = time.monotonic()
+
+    def _read_only(self) -> None:
+        self._db = open_for_reading(self._path)
+        self.marks = compare_marks(self._db, self._path)
 
     def _reopen(self) -> None:
         """Try to write again what could only be read; who has a lease from then takes a new one."""
@@ -73,7 +80,7 @@ class Database:
             try:
                 self._open()
             except StoreError:
-                self._db = open_for_reading(self._path)
+                self._read_only()
                 raise
             self._why_only_read = ""
         with self.transaction() as db:
@@ -136,6 +143,10 @@ class Database:
             if self._refused or time.monotonic() - self._written_at >= self._probe_seconds:
                 write_probe(db, self._refused or 1)
         self._refused = 0
+        if time.monotonic() - self._marked_at >= self._probe_seconds:
+            with sqlite_errors():
+                self.marks.sync()
+            self._marked_at = time.monotonic()
 
     def wipe(self, *, wholly: bool) -> bool:
         """Write it anew, with no page that is free and no byte between rows, and empty its log; whether it was.
@@ -147,13 +158,19 @@ class Database:
             if is_anew:
                 db.execute("VACUUM")
             copy_log(db)
+            self.marks.write()
         return is_anew
+
+    def damaged_copies(self) -> list[str]:
+        """Names of the copies that were kept of what was damaged."""
+        return [copy.name for copy in damaged_copies(self._path)]
 
     def close(self) -> None:
         """Close it."""
         with self._lock:
             if not self._why_only_read:
                 self._syncs.close()
+            self.marks.close()
             self._db.close()
 
     def _check_place(self) -> None:

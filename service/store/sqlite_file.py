@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -11,8 +13,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
-from livesvm.service.store.files import put_in_place
+from livesvm.service.store.files import put_in_place, unfinished
+from livesvm.service.store.sqlite_marks import ENDING, Marks, new_marks, read_marks
 from livesvm.service.store.sqlite_schema import add_functions, check_tables, mend_requests, prepare
+from livesvm.service.store.sqlite_wal import Walk, walk
 
 ROOM = 2**20
 """Bytes that have to be left on the disk: with less, an update of common size may not fit beside its log."""
@@ -20,6 +24,8 @@ SMALL = 64 * 2**20
 """Bytes of a database that is written anew in a moment."""
 FREE = 0.25
 """Share of a larger one that has to be free, so that others wait for that."""
+COPY = "-damaged-"
+"""Of the name of a copy of what was damaged, behind that of the database."""
 _BUSY_SECONDS = 1.0
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _WHAT_TO_DO = "restore a backup, or remove {} to start anew without what it held"
@@ -40,13 +46,14 @@ def sqlite_errors() -> Iterator[None]:
         raise StoreUnavailable(f"the database cannot be used: {error}") from error
 
 
-def open_database(path: Path) -> sqlite3.Connection:
-    """The database, brought up to date; a new one only where there is no trace of an older.
+def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
+    """The database, brought up to date, and its marks; a new one only where there is no trace of an older.
 
-    Raises StoreDamaged if it has lost its tables, StoreTooNew, or StoreUnavailable if it cannot be written.
+    Raises StoreDamaged if it has lost its tables or documents, StoreTooNew, or StoreUnavailable if it cannot be
+    written. Models that have lost something are the damage of the marks.
     """
     with sqlite_errors():
-        _check_file(path)
+        marks = _check_file(path)
         if not path.exists():
             _make(path)
         db = _connect(path)
@@ -54,15 +61,99 @@ def open_database(path: Path) -> sqlite3.Connection:
         with sqlite_errors():
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
+            if marks is not None:
+                _compare(db, path, marks)
             _bring_up_to_date(db, path)
             write_probe(db, 1)
             _mend(db)
+            marks = marks or new_marks(path)
+            db.execute("UPDATE epochs SET newest = max(newest, ?)", (marks.newest_epoch,))
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # a killed service leaves there what was deleted
+            marks.adopt(_heads(db))
+            marks.write()
             db.execute("PRAGMA synchronous = NORMAL")  # from here on by Syncs
     except BaseException:
         db.close()
         raise
-    return db
+    return db, marks
+
+
+def compare_marks(db: sqlite3.Connection, path: Path) -> Marks:
+    """The marks of a database that cannot be written, compared with it; raises StoreDamaged."""
+    with sqlite_errors():
+        marks = read_marks(path) or new_marks(path)
+        marks.compare(_heads(db), _newest_epoch(db))
+    return marks
+
+
+def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> None:
+    """Learn what the database has lost, before anything is written to it; raises StoreDamaged.
+
+    What the write-ahead log holds behind its damage is overwritten from here on, so files are copied where something
+    is lost, or may be.
+    """
+    found = walk(write_ahead_log(path))
+    try:
+        with sqlite_errors():
+            _tell_missing(path, check_tables(db).missing)
+            new = marks.compare(_heads(db), _newest_epoch(db))
+    except StoreDamaged:
+        _keep_copy(path, found)
+        raise
+    if new:
+        _keep_copy(path, found)
+        marks.write()
+    elif found.behind and not marks.is_exact:
+        log.error("nothing that is known to be acknowledged is lost, but the write-ahead log of %s is torn", path)
+        _keep_copy(path, found)
+
+
+def _keep_copy(path: Path, found: Walk) -> None:
+    """Copy the database, its log and its marks into a directory beside them, once for each content of the log."""
+    wal = write_ahead_log(path)
+    if found.behind:
+        log.error("the write-ahead log %s is damaged: %s", wal, found)
+    if not _size(wal):
+        return
+    with wal.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    copy = _beside(path, COPY + content[:16])
+    if not copy.exists():
+        _copy_files(path, copy)
+    log.error(
+        "the database and its log, as they were found, are kept in %s; remove them when they are not needed", copy
+    )
+
+
+def _copy_files(path: Path, copy: Path) -> None:
+    """Copy what belongs to a database into a new directory, whole and on the disk; raises OSError."""
+    fresh = unfinished(copy)
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        fresh.mkdir()
+        for ending in ("", "-wal", ENDING):
+            with suppress(FileNotFoundError):
+                file = Path(shutil.copy(_beside(path, ending), fresh))
+                with file.open("rb") as opened:
+                    os.fsync(opened)
+        put_in_place(fresh, copy)
+    except OSError:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+
+
+def damaged_copies(path: Path) -> list[Path]:
+    """Directories of copies of a database whose log was damaged."""
+    return sorted(path.parent.glob(f"{path.name}{COPY}*"))
+
+
+def _heads(db: sqlite3.Connection) -> dict[str, int]:
+    """The newest record of each model."""
+    return {str(model): int(sequence) for model, sequence in db.execute("SELECT id, sequence FROM models")}
+
+
+def _newest_epoch(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT newest FROM epochs").fetchone()[0])
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
@@ -82,6 +173,27 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         except StoreUnavailable as error:
             failure = error
     raise failure or StoreUnavailable("the database cannot be read")
+
+
+def copy_database(path: Path, to: Path) -> None:
+    """Copy a database, which may be in use, as it is at one moment, and check the copy.
+
+    Raises StoreDamaged where something is lost or damaged, StoreTooNew, or StoreUnavailable.
+    """
+    with sqlite_errors():
+        marks = read_marks(path)
+        if marks is not None and marks.lost:
+            raise StoreDamaged(f"{path} has lost what it had acknowledged of {', '.join(marks.lost)}")
+        with closing(_read_only(path)) as source, closing(_connect(to, "mode=rwc")) as target:
+            source.backup(target)
+        with closing(_connect(to)) as target:
+            _tell_missing(path, check_tables(target).missing)
+            found = target.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if found != "ok":
+                raise StoreDamaged(f"{path} is damaged: {found}")
+            target.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with to.open("rb") as file:
+            os.fsync(file)
 
 
 @contextmanager
@@ -198,13 +310,19 @@ def _checked(db: sqlite3.Connection, path: Path) -> sqlite3.Connection:
     return db
 
 
-def _check_file(path: Path) -> None:
-    """Raise StoreDamaged if there is only a trace of a database."""
+def _check_file(path: Path) -> Marks | None:
+    """The marks of a database, if it has any; raises StoreDamaged if there is only a trace of it."""
     if path.exists() and not path.stat().st_size:
         raise StoreDamaged(f"{path} is empty, 0 bytes: {_WHAT_TO_DO.format('the file')}")
-    wal = _beside(path, "-wal")
+    wal, marks = write_ahead_log(path), read_marks(path)
     if not path.exists() and _size(wal):
         raise StoreDamaged(f"{wal} is there, but not its database {path.name}: {_WHAT_TO_DO.format('it')}")
+    if not path.exists() and marks is not None and not marks.is_empty:
+        mark = _beside(path, ENDING)
+        raise StoreDamaged(f"{mark} is there, but not its database {path.name}: {_WHAT_TO_DO.format('it')}")
+    if marks is None and (found := walk(wal)).behind:
+        raise StoreDamaged(f"{wal} is damaged: {found}; {_WHAT_TO_DO.format('it')}")
+    return marks
 
 
 def _tell_missing(path: Path, missing: list[str]) -> None:

@@ -110,6 +110,7 @@ def enter(w: Walk, slot: int, side: int) -> Exit:
         if pivot2 < -INDEFINITE_BELOW * diagonal:
             return Exit.INDEFINITE
         w.at[0].exchanges += 1
+        w.at[0].work += fac.size[0] * (w.n + 2.0 * fac.size[0])
         for k in range(fac.size[0]):
             if fac.slot[k] >= 0:
                 complete_row(w, fac.slot[k])

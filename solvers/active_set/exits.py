@@ -16,6 +16,7 @@ class Exit(IntEnum):
     EXHAUSTED = 7  #: more events than a path can need
     STRIDE = 8  #: the end of a stride
     WANT_ROWS = 9  #: rows that will be needed soon are not cached
+    COSTLY = 23  #: more work than solving from nothing
     # of a loop that writes down what it does
     STOPPED = 10  #: ``who`` has come to a wall
     LOG_FULL = 11  #: call again with an empty log

@@ -101,6 +101,7 @@ def track_path(w: Walk, log: Log, walls: Walls) -> int:
 def next_event(w: Walk) -> tuple[float, int, int]:
     """Find the direction; return how far it goes, who changes sides there, and to which; -1: it goes to the end."""
     find_direction(w)
+    w.at[0].work += w.factor.size[0] * (w.n_seen + w.factor.size[0])
     step, who, side = longest_step(w)
     if refine_if_needed(w, step):
         step, who, side = longest_step(w)
@@ -123,5 +124,7 @@ def take_turn(w: Walk) -> Exit:
     if is_stopped(w.stop, 0):
         return Exit.CANCELLED
     at.turns += 1
+    if at.work > at.allowance:
+        return Exit.COSTLY
     exhausted = at.events >= at.budget or at.turns >= IDLE_TURNS * at.budget
     return Exit.EXHAUSTED if exhausted else Exit.DONE

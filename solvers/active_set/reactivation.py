@@ -10,7 +10,7 @@ from livesvm.solvers.runtime.compile import compiled
 LARGE = 2500  #: in larger windows a stride costs much: its length and the care it takes are other ones
 EVENTS_EACH = 20  #: events that each one who moves is taken to make, before there was any
 EVENTS_EACH_OF_LARGE = 3  #: and in a large window, where one stride too many costs more than some who are let through
-LEAST_PACE = 1e-5  #: the part of the path that an event is taken to use up at least
+LEAST_PACE = 1e-9  #: the part of the path that an event is taken to use up at least
 
 
 @compiled

@@ -45,6 +45,9 @@ HEAVY_WORK = 500_000  #: and from so many on, with more than the share
 PRODUCTS = 80_000  #: of members and free examples, which are read at every event, that stay near the processor ...
 FEW = 100  #: ... or so many members: a stride of a large window with more is halved,
 FEWER_HALVINGS = 3  #: but no more often than that
+SHORTEST = 8  #: events that a stride is planned for at least, however many members that takes
+IDLE = 20  #: strides without an event that a path may have, and one more ...
+IDLE_EVENTS = 4  #: ... in so many events, before it goes on without strides
 
 
 @compiled_allocating
@@ -83,7 +86,9 @@ def follow_path(w: Walk) -> int:
         outcome = walk(w, None, None) if n_seen < 0 else one_stride(w, members, n_seen)
         known = n_seen >= 0 and outcome in (Exit.STRIDE, Exit.NEED_ROW) and w.at[0].fresh == 0
         if n_seen >= 0 or w.n <= LARGE:
-            w.at[0].pace = max(LEAST_PACE, (tau - w.at[0].tau) / max(w.at[0].events - events, 1))
+            learn_pace(w, tau - w.at[0].tau, w.at[0].events - events)
+        if n_seen >= 0 and outcome == Exit.STRIDE and w.at[0].events == events:
+            count_idle(w)
         if outcome == Exit.DONE and w.at[0].laps < MOST_LAPS and another_lap(w):
             known = False
             continue
@@ -143,12 +148,12 @@ def choose(w: Walk, known: bool) -> tuple[Ints, int]:
     horizon = min(at.tau, length * horizon)
     if w.n * w.factor.size[1] >= (HARD_WORK if 2 * m > w.n else HEAVY_WORK):
         for _ in range(HALVINGS):
-            if m > SHARE * w.n:
+            if m > SHARE * w.n and horizon > SHORTEST * at.pace:
                 horizon *= 0.5
                 m = count_below(soon, w.n, horizon)
     if w.n > LARGE and at.laps == 0:
         for _ in range(FEWER_HALVINGS):
-            if m > max(FEW, PRODUCTS / max(w.factor.size[1], 1)):
+            if m > max(FEW, PRODUCTS / max(w.factor.size[1], 1)) and horizon > SHORTEST * at.pace:
                 horizon *= 0.5
                 length //= 2
                 m = count_below(soon, w.n, horizon)
@@ -234,6 +239,22 @@ def one_stride(w: Walk, members: Ints, n_seen: int) -> Exit:
         w.at[0].who = members[w.at[0].who]
     learn(w, w.at[0].through - through, w.at[0].events - events)
     return outcome
+
+
+@compiled
+def learn_pace(w: Walk, used: float, events: int) -> None:
+    """Update the part of the path that an event takes; one without events says only that it is no less than that."""
+    at = w.at[0]
+    at.pace = max(LEAST_PACE, used / events) if events > 0 else max(at.pace, used)
+
+
+@compiled
+def count_idle(w: Walk) -> None:
+    """Count a stride without an event; where they are many for the events that there are, plan no more of them."""
+    at = w.at[0]
+    at.idle += 1
+    if at.idle > IDLE + at.events // IDLE_EVENTS:
+        at.whole = at.budget
 
 
 @compiled

@@ -154,6 +154,7 @@ def update_everyone(near: Walk, w: Walk, used: float, db: float) -> None:
             m += 1
             if near.motion.v[i] != motion.v[slot]:
                 add_scaled(w.rows[w.row_of[slot]], near.motion.v[i] - motion.v[slot], motion.bound_rate, w.n)
+    w.at[0].work += 2.0 * m * w.n
     for j in range(w.n):
         df[j] = motion.bound_rate[j] + w.at[0].db
         motion.low[j] += used * motion.dlow[j]

@@ -29,6 +29,7 @@ class Status(Scalars):
     who: int  #: whose turn it is to change sides; -1: nobody's
     budget: int  #: events after which a walk is given up
     asking: int  #: 1: rows that will be needed soon are asked for
+    allowance: float  #: products after which a walk is given up, as solving from nothing takes fewer
     # zero at the start
     db: float  #: rate of b
     pace: float  #: tau used up per event
@@ -52,6 +53,8 @@ class Status(Scalars):
     known: int
     fresh: int  #: 1: the f of free examples have been computed afresh
     turns: int
+    idle: int  #: strides without an event
+    work: float  #: products of kernel values and of the factor, about
 
 
 class Tolerances(Scalars):
@@ -96,7 +99,9 @@ def count_anew(w: Walk) -> None:
     at = w.at[0]
     at.events = at.exchanges = at.jumps = at.zero_steps = at.refined = at.side = at.rows = at.stride_end = 0
     at.through = at.n_strides = at.members = at.laps = at.started = at.whole = at.known = at.fresh = 0
-    at.asking = at.turns = 0
+    at.asking = at.turns = at.idle = 0
+    at.work = 0.0
+    at.allowance = np.inf
     at.who = -1
 
 

@@ -56,5 +56,5 @@ def check_known(known: NDArray[Any], labels: NDArray[Any], field: str) -> None:
     there = {*known.tolist()}
     for row, label in enumerate(labels.tolist()):
         if label not in there:
-            reason = f"{label!s} is not one of the labels {[str(c) for c in known]}"
+            reason = f"{label!r} is not one of the labels {known.tolist()}"
             raise InvalidInput(reason, field=field, row=row)

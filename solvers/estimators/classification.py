@@ -166,7 +166,7 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
             _check_finite(labels, field)
             row = _first_unknown(given, signs)
             raise InvalidInput(
-                f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}", field=field, row=row
+                f"{given[row]!r} is not one of the labels {known.tolist()}", field=field, row=row
             ) from None
         self._set_classes(known)
         return targets

@@ -5,6 +5,7 @@ Parameters that steer libsvm's search are taken and ignored: the optimum is reac
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.estimators.to_sklearn import to_onnx, to_sklearn
 from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.warnings import LARGE_GAP, gap_message
 from livesvm.solvers.runtime.types import Floats
 
 #: Taken and ignored, each with the reason.
 IGNORED = {
-    "tol": "the optimum is certified to a relative gap of 1e-8 or less, see certificate()",
+    "tol": "the optimum is certified to a relative gap of 1e-8 or less where rounding allows it, see certificate()",
     "max_iter": "a path ends at the optimum; runtime is limited by livesvm.solvers.time_limit",
     "cache_size": "the memory for kernel rows is cache_mb",
     "shrinking": "who is left out for a while is decided by the path itself",
@@ -37,6 +39,8 @@ class DropIn:
         model: Any = self
         model._window.updates += 1
         self.n_iter_ = self._iterations(max(1, report.events))
+        if report.relative_gap > LARGE_GAP:
+            warnings.warn(gap_message(report.relative_gap), RuntimeWarning, stacklevel=3)
         return report
 
     def _iterations(self, events: int) -> Any:
@@ -53,7 +57,7 @@ class DropIn:
 
     def _weights(self) -> Floats:
         model: Any = self
-        return np.asarray(model.dual_coef_ @ model.support_vectors_)
+        return np.asarray(model.dual_coef_ @ model._learnt.state.kernel.centered(model.support_vectors_))
 
     @property
     def shape_fit_(self) -> tuple[int, ...]:

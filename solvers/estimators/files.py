@@ -20,7 +20,7 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.sparse import SPARSE, SparseRows
 
 FORMAT = "livesvm model"
-VERSION = 3  #: 2: features may be sparse. 3: of a model with a scale they are as they came. Others are written as 1
+VERSION = 4  #: 2: sparse features. 3: those of a model with a scale are as they came. 4: a center. Others: 1
 KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
@@ -31,6 +31,13 @@ KINDS: dict[str, Any] = {
     )
 }
 PLAIN = (str, int, float, bool, type(None))
+
+
+def _version(arrays: Mapping[str, Any], X: Any) -> int:
+    """Return the least version whose readers know all that these arrays hold."""
+    if "center" in arrays:
+        return VERSION
+    return 3 if "scale_offset" in arrays else 2 if isinstance(X, SparseRows) else 1
 
 
 def save_model(model: LiveEstimator, path: str | os.PathLike[str]) -> None:
@@ -50,7 +57,7 @@ def save_model(model: LiveEstimator, path: str | os.PathLike[str]) -> None:
         arrays |= {f"X_{name}": value for name, value in X.to_arrays().items()}
     head = {
         "format": FORMAT,
-        "version": VERSION if "scale_offset" in arrays else 2 if isinstance(X, SparseRows) else 1,
+        "version": _version(arrays, X),
         "kind": kind,
         "parameters": {name: _plain(value, name) for name, value in model.get_params(deep=False).items()},
         "keys": arrays.pop("keys"),

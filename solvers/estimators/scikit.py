@@ -131,7 +131,7 @@ class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMul
         if not self._has_several():
             return super()._weights()
         window = self._of_classes
-        return -np.asarray(window.beta @ as_scipy(window.X))
+        return -np.asarray(window.beta @ window.kernel.centered(as_scipy(window.X)))
 
 
 class IncrementalSVR(RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: ignore[misc]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -184,7 +185,7 @@ class LiveMultiClassSVC(LiveSVC):
     @property
     def intercept_(self) -> Floats:
         """The intercept, (1,); of several classes one for each pair, of the sign that its decisions have."""
-        return -self._of_classes.intercepts if self._has_several() else super().intercept_
+        return -self._of_classes.intercepts_in_units() if self._has_several() else super().intercept_
 
     @property
     def n_support_(self) -> NDArray[np.int32]:
@@ -349,7 +350,7 @@ class LiveMultiClassSVC(LiveSVC):
         except (KeyError, TypeError):
             _check_finite(labels, field)
             row = _first_unknown(labels.tolist(), place)
-            reason = f"{labels[row]!s} is not one of the labels {[str(c) for c in known]}"
+            reason = f"{labels.tolist()[row]!r} is not one of the labels {known.tolist()}"
             raise InvalidInput(reason, field=field, row=row) from None
         if known.size < 3 or not hasattr(self, "_window"):
             self._set_classes(known)
@@ -394,7 +395,7 @@ class LiveMultiClassSVC(LiveSVC):
         arrays, own = window.to_arrays(), self.classes_.size - 1
         y = np.where(arrays["y"] > 0, own, 0)
         arrays |= {"y": y.astype(np.float64), "intercept": np.array([arrays["intercept"]])}
-        out = self._class_window(window.state.kernel.gamma, 2)
+        out = self._class_window(window.state.kernel.gamma, 2, window.state.kernel.center)
         if own == 0:  # one class, which stands as the second of two where its targets are 1
             arrays["y"] = np.ones(y.size)
         weights = self._class_weights(window.y) if self.class_weight is not None else 1.0
@@ -406,19 +407,19 @@ class LiveMultiClassSVC(LiveSVC):
 
     # -- what the engine is given --------------------------------------------------------------------------------------
 
-    def _class_window(self, gamma: float, n_classes: int) -> ClassWindow:
+    def _class_window(self, gamma: float, n_classes: int, center: Floats | None) -> ClassWindow:
         return ClassWindow(
-            self._kernel(gamma),
+            replace(self._kernel(gamma), center=center),
             n_classes,
             intercept=bool(self.fit_intercept),
             cache_bytes=self._cache_bytes(),
             threads=self._threads(),
         )
 
-    def _window_with(self, gamma: float) -> Any:
+    def _window_with(self, gamma: float, center: Floats | None = None) -> Any:
         if vars(self).get("classes_", np.empty(0)).size < 3:
-            return super()._window_with(gamma)
-        return self._class_window(gamma, self.classes_.size)
+            return super()._window_with(gamma, center)
+        return self._class_window(gamma, self.classes_.size, center)
 
     def _threads(self) -> int | None:
         if self.n_jobs is None:

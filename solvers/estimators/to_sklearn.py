@@ -19,7 +19,9 @@ def to_sklearn(model: Any) -> Any:
     """Return a fitted ``SVC``, ``SVR`` or ``OneClassSVM`` with the decisions of a live model as it is now.
 
     A model with a ``scale`` comes as a pipeline that begins with it. Losses that scikit-learn has not, or robust ones,
-    make no difference to what is predicted. Probabilities are not taken along.
+    make no difference to what is predicted. Probabilities are not taken along. Where the features of a linear kernel
+    have a center, the support vectors come without it: as their coefficients sum up to 0, that changes no decision, but
+    keeps digits.
 
     Raises
     ------
@@ -59,7 +61,7 @@ def _filled(machine: Any, model: Any) -> Any:
         support, dual = np.zeros(1, np.int32), np.zeros((dual.shape[0], 1))
         counts = np.eye(1, max(counts.size, 1), dtype=np.int32)[0]
     n = model.n_window_
-    X = like(model._learnt.X, False)
+    X = model._learnt.state.kernel.centered(like(model._learnt.X, False))
     machine.n_features_in_ = n if given else X.shape[1]
     machine.shape_fit_ = (n, machine.n_features_in_)
     machine.support_ = support

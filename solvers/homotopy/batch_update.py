@@ -11,12 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.active_set.reactivation import LARGE
+from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy.decomposition import descend
 from livesvm.solvers.homotopy.recompute import BLOCK, Standing, cache_what_fits, compute_f, reinstate, stand
-from livesvm.solvers.homotopy.run import Trace
+from livesvm.solvers.homotopy.run import NOBODY, Trace
 from livesvm.solvers.homotopy.solve import follow
+from livesvm.solvers.homotopy.warm_start import correct
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.kernels.row_cache import transpose_into
-from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.state import Examples, PathState, release_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check, undisturbed
@@ -25,6 +28,7 @@ from livesvm.solvers.sparse import Features
 
 FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
 MANY = 0.4  # of the window
+LITTLE_WORK, PAIR_WORK, FACTOR_WORK = 5e7, 60.0, 0.2  # products: see ``work_from_nothing``
 
 
 class Edit(NamedTuple):
@@ -61,9 +65,52 @@ def update(
         convert(state, edit.changed, edit.losses)
         if state.n > LARGE:
             hold_near(state, slots)
-        trace = follow(state)
+        trace = follow(state, allowance=work_from_nothing(state.n, state.n_free))
         state.release(edit.leave)
     return slots, trace
+
+
+def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: bool = True) -> tuple[Ints, Trace]:
+    """Fill an empty state with examples ``X`` (m, d): along a path, or where that fails or costs more, by pairs.
+
+    Returns their slots and what was done. Without ``by_path`` pairs come first, for a window whose path has failed. On
+    any error the state is as it was.
+
+    Raises
+    ------
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : neither way leads to an optimum
+    """
+    if by_path:
+        try:
+            return update(state, X, losses, Edit(NOBODY, NOBODY, leaving(0), total))
+        except NotOptimal:
+            return _fill_by_pairs(state, X, losses, total)
+    try:
+        return _fill_by_pairs(state, X, losses, total)
+    except NotOptimal:
+        slots, trace = update(state, X, losses, Edit(NOBODY, NOBODY, leaving(0), total))
+        trace.abandoned = 1
+        return slots, trace
+
+
+def _fill_by_pairs(state: PathState, X: Features, losses: Losses, total: float) -> tuple[Ints, Trace]:
+    """Fill an empty state by ``decomposition``, whose result a path corrects."""
+    trace = Trace(abandoned=1)
+    with UndoneOnError(state):
+        slots = state.insert(X, losses)
+        state.total = total
+        descend(state)
+        correct(state, trace)
+    return slots, trace
+
+
+def work_from_nothing(n: int, n_free: int) -> float:
+    """Return about how many products it takes to solve ``n`` examples from nothing, ``n_free`` of which end up free.
+
+    Kernel rows and steps of pairs take some dozens for each two examples, the factor a third of the cube of those that
+    are free, in blocks that take a third of the time.
+    """
+    return LITTLE_WORK + PAIR_WORK * n**2 + FACTOR_WORK * n_free**3
 
 
 def meet(state: PathState, slots: Ints) -> None:

@@ -79,7 +79,7 @@ def leave_ends_and_audit(
     moved = leave_ends(e, fac, n, intercept, snap, dust, slight)
     is_little = fac.size[1] * n <= AT_ONCE
     if fac.size[1] == 0 or not ((is_fresh and not moved) or is_little):
-        return moved, False, 0.0, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+        return moved, False, 0.0, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
     if not is_fresh or moved:
         drift = 0.0
         for k in range(fac.size[0]):

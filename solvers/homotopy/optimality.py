@@ -7,12 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from livesvm.solvers.certificate import unit_of_gap
 from livesvm.solvers.problem.piecewise_linear import Losses, nearest_kink, values
 from livesvm.solvers.problem.state import Examples, PathState
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats
 
-Found = tuple[float, float, float, float, float, float, float, float, float, float, int]  # as ``audit_of`` returns it
+Found = tuple[
+    float, float, float, float, float, float, float, float, float, float, float, int
+]  # as ``audit_of`` returns it
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -68,7 +71,7 @@ def units_of(e: Examples, v: Floats, n: int) -> tuple[float, float, float, float
 
 BLUR = 0.01  # of the kinks: where rounding of f may be more than that, f is not sharp
 SLIGHT = 256.0  # roundings of an f: only violations up to that are excused by it
-ROUGH = 1e-4  # relative gap, at worst, that a state whose f is not sharp may have
+ROUGH = 1e-4  # relative gap, at worst, that is excused by rounding; and of a state whose f is not sharp
 
 
 class Audit(NamedTuple):
@@ -77,6 +80,7 @@ class Audit(NamedTuple):
     violation: float  #: in units of f
     gap: float  #: in units of the objective; where f is not sharp the largest that any rounding of it makes
     size: float  #: the larger of primal and dual
+    unit: float  #: what the gap is told in, see ``certificate.unit_of_gap``
     resolution: float  #: what rounding of f makes of the gap; less than that counts as none
     balanced: bool  #: the betas sum up to what they should, or nobody is free to mend it
     is_sharp: bool  #: rounding of f is small beside the kinks, so that f says on which side of them an example is
@@ -86,19 +90,22 @@ class Audit(NamedTuple):
 
     @property
     def relative_gap(self) -> float:
-        """The gap in units of the objective, or of what rounding makes of it where that is more and f is sharp.
-
-        0 where the objective and the gap are both no more than that.
-        """
-        floor = self.resolution if self.is_sharp else 0.0
-        return self.gap / max(self.size, floor) if self.gap > 0 and max(self.gap, self.size) > floor else 0.0
+        """The gap in units of the objective, as a certificate tells it."""
+        return self.gap / self.unit if self.gap > 0.0 else 0.0
 
     def good(self, goal: float, roundings: float = 1.0) -> bool:
-        """Say whether the gap is as small as asked for, or as that many roundings of each f allow."""
+        """Say whether the gap is as small as asked for, or as that many roundings of each f allow.
+
+        They excuse no more than ``ROUGH``: what rounding spoils further than that is refused.
+        """
         if self.is_sharp:
-            excused = roundings * self.resolution if self.violation <= SLIGHT * self.blur else 0.0
-            return self.gap <= max(goal * self.size, excused) < math.inf
+            is_excused = self.is_rounding(roundings) and self.gap <= ROUGH * self.unit
+            return self.is_finite and (is_excused or self.gap <= goal * self.size)
         return self.gap <= ROUGH * self.size < math.inf
+
+    def is_rounding(self, roundings: float) -> bool:
+        """Say whether that many roundings of each f make such a gap, and such violations."""
+        return self.violation <= SLIGHT * self.blur and self.gap <= roundings * self.resolution
 
     @property
     def is_finite(self) -> bool:
@@ -116,7 +123,7 @@ def audited(state: PathState, band: float = -1.0) -> Audit:
 
 def judged(state: PathState, found: Found) -> Audit:
     """Return what ``audit_of`` has found, with what concerns the sum of the betas."""
-    off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size, mass, n_close = found
+    off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, worth, sum_beta, sum_size, mass, n_close = found
     is_sharp = kink_scale == 0.0 or EPS * mass <= BLUR * kink_scale
     blur = EPS * (kink_scale + mass)
     if not is_sharp:
@@ -129,9 +136,8 @@ def judged(state: PathState, found: Found) -> Audit:
     relative_beta = max(off_beta, off_sum / max(1, state.n)) / max(level_scale, 1e-300)
     violation = max(off_f, relative_beta * max(f_scale, 1.0))
     balanced = off_sum <= 1e-13 * level_scale * state.n or state.n_free == 0
-    return Audit(
-        violation, gap, max(abs(primal), abs(primal - gap)), resolution, balanced, is_sharp, mass, blur, n_close
-    )
+    size, unit = max(abs(primal), abs(primal - gap)), unit_of_gap(primal, gap, resolution, worth)
+    return Audit(violation, gap, size, unit, resolution, balanced, is_sharp, mass, blur, n_close)
 
 
 def _gap_at_worst(state: PathState, rounding: float) -> float:
@@ -157,6 +163,8 @@ def audit_of(e: Examples, n: int, b: float, band: float) -> Found:
     level_scale = 0.0
     gap = 0.0
     primal = 0.0
+    worth = 0.0  # what the model costs that is 0 everywhere
+    tallest = 0.0  # sum of the largest levels
     exposed = 0.0  # what the gap grows by per unit of f, over those whose f decides about it
     sum_beta = 0.0
     sum_size = 0.0
@@ -172,10 +180,15 @@ def audit_of(e: Examples, n: int, b: float, band: float) -> Found:
         sum_beta += beta
         sum_size += abs(beta)
         mass += abs(beta) * e.diagonal[j]
-        level_scale = max(level_scale, abs(e.levels[j, 0]), abs(e.levels[j, p]))
+        level = max(abs(e.levels[j, 0]), abs(e.levels[j, p]))
+        level_scale = max(level_scale, level)
+        tallest += level
         if p > 0:  # piece by piece: far beyond a kink, the difference of two large terms would be rounding
             first, second = e.kinks[j, 0], e.kinks[j, 1]
-            kink_scale = max(kink_scale, abs(first), abs(second) if p > 1 else 0.0)
+            kink = max(abs(first), abs(second) if p > 1 else 0.0)
+            kink_scale = max(kink_scale, kink)
+            if kink > 0.0:
+                worth += level * kink
             primal -= e.levels[j, 0] * min(0.0, f - first) + e.levels[j, 1] * max(0.0, min(f, second) - first)
             primal -= e.levels[j, 2] * max(0.0, f - second)
         else:
@@ -203,11 +216,13 @@ def audit_of(e: Examples, n: int, b: float, band: float) -> Found:
                 way = max(way, abs(f - e.kinks[j, q]))
             gap += outside * way
     resolution = EPS * exposed * (kink_scale + mass)
-    return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, sum_beta, sum_size, mass, n_close
+    if kink_scale == 0.0:
+        worth = tallest * mass
+    return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, worth, sum_beta, sum_size, mass, n_close
 
 
 @compiled
 def gap_of(e: Examples, n: int, b: float) -> tuple[float, float, float]:
     """Return the gap, the primal objective but for the part of the sum, and the resolution, for compiled callers."""
-    _, _, _, _, gap, primal, resolution, _, _, _, _ = audit_of(e, n, b, -1.0)
+    _, _, _, _, gap, primal, resolution, _, _, _, _, _ = audit_of(e, n, b, -1.0)
     return gap, primal, resolution

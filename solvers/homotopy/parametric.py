@@ -28,7 +28,6 @@ from livesvm.solvers.problem.state import Motion, PathState, empty_motion
 from livesvm.solvers.runtime.types import Floats, Ints
 
 PORTION = 2000  # events between two looks at whether to go on
-NOTHING = 1e-9  # an objective below this share of what a model that is zero everywhere may cost counts as this share
 
 
 @dataclass(frozen=True)
@@ -97,16 +96,9 @@ def track(
     state.examples.dlevels[:] = 0.0
     state.total = total
     refresh(state)
-    gap = _relative_gap(state, units)
+    gap = audited(state).relative_gap
     follow(state, trace)
     return Track(gap, start, *joined(chunks), trace)
-
-
-def _relative_gap(state: PathState, units: Scales) -> float:
-    """Return the gap over the objective; where that is next to nothing, over what matters of the zero model's."""
-    found = audited(state)
-    worthless = NOTHING * state.n * units.level * units.kink
-    return found.gap / max(found.size, found.resolution, worthless) if found.gap > 0 else 0.0
 
 
 def _set_out(state: PathState, slots: Ints, end: Losses) -> Motion:

@@ -17,11 +17,14 @@ from livesvm.solvers.runtime.threads import in_parts
 from livesvm.solvers.runtime.types import Floats, Ints
 
 
-def refill(state: PathState, free: Ints) -> None:
-    """Fill an empty factor, and the cache with the kernel rows that it and a path need."""
+def refill(state: PathState, free: Ints, dependent: float = 0.0) -> None:
+    """Fill an empty factor, and the cache with the kernel rows that it and a path need.
+
+    Examples whose squared pivot is no more than ``dependent`` times the diagonal are left out of the factor.
+    """
     _compute_rows(state, free)
     if not _factored(state, free):
-        refactor(state, free)
+        refactor(state, free, dependent)
 
 
 def _compute_rows(state: PathState, free: Ints) -> None:

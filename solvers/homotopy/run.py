@@ -12,7 +12,7 @@ from livesvm.solvers.active_set import degeneracy, workspace
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.ratio_test import frequencies
 from livesvm.solvers.active_set.shrinking import follow_path
-from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite
+from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite, TooCostly
 from livesvm.solvers.homotopy.finish import arrive
 from livesvm.solvers.homotopy.optimality import EPS, Audit, Scales, scaled
 from livesvm.solvers.homotopy.recompute import mean_diagonal, need_rows, refactor
@@ -64,9 +64,11 @@ class Trace:
     strides: int = 0
     through: int = 0  #: bound examples that crossed a limit within a stride unseen
     members: int = 0
+    work: float = 0.0  #: products of kernel values and of the factor, about
     refreshed: int = 0
     refactored: int = 0
     retrained: int = 0  #: 1: solved from nothing instead
+    abandoned: int = 0  #: 1: because a path was given up, as it failed or would have been more work
     max_violation: float = 0.0  #: in units of f, at the end
     relative_gap: float = 0.0  #: at the end
 
@@ -76,7 +78,9 @@ class Trace:
         return audit
 
 
-def walk_once(state: PathState, motion: Motion, trace: Trace, precision: float) -> tuple[bool, Audit]:
+def walk_once(
+    state: PathState, motion: Motion, trace: Trace, precision: float, allowance: float = math.inf
+) -> tuple[bool, Audit]:
     """Set everything that is off in motion towards its place, and walk; says whether the end was reached, and how well.
 
     The f that decide about that are then computed afresh. ``precision`` scales the relaxation of the ratio test: a
@@ -84,6 +88,7 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, precision: float) 
 
     Raises
     ------
+    TooCostly : the walk would take more than ``allowance`` products
     NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.solve.follow``
     """
     found = set_out(state, motion)
@@ -91,7 +96,7 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, precision: float) 
     if state.n_free == 0:
         state.kappa = mean_diagonal(state)
     units = scaled(state, found)
-    w = walk_of(state, motion, units, precision)
+    w = walk_of(state, motion, units, precision, allowance)
     exit_, w = walk_to_the_end(state, w, units, trace)
     at = tally(state, w, trace)
     raise_for(exit_)
@@ -103,12 +108,14 @@ def walk_once(state: PathState, motion: Motion, trace: Trace, precision: float) 
     return stood and exit_ == Exit.DONE, trace.noted(audit)
 
 
-def walk_of(state: PathState, motion: Motion, units: Scales, precision: float = 1.0) -> workspace.Walk:
+def walk_of(
+    state: PathState, motion: Motion, units: Scales, precision: float = 1.0, allowance: float = math.inf
+) -> workspace.Walk:
     """Return what the compiled loop works on, at the start of the path; ``units`` are those of this motion."""
     n, rows = state.n_slots, state.rows
     sum_rate = state.total - units.sum_beta if state.intercept else 0.0
     budget, asking = 50 * n + 10_000, 1
-    status = workspace.Status.of(state.b, 1.0, units.sum_speed, sum_rate, state.total, -1, budget, asking)
+    status = workspace.Status.of(state.b, 1.0, units.sum_speed, sum_rate, state.total, -1, budget, asking, allowance)
     stop = np.zeros(1, np.int64)
     watch(stop, 0)
     return workspace.Walk(
@@ -240,6 +247,7 @@ def tally(state: PathState, w: workspace.Walk, trace: Trace) -> workspace.Status
     trace.through += at.through
     trace.members += at.members
     trace.refined += at.refined
+    trace.work += at.work
     return at
 
 
@@ -247,5 +255,7 @@ def raise_for(exit_: int) -> None:
     """Raise the error that the loop's last exit stands for, if it stands for one."""
     if exit_ == Exit.INDEFINITE:
         raise NotPositiveSemidefinite("the kernel matrix of the window has a negative eigenvalue", field="kernel")
+    if exit_ == Exit.COSTLY:
+        raise TooCostly("the path takes more work than solving from nothing")
     if exit_ == Exit.UNBALANCED:
         raise NotOptimal("the examples that are left cannot balance the sum of the coefficients")

@@ -15,6 +15,7 @@ import numpy as np
 
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import Walk, count_anew
+from livesvm.solvers.certificate import unit_of_gap
 from livesvm.solvers.homotopy.batch_update import place
 from livesvm.solvers.homotopy.finish import leave_ends_and_audit
 from livesvm.solvers.homotopy.optimality import BLUR, EPS, Scales, audit_of
@@ -262,12 +263,12 @@ def arrives(w: Walk, d: Desk, units: Scales, now: One[Count]) -> bool:
         if not refresh_close(w, d, doubtful(past, drift, units.kink)):
             return False
         found = audit_of(e, w.n, at.b, -1.0)
-    off_f, off_beta, kink, level, gap, primal, resolution, sum_beta, sum_size, mass, _ = found
+    off_f, off_beta, kink, level, gap, primal, resolution, worth, sum_beta, sum_size, mass, _ = found
     off_sum = abs(sum_beta) if w.intercept else 0.0
     gap += max(abs(at.b), kink) * off_sum
     size = max(abs(primal), abs(primal - gap))
-    floor = resolution + EPS * sum_size * max(abs(at.b), kink)
-    count.relative_gap = gap / max(size, floor) if gap > 0.0 and max(gap, size) > floor else 0.0
+    unit = unit_of_gap(primal, gap, resolution + EPS * sum_size * max(abs(at.b), kink), worth)
+    count.relative_gap = gap / unit if gap > 0.0 else 0.0
     count.violation = max(off_f, max(off_beta, off_sum / w.n) / max(level, 1e-300) * max(kink, 1.0))
     is_due = count.since + at.events > _REFRESH_EVENTS or count.heaviest > _LIGHTER * mass
     is_balanced = off_sum <= 1e-13 * level * (w.n - count.n_leave) or n_free == 0

@@ -8,6 +8,8 @@ off, so another round is the corrector (rule 7 of the path engine's design).
 
 from __future__ import annotations
 
+import math
+
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.recompute import Standing, refactor, refresh, restore, settle_at_nothing, stand
@@ -15,11 +17,12 @@ from livesvm.solvers.homotopy.run import NOBODY, SETTINGS, Trace, walk_once
 from livesvm.solvers.problem.state import PathState
 
 
-def follow(state: PathState, trace: Trace | None = None) -> Trace:
+def follow(state: PathState, trace: Trace | None = None, allowance: float = math.inf) -> Trace:
     """Move ``state`` to the optimum of the losses it has.
 
     Raises
     ------
+    TooCostly : the path takes more than ``allowance`` products, see ``Trace.work``; the state is then not to be used
     NotOptimal : the end could not be reached to the acceptable violation; the state is then not to be used
     NotPositiveSemidefinite : a free block turned out to have a negative eigenvalue
     MemoryLimit : the kernel rows of the free examples do not fit into the cache
@@ -33,7 +36,7 @@ def follow(state: PathState, trace: Trace | None = None) -> Trace:
     best: tuple[float, Standing] | None = None
     fruitless = 0
     for round_ in range(SETTINGS.max_rounds):
-        arrived, audit = walk_once(state, motion, trace, 0.01**round_)
+        arrived, audit = walk_once(state, motion, trace, 0.01**round_, allowance - trace.work)
         fresh = not _is_due(state, trace, audit.mass)
         state.heaviest = max(state.heaviest, audit.mass)
         if arrived and fresh and audit.balanced and audit.good(SETTINGS.goal):

@@ -13,11 +13,14 @@ import numpy as np
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.recompute import add_multiples, mean_diagonal
-from livesvm.solvers.homotopy.run import SETTINGS
+from livesvm.solvers.homotopy.refill import refill
+from livesvm.solvers.homotopy.run import SETTINGS, Trace
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.kernels.kernel import times
+from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.problem.state import Examples, PathState
+from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.threads import in_parts
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
@@ -61,6 +64,29 @@ def resume(
     if state.intercept and state.n_free == 0:
         _keep_intercept(state, b)
     return slots
+
+
+def correct(state: PathState, trace: Trace) -> None:
+    """Correct a state whose coefficients are near the optimum, whose f belong to them, and whose factor is empty.
+
+    Of free examples that depend on others, as copies do, one is free, and the others go to the nearer end of their box.
+    """
+    e, n = state.examples, state.n_slots
+    state.kappa = mean_diagonal(state)
+    free = _steadiest_first(state, np.flatnonzero(e.segment[:n] & 1))
+    refill(state, free, SETTINGS.spoiled)
+    _leave_dependent(e, state.factor, free)
+    follow(state, trace)
+
+
+@compiled
+def _leave_dependent(e: Examples, factor: Factor, free: Ints) -> None:
+    """Put free examples that are not in the factor on the piece at the nearer end of their box."""
+    for slot in free:
+        if factor.position[slot] < 0:
+            q = e.segment[slot] // 2
+            is_high = e.levels[slot, q] - e.beta[slot] < e.beta[slot] - e.levels[slot, q + 1]
+            e.segment[slot] = 2 * q if is_high else 2 * q + 2
 
 
 def _steadiest_first(state: PathState, free: Ints) -> Ints:

@@ -2,13 +2,13 @@
 
 Features are held transposed, ``XT`` of shape ``(d, slots)``: the inner loop runs over examples, along memory. Squared
 distances are sums of squared differences, so duplicates give exactly equal rows and nothing cancels far from the
-origin.
+origin. Inner products do cancel there: a linear kernel may have a ``center``, which both features lose first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from livesvm.solvers.kernels import sparse_values
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, check, parts
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features, SparseRows
+from livesvm.solvers.sparse import Features, SparseRows, dense
 from livesvm.solvers.validation import number_or_none, positive
 
 KernelName = Literal["linear", "rbf", "poly", "sigmoid", "precomputed"]
@@ -97,6 +97,9 @@ class Kernel:
     ``linear``: x'z; ``rbf``: exp(-gamma |x - z|^2); ``poly``: (gamma x'z + coef0)^degree;
     ``sigmoid``: tanh(gamma x'z + coef0), positive semi-definite only on some data; ``precomputed``: the only feature of
     an example is its number in ``gram``.
+
+    ``center`` (d,) is for the kernel "linear" of dense features: (x - center)'(z - center). Where the coefficients sum
+    up to 0, as with an intercept, only the intercept differs, by ``moved``; see ``models.centering``.
     """
 
     name: KernelName = "rbf"
@@ -104,6 +107,7 @@ class Kernel:
     degree: int = 3
     coef0: float = 0.0
     gram: Gram | None = field(default=None, compare=False, repr=False)
+    center: Floats | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.name not in get_args(KernelName):
@@ -155,6 +159,8 @@ class Kernel:
             out[rows, first:n] = self.gram.values[np.ix_(A[:, 0].astype(np.int64), XT[0, first:n].astype(np.int64))]
         elif self.name == "rbf":
             _squared_distances(A, XT, first, n, -self.gamma, out, rows)
+        elif self.center is not None:
+            _centered_products(A, XT, self.center, first, n, out, rows)
         else:
             _inner_products(A, XT, first, n, out, rows)
         if self.gram is None:
@@ -189,6 +195,21 @@ class Kernel:
             tile = X[start : start + _TILE]
             out[start : start + _TILE] = self.matrix(tile, np.ascontiguousarray(tile.T)).diagonal()
         return out
+
+    def kept(self) -> dict[str, Floats]:
+        """Return what a checkpoint keeps of it beside parameters: the center, where there is one."""
+        return {} if self.center is None else {"center": self.center}
+
+    def moved(self, X: Features, beta: Floats) -> float:
+        """Return what the center takes off f, for coefficients ``beta`` (m,) of ``X`` (m, d) that sum up to 0.
+
+        f(x) is w'x + b - moved, with w = sum_j beta_j x_j and the intercept b that belongs to this kernel.
+        """
+        return 0.0 if self.center is None else float(beta @ self.centered(X) @ self.center)
+
+    def centered(self, X: Any) -> Any:
+        """Return features ``X`` (m, d) without the center, where there is one."""
+        return X if self.center is None else dense(X) - self.center
 
 
 def _tiles(n: int, products: int) -> tuple[int, int]:
@@ -268,6 +289,21 @@ def _inner_products(A: Floats, XT: Floats, first: int, n: int, out: Floats, rows
                 for j in range(row.size):
                     row[j] += a * x[j]
                 k += 1
+
+
+@compiled
+def _centered_products(A: Floats, XT: Floats, center: Floats, first: int, n: int, out: Floats, rows: Ints) -> None:
+    m, d = A.shape
+    for start in range(first, n, _BLOCK):
+        stop = min(n, start + _BLOCK)
+        for i in range(m):
+            row = out[rows[i], start:stop]
+            row[:] = 0.0
+            for k in range(d):
+                a, c = A[i, k] - center[k], center[k]
+                x = XT[k, start:stop]
+                for j in range(row.size):
+                    row[j] += a * (x[j] - c)
 
 
 @compiled_allocating

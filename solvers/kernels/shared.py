@@ -167,4 +167,4 @@ class ByNumber(Kernel):
 def by_number(shared: Shared) -> ByNumber:
     """Return the kernel of ``shared`` as one of numbers."""
     kernel = shared.kernel
-    return ByNumber(kernel.name, kernel.gamma, kernel.degree, kernel.coef0, None, shared)
+    return ByNumber(kernel.name, kernel.gamma, kernel.degree, kernel.coef0, shared=shared)

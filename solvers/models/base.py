@@ -21,6 +21,7 @@ from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.models import feature_scale, scaling
+from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.edits import NO_EDITS, Edited, Edits, edited
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
@@ -404,6 +405,7 @@ class LiveEstimator(Fitted):
             refreshes=trace.refreshed,
             refactorizations=trace.refactored,
             retrained=bool(trace.retrained),
+            abandoned=bool(trace.abandoned),
         )
 
     def _kernel(self, gamma: float) -> Kernel:
@@ -421,10 +423,16 @@ class LiveEstimator(Fitted):
             gamma = 1.0 / X.shape[1] if self.gamma == "auto" else scaling.gamma(X, weights)
         else:
             gamma = validation.positive(self.gamma, "gamma")
-        return self._window_with(gamma)
+        return self._window_with(gamma, self._center_of(X))
 
-    def _window_with(self, gamma: float) -> Window:
-        return Window(self._kernel(gamma), intercept=bool(self.fit_intercept), cache_bytes=self._cache_bytes())
+    def _center_of(self, X: Features) -> Floats | None:
+        """Return what features (n, d) are to lose inside; None: nothing, as the origin counts, or they are near it."""
+        is_free = not self._total_per_weight() and is_movable(self._kernel(1.0), intercept=bool(self.fit_intercept))
+        return center_of(X) if is_free else None
+
+    def _window_with(self, gamma: float, center: Floats | None = None) -> Window:
+        kernel = replace(self._kernel(gamma), center=center)
+        return Window(kernel, intercept=bool(self.fit_intercept), cache_bytes=self._cache_bytes())
 
     def _cache_bytes(self) -> int:
         return int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
@@ -528,7 +536,7 @@ class LiveEstimator(Fitted):
             rows = given.toarray() if isinstance(given, SparseRows) else validation.plain(given, np.float64)
             self._came = dict(zip(arrays["keys"], rows, strict=False))
             arrays = {**arrays, "X": scale.apply(rows)}
-        window = self._window_with(float(arrays["gamma"]))
+        window = self._window_with(float(arrays["gamma"]), _center_in(arrays))
         targets, weights = (validation.plain(arrays[name], np.float64) for name in ("y", "sample_weight"))
         robust = None
         if np.size(arrays.get("robust", ())):
@@ -537,9 +545,22 @@ class LiveEstimator(Fitted):
             self.robust_ = robust
         sides = np.asarray(arrays.get("sides", np.zeros(targets.size)), np.int8)
         losses = self._conditional(targets, weights, sides, None, robust)
-        window.restore(arrays, losses, self._total_per_weight() * float(weights.sum()))
+        total = self._total_per_weight() * float(weights.sum())
+        try:
+            window.restore(arrays, losses, total)
+        except NotOptimal:  # perhaps it was kept before there were centers, when more was accepted than is now
+            center = None if "center" in arrays else self._center_of(validation.plain_features(arrays["X"]))
+            if center is None:
+                raise
+            window = self._window_with(float(arrays["gamma"]), center)
+            window.restore(arrays, losses, total)
         self._take_over(window)
         self.n_features_in_ = window.width
+
+
+def _center_in(arrays: Mapping[str, Any]) -> Floats | None:
+    """Return the center of a checkpoint's kernel; None: it has none, as none had before there were centers."""
+    return validation.plain(arrays["center"], np.float64) if "center" in arrays else None
 
 
 def _pair(add: Any) -> tuple[Any, ArrayLike | None]:

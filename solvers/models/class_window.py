@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.shared import Shared
@@ -34,7 +35,7 @@ from livesvm.solvers.validation import Key, plain, plain_features
 
 Two = tuple[int, int]
 
-WORST = ("max_violation", "relative_gap", "retrained")  # of what a walk did, not to be summed up
+WORST = ("max_violation", "relative_gap", "retrained", "abandoned")  # of what a walk did, not to be summed up
 
 
 class ClassWindow:
@@ -311,9 +312,21 @@ class ClassWindow:
         """The intercepts of all pairs, (n_pairs,)."""
         return np.array([pair.intercept for pair in self.pairs.values()])
 
+    def intercepts_in_units(self) -> Floats:
+        """Return the intercepts in the units of the features, (n_pairs,): of a kernel that has no center."""
+        X, intercepts = self.X, self.intercepts
+        if self.kernel.center is None:
+            return intercepts
+        return np.array(intercepts - [self.kernel.moved(X, beta) for beta in self.beta])
+
     def certificate(self) -> PairsCertificate:
         """Certify every pair, from features and coefficients."""
         return summary({two: pair.certificate() for two, pair in self.pairs.items()}, self.n)
+
+    @property
+    def relative_gap(self) -> float:
+        """The largest relative gap of all pairs, by the f that the solver tracks."""
+        return max((audited(pair.state).relative_gap for pair in self.pairs.values()), default=0.0)
 
     def certificate_of(self, two: Two) -> Certificate:
         """Certify one pair."""
@@ -359,6 +372,7 @@ class ClassWindow:
             "intercept": self.intercepts,
             "gamma": self.kernel.gamma,
             "next_key": self.next_key,
+            **self.kernel.kept(),
         }
 
     def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float) -> None:

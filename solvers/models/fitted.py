@@ -126,5 +126,6 @@ class Fitted:
 
     @property
     def intercept_(self) -> Floats:
-        """The intercept b, (1,)."""
-        return np.array([self._learnt.state.b])
+        """The intercept b, (1,), in the units of the features, on the model's scale."""
+        state = self._learnt.state
+        return np.array([state.b - self._learnt.moved(self._learnt.beta)])

@@ -20,7 +20,7 @@ from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.kernels.shared import Shared, by_number
 from livesvm.solvers.models.pair_desk import PairDesk, Work
-from livesvm.solvers.problem.piecewise_linear import Losses, leaving
+from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.interrupt import raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -81,14 +81,14 @@ class Pair:
         leave, changed = self.slot[change.leave], self.slot[change.changed]
         self._check_positive(change)
         edit = batch_update.Edit(leave, changed, change.new_losses)
-        if self._is_new(change, leave, changed):
+        if state.n == 0 or self._is_new(change, leave, changed):
             return self._solve_from_nothing(change)
         before = UndoneOnError(state, edit.who)
         come = change.come[:, None].astype(np.float64)
         try:
             slots, trace = batch_update.update(state, come, change.losses, edit, before)
         except NotOptimal:
-            return self._solve_from_nothing(change)
+            return self._solve_from_nothing(change, by_path=False)
         self._move(change, leave, slots, before.undo)
         return trace
 
@@ -154,8 +154,8 @@ class Pair:
         moving = int(np.count_nonzero(e.beta[leave])) + int(np.count_nonzero(e.beta[others]))
         return moving > 0 and moving + change.come.size > remaining > 0
 
-    def _solve_from_nothing(self, change: PairChange) -> Trace:
-        """Solve without regard to what there was."""
+    def _solve_from_nothing(self, change: PairChange, by_path: bool = True) -> Trace:
+        """Solve without regard to what there was; without ``by_path`` a path has been given up."""
         old, slot = self.state, self.slot
         stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
         losses = old.losses(slot[stay])
@@ -164,13 +164,14 @@ class Pair:
             mine[place] = new
         everyone = np.concatenate([stay, change.come])
         state = PathState(old.kernel, refill, intercept=old.intercept, cache_bytes=old.rows.limit)
-        slots, trace = batch_update.update(
+        slots, trace = batch_update.fill(
             state,
             everyone[:, None].astype(np.float64),
             Losses(*(np.concatenate(both) for both in zip(losses, change.losses, strict=True))),
-            batch_update.Edit(NOBODY, NOBODY, leaving(0)),
+            0.0,
+            by_path,
         )
-        trace.retrained = 1
+        trace.retrained = int(old.n > 0)
         self.state, self.slot = state, np.full(slot.size, -1, np.int64)
         self.slot[everyone] = slots
 

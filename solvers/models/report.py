@@ -22,6 +22,7 @@ class UpdateReport(NamedTuple):
     relative_gap : duality gap over the objective, by the f that the solver tracks
     rounds, exchanges, stalls, refreshes, refactorizations : how the path was walked, see ``homotopy.solve``
     retrained : whether the window was solved from nothing, because that was less work or because the path failed
+    abandoned : whether a path was given up, as it failed or would have been more work than solving from nothing
     """
 
     added: tuple[Key, ...]
@@ -40,3 +41,4 @@ class UpdateReport(NamedTuple):
     refreshes: int
     refactorizations: int
     retrained: bool
+    abandoned: bool = False

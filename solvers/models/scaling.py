@@ -14,7 +14,7 @@ from livesvm.solvers.problem.state import Examples
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, SparseRows, dense
 
-LARGE = 1e12  # k(x, x) times a coefficient: f, a sum of such terms, has few digits left
+LARGE = 1e10  # k(x, x) times a coefficient: f, a sum of such terms, has few digits left
 
 
 def gamma(X: Features, weights: Floats) -> float:

@@ -14,6 +14,7 @@ FLAT = 1e-3  #: kernel values of different examples that differ by no more are a
 ALONE = 1e-3  #: of its diagonal: a kernel value that says that two examples have nothing to do with each other
 MOST = 0.99  #: share of pairs of examples that this has to be so of
 MOST_ALIKE = 0.9  #: share that has to be the same: one example in twenty may be far from all others
+LARGE_GAP = 1e-6  #: relative gap beyond which a model is not called exact
 ALL = 0.99  #: share of the features' variance that makes one of them the only one that counts
 
 
@@ -22,7 +23,7 @@ class ModelWarning(NamedTuple):
 
     Attributes
     ----------
-    name : "kernel_is_constant", "kernel_is_identity" or "one_feature_decides"
+    name : "kernel_is_constant", "kernel_is_identity", "one_feature_decides" or "gap_is_large"
     message : what was found, and what to do about it
     """
 
@@ -31,7 +32,21 @@ class ModelWarning(NamedTuple):
 
 
 def warnings_of(window: Any, scale: str) -> list[ModelWarning]:
-    """Return what is wrong with the scale of a window's features; takes the kernel values of some hundred examples."""
+    """Return what is wrong with a window, by its gap and the kernel values of some hundred examples."""
+    gap = window.relative_gap
+    found = [ModelWarning("gap_is_large", gap_message(gap))] if gap > LARGE_GAP else []
+    return found + _of_scale(window, scale)
+
+
+def gap_message(gap: float) -> str:
+    """Return what to say of a model that is no nearer to its optimum."""
+    return (
+        f"rounding leaves a relative gap of {gap:.0e}, not {LARGE_GAP:.0e}: scale the features, or choose a smaller C"
+    )
+
+
+def _of_scale(window: Any, scale: str) -> list[ModelWarning]:
+    """Return what is wrong with the scale of a window's features."""
     kernel, keys = window.state.kernel, list(window.keys)
     if kernel.name in ("precomputed", "linear") or len(keys) < 3:
         return []

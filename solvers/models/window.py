@@ -13,14 +13,16 @@ from livesvm.solvers.certificate import Certificate, certify
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
+from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.refill import refill
 from livesvm.solvers.homotopy.run import NOBODY, Trace
 from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.scaling import NOTHING
-from livesvm.solvers.problem.piecewise_linear import Losses, leaving
+from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.local_optimality import LocalOptimality, local_optimality
 from livesvm.solvers.robust.partition import Partition, settle
@@ -30,6 +32,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, dense, stacked
 from livesvm.solvers.validation import Key, plain, plain_features
 
+LOOK = 4.0  #: features are looked at again where the mean k(x, x) is so many times as large, or as small
 ON_BOUNDARY = 1e-10  # of rho: f this close to 0 is 0 in a one-class model
 
 
@@ -60,6 +63,7 @@ class Window:
         self._y = np.empty(0)  # by slot
         self._weight = np.empty(0)
         self._side: Sides = np.empty(0, np.int8)  # of its walls; 0 unless the model is robust
+        self._size = 0.0  # mean k(x, x) when features were last looked at, whether they have left their center
         self.room = NOTHING  #: a scale that is known to fit, and not smaller than that of the examples here
 
     @property
@@ -202,7 +206,7 @@ class Window:
         """Follow one path to the window that the change leads to.
 
         Where more comes, goes and changes than is there in the end, the window is solved from nothing instead, and also
-        where the path fails; the trace says so.
+        where the path fails, and where the features have left the kernel's center; the trace says so.
         """
         leave, changed = self._slots_of(change.leaving), self._slots_of(change.changing)
         self._check_positive(change.X, leave)
@@ -212,12 +216,16 @@ class Window:
             weight = self._weight[stay].sum() + change.weights.sum() + change.new_weights.sum()
             total = total_per_weight * float(weight)
         edit = batch_update.Edit(leave, changed, change.new_losses, total)
-        if self._is_a_new_window(change, leave, changed):
-            return self._solve_from_nothing(change, edit)
-        try:
-            slots, trace = batch_update.update(self.state, change.X, change.losses, edit)
-        except NotOptimal:
-            return self._solve_from_nothing(change, edit)
+        is_free = not total_per_weight and is_movable(self.state.kernel, intercept=self.state.intercept)
+        if self._is_a_new_window(change, leave, changed) or (is_free and self._has_left_its_center()):
+            return self._solve_from_nothing(change, edit, is_free)
+        if not self.keys:
+            slots, trace = batch_update.fill(self.state, change.X, change.losses, total)
+        else:
+            try:
+                slots, trace = batch_update.update(self.state, change.X, change.losses, edit)
+            except NotOptimal:
+                return self._solve_from_nothing(change, edit, is_free, by_path=False)
         self._commit(change, changed, slots)
         return trace
 
@@ -233,8 +241,27 @@ class Window:
         moving = int(np.count_nonzero(e.beta[leave])) + int(np.count_nonzero(e.beta[changed]))
         return moving > 0 and moving + change.y.size > remaining > 0
 
-    def _solve_from_nothing(self, change: Change, edit: batch_update.Edit) -> Trace:
-        """Solve the window that the change leads to without regard to what there was."""
+    def _has_left_its_center(self) -> bool:
+        """Say whether features are so far from what they lose inside that another center would keep more digits.
+
+        They are looked at where k(x, x) has become another than when they last were.
+        """
+        state = self.state
+        if not self.keys:
+            return False
+        size = float(state.examples.diagonal[: state.n_slots].mean())
+        if self._size / LOOK <= size <= self._size * LOOK:
+            return False
+        self._size = size
+        return center_of(state.kernel.centered(self.X)) is not None
+
+    def _solve_from_nothing(
+        self, change: Change, edit: batch_update.Edit, is_free: bool, by_path: bool = True
+    ) -> Trace:
+        """Solve the window that the change leads to without regard to what there was, with a new center if it may.
+
+        Without ``by_path`` another method comes first, as a path has been given up.
+        """
         gone = set(change.leaving)
         keys = [key for key in self.keys if key not in gone]
         slots = self._slots_of(keys)
@@ -245,12 +272,15 @@ class Window:
             for mine, new in zip(losses, edit.losses, strict=True):
                 mine[where[slot]] = new[j]
         y, weights, sides = self._y[slots], self._weight[slots], self._side[slots]
-        state = PathState(old.kernel, refill, intercept=old.intercept, cache_bytes=old.rows.limit)
-        fresh, trace = batch_update.update(
+        everyone = stacked([old.features(slots), change.X]) if slots.size else change.X
+        kernel = replace(old.kernel, center=center_of(everyone)) if is_free else old.kernel
+        state = PathState(kernel, refill, intercept=old.intercept, cache_bytes=old.rows.limit)
+        fresh, trace = batch_update.fill(
             state,
-            stacked([old.features(slots), change.X]) if slots.size else change.X,
+            everyone,
             Losses(*(np.concatenate([a, b]) for a, b in zip(losses, change.losses, strict=True))),
-            batch_update.Edit(NOBODY, NOBODY, leaving(0), edit.total),
+            edit.total,
+            by_path,
         )
         trace.retrained = 1
         self.state, self.keys = state, {}
@@ -304,6 +334,11 @@ class Window:
             return dense(X)
         return self.state.kernel.matrix(X, self.state.columns(self.slots))
 
+    def moved(self, beta: Floats) -> float:
+        """Return what the kernel's center takes off f for coefficients of the window, (n,), see ``Kernel.moved``."""
+        kernel = self.state.kernel
+        return 0.0 if kernel.center is None else kernel.moved(self.X, beta)
+
     def predictor(self) -> Predictor:
         """Return the decision function as it is now, frozen."""
         slots = self.slots
@@ -324,6 +359,11 @@ class Window:
         f = self._fresh_f()
         losses, diagonal = state.losses(slots), state.examples.diagonal[slots]
         return certify(losses, self.beta, f, state.b, diagonal, total=state.total, intercept=state.intercept)
+
+    @property
+    def relative_gap(self) -> float:
+        """The relative gap, by the f that the solver tracks."""
+        return audited(self.state).relative_gap
 
     def local_optimality(self, terms: Terms) -> LocalOptimality:
         """Recompute f from features and coefficients, and check the conditions of a robust local optimum."""
@@ -354,6 +394,7 @@ class Window:
             "intercept": state.b,
             "gamma": state.kernel.gamma,
             "next_key": self.next_key,
+            **state.kernel.kept(),
         }
 
     def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float) -> None:

@@ -309,3 +309,19 @@ def test_nothing_of_what_was_superseded_is_left(store: RedisStore, redis_server:
     found = {name.rpartition(":m:m:")[2].partition(":")[0] for name in keys(redis_server, prefix) if ":m:m:" in name}
     assert found == {"meta", "snapshots", "chunk"}
     assert sum(":chunk:" in name for name in keys(redis_server, prefix)) == 1
+
+
+def test_a_record_of_another_writer_is_named_as_damage(
+    redis_server: RedisServer, prefix: str, store: RedisStore
+) -> None:
+    lease = store.create("m", b"spec")
+    store.append(lease, 1, b"data", None, keep=1)
+    log = f"{{{prefix}}}:m:m:log"
+    with closing(redis_server.client()) as client:
+        for id_, field in (("1-1", "data"), ("*", "_reason")):
+            entry: Any = client.xadd(log, {field: "of another"}, id=id_)
+            with pytest.raises(StoreDamaged, match=f"the log of model m holds {entry.decode()}, a record of another"):
+                list(store.log("m", 0))
+            client.xdel(log, entry)
+        with pytest.raises(StoreDamaged, match="the log of model m ends with a record of another writer"):
+            store.append(lease, 2, b"data", None, keep=1)

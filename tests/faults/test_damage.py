@@ -14,6 +14,7 @@ import pytest
 
 from livesvm.service.store.sqlite import SqliteStore
 from tests.service.process import ServiceProcess, blobs
+from tests.support.feeds import FEED
 
 FILE = "livesvm.sqlite3"
 
@@ -82,25 +83,58 @@ def test_what_cannot_be_restored_is_told_and_the_rest_goes_on(both: str, stored:
 
 
 @pytest.mark.parametrize(
-    ("damage", "reason"),
+    ("damage", "reasons"),
     [
-        ("UPDATE models SET spec = substr(spec, 1, length(spec) - 1) || x'00' WHERE id = 'm'", "checksum"),
-        ("UPDATE models SET id = 'n' WHERE id = 'm'", "ends at record 0 of 5"),
+        ("UPDATE models SET spec = substr(spec, 1, length(spec) - 1) || x'00' WHERE id = 'm'", {"m": "checksum"}),
+        ("UPDATE models SET id = 'n' WHERE id = 'm'", {"n": "ends at record 0 of 5", "m": "does not have it"}),
     ],
 )
 def test_a_model_that_is_not_known_any_more_keeps_no_other_from_being_served(
-    damage: str, reason: str, stored: tuple[Path, Any]
+    damage: str, reasons: dict[str, str], stored: tuple[Path, Any]
 ) -> None:
     path, _ = stored
     with closing(sqlite3.connect(path / FILE, isolation_level=None)) as db:
         assert db.execute(damage).rowcount == 1
     with ServiceProcess(path) as service, service.http() as http:
         models = {model["id"]: model for model in http.get("/models").json()["models"]}
-        other, (name,) = models.pop("other"), models
-        assert other["state"] == "live"
-        assert models[name]["state"] == "failed"
-        assert reason in models[name]["error"]
-        assert http.delete(f"/models/{name}").status_code == 204
+        assert models.pop("other")["state"] == "live"
+        assert set(models) == set(reasons)
+        for name, reason in reasons.items():
+            assert models[name]["state"] == "failed"
+            assert reason in models[name]["error"]
+            assert http.delete(f"/models/{name}").status_code == 204
+
+
+def test_a_flipped_bit_in_the_write_ahead_log_loses_nothing_unseen(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path, snapshot_updates=1000, solution_seconds=1e9) as service, service.http() as http:
+        for model in ("m", "other"):
+            http.post("/models", json={"id": model}).raise_for_status()
+            for seed in range(30):
+                X, y = blobs(np.random.default_rng(seed), 10, 3)
+                http.post(f"/models/{model}/update", json={"add": {"X": X, "y": y}}).raise_for_status()
+        http.post("/feeds", json={**FEED, "id": "f"}).raise_for_status()
+        service.kill()
+    wal = tmp_path / f"{FILE}-wal"
+    data = bytearray(wal.read_bytes())
+    data[len(data) // 4] ^= 1
+    wal.write_bytes(data)
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        m, other = (http.get(f"/models/{model}").json() for model in ("m", "other"))
+        feed = http.get("/feeds/f").json()
+        assert (m["state"], other["state"], feed["state"]) == ("failed", "failed", "failed")
+        assert "acknowledged up to record 30, and the database has it up to record" in m["error"]
+        assert "acknowledged up to record 30, and the database does not have it" in other["error"]
+        assert "the database does not have it" in feed["error"]
+        answer = update(http, 9)
+        assert (answer.status_code, answer.json()["type"]) == (503, "urn:livesvm:problem:model-unavailable")
+        assert "does not match its checksum" in service.errors
+        assert "are kept in" in service.errors
+        assert http.delete("/models/other").status_code == 204
+        assert http.delete("/feeds/f").status_code == 204
+        service.kill()
+    with ServiceProcess(tmp_path) as service, service.http() as http:
+        assert [(found["id"], found["state"]) for found in http.get("/models").json()["models"]] == [("m", "failed")]
+        assert http.get("/feeds").json()["feeds"] == []
 
 
 def test_a_missing_record_is_noticed(stored: tuple[Path, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from livesvm.service.models.fields import ID_IN_WORDS
 from tests.service.conftest import Make
 
 GOOD = {"X": [[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], "y": [1, -1, 1], "keys": ["a", "b", 3]}
@@ -198,7 +199,9 @@ WORDS = {
     "weight": ({"class_weight": {"a": -1}}, "class_weight.a", "Input should be greater than or equal to 0"),
     "weights": ({"class_weight": [1]}, "class_weight", "Input should be 'balanced', or an object"),
     "probability": ({"probability": "x"}, "probability", "Input should be a valid boolean, or 'platt' or 'isotonic'"),
-    "kernel": ({"kernel": {"sigma": 1}}, "kernel.sigma", "is not one of name, gamma, degree, coef0"),
+    "kernel": ({"kernel": {"width": 1}}, "kernel.width", "is not one of name, gamma, degree, coef0"),
+    "slip": ({"kernel": {"Gama": 1}}, "kernel.Gama", "is not one of name, gamma, degree, coef0; did you mean gamma?"),
+    "id": ({"id": "My model"}, "id", ID_IN_WORDS),
     "window": ({"window": {"size": 1}}, "window.size", "is not one of max_examples, max_age_seconds"),
 }
 
@@ -209,6 +212,35 @@ def test_what_might_be_of_several_kinds_is_refused_in_one_sentence(case: str, ht
     document = http.post("/models", json=spec).json()
     assert document["errors"] == [{"field": field, "reason": reason, "pointer": "#/" + field.replace(".", "/")}]
     assert document["detail"] == f"#/{field.replace('.', '/')}: {reason}"
+
+
+def test_what_may_be_meant_is_asked(http: httpx.Client, make: Make) -> None:
+    model = make()
+    for path, body, field, meant in (
+        ("/models", {"gamma": 1}, "gamma", "kernel.gamma"),
+        (f"/models/{model}/update", {"add": {"x": [[1.0]], "y": [1]}}, "x", "X"),
+        (f"/models/{model}/update", {"add": {"X": {"index": [[0]], "values": [[1.0]]}}}, "X.index", "indices"),
+        ("/feeds", {"target": "y", "step": 3}, "step", "steps"),
+    ):
+        document = http.post(path, json=body).json()
+        assert (document["field"], document["reason"].rpartition("; ")[2]) == (field, f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize("y", [[None, 1], [1, None], ["a", None]])
+def test_a_label_that_is_null_is_named(y: list[Any], http: httpx.Client, make: Make) -> None:
+    document = http.post(f"/models/{make()}/update", json={"add": {"X": [[1.0], [2.0]], "y": y}}).json()
+    assert (document["field"], document["row"], document["reason"].partition(";")[0]) == ("y", y.index(None), "is null")
+
+
+@pytest.mark.parametrize("field", ["steps", "window", "season", "lags", "batch"])
+def test_readings_are_counted(field: str, http: httpx.Client) -> None:
+    for value in ("24h", ["24h"], "many"):
+        document = http.post("/feeds", json={"target": "y", field: value}).json()
+        hint = "" if value == "many" else "; divide the duration by `every`"
+        assert document["field"] == field
+        text = value if isinstance(value, str) else value[0]
+        assert document["reason"] == f"is a number of readings, such as 24, not {text!r}{hint}"
+    assert "min, h, d, w, mo, y" in http.post("/feeds", json={"target": "y", "every": "1hour"}).json()["reason"]
 
 
 def test_a_model_for_more_features_than_an_example_may_have(http: httpx.Client, make: Make) -> None:

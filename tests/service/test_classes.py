@@ -298,9 +298,56 @@ def test_retraining_keeps_classes(make: Make, service: ServiceProcess) -> None:
         np.testing.assert_allclose(found["decision"], own.decision_function(PROBE), rtol=0, atol=1e-7)
 
 
+@pytest.mark.parametrize("task", ["svc", "l2svc"])
+def test_a_closed_list_of_labels_refuses_others_by_row(task: str, make: Make, service: ServiceProcess) -> None:
+    words, numbers = make(task=task, labels=["ham", "spam", "junk"]), make(task=task, labels=[0, 1])
+    with Client(service.url) as client:
+
+        def refused(model: str, field: str, row: int, reason: str, *batch: Any, **update: Any) -> None:
+            version = client.model(model)["version"]
+            with pytest.raises(ServiceProblem) as caught:
+                client.update(model, *batch, **update)
+            told = caught.value.document
+            assert (told["status"], told["field"], told["row"], told["reason"]) == (422, field, row, reason)
+            assert client.model(model)["version"] == version
+
+        X = [[0.0], [1.0]]
+        assert client.model(words)["labels"] == ["ham", "spam", "junk"]
+        others = "is not one of 'ham', 'spam', 'junk'"
+        refused(words, "y", 1, f"'Spam ' {others}; did you mean 'spam'?", X, ["ham", "Spam "])
+        refused(words, "y", 0, f"1 {others}", X, [1, -1])
+        client.update(words, X, ["ham", "spam"])
+        refused(words, "relabel.y", 1, f"'hem' {others}; did you mean 'ham'?", relabel={0: "spam", 1: "hem"})
+        client.update(words, X, ["junk", "ham"], relabel={0: "spam"})
+        assert {one["label"] for one in client.model(words)["classes"]} == {"ham", "spam", "junk"}
+        client.update(numbers, X, [0, 1])
+        versions = make(task=task, labels=["v1.0", "v2.0"])
+        refused(versions, "y", 0, "'V1.0' is not one of 'v1.0', 'v2.0'; did you mean 'v1.0'?", X, ["V1.0", "v2.0"])
+        refused(numbers, "y", 0, "-1 is not one of 0, 1; did you mean 1?", X, [-1, 1])
+        assert client.model(make())["labels"] is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "reason"),
+    [
+        ({"labels": ["a", "b", "a"]}, "labels", "holds 'a' twice"),
+        ({"labels": []}, "labels", "at least one"),
+        ({"labels": ["a", 1]}, "labels", "must be a string"),
+        ({"labels": [0, 1.5]}, "labels", "a whole number"),
+        ({"labels": list(range(1001))}, "labels", "the limit is 1000"),
+        ({"labels": ["a", "b"], "task": "svr"}, "labels", "is no parameter of svr"),
+        ({"labels": ["a", "b"], "class_weight": {"a": 1, "B": 2}}, "class_weight.B", "did you mean b?"),
+    ],
+)
+def test_closed_lists_that_cannot_be(spec: dict[str, Any], field: str, reason: str, http: httpx.Client) -> None:
+    answer = http.post("/models", json=spec)
+    assert (answer.status_code, answer.json()["field"]) == (422, field), answer.text
+    assert reason in answer.json()["reason"]
+
+
 def test_a_kill_and_going_back_keep_every_pair_optimal(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as process, Client(process.url) as client:
-        client.create_model("m", C=3.0, kernel={"name": "rbf", "gamma": 0.5})
+        client.create_model("m", C=3.0, kernel={"name": "rbf", "gamma": 0.5}, labels=WORDS)
         X, y = blobs(6, 60, 4)
         y[:20] = np.where(y[:20] == "dog", "ape", y[:20])  # a fourth class comes later
         for start, end in pairwise(range(0, 61, 6)):
@@ -316,6 +363,9 @@ def test_a_kill_and_going_back_keep_every_pair_optimal(tmp_path: Path) -> None:
         assert (again["prediction"], again["classes"]) == (before["prediction"], before["classes"])
         np.testing.assert_allclose(again["decision"], before["decision"], rtol=0, atol=1e-8)
         assert after.certificate("m")["relative_gap"] <= 1e-8
+        assert after.model("m")["labels"] == WORDS.tolist()
+        with pytest.raises(ServiceProblem, match="'Dog' is not one of"):
+            after.update("m", X[:1], ["Dog"])
         after.restore("m", 2)
         assert after.predict("m", PROBE)["classes"] == ["ape", "bee", "cat"]
         after.restore("m", before["version"])

@@ -11,12 +11,14 @@ from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
 from livesvm.service.access.keys import new_key
 from livesvm.service.cli import files
 from livesvm.service.cli.main import main
+from livesvm.service.cli.models import COLUMNS
 from livesvm.service.client import Client
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
@@ -143,6 +145,42 @@ def test_a_key_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         monkeypatch.setenv("LIVESVM_URL", service.url)
         assert main(["models", "list", "--json"]) == 0
         assert json.loads(capsys.readouterr().out.splitlines()[-1]) == []
+
+
+def test_labels_are_named_when_a_model_is_made(told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told("models", "create", "cli-labels", "--label", "ham", "--label", "spam")["labels"] == ["ham", "spam"]
+    (tmp_path / "mail.csv").write_text("x,y\n1,ham\n2,Spam \n")
+    assert main(["update", "cli-labels", str(tmp_path / "mail.csv")]) == 1
+    assert "row 1: 'Spam ' is not one of 'ham', 'spam'; did you mean 'spam'?" in capsys.readouterr().err
+    assert told("models", "create", "cli-numbers", "--label", -1, "--label", 2)["labels"] == [-1, 2]
+    for model in ("cli-labels", "cli-numbers"):
+        told("models", "delete", model, "--yes")
+
+
+def test_tables_for_programs_are_as_wide_as_what_they_hold(
+    service: ServiceProcess, http: httpx.Client, make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = {f"class-{number}": 1.0 for number in range(100)}
+    model = make(class_weight=weights)
+    assert main(["models", "show", model, "--url", service.url]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert ["id", model] in lines
+    assert ["class_weight", json.dumps(weights)] in lines
+    assert max(len(name) + len(value) for name, value in lines if name != "class_weight") < 200
+    assert main(["models", "list", "--url", service.url]) == 0
+    names, *rows = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert names == [*COLUMNS]
+    assert model in [row[0] for row in rows]
+
+
+def test_options_that_are_no_json_are_named(service: ServiceProcess, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("{", "[]", "7"):
+        assert main(["models", "create", "m", "--spec", text, "--url", service.url]) == 2
+        assert "--spec" in capsys.readouterr().err
+        assert main(["feed", "create", "f", "y", "--settings", text, "--url", service.url]) == 2
+        assert "--settings" in capsys.readouterr().err
+    assert main(["feed", "create", "f", "y", "--steps", "1,24h", "--url", service.url]) == 1
+    assert "steps: is a number of readings, such as 24, not '24h'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["fly"], ["key"], ["key", "--scope", "all"], ["serve", "now"], []])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import socket
 import sqlite3
 import time
@@ -20,6 +21,14 @@ import pytest
 from livesvm.service.cli.main import main
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.datasets.arrays import Arrays
+from livesvm.service.datasets.catalogue import Asked, Datasets
+from livesvm.service.errors import TooManyDatasets
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.resources.memory import Budget
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import DocumentName
+from livesvm.service.store.sqlite import SqliteStore
 from tests.service.process import ServiceProcess
 
 TABLE = b"a,b,y\n1,2,1\n3,4,-1\n5,6,1\n"
@@ -112,6 +121,34 @@ def test_limits(own: ServiceProcess, client: Client) -> None:
         assert put("d", TABLE).status_code == 409
         assert put("a", TABLE).status_code == 200
     assert len(directories(own)) == 3
+
+
+def test_datasets_have_a_share_of_the_disk_and_leave_room_for_updates(tmp_path: Path) -> None:
+    disk = os.statvfs(tmp_path)
+    metrics, out = Metrics(), io.BytesIO()
+    np.savez_compressed(out, X=np.zeros((20_000, 50)), y=np.ones(20_000))
+
+    def uploaded(name: str, data: bytes, **settings: Any) -> None:
+        """Upload a dataset whole, as the route does."""
+        datasets = Datasets(Settings(data_dir=tmp_path, **settings), store, Health(metrics), Budget(2**40))
+        upload = datasets.begin(name)
+        try:
+            upload.write(data)
+            datasets.finish(upload, name, Asked("npz"), None)
+        except TooManyDatasets:
+            upload.discard()
+            raise
+
+    with closing(SqliteStore(tmp_path / "store")) as store:
+        share = 2**20 / (disk.f_blocks * disk.f_frsize)
+        with pytest.raises(TooManyDatasets, match=r"1048576 is their share of the disk \(LIVESVM_DATASETS_SHARE\)"):
+            uploaded("inflated", out.getvalue(), datasets_share=share)
+        assert list((tmp_path / "datasets").iterdir()) == []
+        with pytest.raises(TooManyDatasets, match=r"are kept for updates \(LIVESVM_DISK_ROOM_MB\)"):
+            uploaded("any", out.getvalue(), disk_room_mb=2**40)
+        assert list((tmp_path / "datasets").iterdir()) == []
+        uploaded("one", npz(X=np.eye(100), y=np.ones(100)), datasets_share=share)
+        assert store.documents("dataset") == [DocumentName("dataset", "one")]
 
 
 def test_half_an_upload_is_never_seen(own: ServiceProcess, client: Client) -> None:

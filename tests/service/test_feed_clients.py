@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partialmethod
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,40 @@ def test_a_file_is_run_from_where_the_feed_stands(
         file.write(f"{rows_of(series(128))[-1]['time']},high,x\n")
     assert main(["feed", "run", "lines", str(tmp_path / "all.csv")]) == 1
     assert "all.csv, row 127 of those under its names, counted from 0: y must be a number" in capsys.readouterr().err
+
+
+def test_a_file_is_run_on_within_the_hour_that_comes_twice(told: Callable[..., Any], tmp_path: Path) -> None:
+    hours = [0, 1, 2, 2, 3, 4]
+
+    def written(n: int) -> Path:
+        lines = ["time,y", *(f"2025-10-26T{hour:02d}:00,{i}" for i, hour in enumerate(hours[:n]))]
+        (tmp_path / "local.csv").write_text("\n".join(lines) + "\n")
+        return tmp_path / "local.csv"
+
+    told("feed", "create", "local", "y", "--settings", '{"timezone": "Europe/Berlin", "every": "1h"}')
+    for until, sent in ((3, 3), (4, 1), (6, 2)):
+        assert told("feed", "run", "local", written(until))["sent"] == sent
+    told("feed", "delete", "local", "--yes")
+
+
+def test_a_feed_that_is_being_restored_is_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "y.csv").write_text("time,y\n" + "\n".join(f"{row['time']},{row['y']}" for row in rows_of(series(9))))
+    with ServiceProcess(tmp_path) as process:
+        with Client(process.url) as client:
+            client.create_feed("slow", **FEED)
+        process.kill()
+        process.module, process.waits_for_models = "tests.service.held_feeds", False
+        process.start()
+        arguments = ["feed", "run", "slow", str(tmp_path / "y.csv"), "--url", process.url, "--json"]
+        with monkeypatch.context() as hasty:
+            hasty.setattr(Client, "__init__", partialmethod(Client.__init__, patience=0.1))
+            assert main(arguments) == 1
+        assert "feed slow is not served here: it is being restored" in capsys.readouterr().err
+        (tmp_path / "go").touch()
+        assert main(arguments) == 0
+        assert json.loads(capsys.readouterr().out)["sent"] == 9
 
 
 def test_a_feed_is_deleted_by_who_means_it(

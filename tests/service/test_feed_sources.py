@@ -17,6 +17,8 @@ from livesvm.service.errors import OutOfTime
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.live import LiveFeed
 from livesvm.service.feeds.registry import Feeds
+from livesvm.service.feeds.sources.opening import open_source
+from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.history.journal import Source
 from livesvm.service.live.surroundings import Surroundings
@@ -229,6 +231,29 @@ def test_only_connections_of_the_service_are_named(tmp_path: Path, redis_server:
 def test_sources_that_cannot_be(source: Any) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         spec_of({**FEED, "source": source})
+
+
+@pytest.mark.parametrize("connection", ["plant", "store"])
+@pytest.mark.parametrize(
+    ("named", "field"),
+    [
+        ({"stream": "meters", "dead_letters": "{livesvm}:m:m:log"}, "source.dead_letters"),
+        ({"stream": "{livesvm}:m:m:log"}, "source.stream"),
+        ({"stream": "{livesvm}"}, "source.stream"),
+    ],
+)
+def test_a_source_names_no_key_of_the_service(
+    connection: str, named: dict[str, str], field: str, tmp_path: Path, redis_server: RedisServer
+) -> None:
+    source = RedisStreamSpec.model_validate({"connection": connection, **named})
+    spec = spec_of({**FEED, "source": source.model_dump()})
+    with feeds_of(tmp_path, redis_server) as feeds:
+        with pytest.raises(InvalidInput, match=r"begin with {livesvm}: belong to this service's models") as refused:
+            feeds.create("load", spec)
+        assert refused.value.field == field
+        with pytest.raises(InvalidInput, match="name another key"):  # as one is that was stored before
+            open_source(source, "load", None, feeds._around.settings, "me")
+        assert not redis_server.client().exists("{livesvm}:m:m:log")
 
 
 def test_sources_over_rest_show_no_credentials(tmp_path: Path) -> None:

@@ -36,6 +36,19 @@ def test_a_host_is_given_once_and_well(fields: str, service: ServiceProcess) -> 
     assert b"malformed-request" in answer
 
 
+def test_a_host_in_the_target_stands_in_place_of_the_field(service: ServiceProcess) -> None:
+    for target in ("http://evil.example/", "HTTP://evil.example:8000/?a=localhost", "http://localhost.evil.example/x"):
+        answer = service.raw(f"GET {target} HTTP/1.1\nhost: localhost\nconnection: close")
+        assert answer.startswith(b"HTTP/1.1 421"), target
+        assert b"wrong-host" in answer
+    for target in ("http://localhost@evil.example/", "http://a b/"):
+        assert service.raw(f"GET {target} HTTP/1.1\nhost: localhost\nconnection: close").startswith(b"HTTP/1.1 400")
+    for fields in ("\nhost: localhost", "\nhost: evil.example"):  # which is then not looked at
+        plain = service.raw(f"GET http://LocalHost:1/health/live HTTP/1.1{fields}\nconnection: close")
+        assert plain.startswith(b"HTTP/1.1 200")
+    assert service.raw("GET http://localhost/health/live HTTP/1.1\nconnection: close").startswith(b"HTTP/1.1 400")
+
+
 def test_http_1_0_need_not_name_a_host(service: ServiceProcess) -> None:
     assert service.raw("GET /health/live HTTP/1.0").startswith(b"HTTP/1.1 200")
     assert service.raw("GET /health/live HTTP/1.0\nhost: evil.example").startswith(b"HTTP/1.1 421")

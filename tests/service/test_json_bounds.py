@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livesvm.service.api.bodies.json_bounds import MOST_FIELDS, check
+from livesvm.service.api.bodies.json_bounds import MOST_FIELDS, check, refuse_repeated
 from livesvm.service.errors import MalformedBody
 from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make
@@ -64,6 +65,72 @@ def test_keys_may_be_any_text(name: str) -> None:
     lists = {"add": {"X": [[1.0, 2.0]] * ROWS, "keys": keys}, "remove": {"keys": keys}}
     rest = {"relabel": {"keys": keys, "y": [1] * ROWS}, "reweight": {"keys": keys, "weights": [1] * ROWS}}
     check(json.dumps(lists | rest).encode(), ROWS)
+
+
+class Pairs(list[tuple[str, Any]]):
+    """An object, whose names may stand twice."""
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{name!r}: {value!r}" for name, value in self) + "}"
+
+
+Objects = st.recursive(
+    st.none() | HOSTILE,
+    lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(HOSTILE, inner), max_size=3).map(Pairs),
+    max_leaves=10,
+)
+
+
+def written(value: Any, ascii: bool) -> str:
+    if isinstance(value, Pairs):
+        return "{" + ", ".join(f"{json.dumps(n, ensure_ascii=ascii)} :{written(v, ascii)}" for n, v in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(written(one, ascii) for one in value) + "]"
+    return json.dumps(value, ensure_ascii=ascii)
+
+
+def repeats(value: Any) -> bool:
+    if isinstance(value, Pairs):
+        return len(dict(value)) < len(value) or any(repeats(one) for _, one in value)
+    return isinstance(value, list) and any(repeats(one) for one in value)
+
+
+@given(Objects, st.booleans())
+def test_names_that_stand_twice_are_found_and_no_others(value: Any, ascii: bool) -> None:
+    data = written(value, ascii).encode()
+    with suppress(MalformedBody):  # as it is too deep
+        shape = check(data, ROWS)
+        if repeats(value):
+            with pytest.raises(InvalidInput, match="stands twice"):
+                refuse_repeated(data, shape)
+        else:
+            refuse_repeated(data, shape)
+
+
+TWICE = {
+    "C": '{"C": 1, "kernel": {"name": "rbf"}, "\\u0043": 2}',
+    "kernel.gamma": '{"kernel": {"gamma": 1, "name": "rbf", "gamma": 2}}',
+    "class_weight.a": '{"class_weight": {"a": 1, "b": 1, "a": 3}}',
+}
+
+
+@pytest.mark.parametrize("field", TWICE)
+def test_a_model_whose_parameters_stand_twice_is_refused(field: str, http: httpx.Client) -> None:
+    answer = http.post("/models", content=TWICE[field], headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["field"], answer.json()["reason"]) == (422, field, "stands twice")
+
+
+def test_an_update_that_says_something_twice_changes_nothing(http: httpx.Client, make: Make) -> None:
+    model = make()
+    batch = '{"X": [[0.0], [1.0]], "y": [1, -1], "keys": ["a", "y"]}'
+    for body, field in (
+        (f'{{"add": {batch}, "add": {batch}}}', "add"),
+        (f'{{"add": {batch[:-1]}, "y": [1, 1]}}}}', "add.y"),
+        (f'{{"add": {batch}, "C": 1, "decay": 1, "C": 2}}', "C"),
+    ):
+        answer = http.post(f"/models/{model}/update", content=body, headers={"content-type": "application/json"})
+        assert (answer.status_code, answer.json()["field"], answer.json()["reason"]) == (422, field, "stands twice")
+    assert http.get(f"/models/{model}").json()["version"] == 0
 
 
 BLOW_UPS: dict[str, bytes] = {

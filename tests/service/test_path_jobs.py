@@ -69,6 +69,19 @@ def test_the_path_of_a_live_window_names_the_best_C_and_moves_the_model_there(ht
         assert (refused.status_code, refused.json()["field"]) == (422, field)
 
 
+def test_a_path_that_rounding_ends_says_where_and_keeps_what_it_has(http: httpx.Client, make: Make) -> None:
+    model = make(task="svr", kernel={"name": "linear"}, C=100.0, epsilon=0.0)
+    X, _ = data(600)
+    learnt(http, model, X, 1e-6 * X[:, 0])
+    told = http.get(f"/models/{model}").json()
+    assert [one["name"] for one in told["warnings"]] == ["gap_is_large"]
+    result = done(http, model, {"minimum": 0.01, "maximum": 1000})["result"]
+    assert result["minimum"] == 0.01 < result["maximum"] < 100
+    (end,) = result["ended"]
+    assert end["value"] == result["maximum"]
+    assert "gap" in end["reason"]
+
+
 def test_the_plot_is_svg_or_png(http: httpx.Client, make: Make) -> None:
     model = make(kernel=RBF)
     X, y = data(40)

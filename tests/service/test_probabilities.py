@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.solvers import IncrementalSVC
@@ -51,6 +52,14 @@ def test_they_are_those_of_the_window_as_it_is(
     np.testing.assert_allclose(np.sum(answer["probability"], axis=1), 1.0)
     assert "probability" not in http.post(f"/models/{model}/predict", json=body | {"probability": False}).json()
     assert http.get(f"/models/{model}").json()["probability"] == method
+
+
+def test_sparse_rows_have_them_too(make: Make, service: ServiceProcess) -> None:
+    model = make(C=2.0, kernel={"gamma": 0.5}, probability=True)
+    with Client(service.url) as client:
+        client.update(model, csr_array(X[:50]), LABELS["several"][:50])
+        dense = client.predict(model, PROBE, probability=True)
+        assert client.predict(model, csr_array(PROBE), probability=True)["probability"] == dense["probability"]
 
 
 def test_they_come_back_after_a_kill(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from sklearn.svm import SVC
 
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.jobs import retraining_worker
+from livesvm.service.models.spec import ModelSpec
 from livesvm.solvers import FrankWolfeSVC
 from livesvm.solvers.errors import InvalidInput
 from tests.service.process import ServiceProcess
@@ -160,10 +161,12 @@ def test_several_classes_of_any_labels_learn_a_window_and_a_dataset_and_outlive_
         ([1.0, 2.0], ["ape"], 0, "must be a string, as labels before"),
         (["ape", "bee"], [1], 0, "must be a number, as labels before"),
         (["ape", "bee", "cat"], [], None, "has 3 classes, the limit is 2"),
+        (["ape", "bee", "Ape "], [], 2, "'Ape ' is not one of 'ape', 'bee', 'cat'; did you mean 'ape'"),
     ],
 )
 def test_labels_of_a_dataset_are_checked(y: list[Any], known: list[Any], row: int | None, reason: str) -> None:
-    work: Any = SimpleNamespace(asked={"dataset": {"most_classes": 2}})
+    closed = None if "cat" in y or y[0] != "ape" else ["ape", "bee", "cat"]
+    work: Any = SimpleNamespace(asked={"dataset": {"most_classes": 2}}, spec=ModelSpec(task="l2svc", labels=closed))
     with pytest.raises(InvalidInput, match=reason) as caught:
         retraining_worker.checked_labels(work, np.array(y), np.array(known))
     assert (caught.value.field, caught.value.row) == ("dataset", row)

@@ -154,3 +154,24 @@ def test_an_orderly_end_lets_every_model_go(opened: Open) -> None:
     second.registry.take_over()
     assert second.states() == {"a": "live", "b": "live"}
     assert [second.version(model) for model in ("a", "b")] == [1, 1]
+
+
+def test_versions_are_in_order_whoever_is_asked(opened: Open) -> None:
+    first = opened("first")
+    first.registry.create(ModelSpec(id="a"))
+    first.learn("a", 0)
+    assert not first.registry.get("a").versions()["stale"]
+    second = opened("second")
+    first.registry.get("a")._journal.release()
+    second.registry.take_over()
+    for seed in (1, 2, 3):
+        second.learn("a", seed)
+        second.registry.get("a").checkpoint().result()
+    for _ in range(2):
+        found = first.registry.get("a").versions()
+        assert (found["oldest"], found["current"], found["stale"]) == (3, 4, True)
+        assert [snapshot["version"] for snapshot in found["snapshots"]] == [4, 3]
+        first.registry.watch()
+    assert first.version("a") == 1
+    found = second.registry.get("a").versions()
+    assert (found["oldest"], found["current"]) == (3, 4)

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.svm import SVC, SVR
 
-from livesvm.service.feeds.choose import examples
+from livesvm.service.feeds.choose import examples, rolling_forecasts
 from livesvm.service.feeds.features import Past, seasonal_values, shared_row
 from livesvm.service.feeds.forecaster import Forecaster, Outcome
 from livesvm.service.feeds.keep import from_arrays, to_arrays
 from livesvm.service.feeds.represent import represented
 from livesvm.service.feeds.spec import spec_of
+from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.timeline import Reading, Row
 from livesvm.solvers.errors import InvalidInput
 
@@ -99,6 +100,22 @@ def test_the_future_changes_no_earlier_forecast() -> None:
         before = {key: one for key, one in made(first).items() if key[1] < 3600.0 * first}
         assert len(before) > 100
         assert before == {key: expected[key] for key in before}
+
+
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_settings_are_judged_by_forecasts_that_knew_nothing_of_what_came(step: int) -> None:
+    """Whatever readings come after one, what was forecast from it and from those before is the same."""
+    one, recipe = feed(), Recipe("change", 0.01, 1.0)
+    observe(one, rows_of(series(120)))
+    assert one.rows is not None
+    targets, arrive = one.rows.target.copy(), one.rows.slot + one.steps[step]
+    expected, y = rolling_forecasts(one.spec, one.rows, step, recipe)
+    slots = one.rows.slot[one.rows.places(one.rows.known(step))][-len(y) :]
+    assert len(y) > 30
+    for last in slots.tolist():
+        one.rows.target[:, step] = np.where(arrive > last, targets[:, step] + 1e3 * np.cos(arrive), targets[:, step])
+        found, _ = rolling_forecasts(one.spec, one.rows, step, recipe)
+        np.testing.assert_array_equal(found[slots <= last], expected[slots <= last])
 
 
 @settings(max_examples=5, deadline=None)
@@ -312,10 +329,16 @@ def test_what_is_auto_may_be_chosen_again() -> None:
     one = feed(C="auto", gamma="auto")
     observe(one, rows_of(series(200)))
     latest, pending = list(one.latest), dict(one.pending)
-    outcome = one.choose_again()
-    assert [event.kind for event in outcome.events] == ["chosen"]
-    assert one.gap() < 1e-10
-    assert (one.latest, one.pending) == (latest, pending)
+    bands = [band.to_arrays() for band in one.bands if band is not None]
+    assert len(bands) == 3
+    for again in (one.choose_again, lambda: one.adopt([Recipe("level", 0.1, 1.0)] * 3)):
+        outcome = again()
+        assert [event.kind for event in outcome.events] == ["chosen"]
+        assert one.gap() < 1e-10
+        assert (one.latest, one.pending) == (latest, pending)
+        for band, before in zip(one.bands, bands, strict=True):  # the errors that came are still those of forecasts
+            assert band is not None
+            same(band.to_arrays(), before)
     eager = feed(C="auto", gamma="auto", on_drift="choose")
     y = series(400)
     y[200:] *= 20

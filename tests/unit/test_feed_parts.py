@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livesvm.service.feeds.bands import ConformalBand
+from livesvm.service.feeds.bands import ConformalBand, Side
 from livesvm.service.feeds.drift import PageHinkley
 from livesvm.service.feeds.every import Every, duration
 from livesvm.service.feeds.features import (
@@ -17,6 +17,7 @@ from livesvm.service.feeds.features import (
     layout_of,
     natural_period,
     own_rows,
+    seasonal_values,
     shared_row,
 )
 from livesvm.service.feeds.represent import LEAST_CORE, fitted, has_moved, reference, represented
@@ -111,6 +112,20 @@ def test_rows_hold_lags_rolling_statistics_and_seasonal_values() -> None:
     assert ends == pytest.approx([x[-1], base, x[-4]])
 
 
+@pytest.mark.parametrize("season", [3, 7])
+def test_the_seasonal_value_is_the_newest_known_of_the_phase(season: int) -> None:
+    """Where the step is a whole number of seasons ahead, too: then it is the newest reading."""
+    steps = list(range(1, 4 * season + 1))
+    layout = layout_of(spec_of({"target": "y", "steps": steps, "window": 200}), season, HOURLY)
+    history = History(201)
+    for slot in range(150):
+        history.append(float(slot))
+    found = seasonal_values(layout, history, tuple(steps))[:, 0]
+    known = [max(slot for slot in range(150) if (149 + step - slot) % season == 0) for step in steps]
+    assert found.tolist() == known
+    assert found[season - 1] == found[2 * season - 1] == 149
+
+
 def test_a_week_stands_beside_a_day() -> None:
     spec = spec_of({"target": "y"})
     assert layout_of(spec, 24, HOURLY).seasons == (24, 168)
@@ -182,6 +197,20 @@ def test_bands_hold_their_share_whatever_comes(coverage: float, kind: str) -> No
     assert coverage - 0.02 < np.mean(hits) < coverage + 0.04  # behind a trend one side is too far out
 
 
+@pytest.mark.parametrize("miss", [0.05, 0.1, 0.25])
+def test_of_exchangeable_scores_no_more_lie_beyond_a_side_than_may(miss: float) -> None:
+    """Each of n + 1 in turn is the one to come; only so many are beyond as the quantile of n with n + 1 allows."""
+    for n in range(round(1 / miss), 80):
+        scores, beyond = np.random.default_rng(n).permutation(n + 1).astype(np.float64).tolist(), 0
+        for newest in range(n + 1):
+            side = Side(miss, n)
+            side.replace(scores[:newest] + scores[newest + 1 :])
+            offset = side.offset()
+            assert offset is not None
+            beyond += scores[newest] > offset
+        assert miss * (n + 1) - 1 - 1e-9 <= beyond <= miss * (n + 1) + 1e-9
+
+
 def test_bands_are_kept() -> None:
     band = ConformalBand(0.9, 20)
     for error in np.random.default_rng(0).normal(size=50):
@@ -226,6 +255,17 @@ def test_drift_is_announced_once_errors_have_grown() -> None:
     assert not any(test.learn(abs(e)) for e in random.normal(size=3000))
     after = [test.learn(abs(e)) for e in 10 * random.normal(size=100)]
     assert any(after[:30])
+    assert sum(after) == 1  # it then knows nothing, and takes the errors for usual
+    assert not any(test.learn(abs(e)) for e in 10 * random.normal(size=3000))
+    assert sum(test.learn(abs(e)) for e in 100 * random.normal(size=100)) == 1
     back = PageHinkley()
     back.restore(test.to_arrays())
     assert vars(back) == vars(test)
+
+
+def test_a_drift_test_that_spoke_begins_anew() -> None:
+    test = PageHinkley()
+    for _ in range(100):
+        assert not test.learn(1.0)
+    assert any(test.learn(20.0) for _ in range(10))
+    assert vars(test) == vars(PageHinkley())

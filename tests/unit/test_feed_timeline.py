@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -212,6 +213,19 @@ def test_clocks_that_change_by_an_hour() -> None:
     assert [r.held for r in read(timeline(), *spring).readings] == [False, False, True, False, False]
     skipped = {"time": "2020-03-29T02:30", "y": 1.0}
     assert "skip" in str(refusal(timeline(timezone="Europe/Berlin"), skipped))
+
+
+@pytest.mark.parametrize(
+    ("begin", "minutes"), [("2025-10-25T02:00", 60), ("2025-10-25T02:00", 15), ("2024-11-01T00:00", 60)]
+)
+def test_the_hour_that_comes_twice_may_be_in_the_first_call(begin: str, minutes: int) -> None:
+    zone, first = ZoneInfo("Europe/Berlin"), datetime.fromisoformat(begin)
+    start, count = first.replace(tzinfo=zone).astimezone(UTC), 60 if first.year == 2025 else 9000
+    times = [start + timedelta(minutes=minutes * i) for i in range(count * 60 // minutes)]
+    local = [time.astimezone(zone).replace(tzinfo=None).isoformat() for time in times]
+    plan = read(timeline(timezone="Europe/Berlin", every=None), *({"time": time, "y": 1.0} for time in local))
+    assert [reading.time for reading in plan.readings] == [time.timestamp() for time in times]
+    assert not any(reading.held for reading in plan.readings)
 
 
 def test_days_of_a_zone_are_its_calendars() -> None:

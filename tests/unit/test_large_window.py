@@ -287,7 +287,7 @@ def test_a_class_that_comes_or_goes_is_known_by_the_next_training() -> None:
     with pytest.raises(InvalidInput, match="is no string"):
         made.update(add=(X[:1], [1]))
     fixed = LiveL2SVC(classes=("b", "d"))
-    with pytest.raises(InvalidInput, match="a is not one of the labels"):
+    with pytest.raises(InvalidInput, match="'a' is not one of the labels"):
         fixed.update(add=(X[:2], ["b", "a"]))
 
 

@@ -2,14 +2,24 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
+
+import pytest
 
 import livesvm
 import livesvm.solvers
+from livesvm.service.cli.main import main
 
 
 def test_the_package_offers_what_the_solvers_do() -> None:
     assert sorted(livesvm.__all__) == sorted(livesvm.solvers.__all__)
     assert all(getattr(livesvm, name) is getattr(livesvm.solvers, name) for name in livesvm.__all__)
+
+
+def test_the_version_is_that_of_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert livesvm.__version__ == version("livesvm")
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"{version('livesvm')}\n"
 
 
 OWN = {"livesvm", "numpy", "httpx", "tenacity"}

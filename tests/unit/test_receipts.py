@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
 from livesvm.service.cli.main import main
 from livesvm.service.receipts.receipt import BadReceipt, hashed, names, signed, verified
-from livesvm.service.receipts.signing import FILE, PUBLIC, Signer
+from livesvm.service.receipts.signing import FILE, PRIME, PUBLIC, SIGN, SMALL_ORDER, Signer, is_signed
 
+ORDER = 2**252 + 27742317777372353535851937790883648493
+"""Of the group that keys are in [RFC 8032, 5.1]."""
 CONTENT: dict[str, Any] = {
     "receipt": "e-0123456789ab",
     "model": "spiral",
@@ -96,6 +100,23 @@ def test_every_field_is_signed(receipt: dict[str, Any]) -> None:
             assert refused(json.dumps(changed).encode()), (path, other)
         del inside[path[-1]]
         assert refused(json.dumps(changed).encode()), path
+
+
+SMALL = [0, 1, PRIME - 1, *(y for one in SMALL_ORDER - {0, 1} for y in (one, PRIME - one))]
+
+
+@pytest.mark.parametrize("sign", [0, SIGN])
+@pytest.mark.parametrize("y", [*SMALL, PRIME, PRIME + 1])
+def test_a_key_that_signs_everything_is_none(y: int, sign: int) -> None:
+    """With it the rest of a signature need not know what was signed: of the neutral point, whatever that was."""
+    point = (y | sign).to_bytes(32, "little").hex()
+    seed = bytes(32)
+    scalar = int.from_bytes(hashlib.sha512(seed).digest()[:32], "little") & ~7 & ((1 << 254) - 1) | 1 << 254
+    multiple = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw().hex()
+    for data in map(str.encode, map(str, range(16))):
+        for begin, factor in ((multiple, scalar % ORDER), (point, 0)):
+            assert not is_signed(data, begin + factor.to_bytes(32, "little").hex(), point)
+    assert not is_signed(b"", point + "00" * 32, multiple)
 
 
 def test_order_names_that_stand_twice_and_numbers_written_otherwise(receipt: dict[str, Any]) -> None:

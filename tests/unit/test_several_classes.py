@@ -109,7 +109,7 @@ def test_words_and_numbers_do_not_mix() -> None:
 def test_labels_that_were_fixed_are_all_there_are() -> None:
     model = IncrementalSVC(gamma=0.2, classes=["a", "b", "c"]).fit([[0.0], [1.0]], ["a", "b"])
     assert model.classes_.tolist() == ["a", "b", "c"]
-    with pytest.raises(InvalidInput, match="d is not one of the labels"):
+    with pytest.raises(InvalidInput, match="'d' is not one of the labels"):
         model.update(add=([[3.0]], ["d"]))
     model.update(add=([[9.0]], ["c"]))
     assert model.predict([[9.0]]).tolist() == ["c"]

@@ -38,6 +38,14 @@ class UpdateAnswer(BaseModel):
     durability: Literal["fsynced", "logged", "memory"]
     gamma: float | None = Field(default=None, description="After a change of parameters: that of the kernel.")
     resolved: bool | None = Field(default=None, description="After one: whether the window was solved from nothing.")
+    retrained: bool | None = Field(
+        default=None, description="True where the window was solved from nothing in place of a path; else absent."
+    )
+    abandoned: bool | None = Field(
+        default=None,
+        description="True where a path was given up, as it failed or would have been more work than solving from "
+        "nothing; else absent.",
+    )
     warnings: list[Warned] | None = Field(default=None, description="Absent where there are none.")
 
 

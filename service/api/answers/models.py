@@ -13,7 +13,7 @@ from livesvm.service.models.types import ServingState
 class Warned(BaseModel):
     """What makes a model useless, and what to do about it."""
 
-    name: Literal["kernel_is_constant", "kernel_is_identity", "one_feature_decides"]
+    name: Literal["kernel_is_constant", "kernel_is_identity", "one_feature_decides", "gap_is_large"]
     message: str
 
 
@@ -82,6 +82,7 @@ class ModelDescription(BaseModel):
     decision_function_shape: Literal["ovr", "ovo"] | None = Field(
         default=None, description="Of decisions of more than two classes: one for each, or one for each pair."
     )
+    labels: list[str] | list[int] | None = Field(default=None, description="The only ones there may be; null: any.")
     classes: list[ClassCount] | None = Field(default=None, description="In the order of decisions; null: has none.")
     window: dict[str, Any]
     version: int

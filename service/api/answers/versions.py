@@ -19,8 +19,9 @@ class SnapshotDescription(BaseModel):
 class Versions(BaseModel):
     """The versions that can be had: every one from the oldest to the current."""
 
-    current: int
+    current: int = Field(description="The newest that is known; `stale` if this service serves an older one.")
     oldest: int
+    stale: bool = Field(description="True when updates are refused now, so that newer versions may be unknown.")
     snapshots: list[SnapshotDescription] = Field(description="Newest first; a version near one is quick to restore.")
 
 

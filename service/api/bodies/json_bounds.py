@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +25,7 @@ BYTES_AN_ITEM = 256
 """The same for an array or a string, beside what it holds."""
 
 _OUTSIDE = b'{}[]:,"'
+_OF_OBJECTS = re.compile(b"[{}:]")
 _DELETED = bytes(set(range(256)) - set(_OUTSIDE))
 
 
@@ -75,6 +78,34 @@ def check_rows(data: bytes, most_rows: int, most_fields: int, arrays: int = 1) -
     if (depth := _depth(outside)) > (most := ROW_DEPTH + (arrays > 1)):
         raise MalformedBody(f"the body has arrays and objects {depth} deep, the limit is {most}")
     return shape
+
+
+def refuse_repeated(data: bytes, shape: Shape) -> None:
+    """Raise InvalidInput for a name that stands twice in an object of a JSON text, which is well formed.
+
+    Names are few and are looked at one by one; of all else quotes are counted.
+    """
+    if shape.fields < 2:
+        return
+    plain = data.replace(b"\\\\", b"\\-").replace(b'\\"', b"\\-") if b"\\" in data else data  # in place
+    strings = plain.translate(None, _DELETED).split(b'"')[::2]
+    tokens = b'"'.join(strings).translate(None, b"[],")  # outside of strings, and a quote for each of these
+    quotes = np.flatnonzero(np.frombuffer(plain, np.uint8) == ord('"'))
+    objects: list[tuple[str, set[str]]] = []
+    name, before, known = "", 0, 0
+    for found in _OF_OBJECTS.finditer(tokens):
+        known += tokens.count(b'"', before, found.start())
+        before = found.end()
+        if found[0] == b"{":
+            objects.append((name, set()))
+        elif found[0] == b"}":
+            name = objects.pop()[0]
+        else:
+            name = json.loads(data[quotes[2 * known - 2] : quotes[2 * known - 1] + 1])
+            if name in objects[-1][1]:
+                place = [*(outer for outer, _ in objects[1:]), name]
+                raise InvalidInput("stands twice", field=".".join(place))
+            objects[-1][1].add(name)
 
 
 def _shape(outside: bytes, strings: int) -> Shape:

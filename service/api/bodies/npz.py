@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from livesvm.service.errors import BodyTooLarge, MalformedBody
+from livesvm.service.errors import BodyTooLarge, MalformedBody, not_among
 from livesvm.solvers.errors import InvalidInput
 
 MOST_HEADER = 4096
@@ -105,7 +105,7 @@ def _members(archive: zipfile.ZipFile, allowed: frozenset[str], limit: int) -> d
     for member in archive.infolist():
         name = member.filename.removesuffix(".npy")
         if name not in allowed:
-            raise InvalidInput(f"is not one of {', '.join(sorted(allowed))}", field=name[:64])
+            raise InvalidInput(not_among(name, sorted(allowed)), field=name[:64])
         if name in found:
             raise InvalidInput("stands twice in the file", field=name)
         found[name] = member

@@ -15,7 +15,7 @@ from livesvm.service.api.bodies import json_bounds, npz
 from livesvm.service.api.bodies.memory import COPIES
 from livesvm.service.api.edge.reception import Reception
 from livesvm.service.api.requests import MOST_OLDEST, PredictRequest, UpdateRequest
-from livesvm.service.errors import BodyTooLarge, InvalidRequest, MalformedBody, UnsupportedMedia
+from livesvm.service.errors import BodyTooLarge, InvalidRequest, MalformedBody, UnsupportedMedia, not_among
 from livesvm.service.logs.calls import stage
 from livesvm.service.models import arrays, commands, labels
 from livesvm.service.models.arrays import Key, Rows
@@ -88,27 +88,40 @@ def parse_json(body: Body, schema: type[M]) -> M:
     shape = json_bounds.check(body.data, body.most_rows)
     try:
         with body.memory(shape.parsed_bytes(len(body.data))):
-            return schema.model_validate_json(body.data)
+            read = schema.model_validate_json(body.data)
+            json_bounds.refuse_repeated(body.data, shape)
+            return read
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False)
         if faults[0]["type"] == "json_invalid":
             raise MalformedBody(faults[0]["msg"]) from None
         for fault in faults:
-            if fault["type"] == "extra_forbidden" and (known := _fields_beside(schema, fault["loc"])):
-                fault["msg"] = f"is not one of {', '.join(known)}"
+            if fault["type"] == "extra_forbidden" and (found := _schema_at(schema, fault["loc"][:-1])) is not None:
+                inside = [f"{outer}.{name}" for outer in found.model_fields for name in _names_inside(found, outer)]
+                fault["msg"] = not_among(str(fault["loc"][-1]), _names_of(found), inside)
+        faults.sort(key=lambda fault: fault["type"] != "extra_forbidden")  # as it may be what else is missing
         raise InvalidRequest(faults) from None
 
 
-def _fields_beside(schema: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
-    """The fields that there may be where one is that may not; none where the way there is not one of schemas alone."""
-    for name in place[:-1]:
+def _schema_at(schema: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel] | None:
+    """Return the schema of what lies at a place; None where the way there is not one of schemas alone."""
+    for name in place:
         field = schema.model_fields.get(str(name))
         kinds = () if field is None else (field.annotation, *get_args(field.annotation))
         inner = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
         if len(inner) != 1:
-            return []
+            return None
         schema = inner[0]
-    return list(schema.model_fields)
+    return schema
+
+
+def _names_inside(schema: type[BaseModel], name: str) -> list[str]:
+    inner = _schema_at(schema, (name,))
+    return [] if inner is None else _names_of(inner)
+
+
+def _names_of(schema: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in schema.model_fields.items()]
 
 
 def with_json(body: Body, use: Callable[[bytes], T]) -> T:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 from pydantic_core import to_json
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from livesvm.service.api.edge.admission import Admission
@@ -23,7 +26,10 @@ HEAD_BYTES = 32 * 1024
 """Of the request line and all fields of a head, or of a trailer; and of what stands between two pieces of a body."""
 MOST_FIELDS = 100
 MOST_WAITING = 16
-"""Requests of one connection that may wait for the answer to one before them."""
+"""Requests of one connection that are read and wait for the answer to one before them; more stay unread until then."""
+_VERSION = b"HTTP/"
+"""Ends the request line of every request, so that a piece of bytes begins no more requests than it holds of these."""
+_ABSOLUTE = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,19 @@ class Limits:
     stall_seconds: float
 
 
+class Flow(FlowControl):
+    """Flow of a connection that is not read on while ``is_full``, whoever waits for more of a request."""
+
+    def __init__(self, transport: asyncio.Transport, is_full: Callable[[], bool]) -> None:
+        super().__init__(transport)
+        self._is_full = is_full
+
+    def resume_reading(self) -> None:
+        """Read on, unless there is enough."""
+        if not self._is_full():
+            super().resume_reading()
+
+
 class Connection(HttpToolsProtocol):
     """One connection. It rests while no request is under way; then a clock runs from the first byte to a whole head."""
 
@@ -56,12 +75,14 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         self._head_bytes = 0
         self._unclaimed = 0
+        self._unread = b""
         self._fault: ServiceError | None = None
         self._is_over = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a place, or say that there is none."""
         super().connection_made(transport)
+        self.flow = Flow(transport, lambda: bool(self._unread))
         self._limits.metrics.connections.inc()
         self.client_key = client_of(self.client[0]) if self.client else ""
         if self._limits.admission.admit(self):
@@ -85,14 +106,8 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on, as long as what comes is part of a body or of a head of bearable size."""
-        if self._is_over:
-            return
-        if self._clock is None and self.rests_since is not None:
-            self._start_clock()
-        self._unclaimed += len(data)
-        super().data_received(data)
-        if self._unclaimed > HEAD_BYTES and not self._is_over:
-            self._refuse(_too_large())
+        self._unread += data
+        self._read_on()
 
     def send_400_response(self, msg: str) -> None:
         """Say what is wrong with what was read."""
@@ -102,7 +117,7 @@ class Connection(HttpToolsProtocol):
         """Begin with a head."""
         super().on_message_begin()
         self._in_head, self._head_bytes = True, 0
-        if len(self.pipeline) >= MOST_WAITING:
+        if len(self.pipeline) > MOST_WAITING:  # without a version, so that none was counted
             self._stop_reading(HeadTooLarge(f"{MOST_WAITING} requests of this connection wait already"))
 
     def on_url(self, url: bytes) -> None:
@@ -119,7 +134,9 @@ class Connection(HttpToolsProtocol):
                 self._stop_reading(_too_large())
 
     def on_headers_complete(self) -> None:
-        """Begin to answer."""
+        """Begin to answer; a target that names a host stands in place of the Host field [RFC 9112, 3.2.2]."""
+        if target := _ABSOLUTE.match(self.url):
+            self.headers[:] = [(name, target[1] if name == b"host" else value) for name, value in self.headers]
         self._in_head, self._unclaimed = False, 0
         self._stop_clock()
         self.rests_since = None
@@ -141,6 +158,9 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self.cycle.response_complete:
             self.rests_since = self.loop.time()
+        if self._unread and not self.transport.is_closing():
+            self._read_on()
+            self.flow.resume_reading()
 
     def pause_writing(self) -> None:
         """Watch a client who does not take the answer as fast as it comes."""
@@ -151,6 +171,31 @@ class Connection(HttpToolsProtocol):
         """Watch no longer."""
         super().resume_writing()
         self._stop_watching()
+
+    def _read_on(self) -> None:
+        """Parse what has come, up to as many requests as may wait; what is left stays unread, and more is not taken."""
+        data, start = self._unread, 0
+        while start < len(data) and len(self.pipeline) < MOST_WAITING and not self._is_over:
+            if self._clock is None and self.rests_since is not None:
+                self._start_clock()
+            end = self._end_of_piece(data, start)
+            self._unclaimed += end - start
+            super().data_received(data[start:end])
+            if self._unclaimed > HEAD_BYTES and not self._is_over:
+                self._refuse(_too_large())
+            start = end
+        self._unread = b"" if self._is_over else data[start:]
+        if self._unread:
+            self.flow.pause_reading()
+
+    def _end_of_piece(self, data: bytes, start: int) -> int:
+        """Return where a piece ends that begins no more requests than there is room for."""
+        for _ in range(MOST_WAITING - len(self.pipeline)):
+            found = data.find(_VERSION, start)
+            if found < 0:
+                return len(data)
+            start = found + len(_VERSION)
+        return start
 
     def _count(self, size: int) -> None:
         self._head_bytes += size

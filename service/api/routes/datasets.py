@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ from livesvm.service.api.routes.access import Parts, answers, in_control, scope,
 from livesvm.service.datasets.catalogue import Asked, Upload
 from livesvm.service.datasets.parsing import Format
 from livesvm.service.errors import BodyTooLarge, UnsupportedMedia
-from livesvm.service.models.fields import MODEL_ID
+from livesvm.service.models.fields import MODEL_ID, check_id
 from livesvm.solvers.errors import InvalidInput
 
 router = APIRouter(tags=["datasets"])
@@ -129,9 +128,10 @@ async def delete(name: DatasetName, service: Parts) -> Response:
 
 def check_name(name: str) -> None:
     """Raise InvalidInput unless a new dataset may have this name."""
-    if re.fullmatch(MODEL_ID, name) is None:
-        reason = "has 1 to 64 letters a to z, digits, _ and -, and begins with a letter or a digit"
-        raise InvalidInput(reason, field="name")
+    try:
+        check_id(name)
+    except ValueError as error:
+        raise InvalidInput(str(error), field="name") from None
 
 
 def _format(request: Request) -> Format:

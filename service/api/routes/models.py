@@ -166,6 +166,7 @@ def description(model: AnyModel, service: Parts) -> ModelDescription:
         class_weight=present["class_weight"],
         probability=spec.probability,
         decision_function_shape=spec.decision_function_shape if task_of(spec).has_labels else None,
+        labels=spec.labels,
         classes=None if now.classes is None else [ClassCount(label=c, n_examples=n) for c, n in now.classes.items()],
         window=spec.window.model_dump(),
         version=now.version,

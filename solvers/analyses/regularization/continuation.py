@@ -53,6 +53,13 @@ class Leg(NamedTuple):
         return (self.end - value) / (self.end - self.start)
 
 
+class Ended(NamedTuple):
+    """Where a path ended before it was where it should go, and why."""
+
+    value: float
+    reason: str
+
+
 @dataclass(frozen=True)
 class PathReport:
     """What computing a path took.
@@ -65,6 +72,7 @@ class PathReport:
     last_resorts : how often nothing else broke a cycle of ties than spreading them
     relative_gap : the largest duality gap at the end of a leg, from recomputed f, before any correction
     seconds : wall time
+    ended : the ends, of two, at which the path could not be followed to the acceptable gap any further
     """
 
     events: int
@@ -73,6 +81,7 @@ class PathReport:
     last_resorts: int
     relative_gap: float
     seconds: float
+    ended: tuple[Ended, ...] = ()
 
 
 class Walker:
@@ -89,9 +98,15 @@ class Walker:
         self.legs: list[Leg] = []
         self.events = self.exchanges = self.last_resorts = 0
         self.gap = 0.0
+        self.ended: list[Ended] = []
 
     def walk(self) -> list[Leg]:
-        """Walk up and down from where the model stands; returns the legs by ascending value."""
+        """Walk up and down from where the model stands; returns the legs by ascending value.
+
+        Raises
+        ------
+        NotOptimal : there is none, in neither direction
+        """
         start = min(max(float(getattr(self.copy.model, self.parameter)), self.low), self.high)
         if start != getattr(self.copy.model, self.parameter):
             self.move_to(start)
@@ -100,12 +115,20 @@ class Walker:
         if start > self.low:
             restore(self.state, here)
             self.walk_to(start, self.low)
+        if not self.legs and start > self.low:  # the model itself is beyond what can be followed
+            restore(self.state, here)
+            self.ended.clear()
+            self.move_to(self.low)
+            self.walk_to(self.low, self.high)
+        if not self.legs:
+            raise NotOptimal(self.ended[0].reason)
         self.tell()
         return sorted(self.legs, key=lambda leg: leg.low)
 
     def report(self, seconds: float) -> PathReport:
         """Say what it took."""
-        return PathReport(self.events, len(self.legs), self.exchanges, self.last_resorts, self.gap, seconds)
+        counts = self.events, len(self.legs), self.exchanges, self.last_resorts
+        return PathReport(*counts, self.gap, seconds, tuple(self.ended))
 
     def move_to(self, value: float) -> None:
         """Bring the copy to a value of the parameter, by any way."""
@@ -118,12 +141,13 @@ class Walker:
         return self.copy.total_of(float(self.copy.window.weights.sum()))
 
     def walk_to(self, value: float, goal: float) -> None:
-        """Walk leg by leg from ``value`` to ``goal``."""
+        """Walk leg by leg from ``value`` to ``goal``, or to where that ends well no more."""
         while value != goal:
             far = min(value * LEG, goal) if goal > value else max(value / LEG, goal)
             if (goal > value and self.is_at_rest()) or abs(np.log(goal / far)) < 1e-6:
                 far = goal
-            self.legs.extend(self.leg(value, far, MOST_HALVINGS))
+            if not self.leg(value, far, MOST_HALVINGS):
+                return
             self.done += abs(np.log(far / value)) / np.log(self.high / self.low)
             value = far
 
@@ -139,18 +163,20 @@ class Walker:
         q = e.segment[free] // 2
         return bool(np.all((e.beta[free] < e.levels[free, q]) & (e.beta[free] > e.levels[free, q + 1])))
 
-    def leg(self, start: float, end: float, halvings: int) -> list[Leg]:
-        """Walk one leg, in two halves where it does not end well."""
+    def leg(self, start: float, end: float, halvings: int) -> bool:
+        """Walk one leg, in two halves where it does not end well; say whether its end was reached."""
         self.tell()
         before = stand(self.state)
         try:
-            return [self.tracked(start, end)]
-        except NotOptimal:
+            self.legs.append(self.tracked(start, end))
+        except NotOptimal as error:
             if halvings == 0:
-                raise
+                self.ended.append(Ended(start, str(error)))
+                return False
             restore(self.state, before)
-        middle = float(np.sqrt(start * end))
-        return [*self.leg(start, middle, halvings - 1), *self.leg(middle, end, halvings - 1)]
+            middle = float(np.sqrt(start * end))
+            return self.leg(start, middle, halvings - 1) and self.leg(middle, end, halvings - 1)
+        return True
 
     def tracked(self, start: float, end: float) -> Leg:
         """Walk one leg.

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from livesvm.solvers.analyses.regularization.continuation import PathReport
 from livesvm.solvers.analyses.regularization.error_curve import Best, ErrorCurve, joined
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, Sizes, Turns, regularization_path
-from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.models.pairs_predictor import by_other_class, winners
 from livesvm.solvers.models.view import Two, View
 from livesvm.solvers.runtime.interrupt import check
@@ -45,6 +45,8 @@ class PairBreakpoints(NamedTuple):
 class PairwiseRegularizationPath:
     """The optimum of several classes for every C in [``minimum``, ``maximum``].
 
+    These are the ends that were asked for, or where the path of some pair ended: see ``report.ended``.
+
     Attributes
     ----------
     parameter : "C"
@@ -56,8 +58,11 @@ class PairwiseRegularizationPath:
 
     parameter = "C"
 
-    def __init__(self, copy: View, paths: Mapping[Two, RegularizationPath], ends: tuple[float, float], seconds: float):
-        self.minimum, self.maximum = ends
+    def __init__(self, copy: View, paths: Mapping[Two, RegularizationPath], seconds: float) -> None:
+        self.minimum = max(path.minimum for path in paths.values())
+        self.maximum = min(path.maximum for path in paths.values())
+        if not self.minimum < self.maximum:
+            raise NotOptimal("there is no C to which the paths of all pairs could be followed")
         self.keys = tuple(copy.window.keys)
         self.pairs = {(copy.labels[a], copy.labels[b]): path for (a, b), path in paths.items()}
         self.report = _together([path.report for path in paths.values()], seconds)
@@ -181,6 +186,7 @@ class PairwiseRegularizationPath:
             parts.append((found.value, self._here(two)[found.example], pair, found.before, found.after, supports))
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         order = np.argsort(columns[0], kind="stable")
+        order = order[(columns[0][order] >= self.minimum) & (columns[0][order] <= self.maximum)]
         value, example, pair, before, after, supports = (column[order] for column in columns)
         free, support = self._counts(self.minimum)
         n_free = _how_many(example, (after & 1) - (before & 1), free)
@@ -223,7 +229,8 @@ def _together(reports: list[PathReport], seconds: float) -> PathReport:
         name: sum(getattr(one, name) for one in reports) for name in ("events", "legs", "exchanges", "last_resorts")
     }
     gap = max(one.relative_gap for one in reports)
-    return replace(reports[0], **sums, relative_gap=gap, seconds=seconds)
+    ended = tuple(end for one in reports for end in one.ended)
+    return replace(reports[0], **sums, relative_gap=gap, seconds=seconds, ended=ended)
 
 
 def pairwise_regularization_path(
@@ -248,8 +255,7 @@ def pairwise_regularization_path(
     for number, two in enumerate(todo):
         tell = None if progress is None else _part_of(progress, number, len(todo))
         paths[two] = regularization_path(copy.pair_alone(two), "C", minimum, maximum, tell)
-    ends = (float(minimum), float(maximum))
-    return PairwiseRegularizationPath(copy, paths, ends, time.perf_counter() - started)
+    return PairwiseRegularizationPath(copy, paths, time.perf_counter() - started)
 
 
 def _part_of(progress: Progress, number: int, count: int) -> Progress:

@@ -68,6 +68,7 @@ class Sizes(NamedTuple):
 class RegularizationPath:
     """The optimum of a window for every value of a parameter in [``minimum``, ``maximum``].
 
+    These are the ends that were asked for, or where the path could not be followed any further: see ``report.ended``.
     Where nobody is free b is the middle of the interval that is optimal, as in a model that was trained there.
 
     Attributes
@@ -113,8 +114,9 @@ class RegularizationPath:
         return self.position(value).beta
 
     def intercept(self, value: float) -> float:
-        """Return b at a value of the parameter."""
-        return self.position(value).b
+        """Return b at a value of the parameter, in the units of the features."""
+        found = self.position(value)
+        return found.b - self._view.window.moved(found.beta)
 
     def sizes(self, value: float) -> Sizes:
         """Return how many examples are free at a value of the parameter, and how many are support vectors."""
@@ -270,7 +272,8 @@ def regularization_path(
     ------
     InvalidInput : the range is empty or not positive, the window is, or has one class only
     Cancelled : ``progress`` said so
-    NotOptimal : the path could not be followed to the acceptable gap
+    NotOptimal : the path could not be followed to the acceptable gap, not even its first piece; one that is followed
+        for a while ends there, and says so in its report
     """
     started = time.perf_counter()
     low, high = (validation.positive(v, f"{parameter}_{end}") for v, end in ((minimum, "min"), (maximum, "max")))

@@ -84,6 +84,9 @@ def _fold(model: Any, X: Floats, y: Any, weights: Floats, part: Split) -> Fold:
     scale = model._fitted_scale(rows, weights[learnt])
     if scale is not None:
         rows, others = scale.apply(rows), scale.apply(others)
+    center = model._center_of(rows)
+    if center is not None:
+        rows, others = rows - center, others - center
     classes = [label for label in model.classes_.tolist() if (y[learnt] == label).any()]
     place = {label: i for i, label in enumerate(classes)}
     costs = weights[learnt]

@@ -127,6 +127,7 @@ function result(id, job, leaving) {
     return `Version ${count(done.version)} has C = ${short(chosen())}; the path there had ${count(done.events)} events and took ${duration(done.seconds)}.`;
   });
   return section("The path", h("p", { class: "quiet" }, `${count(told.n_examples)} examples of version ${count(job.version)}, ${count(told.breakpoints.value.length)} breakpoints, found in ${duration(told.seconds)}; the relative gap at its end is ${short(told.relative_gap)}.`),
+    ...(told.ended || []).map((end) => h("p", { class: "quiet" }, `It ends at ${told.parameter} = ${short(end.value)}: ${end.reason}.`)),
     drawn.place, field(name, slider), numbers,
     known && h("details", { open: true }, h("summary", {}, `Largest coefficients at this ${name}`), coefficients),
     h("div", { class: "row" }, toBest, apply),

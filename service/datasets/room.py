@@ -1,0 +1,50 @@
+"""How much of the disk datasets may take: a share of it, and never the room that updates need."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from livesvm.service.errors import TooManyDatasets
+
+
+@dataclass(frozen=True)
+class Room:
+    """The disk that datasets are on.
+
+    Parameters
+    ----------
+    root : directory of all datasets, and of uploads under way; it may be absent
+    share : of the disk, that they may take together
+    free : bytes that they leave free on it
+    """
+
+    root: Path
+    share: float
+    free: int
+
+    def check(self) -> None:
+        """Raise TooManyDatasets where datasets take too much; OSError."""
+        disk = os.statvfs(self.root.parent)
+        most, left, taken = self.share * disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize, self._taken()
+        if disk.f_blocks and taken > most:
+            raise TooManyDatasets(
+                f"datasets take {taken} bytes, and {most:.0f} is their share of the disk (LIVESVM_DATASETS_SHARE); "
+                "delete others first"
+            )
+        if disk.f_blocks and left < self.free:
+            raise TooManyDatasets(
+                f"{left} bytes are left on the disk of {self.root.parent}, and {self.free} are kept for updates "
+                "(LIVESVM_DISK_ROOM_MB); delete others first"
+            )
+
+    def _taken(self) -> int:
+        taken = 0
+        for directory, _, files in os.walk(self.root):
+            for file in files:
+                try:
+                    taken += os.stat(os.path.join(directory, file)).st_size
+                except FileNotFoundError:
+                    pass  # it was removed meanwhile
+        return taken
