@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 from livesvm.solvers.analyses.leave_one_out.assessment import Assessment, k_fold, leave_one_out
 from livesvm.solvers.analyses.one_at_a_time import update_singly
 from livesvm.solvers.analyses.outlier.cccp import cccp
+from livesvm.solvers.analyses.outlier.pairwise import PairwiseOutlierPath
 from livesvm.solvers.analyses.regularization.error_curve import Best, ErrorCurve
+from livesvm.solvers.analyses.regularization.pairwise import PairwiseRegularizationPath
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
 from livesvm.solvers.analyses.tuning.tune import Tuning, tune
 from livesvm.solvers.certificate import Certificate
@@ -38,6 +40,8 @@ __all__ = [
     "IncrementalSVC",
     "IncrementalSVR",
     "PUClassifier",
+    "PairwiseOutlierPath",
+    "PairwiseRegularizationPath",
     "Predictor",
     "RegularizationPath",
     "TimeLimit",

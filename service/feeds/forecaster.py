@@ -64,6 +64,7 @@ class Outcome(NamedTuple):
     scored: list[tuple[int, Scored]]  #: with their steps
     forecasts: list[Forecast]  #: from the newest reading; none while the window fills
     events: list[Event]
+    announced: int = 0  #: rows with known columns of times to come
 
 
 class Pending(NamedTuple):
@@ -150,9 +151,8 @@ class Forecaster:
             self._correct(correction)
         if plan.readings and plan.readings[-1].held:
             self.publish_held(plan.readings[-1])
-        return Outcome(
-            plan.accepted, plan.ignored, len(plan.corrections), self._scored, list(self.latest), self._events
-        )
+        counts = plan.accepted, plan.ignored, len(plan.corrections)
+        return Outcome(*counts, self._scored, list(self.latest), self._events, len(plan.ahead))
 
     def _batches(self, readings: list[Reading]) -> list[list[Reading]]:
         """Return readings in batches; one ends where the window is first full."""

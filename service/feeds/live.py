@@ -259,7 +259,7 @@ class LiveFeed:
         keeper.checkpoints.note_change(time.perf_counter() - began, len(record))
         for event in done["events"]:
             self._around.source.metrics.feed_events.labels(event["kind"]).inc()
-        counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "position")}
+        counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
         changed("observe", f"{self}", version=keeper.state.version, durability=durability.value, **counts)
         told = answer(done, durability)
         keeper.remember(call.request, told)

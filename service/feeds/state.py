@@ -32,7 +32,7 @@ ANNOUNCED = 10
 class FeedState:
     """What a feed's log makes of it.
 
-    ``position`` counts readings that were accepted, ``rows`` all that were taken note of, those that were ignored too;
+    ``position`` counts readings that were accepted, ``rows`` all rows that were read, ignored and announced ones too;
     ``version`` counts calls that had an effect. Each event has a number, which a replay gives it again.
     """
 
@@ -62,8 +62,9 @@ class FeedState:
         self.sequence += 1
         self.version += 1
         self.position += outcome.accepted
-        self.rows += outcome.accepted + outcome.ignored
-        if outcome.accepted or outcome.ignored:
+        rows = outcome.accepted + outcome.ignored + outcome.announced
+        self.rows += rows
+        if rows:
             self.updated_at = call.at
         before, self.progress = self.progress, call.after(self.progress)
         return self._told(outcome, self.progress.refused - before.refused)
@@ -107,7 +108,7 @@ class FeedState:
         ]
         if refused:
             events.append({"kind": "dead-letters", "entries": refused, **_first(self.progress.dead)})
-        counts = {name: getattr(outcome, name) for name in ("accepted", "ignored", "corrected")}
+        counts = {name: getattr(outcome, name) for name in ("accepted", "ignored", "corrected", "announced")}
         for event in events:
             self._announce(event | {"position": self.position})
         self._announce({"kind": "readings", **counts, **now, "forecasts": forecasts})

@@ -120,7 +120,11 @@ class Timeline:
         plan = Plan([], [], [], 0, 0, after)
         came: list[int | None] = [None] * len(self.waiting)  # of those that wait, the rows of this call
         for row, cells in enumerate(rows):
-            took = after._row(plan, cells, row)
+            time = after._time_of(cells, row)
+            if self.spec.known and self.spec.target not in cells:
+                after._announce(plan, cells, time, row)
+                continue
+            took = after._row(plan, cells, time, row)
             plan = plan._replace(accepted=plan.accepted + took, ignored=plan.ignored + (not took))
             came += [row] * (len(after.waiting) - len(came))
         if after.every is None:
@@ -132,12 +136,8 @@ class Timeline:
         vars(copy).update(vars(self), past=self.past.copy(), waiting=list(self.waiting))
         return copy
 
-    def _row(self, plan: Plan, cells: Row, row: int) -> bool:
-        """Take one row; say whether it changed anything."""
-        time = self._time_of(cells, row)
-        if self.spec.known and self.spec.target not in cells:
-            self._announce(plan, cells, time, row)
-            return True
+    def _row(self, plan: Plan, cells: Row, time: float | None, row: int) -> bool:
+        """Take one reading; say whether it changed anything."""
         self._check_names(cells, row)
         given = tuple(_number(cells[name], name, row) for name in self.spec.columns)
         if self.spec.missing == "refuse" and None in given:

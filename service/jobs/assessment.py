@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Literal, Self
 
-import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
 from livesvm.service.errors import EmptyModel
@@ -45,8 +43,8 @@ def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     else:
         found = leave_one_out(estimator, progress=progress)
     order = in_order(model.times, len(found.keys))
-    labels = getattr(estimator, "classes_", np.empty(0)).tolist()
-    pairs = {"pairs": list(combinations(labels, 2))} if len(labels) > 2 else {}
+    pairs = list(zip(found.positive, found.negative, strict=True))
+    means = {"positive": list(found.positive), "negative": list(found.negative)} if pairs else {}
     return {
         "error": found.error,
         "n_examples": len(found.keys),
@@ -54,7 +52,8 @@ def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
         "seconds": found.seconds,
         "keys": [found.keys[i] for i in order],
         "decisions": found.decisions[order].tolist(),
-        **pairs,
+        **means,
+        **({"pairs": pairs} if found.decisions.ndim == 2 else {}),
     }
 
 
@@ -73,8 +72,9 @@ KIND = JobKind(
 Find what models that had not seen an example would say of it: leave-one-out or k-fold, by exact unlearning.
 
 The result holds the error (`svc`: share of wrong labels; `svr`: mean absolute error, or mean pinball loss;
-`oneclass`: share of outliers) and, oldest first, `keys` and `decisions`; of more than two classes decisions are of the
-`pairs`, positive for the first of the two.
+`oneclass`: share of outliers) and, oldest first, `keys` and `decisions`. Of `svc` a decision above 0 is for the label
+in `positive`, any other for the one in `negative`; of more than two classes decisions have a column for each of the
+`pairs`, and so have these two.
 """,
     request=AssessmentRequest,
     check=_ordered,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from livesvm.service.datasets.catalogue import Datasets
-from livesvm.service.errors import NotApplicable
 from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.live.handle import Description
@@ -30,6 +29,10 @@ KEY_FIELDS = frozenset({"key", "keys"})
 """Fields of results that name examples: for who may list these alone, and what an erasure looks for."""
 
 
+LABEL_FIELDS = frozenset({"label", "others"})
+"""Fields beside ``key`` that say which label an example has, and which it may have instead."""
+
+
 def without_keys(result: Any, at: str = "") -> tuple[Any, set[str]]:
     """Return a result without the fields that name examples, and where these stood, with dots."""
     if isinstance(result, list) and result and isinstance(result[0], dict):
@@ -38,8 +41,9 @@ def without_keys(result: Any, at: str = "") -> tuple[Any, set[str]]:
     if not isinstance(result, dict):
         return result, set()
     kept: Document = {}
-    withheld = {f"{at}{name}" for name in result if name in KEY_FIELDS}
-    for name in result.keys() - KEY_FIELDS:
+    hidden = KEY_FIELDS | LABEL_FIELDS if "key" in result else KEY_FIELDS
+    withheld = {f"{at}{name}" for name in result if name in hidden}
+    for name in result.keys() - hidden:
         kept[name], below = without_keys(result[name], f"{at}{name}.")
         withheld |= below
     return {name: kept[name] for name in result if name in kept}, withheld
@@ -109,12 +113,6 @@ class Workplace:
     check: Callable[[], None]
     sharding: Sharding | None = None
     show: Callable[[Document], None] = lambda _: None
-
-
-def refuse_several(now: Description, what: str) -> None:
-    """Raise NotApplicable for a model of more than two classes."""
-    if len(now.classes or ()) > 2:
-        raise NotApplicable(f"{what} is of two classes, and this model has {len(now.classes or ())}")
 
 
 def check_known(labels: Targets | None, now: Description, field: str) -> None:

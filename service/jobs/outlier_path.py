@@ -7,10 +7,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
-from livesvm.service.errors import EmptyModel
+from livesvm.service.errors import EmptyModel, NotApplicable
 from livesvm.service.jobs import plots
 from livesvm.service.jobs.examples import Examples
-from livesvm.service.jobs.kind import Document, JobKind, Order, check_known, refuse_several
+from livesvm.service.jobs.kind import Document, JobKind, Order, check_known
 from livesvm.service.jobs.plots import Curve, Extension
 from livesvm.service.jobs.regularization_path import check_shape, error_of
 from livesvm.service.live.handle import Description
@@ -20,9 +20,12 @@ from livesvm.service.models.fields import Request
 from livesvm.service.models.learners import new_estimator, task_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
+from livesvm.solvers.analyses.outlier.pairwise import PairwiseOutlierPath, pairwise_outlier_path
 from livesvm.solvers.analyses.outlier.path import outlier_path
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.view import View
 from livesvm.solvers.runtime.progress import Progress
 
 
@@ -58,7 +61,6 @@ class OutlierPathRequest(Request):
 def _ordered(request: OutlierPathRequest, spec: ModelSpec, now: Description) -> Order:
     if now.sizes.n_examples == 0:
         raise EmptyModel(f"model {spec.id} knows no example yet")
-    refuse_several(now, "an outlier path")
     new_estimator(spec, 1)._walling(request.s)  # refuses an s that cannot be, and models without robust losses
     asked = request.model_dump(exclude={"validation"}, exclude_none=True)
     if request.hold_out is not None:
@@ -80,14 +82,15 @@ def _check_share(share: float, n: int) -> None:
 def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     """The outlier path of a window, and which of its values suits the validation examples best.
 
-    Examples that are held back choose along the path of the rest; the path that is told of is that of all.
+    Of more than two classes it is that of every pair. Examples that are held back choose along the path of the rest;
+    the path that is told of is that of all.
     """
     how = {"parameter": asked["parameter"], "theta": asked["theta"], "s": asked.get("s")}
     share = asked.get("hold_out")
     parts = 1 if share is None else 2
     estimator = model.estimator()
-    path = outlier_path(estimator, **how, progress=lambda done, of: progress(done, parts * of))
-    found = _told(path)
+    path = _path(estimator, how, lambda done, of: progress(done, parts * of))
+    found = _told(path) if isinstance(path, OutlierPath) else _told_of_pairs(path)
     if "validation" in asked:
         given: Examples = asked["validation"]
         found["validation"] = _errors(path, given.X, given.y, model.spec)
@@ -96,36 +99,73 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
         keys, X, y = estimator.keys_[::every], estimator.window_features[::every], estimator.window_y[::every]
         rest = model.estimator()
         rest.update(remove=keys)
-        others = outlier_path(rest, **how, progress=lambda done, of: progress(of + done, parts * of))
+        others = _path(rest, how, lambda done, of: progress(of + done, parts * of))
         found["validation"] = _errors(others, X, y, model.spec) | {"held_back": len(keys)}
     return found
 
 
+def _path(estimator: LiveEstimator, how: Document, progress: Progress) -> OutlierPath | PairwiseOutlierPath:
+    walk = pairwise_outlier_path if View(estimator).pairs else outlier_path
+    return walk(estimator, **how, progress=progress)
+
+
 def _told(path: OutlierPath) -> Document:
-    start = path.walked.legs[0].sides
-    beyond = np.flatnonzero(start)
-    switches = [(jump.value, j, side) for jump in path.walked.jumps for j, side in jump.switched]
     order = path.order_of_outliers()
-    return {
-        "parameter": path.parameter,
-        "fixed": path.fixed,
-        "start": path.start,
-        "end": path.end,
-        "note": path.note,
-        "n_examples": len(path.keys),
-        "events": path.events,
-        "d_steps": path.d_steps,
-        "outliers_at_start": {"key": [path.keys[j] for j in beyond], "side": start[beyond].tolist()},
-        "switches": {
-            "value": [value for value, _, _ in switches],
-            "key": [path.keys[j] for _, j, _ in switches],
-            "side": [side for _, _, side in switches],
-        },
+    return _head(path) | {
+        "outliers_at_start": _at_start(path),
+        "switches": _switches(path),
         "suspected": {"key": [key for key, _ in order], "value": [value for _, value in order]},
     }
 
 
-def _errors(path: OutlierPath, X: Any, y: Any, spec: ModelSpec) -> Document:
+def _told_of_pairs(path: PairwiseOutlierPath) -> Document:
+    """The same of several classes: ``pair`` is a place in ``pairs``, and ``suspected`` one list of all."""
+    sign = 1.0 if path.end >= path.start else -1.0
+    starts, switches = ([of(one) for one in path.pairs.values()] for of in (_at_start, _switches))
+    order = [one.order_of_outliers() for one in path.pairs.values()]
+    moves = _with_pair(switches)
+    along = sorted(range(len(moves["value"])), key=lambda i: sign * moves["value"][i])
+    return _head(path) | {
+        "pairs": [list(two) for two in path.pairs],
+        "outliers_at_start": _with_pair(starts),
+        "switches": {name: [column[i] for i in along] for name, column in moves.items()},
+        "suspected": {
+            "key": [one.key for one in path.suspects],
+            "value": [one.value for one in path.suspects],
+            "label": [one.label for one in path.suspects],
+            "others": [list(one.others) for one in path.suspects],
+        },
+        "suspected_by_pair": [{"key": [key for key, _ in one], "value": [value for _, value in one]} for one in order],
+    }
+
+
+def _with_pair(tables: list[Document]) -> Document:
+    """Tables of columns, one a pair, as one with the number of the pair."""
+    joined = {name: [value for one in tables for value in one[name]] for name in tables[0]}
+    return joined | {"pair": [number for number, one in enumerate(tables) for _ in one["key"]]}
+
+
+def _head(path: OutlierPath | PairwiseOutlierPath) -> Document:
+    names = ("parameter", "fixed", "start", "end", "note", "events", "d_steps")
+    return {name: getattr(path, name) for name in names} | {"n_examples": len(path.keys)}
+
+
+def _at_start(path: OutlierPath) -> Document:
+    start = path.walked.legs[0].sides
+    beyond = np.flatnonzero(start)
+    return {"key": [path.keys[j] for j in beyond], "side": start[beyond].tolist()}
+
+
+def _switches(path: OutlierPath) -> Document:
+    switches = [(jump.value, j, side) for jump in path.walked.jumps for j, side in jump.switched]
+    return {
+        "value": [value for value, _, _ in switches],
+        "key": [path.keys[j] for _, j, _ in switches],
+        "side": [side for _, _, side in switches],
+    }
+
+
+def _errors(path: OutlierPath | PairwiseOutlierPath, X: Any, y: Any, spec: ModelSpec) -> Document:
     values, errors = path.validation_errors(X, y)
     i = int(np.argmin(errors))
     return {
@@ -138,6 +178,9 @@ def _errors(path: OutlierPath, X: Any, y: Any, spec: ModelSpec) -> Document:
 
 def make_robust(result: Document, choice: Document) -> Update:
     """The update that makes a live model robust: with the chosen value of the parameter, or the best one."""
+    if "pairs" in result:
+        reason = "a robust model is of two classes; relabel or remove what is suspected, in one update"
+        raise NotApplicable(reason)
     for name in choice.keys() - {"value"}:
         raise InvalidInput("only the value of the parameter can be chosen", field=f"choice.{name}")
     best = result.get("validation", {}).get("best", {}).get("value", result["end"])
@@ -146,25 +189,30 @@ def make_robust(result: Document, choice: Document) -> Update:
     if type(value) not in (int, float) or not min(low, best) <= value <= max(high, best):
         raise InvalidInput(f"must be a number from {low:g} to {high:g}, not {value!r}", field="choice.value")
     theta, s = (value, result["fixed"]) if result["parameter"] == "theta" else (result["fixed"], value)
-    return Update(edits=Edits(robust=Robust(float(theta), float(s), _sides_at(result, float(value)))))
+    sides = {key: side for (key, _), side in _sides_at(result, float(value)).items()}
+    return Update(edits=Edits(robust=Robust(float(theta), float(s), sides)))
 
 
-def _sides_at(result: Document, value: float) -> dict[Key, int]:
-    """Return who is an outlier at a value, and on which side."""
+def _sides_at(result: Document, value: float) -> dict[tuple[Key, int], int]:
+    """Return the side of each outlier at a value, by key and pair; of two classes the pair is 0."""
     direction = 1.0 if result["end"] >= result["start"] else -1.0
     switches, first = result["switches"], result["outliers_at_start"]
-    passed = zip(switches["value"], switches["key"], switches["side"], strict=True)
-    sides = dict(zip(first["key"], first["side"], strict=True))
-    sides.update((key, side) for at, key, side in passed if direction * at <= direction * value)
-    return {key: side for key, side in sides.items() if side}
+    sides = dict(zip(_places(first), first["side"], strict=True))
+    passed = zip(switches["value"], _places(switches), switches["side"], strict=True)
+    sides.update((place, side) for at, place, side in passed if direction * at <= direction * value)
+    return {place: side for place, side in sides.items() if side}
+
+
+def _places(table: Document) -> list[tuple[Key, int]]:
+    return list(zip(table["key"], table.get("pair", [0] * len(table["key"])), strict=True))
 
 
 def plot(result: Document, extension: Extension) -> bytes:
     """Validation error and number of outliers over the parameter."""
-    x, counts = [result["start"]], [len(result["outliers_at_start"]["key"])]
+    x, counts = [result["start"]], [len(set(result["outliers_at_start"]["key"]))]
     for value in dict.fromkeys(result["switches"]["value"]):
         x += [value, value]
-        counts += [counts[-1], len(_sides_at(result, value))]
+        counts += [counts[-1], len({key for key, _ in _sides_at(result, value)})]
     curves = [Curve("outliers", [*x, result["end"]], [*counts, counts[-1]])]
     best = None
     if "validation" in result:
@@ -184,6 +232,10 @@ The result holds `suspected`: keys in the order in which they gave way, each wit
 `switches` along the path; and with `validation` data or a share held back, the error at each breakpoint and the
 `best` value. To apply the job makes the live model robust with that value, or with `{"choice": {"value": ..}}`,
 and it stays so; a theta of 1 makes it convex again.
+
+Of more than two classes there is a path for each of the `pairs` [a, b]: `pair` says of which one a switch is, and
+`suspected_by_pair` lists each. `suspected` is one list by example, with its `label` and the `others` that it gave way
+to, the likeliest first. Such a result cannot be applied: relabel or remove what is suspected in one update.
 """,
     request=OutlierPathRequest,
     check=_ordered,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
 
+from livesvm.service.datasets.arrays import MOST_LABELS
 from livesvm.service.errors import EmptyModel, NotApplicable
 from livesvm.service.jobs import plots
 from livesvm.service.jobs.examples import Examples
-from livesvm.service.jobs.kind import Document, JobKind, Order, check_known, refuse_several
+from livesvm.service.jobs.kind import Document, JobKind, Order, check_known
 from livesvm.service.jobs.plots import Curve, Extension
 from livesvm.service.live.handle import Description
 from livesvm.service.models.commands import Edits, Update
@@ -19,10 +20,13 @@ from livesvm.service.models.learners import new_estimator, task_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve
+from livesvm.solvers.analyses.regularization.pairwise import PairBreakpoints, PairwiseRegularizationPath
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.runtime.progress import Progress
+
+Path = RegularizationPath | PairwiseRegularizationPath
 
 PLACES = 201
 """Values of the parameter at which coefficients are told."""
@@ -59,7 +63,6 @@ def error_of(spec: ModelSpec) -> str:
 def _ordered(request: PathRequest, spec: ModelSpec, now: Description) -> Order:
     if now.sizes.n_examples == 0:
         raise EmptyModel(f"model {spec.id} knows no example yet")
-    refuse_several(now, "a regularization path")
     parameter = request.parameter or task_of(spec).walks[0]
     low, high = _default_range(spec, parameter)
     low, high = request.minimum or low, request.maximum or high
@@ -115,9 +118,9 @@ def _check_learnable(data: Examples, spec: ModelSpec) -> None:
         return
     n_classes = np.unique(data.y).size
     if n_classes < 2:
-        raise InvalidInput("all examples are of one class; a path needs both", field="data.y")
-    if n_classes > 2:
-        raise InvalidInput(f"has {n_classes} classes; a path is of two", field="data.y")
+        raise InvalidInput("all examples are of one class; a path needs two at least", field="data.y")
+    if n_classes > MOST_LABELS:
+        raise InvalidInput(f"has {n_classes} classes; at most {MOST_LABELS} are walked", field="data.y")
 
 
 def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
@@ -125,13 +128,14 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     estimator = _estimator(asked, model)
     find = getattr(estimator, "epsilon_path" if asked["parameter"] == "epsilon" else "regularization_path")
     ends = task_of(model.spec).ends_of(asked["minimum"], asked["maximum"])
-    path: RegularizationPath = find(*ends, progress=progress)
+    path: Path = find(*ends, progress=progress)
     found = _told(path, estimator)
     if "validation" in asked:
         given: Examples = asked["validation"]
         curve = path.validation_error(given.X, given.y)
         found["validation"] = _told_curve(curve, error_of(model.spec))
-    found["coefficients"] = _coefficients(path, found.get("validation", {}).get("best", {}).get("value"))
+    best = found.get("validation", {}).get("best", {}).get("value")
+    found["coefficients"] = _coefficients(path, estimator, best)
     return found
 
 
@@ -143,7 +147,7 @@ def _estimator(asked: Document, model: ModelCopy) -> LiveEstimator:
     return new_estimator(model.spec, model.cache_mb, **same).fit(given.X, given.y, sample_weight=given.weights)
 
 
-def _told(path: RegularizationPath, estimator: LiveEstimator) -> Document:
+def _told(path: Path, estimator: LiveEstimator) -> Document:
     found, report = path.breakpoints, path.report
     free = found.after & 1 == 1
     start = path.sizes(path.minimum)
@@ -164,23 +168,35 @@ def _told(path: RegularizationPath, estimator: LiveEstimator) -> Document:
             "becomes": np.where(free, "free", "bound").tolist(),
             "n_free": found.n_free.tolist(),
             "n_support": found.n_support.tolist(),
+            **({"pair": found.pair.tolist()} if isinstance(found, PairBreakpoints) else {}),
         },
+        **({"pairs": [list(two) for two in path.pairs]} if isinstance(path, PairwiseRegularizationPath) else {}),
     }
 
 
-def _coefficients(path: RegularizationPath, best: float | None) -> Document:
-    """The largest coefficients, and the intercept, at values evenly apart in the logarithm, and at the best one."""
+def _coefficients(path: Path, estimator: LiveEstimator, best: float | None) -> Document:
+    """The largest coefficients, and intercepts, at values evenly apart in the logarithm, and at the best one.
+
+    Of several classes each example has one for each other class, and counts by the largest of them.
+    """
     values = np.geomspace(path.minimum, path.maximum, PLACES).clip(path.minimum, path.maximum)
     if best is not None:
         values = np.union1d(values, [best])
-    at = [path.coefficients(value) for value in values]
-    largest = [np.argsort(-np.abs(beta), kind="stable")[:LARGEST] for beta in at]
-    return {
-        "value": values.tolist(),
-        "intercept": [path.intercept(value) for value in values],
-        "key": [[path.keys[i] for i in who] for who in largest],
-        "coefficient": [beta[who].tolist() for beta, who in zip(at, largest, strict=True)],
-    }
+    found: Document = {"value": values.tolist(), "intercept": [], "key": [], "coefficient": []}
+    places = []
+    for value in values.tolist():
+        beta = path.coefficients(value)
+        largest = np.argsort(-np.abs(beta).reshape(beta.shape[0], -1).max(axis=1), kind="stable")[:LARGEST]
+        places.append(largest)
+        found["key"].append([path.keys[i] for i in largest])
+        found["coefficient"].append(beta[largest].tolist())
+        found["intercept"].append(
+            path.intercepts(value).tolist() if isinstance(path, PairwiseRegularizationPath) else path.intercept(value)
+        )
+    if isinstance(path, PairwiseRegularizationPath):
+        model: Any = estimator
+        found |= {"classes": model.classes_.tolist(), "label": [model.window_y[who].tolist() for who in places]}
+    return found
 
 
 def _told_curve(curve: ErrorCurve, what: str) -> Document:
@@ -237,6 +253,10 @@ evenly apart in the logarithm, the intercept and the 10 largest signed coefficie
 with its whole interval. To apply the job moves the live model there, or to `{"choice": {"C": ..}}`. Where double
 precision ends before the range does, `minimum` and `maximum` are how far the path goes, and `ended` holds the `value`
 and the `reason`.
+
+Of more than two classes there is a path for each of the `pairs` [a, b], and `pair` says of which one a breakpoint is.
+Examples count once that are free, or support vectors, in several; a coefficient has a value for each other class, in
+the order of `classes` without the example's own `label`, positive for the first of the two; the error is that of votes.
 """,
     request=PathRequest,
     check=_ordered,

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
-from livesvm.solvers.analyses.outlier.result import OutlierPath
-from livesvm.solvers.analyses.regularization.path import RegularizationPath
+from livesvm.solvers.analyses.outlier.pairwise import pairwise_outlier_path
+from livesvm.solvers.analyses.regularization.pairwise import pairwise_regularization_path
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.classification import (
     LiveSVC,
@@ -22,7 +22,7 @@ from livesvm.solvers.estimators.classification import (
 )
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.edits import Edits
-from livesvm.solvers.models.pairs_predictor import scores, winners
+from livesvm.solvers.models.pairs_predictor import by_other_class, scores, winners
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import Parameter, Walling
@@ -174,12 +174,8 @@ class LiveMultiClassSVC(LiveSVC):
         """
         if not self._has_several():
             return super().window_coefficients
-        window, y = self._of_classes, self._of_classes.y.astype(np.int64)
-        out = np.zeros((y.size, self.classes_.size - 1))
-        for (a, b), row in zip(window.pairs, window.beta, strict=True):
-            out[y == a, b - 1] = -row[y == a]
-            out[y == b, a] = -row[y == b]
-        return out
+        window = self._of_classes
+        return by_other_class(window.beta, window.y.astype(np.int64), self.classes_.size)
 
     @property
     def window_is_free(self) -> NDArray[np.bool_]:
@@ -198,12 +194,14 @@ class LiveMultiClassSVC(LiveSVC):
         places = y if self._has_several() else (y > 0) * (self.classes_.size - 1)
         return np.bincount(places.astype(np.int64), minlength=self.classes_.size).astype(np.int32)
 
-    def regularization_path(
-        self, C_min: float, C_max: float, *, progress: Progress | None = None
-    ) -> RegularizationPath:
-        """Return the optimum of the window for every C, of two classes; see ``LiveSVC.regularization_path``."""
+    def regularization_path(self, C_min: float, C_max: float, *, progress: Progress | None = None) -> Any:
+        """Return the optimum of the window for every C; see ``LiveSVC.regularization_path``.
+
+        Of two classes a ``RegularizationPath``; of more a ``PairwiseRegularizationPath``, with one for each pair.
+        """
         self._check_fitted()
-        self._refuse_several("a regularization path")
+        if self._has_several():
+            return pairwise_regularization_path(self, C_min, C_max, progress)
         return super().regularization_path(C_min, C_max, progress=progress)
 
     def outlier_path(
@@ -213,19 +211,19 @@ class LiveMultiClassSVC(LiveSVC):
         theta: float = 0.0,
         s: float | None = None,
         progress: Progress | None = None,
-    ) -> OutlierPath:
-        """Return the way to a robust model of two classes; see ``LiveSVC.outlier_path``."""
+    ) -> Any:
+        """Return the path of robust models of the window; see ``LiveSVC.outlier_path``.
+
+        Of two classes an ``OutlierPath``; of more a ``PairwiseOutlierPath``, with one for each pair.
+        """
         self._check_fitted()
-        self._refuse_several("an outlier path")
+        if self._has_several():
+            return pairwise_outlier_path(self, parameter, theta=theta, s=s, progress=progress)
         return super().outlier_path(parameter, theta=theta, s=s, progress=progress)
 
-    def _refuse_several(self, what: str, field: str = "classes") -> None:
-        """Raise InvalidInput where there are more than two classes."""
-        if self._has_several():
-            raise InvalidInput(f"{what} is of two classes, not of {self.classes_.size}", field=field)
-
     def _walling(self, s: float | None = None) -> Walling:
-        self._refuse_several("a robust model", "robust")
+        if self._has_several():
+            raise InvalidInput(f"a robust model is of two classes, not of {self.classes_.size}", field="robust")
         return super()._walling(s)
 
     def _of_pair(self, two: tuple[int, int]) -> LiveSVC:
@@ -238,20 +236,47 @@ class LiveMultiClassSVC(LiveSVC):
         who = np.isin(y, two)
         beta, segments = np.zeros(y.size), np.zeros(y.size, np.int64)
         beta[who], segments[who] = window.standing_of(two, who)
-        weights = arrays["sample_weight"] * who
-        if self.class_weight is not None:
-            weights = weights * self._class_weights(window.y)
         names = ("C", "kernel", "degree", "coef0", "fit_intercept", "cache_mb")
         parameters = {name: getattr(self, name) for name in names}
         own = {
             "y": np.where(y == two[1], 1.0, -1.0),
-            "sample_weight": weights,
+            "sample_weight": self._weighed() * who,
             "beta": beta,
             "segments": segments,
             "intercept": window.pairs[two].intercept,
             "classes": np.array([0, 1]),
         }
         return LiveSVC.from_arrays({**parameters, "gamma": window.kernel.gamma}, {**arrays, **own})
+
+    def _weighed(self) -> Floats:
+        """Return the weights of the window's examples times those of their classes, (n,)."""
+        window = self._of_classes
+        return window.weights if self.class_weight is None else window.weights * self._class_weights(window.y)
+
+    def _alone(self, two: tuple[int, int], cache_mb: float) -> LiveSVC:
+        """Return the model of one pair of places in ``classes_``, of its own examples and under their labels."""
+        window, arrays = self._of_classes, self.to_arrays()
+        y = window.y.astype(np.int64)
+        is_here = np.isin(y, two)
+        here = np.flatnonzero(is_here)
+        beta, segments = window.standing_of(two, is_here)
+        X = arrays["X"][here]
+        names = ("C", "kernel", "degree", "coef0", "fit_intercept", "scale")
+        parameters = {name: getattr(self, name) for name in names}
+        own = {
+            "X": X if window.kernel.gram is None else X[:, here],
+            "y": np.where(y[here] == two[1], 1.0, -1.0),
+            "sample_weight": self._weighed()[here],
+            "sides": np.zeros(here.size, np.int8),
+            "keys": [arrays["keys"][i] for i in here.tolist()],
+            "beta": beta,
+            "segments": segments,
+            "intercept": window.pairs[two].intercept,
+            "classes": self.classes_[list(two)],
+        }
+        return LiveSVC.from_arrays(
+            {**parameters, "gamma": window.kernel.gamma, "cache_mb": cache_mb}, {**arrays, **own}
+        )
 
     # -- labels --------------------------------------------------------------------------------------------------------
 

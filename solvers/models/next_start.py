@@ -13,6 +13,7 @@ from livesvm.solvers.frank_wolfe.problem import Known, Problem, rough_of
 from livesvm.solvers.frank_wolfe.warm_start import carried
 from livesvm.solvers.kernels.matrix_products import Examples
 from livesvm.solvers.models.large_predictor import Trained
+from livesvm.solvers.models.pairs_predictor import by_other_class
 from livesvm.solvers.models.sliding_window import NOWHERE, SlidingWindow
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -39,11 +40,7 @@ def signed_coefficients(trained: Trained | None, w: SlidingWindow) -> Floats:
     values = np.where(place == NOWHERE, 0.0, (trained.coefficients / trained.R[:, None])[:, place])
     if trained.classes.size == 2:
         return np.asarray(values[0])
-    out = np.zeros((place.size, trained.classes.size - 1))
-    for (a, b), row in zip(trained.pairs, values, strict=True):
-        out[taught == a, b - 1] = -row[taught == a]
-        out[taught == b, a] = -row[taught == b]
-    return out
+    return by_other_class(values, taught, trained.classes.size)
 
 
 def next_start(trained: Trained, w: SlidingWindow, pair: Pair, slots: Ints, labels: NDArray[Any]) -> Known | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers.models.base import LiveEstimator
@@ -65,6 +66,26 @@ class View:
         model: Any = self.model
         found: LiveEstimator = model._of_pair(two)
         return found
+
+    def pair_alone(self, two: Two) -> LiveEstimator:
+        """Return a private model of one pair that has the examples of its classes alone, under their labels.
+
+        Kernel rows of all such models together may take as much memory as those of this one.
+        """
+        model: Any = self.model
+        found: LiveEstimator = model._alone(two, model.cache_mb / len(self.pairs))
+        return found
+
+    @property
+    def labels(self) -> list[Any]:
+        """The labels of its classes, by place; of a model without classes nothing."""
+        return list(np.asarray(getattr(self.model, "classes_", ())).tolist())
+
+    @property
+    def both_there(self) -> list[Two]:
+        """The pairs of its classes of which both have examples."""
+        there = set(self.window.y.tolist())
+        return [two for two in self.pairs if there.issuperset(two)]
 
     def copy(self) -> View:
         """Return a private copy, all of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -71,3 +72,107 @@ def is_watched(page: Page, http: httpx.Client, tmp_path: Path, picture: Picture)
     more = readings(tmp_path / "again.csv", 424, 6).read_bytes()
     http.post("/feeds/load/observations", content=more, headers={"content-type": "text/csv"}).raise_for_status()
     expect(page.get_by_role("region", name="Feeds").get_by_role("row", name="load")).to_contain_text("430")
+
+
+def columns(path: Path, first: int, n: int, *, announced: bool = False) -> Path:
+    """Hourly rows of a target, of what drives it, and of noise; or announcements of one of them."""
+    rng = np.random.default_rng(first)
+    start = datetime(2024, 1, 1)
+    lines = ["time,warmth" if announced else "time,load,wind,warmth,noise"]
+    for i in range(first, first + n):
+        time, warmth = (start + timedelta(hours=i)).isoformat(), 5 * np.sin(i / 9)
+        load = 10 + 3 * np.sin(i * np.pi / 12) + warmth
+        lines.append(f"{time},{warmth}" if announced else f"{time},{load},{load - 1},{warmth},{rng.normal()}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+FUTURE = """(canvas) => {
+    const of = (name) => {
+        const hex = getComputedStyle(document.documentElement).getPropertyValue(name).trim().slice(1);
+        return [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16));
+    };
+    const { width, height } = canvas, { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+    const rightmost = (colour) => {
+        let found = 0;
+        for (let y = 0; y < 0.7 * height; y++) for (let x = found + 1; x < width; x++)
+            if (colour.every((part, k) => data[4 * (y * width + x) + k] === part)) found = x;
+        return found / width;
+    };
+    return [rightmost(of("--text")), rightmost(of("--bound"))];
+}"""
+"""How far to the right, as shares of a chart, readings are drawn, and what is to come."""
+
+
+def test_a_feed_is_made_of_the_columns_that_are_ticked(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture, tmp_path: Path
+) -> None:
+    page = open_page(f"{service.url}/#/data")
+    page.get_by_label("Drop a CSV file here").set_input_files(columns(tmp_path / "plant.csv", 0, 320))
+    page.get_by_label("Target").select_option(label="load (numbers)")
+    page.get_by_role("group", name="Features").get_by_label("noise").uncheck()
+    page.get_by_role("group", name="Known ahead").get_by_label("warmth").check()
+    page.get_by_label("Steps").fill("x")
+    page.get_by_label("Window").fill("300")
+    page.get_by_role("button", name="Make a feed").click()
+    assert page.evaluate("document.activeElement.validity.patternMismatch")
+    page.get_by_label("Steps").fill("48")
+    expect(page.get_by_text("from its own past, from wind, and from warmth as known ahead")).to_be_visible()
+    picture(page, "data-feed")
+    page.wait_for_timeout(1000)
+    page.get_by_role("button", name="Make a feed").click()
+    expect(page.get_by_role("heading", name="plant", exact=True)).to_be_visible(timeout=120_000)
+    settings = http.get("/feeds/plant").json()["settings"]
+    assert {name: settings[name] for name in ("features", "known", "steps")} == {
+        "features": ["wind"], "known": ["warmth"], "steps": 48,
+    }  # fmt: skip
+
+    rows = page.get_by_role("region", name="Forecasts").locator("tbody tr")
+    expect(rows).to_have_count(8)
+    assert [int(row.get_by_role("rowheader").inner_text()) for row in rows.all()] == [1, 8, 14, 21, 28, 35, 41, 48]
+    expect(rows.first.get_by_role("cell").first).to_have_text("2024-01-14 08:00")
+    read, to_come = page.locator(".chart canvas").first.evaluate(FUTURE)
+    assert to_come > read + 0.1  # 48 ahead of 300; the band hides the last 20
+    assert to_come > 0.9
+    expect(page.get_by_role("region", name="Record").get_by_role("row", name="48")).not_to_contain_text("forecast")
+    expect(page.locator("dt", has_text="lags").locator("xpath=following-sibling::dd")).to_have_text("1 to 24")
+    picture(page, "feed-steps")
+    page.get_by_role("button", name="Show all 48 steps").first.click()
+    expect(rows).to_have_count(48)
+
+    later = columns(tmp_path / "later.csv", 320, 12, announced=True)
+    page.get_by_label("Readings", exact=True).set_input_files(later)
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_text("0 readings accepted, 12 times to come announced.")).to_be_visible()
+    told = http.get("/feeds/plant").json()
+    assert (told["position"], told["rows"]) == (320, 332)
+    expect(rows).to_have_count(48)  # still, though the table was made again
+    page.get_by_role("link", name="Feeds").click()
+    row = page.get_by_role("region", name="Feeds").get_by_role("row", name="plant")
+    expect(row).to_contain_text("1 to 48")
+    expect(row.get_by_role("cell").nth(5)).to_have_text(re.compile(r"^[\d.]+ to [\d.]+$|^\u2013$"))
+
+
+LABELS = """async () => {
+    const texts = [], draw = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+        texts.push(text);
+        draw.call(this, text, ...rest);
+    };
+    const { chart } = await import("/page/chart.js"), from = Date.UTC(2024, 5, 1, 20) / 1000;
+    const x = Array.from({ length: 6 }, (_, i) => from + 3600 * i);
+    const series = [{ label: "y", values: x.map((_, i) => i), colour: "--text" }];
+    const { place, drawn } = chart("hours", x, series, { zone: "Europe/Berlin" });
+    document.body.append(place);
+    drawn.setSize({ width: 800, height: 240 });
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    return texts;
+}"""
+
+
+def test_charts_write_times_as_the_feed_does(service: ServiceProcess, open_page: Open) -> None:
+    page = open_page(service.url, timezone_id="America/New_York", locale="en-US")
+    expect(page.locator("#connection")).to_have_text("live")
+    drawn = set(page.evaluate(LABELS))
+    assert {"22:00", "00:00", "03:00", "2024-06-02"} <= drawn
+    assert not drawn & {"16:00", "10pm", "12am"}

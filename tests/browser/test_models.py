@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
 import pytest
 from playwright.sync_api import expect
@@ -24,6 +26,8 @@ def test_a_model_is_shown_proved_restored_and_asked(
     expect(page.get_by_role("img", name=sides)).to_be_visible()
     expect(page.get_by_role("img", name="Examples by side over the newest versions")).to_be_visible()
     expect(page.get_by_role("region", name="Newest updates").get_by_role("row")).to_have_count(6)
+    newest = page.get_by_role("region", name="Newest updates").locator("tbody tr").first
+    expect(newest.get_by_role("cell").first).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
 
     page.get_by_role("button", name="Prove it now").click()
     expect(page.get_by_text("Version 5 is optimal for the 56 examples")).to_be_visible()
@@ -52,7 +56,7 @@ def test_a_model_is_shown_proved_restored_and_asked(
 
 def test_several_classes_are_named(service: ServiceProcess, http: httpx.Client, open_page: Open) -> None:
     X = [[float(k % 3) + 0.1 * (k // 3), -float(k % 3)] for k in range(12)]
-    http.post("/models", json={"id": "pets", "scale": "standard"}).raise_for_status()
+    http.post("/models", json={"id": "pets", "scale": "standard", "decision_function_shape": "ovo"}).raise_for_status()
     y = [("cat", "dog", "eel")[k % 3] for k in range(12)]
     http.post("/models/pets/update", json={"add": {"X": X, "y": y}}).raise_for_status()
     page = open_page(f"{service.url}/#/models/pets")
@@ -62,7 +66,8 @@ def test_several_classes_are_named(service: ServiceProcess, http: httpx.Client, 
     rows = page.get_by_role("region", name="Predictions").locator("tbody tr")
     expect(rows).to_have_count(2)
     assert [row.get_by_role("cell").first.inner_text() for row in rows.all()] == ["cat", "eel"]
-    expect(rows.first).to_contain_text("dog")
+    expect(rows.first).to_contain_text("cat over dog")
+    expect(rows.last).to_contain_text("eel over cat")
     page.get_by_role("button", name="Prove it now").click()
     expect(page.get_by_text("Version 1 is optimal for the 12 examples")).to_be_visible()
 

@@ -106,3 +106,32 @@ def test_a_thousand_models_are_searched_and_sorted(serve: Serve, open_page: Open
     expect(page.locator("tbody tr")).to_have_count(100)
     page.get_by_role("button", name="Model").click()
     assert page.locator("tbody th").first.inner_text() == "model-0599"
+
+
+@pytest.mark.parametrize("address", ["nowhere", "/models/", "/models/a/b", "/feeds/a/b", "%"])
+def test_an_address_of_nothing_is_said(address: str, service: ServiceProcess, open_page: Open) -> None:
+    page = open_page(f"{service.url}/#{address}")
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    expect(page.locator("#connection")).to_have_text("live")
+    page.get_by_role("link", name="See all models").click()
+    expect(page.get_by_role("heading", name="Models")).to_be_visible()
+    page.goto(f"{service.url}/#{address}")  # from a page that is there
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+
+
+def test_the_navigation_says_where_one_is(service: ServiceProcess, http: httpx.Client, open_page: Open) -> None:
+    learnt(http, "placed")
+    http.post("/feeds", json={"id": "placed", "target": "y"}).raise_for_status()
+    page = open_page(service.url)
+    for address, current in (
+        ("/", ("Models", "page")),
+        ("/models/placed", ("Models", "true")),
+        ("/models/placed/labels", ("Models", "true")),
+        ("/feeds", ("Feeds", "page")),
+        ("/feeds/placed", ("Feeds", "true")),
+        ("/data", ("Data in", "page")),
+    ):
+        page.goto(f"{service.url}/#{address}")
+        here = page.locator("#nav [aria-current]")
+        expect(here).to_have_text(current[0])
+        expect(here).to_have_attribute("aria-current", current[1])

@@ -125,6 +125,67 @@ def test_suspected_labels_are_decided_in_one_update(
     picture(page, "labels-done")
 
 
+def test_paths_of_several_classes_are_looked_along_and_applied(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture
+) -> None:
+    rng = np.random.default_rng(1)
+    places = np.arange(90) % 3
+    X = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 2.5]])[places] + 0.5 * rng.normal(size=(90, 2))
+    right = np.array(["ape", "bee", "cat"])[places]
+    y = np.where(np.arange(90) < 6, np.array(["bee", "cat", "ape"])[places], right)
+    keys = [f"k{i}" for i in range(90)]
+    http.post("/models", json={"id": "zoo", "C": 5.0, "kernel": {"name": "rbf", "gamma": 0.5}}).raise_for_status()
+    add = {"X": X.tolist(), "y": y.tolist(), "keys": keys}
+    http.post("/models/zoo/update", json={"add": add}).raise_for_status()
+
+    page = open_page(f"{service.url}/#/models/zoo/labels")
+    page.get_by_role("button", name="Find them").click()
+    region = page.get_by_role("region", name="Suspected labels")
+    rows = region.locator("tbody tr")
+    expect(rows.first).to_be_visible(timeout=120_000)
+    suspects = {row.get_by_role("rowheader").inner_text(): row for row in rows.all()}
+    assert set(keys[:6]) <= suspects.keys()
+    for key in keys[:6]:
+        i, row = keys.index(key), suspects[key]
+        assert row.get_by_role("cell").nth(2).inner_text() == y[i]
+        chosen = row.get_by_label(f"New label of {key}")
+        assert chosen.locator("option").count() == 2
+        assert chosen.locator("option").first.inner_text() == right[i]
+        row.get_by_role("radio", name="relabel").check()
+    suspects["k5"].get_by_role("radio", name="keep").check()
+    suspects["k5"].get_by_label("New label of k5").select_option(index=1)
+    expect(suspects["k5"].get_by_role("radio", name="relabel")).to_be_checked()
+    (another,) = {"ape", "bee", "cat"} - {str(y[5]), str(right[5])}
+    expect(page.get_by_text("6 to relabel, 0 to remove")).to_be_visible()
+    picture(page, "labels-several")
+    page.get_by_role("button", name="Carry out as one update").click()
+    expect(page.locator("#effect")).to_contain_text("Share of wrong labels", timeout=120_000)
+    told = {one["key"]: one["y"] for one in http.get("/models/zoo/examples?limit=100").json()["examples"]}
+    assert [told[key] for key in keys[:6]] == [*right[:5].tolist(), another]
+
+    page.get_by_role("link", name="Regularization path").click()
+    page.get_by_role("button", name="Walk the path").click()
+    slider = page.get_by_role("slider")
+    expect(slider).to_be_visible(timeout=120_000)
+    job = http.get("/jobs").json()["jobs"][-1]
+    known = http.get(f"/jobs/{job['id']}").json()["result"]["coefficients"]
+    place = int(slider.input_value())
+    intercept, favoured = at(page, "Intercept, ape or cat").split(" for ")
+    assert favoured == ("ape" if known["intercept"][place][1] > 0 else "cat")
+    assert float(intercept) == pytest.approx(abs(known["intercept"][place][1]), rel=1e-3)
+    lines = page.get_by_role("region", name="Largest coefficients").locator("tbody tr")
+    assert lines.locator("th").all_inner_texts() == known["key"][place]
+    others = sorted({"ape", "bee", "cat"} - {known["label"][place][0]})
+    against = dict(zip(others, known["coefficient"][place][0], strict=True))
+    told_first = lines.first.get_by_role("cell").inner_text()
+    assert told_first.startswith(f"{known['label'][place][0]}: ")
+    assert all(f"against {word}" in told_first for word, value in against.items() if value)
+    picture(page, "path-several")
+    page.get_by_role("button", name="Apply this C").click()
+    expect(page.get_by_text("Version 3 has C")).to_be_visible()
+    assert http.get("/models/zoo").json()["C"] == pytest.approx(known["value"][place])
+
+
 def two_classes(rng: np.random.Generator, n: int) -> tuple[Matrix, Vector]:
     """Examples of two classes that overlap little."""
     y = rng.choice([-1, 1], n).astype(float)

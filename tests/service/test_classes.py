@@ -88,11 +88,8 @@ def test_words_are_learnt_predicted_proved_and_seen(make: Make, service: Service
         assert {len(example["coefficient"]) for example in page} == {2}
         job = client.wait(client.assess(model)["id"])["result"]
         assert job["pairs"] == [list(two) for two in combinations(WORDS[:3].tolist(), 2)]
+        assert (job["positive"], job["negative"]) == (["ape", "ape", "bee"], ["bee", "cat", "cat"])
         assert np.shape(job["decisions"]) == (25, 3)
-        for ask in (client.regularization_path, client.outlier_path):
-            with pytest.raises(ServiceProblem, match="is of two classes, and this model has 3") as refused:
-                ask(model)
-            assert refused.value.status == 409
     table = list(csv.DictReader(io.StringIO(http.get(f"/models/{model}/examples?format=csv").text)))
     assert [row["y"] for row in table] == y[5:].tolist()
     assert {"coefficient0", "coefficient1"} <= table[0].keys()
@@ -108,6 +105,91 @@ def test_words_are_learnt_predicted_proved_and_seen(make: Make, service: Service
     assert pairs["pairs"] == [list(two) for two in combinations(WORDS[:3].tolist(), 2)]
     own.decision_function_shape = "ovo"
     np.testing.assert_allclose(pairs["decision"], own.decision_function(PROBE), rtol=0, atol=1e-7)
+
+
+def test_the_path_of_several_classes_is_told_and_applied(
+    make: Make, service: ServiceProcess, http: httpx.Client
+) -> None:
+    model = make(C=1.0, kernel={"gamma": 0.5}, decision_function_shape="ovo")
+    X, y = blobs(3, 60)
+    V, v = blobs(4, 80)
+    low, high = 0.05, 50.0
+    with Client(service.url) as client:
+        client.update(model, X, y, keys=[f"k{i}" for i in range(60)])
+        job = client.wait(client.regularization_path(model, minimum=low, maximum=high, validation=(V, v))["id"])
+        result, path = job["result"], IncrementalSVC(C=1.0, gamma=0.5).fit(X, y).regularization_path(low, high)
+        assert result["pairs"] == [list(two) for two in combinations(WORDS[:3].tolist(), 2)]
+        found = path.breakpoints
+        np.testing.assert_allclose(result["breakpoints"]["value"], found.value, rtol=1e-6)
+        assert result["breakpoints"]["pair"] == found.pair.tolist()
+        assert result["breakpoints"]["key"] == [f"k{i}" for i in found.example]
+        assert result["breakpoints"]["n_support"] == found.n_support.tolist()
+        told = result["coefficients"]
+        for place in (0, 120, 201):
+            who = [int(key.removeprefix("k")) for key in told["key"][place]]
+            beta = path.coefficients(told["value"][place])
+            np.testing.assert_allclose(told["coefficient"][place], beta[who], atol=1e-6)
+            assert who == np.argsort(-np.abs(beta).max(axis=1), kind="stable")[:10].tolist()
+            np.testing.assert_allclose(told["intercept"][place], path.intercepts(told["value"][place]), atol=1e-6)
+            assert told["label"][place] == y[who].tolist()
+        best = path.best(V, v)
+        assert result["validation"]["best"] == pytest.approx(vars(best), rel=1e-6)
+        assert client.apply(job["id"])["version"] == 2
+        assert client.model(model)["C"] == pytest.approx(best.value)
+        trained = IncrementalSVC(C=best.value, gamma=0.5, decision_function_shape="ovo").fit(X, y)
+        np.testing.assert_allclose(
+            client.predict(model, PROBE)["decision"], trained.decision_function(PROBE), atol=1e-6
+        )
+        other = client.wait(client.regularization_path(model, minimum=low, maximum=high, data=(X, y))["id"])["result"]
+        np.testing.assert_allclose(other["breakpoints"]["value"], found.value, rtol=1e-6)
+    assert http.get(f"/jobs/{job['id']}/plot.svg").status_code == 200
+
+
+def test_suspected_labels_of_several_classes_are_one_list(
+    make: Make, service: ServiceProcess, http: httpx.Client
+) -> None:
+    model = make(C=5.0, kernel={"gamma": 0.5})
+    rng = np.random.default_rng(5)
+    places = np.arange(90) % 3
+    X, right = CENTRES[places] + 0.5 * rng.normal(size=(90, 2)), WORDS[places]
+    y = right.copy()
+    y[:9] = WORDS[(places[:9] + 1) % 3]
+    with Client(service.url) as client:
+        client.update(model, X, y, keys=[f"k{i}" for i in range(90)])
+        job = client.wait(client.outlier_path(model, "s", hold_out=0.2)["id"])
+        result = job["result"]
+        suspected = result["suspected"]
+        path = IncrementalSVC(C=5.0, gamma=0.5).fit(X, y).outlier_path("s")
+        assert suspected["key"] == [f"k{one.key}" for one in path.suspects]
+        assert suspected["others"] == [list(one.others) for one in path.suspects]
+        assert suspected["label"] == [y[one.key] for one in path.suspects]
+        np.testing.assert_allclose(suspected["value"], [one.value for one in path.suspects], atol=1e-6)
+        wrong = {f"k{i}": right[i] for i in range(9)}
+        assert set(suspected["key"][:6]) <= wrong.keys()
+        assert result["pairs"] == [list(two) for two in path.pairs]
+        assert [one["key"] for one in result["suspected_by_pair"]] == [
+            [f"k{key}" for key, _ in one.order_of_outliers()] for one in path.pairs.values()
+        ]
+        assert result["switches"]["value"] == sorted(result["switches"]["value"])
+        assert len(set(result["switches"]["pair"])) == 3
+        moves = zip(result["switches"]["key"], result["switches"]["pair"], result["switches"]["side"], strict=True)
+        first = result["outliers_at_start"]
+        sides = dict(zip(zip(first["key"], first["pair"], strict=True), first["side"], strict=True))
+        sides.update(((key, pair), side) for key, pair, side in moves)
+        assert {key for (key, _), side in sides.items() if side} == set(suspected["key"])
+        rest, held = np.arange(90) % 5 != 0, np.arange(90) % 5 == 0
+        others = IncrementalSVC(C=5.0, gamma=0.5).fit(X[rest], y[rest]).outlier_path("s")
+        least = others.best(X[held], y[held])
+        assert result["validation"]["best"] == pytest.approx(least._asdict(), abs=1e-6)
+        with pytest.raises(ServiceProblem, match="relabel or remove what is suspected") as refused:
+            client.apply(job["id"])
+        assert refused.value.status == 409
+        relabel: dict[int | str | np.integer[Any], float | str] = {
+            key: suspected["others"][suspected["key"].index(key)][0] for key in wrong
+        }
+        assert sum(relabel[key] == word for key, word in wrong.items()) >= 8
+        assert client.update(model, relabel=relabel)["changed"] == 9
+    assert http.get(f"/jobs/{job['id']}/plot.svg").status_code == 200
 
 
 def test_signs_stay_what_they_were_until_another_label_comes(make: Make, http: httpx.Client) -> None:

@@ -318,7 +318,8 @@ def test_known_columns_and_features_are_used() -> None:
     one = feed(known=["k"], features=["f"], steps=[1], window=200, gamma="auto", C=10.0)
     rows: list[Row] = [{"time": 3600.0 * i, "y": y[i], "k": known[i], "f": 0.0} for i in range(319)]
     for i, row in enumerate(rows):
-        one.observe([row, {"time": 3600.0 * (i + 1), "k": known[i + 1]}])
+        outcome = one.observe([row, {"time": 3600.0 * (i + 1), "k": known[i + 1]}])
+        assert (outcome.accepted, outcome.announced) == (1, 1)
     assert len(one.ahead.values) == 1
     found = one.scores[0].overall("value")
     assert found["mae"] < 0.3 * found["last_value_mae"]

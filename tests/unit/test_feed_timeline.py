@@ -271,7 +271,7 @@ def test_feeds_without_times_count_their_readings() -> None:
 def test_known_columns_are_announced() -> None:
     line = read(timeline(known=["holiday"]), at(0, holiday=0), at(1, holiday=0)).timeline
     plan = read(line, {"time": 3 * HOUR, "holiday": 1})
-    assert plan.ahead == [(3, (1.0,))]
+    assert (plan.ahead, plan.accepted, plan.ignored) == ([(3, (1.0,))], 0, 0)
     assert refusal(line, {"time": 0.0, "holiday": 1}).row == 0
     assert refusal(line, {"time": 3 * HOUR, "holiday": None}).field == "holiday"
     assert refusal(line, {"time": 3 * HOUR, "holiday": 1, "wind": 2}).field == "wind"

@@ -24,9 +24,10 @@ class ForecastTold(BaseModel):
 class ObservationAnswer(BaseModel):
     """What a call of readings did, and the forecasts from the newest of them."""
 
-    accepted: int
+    accepted: int = Field(description="Readings that were taken; announcements are not among them.")
     ignored: int = Field(description="Rows that the feed knew already, or leaves out.")
     corrected: int
+    announced: int = Field(default=0, description="Rows without the target: known columns of times to come.")
     position: int = Field(description="Readings that were ever accepted.")
     time: str | float | None = Field(description="Of the newest reading.")
     state: Literal["filling", "live"] = Field(description="`filling` until the window is first full.")
@@ -71,7 +72,7 @@ class FeedDescription(BaseModel):
     )
     version: int = Field(default=0, description="Calls that had an effect.")
     position: int = Field(default=0, description="Readings that were ever accepted.")
-    rows: int = Field(default=0, description="Rows that were taken note of, those that were ignored among them.")
+    rows: int = Field(default=0, description="Rows that were read, ignored and announced ones among them.")
     time: str | float | None = Field(default=None, description="Of the newest reading.")
     every: str | None = None
     season: int | None = Field(default=None, description="In readings; 0: there is none.")

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +37,9 @@ class Assessment:
     ----------
     keys : the window's keys, oldest first
     decisions : (n,) f(x_i) of the model trained without example i, or without its fold; of several classes
-        (n, n_pairs), positive for the first of the two
+        (n, n_pairs), see ``positive``
+    positive, negative : the labels that decisions above 0 are for, and the others: of two classes one each, of several
+        one for each column of ``decisions``; none of a model without classes
     error : share of wrong labels (classification) or of outliers, or mean absolute error in units of y (regression); of
         models with the pinball loss its mean
     events : breakpoints of all paths together
@@ -48,6 +51,8 @@ class Assessment:
     error: float
     events: int
     seconds: float
+    positive: tuple[Any, ...] = ()
+    negative: tuple[Any, ...] = ()
 
 
 def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> Assessment:
@@ -177,4 +182,13 @@ def _folds(folds: int | Sequence[int], order: Ints) -> Ints:
 
 def _assessment(copy: View, decisions: Floats, events: int, started: float) -> Assessment:
     error = copy.error(decisions, copy.window.y)
-    return Assessment(tuple(copy.window.keys), decisions, error, events, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return Assessment(tuple(copy.window.keys), decisions, error, events, seconds, *_meanings(copy))
+
+
+def _meanings(copy: View) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the labels that positive and other decisions are for."""
+    labels = copy.labels
+    if len(labels) == 2:
+        return (labels[1],), (labels[0],)
+    return tuple(labels[a] for a, _ in copy.pairs), tuple(labels[b] for _, b in copy.pairs)

@@ -15,11 +15,12 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.view import View
 from livesvm.solvers.robust.d_step import Walked
-from livesvm.solvers.robust.legs import Leg, Nodes, Solution
+from livesvm.solvers.robust.legs import AT_ONCE, Leg, Nodes, Solution
 from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.interrupt import parts
 from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import SparseRows
 from livesvm.solvers.validation import Key
 
 
@@ -168,6 +169,19 @@ class OutlierPath:
                 values.append(nodes.values)
                 errors += [view.error(f, targets) for f in _decisions(kernel, nodes)]
         return np.concatenate(values), np.array(errors)
+
+    def decisions(self, X: ArrayLike | SparseRows, values: Floats) -> Floats:
+        """Return f of the rows ``X`` (m, d) at each of k values of the parameter, (k, m)."""
+        model = self.at(self.start)
+        view = View(model)
+        kernel = view.window.kernel_values(view.scaled(model.predictor().validate(X)))
+        out = np.empty((values.size, kernel.shape[0]))
+        for start in range(0, values.size, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            found = [self._leg(value).at(value) for value in values[part].tolist()]
+            nodes = Nodes(values[part], np.array([one.beta for one in found]), np.array([one.b for one in found]))
+            out[part] = _decisions(kernel, nodes)
+        return out
 
     def best(self, X: ArrayLike, y: ArrayLike) -> Best:
         """Return the breakpoint with the least error on validation examples ``X`` (m, d) with targets ``y`` (m,)."""

@@ -25,8 +25,8 @@ from livesvm.solvers.homotopy.piecewise import Position, position
 from livesvm.solvers.models.window import ON_BOUNDARY
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.progress import Progress, steadily
-from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features, dense
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
+from livesvm.solvers.sparse import Features, SparseRows, dense
 
 if TYPE_CHECKING:
     from livesvm.solvers.models.base import LiveEstimator
@@ -48,6 +48,14 @@ class Breakpoints(NamedTuple):
     after: Ints  #: (m,)
     n_free: Ints  #: (m,) how many are free just above the value
     n_support: Ints  #: (m,) how many are free there or have a coefficient at a bound that is not zero
+
+
+class Turns(NamedTuple):
+    """Where decisions on m rows change their sign along a path."""
+
+    positive: Bools  #: (m,) at the least value of the parameter
+    value: Floats  #: (k,)
+    row: Ints  #: (k,)
 
 
 class Sizes(NamedTuple):
@@ -96,23 +104,23 @@ class RegularizationPath:
         ------
         InvalidInput : the value is not on the path
         """
-        found = self._position(value)
+        found = self.position(value)
         known = {"beta": found.beta, "segments": found.segment, "intercept": found.b}
         parameters = {**self._model.get_params(deep=False), self.parameter: float(value)}
         return type(self._model).from_arrays(parameters, {**self._arrays, **known})
 
     def coefficients(self, value: float) -> Floats:
         """Return the signed coefficients beta at a value of the parameter, (n,), oldest example first."""
-        return self._position(value).beta
+        return self.position(value).beta
 
     def intercept(self, value: float) -> float:
         """Return b at a value of the parameter, in the units of the features."""
-        found = self._position(value)
+        found = self.position(value)
         return found.b - self._view.window.moved(found.beta)
 
     def sizes(self, value: float) -> Sizes:
         """Return how many examples are free at a value of the parameter, and how many are support vectors."""
-        found = self._position(value)
+        found = self.position(value)
         free = found.segment & 1 == 1
         return Sizes(int(np.count_nonzero(free)), int(np.count_nonzero(free | (found.beta != 0.0))))
 
@@ -145,9 +153,40 @@ class RegularizationPath:
         """Return the value of the parameter with the least error on ``X`` and ``y``, and the whole interval of it."""
         return self.validation_error(X, y).best()
 
-    # -- inside --------------------------------------------------------------------------------------------------------
+    def turns(self, X: ArrayLike | SparseRows) -> Turns:
+        """Return where decisions on ``X`` (m, d) change their sign; of a path over C or epsilon."""
+        rows = self._view.scaled(self._view.model.predictor().validate(X))
+        starts = [self._pieces(leg) for leg in self._legs]
+        positive, values, turned = [np.zeros(0, np.bool_)], [np.empty(0)], [np.empty(0, np.int64)]
+        for first in range(0, rows.shape[0], BLOCK):
+            K = self._kernel_columns(rows[first : first + BLOCK])
+            m = K.shape[1]
+            before = None
+            for leg, pieces in zip(self._legs, starts, strict=True):
+                watch(pieces.stop, 0)
+                low, tau, _, row = sign_changes(pieces, K, np.zeros(m, np.bool_), 0.0)
+                raise_what_stopped()
+                high = low ^ (np.bincount(row, minlength=m) & 1 == 1)
+                if leg.start > leg.end:
+                    low, high = high, low
+                if before is None:
+                    positive.append(low)
+                else:  # rounding may have another sign at the start of a leg than at the end of that before
+                    differs = np.flatnonzero(low != before)
+                    values.append(np.full(differs.size, leg.low))
+                    turned.append(first + differs)
+                before = high
+                values.append(leg.value(tau))
+                turned.append(first + row)
+        return Turns(np.concatenate(positive), np.concatenate(values), np.concatenate(turned))
 
-    def _position(self, value: float) -> Position:
+    def position(self, value: float) -> Position:
+        """Return coefficients, places on the staircase and b at a value of the parameter, oldest example first.
+
+        Raises
+        ------
+        InvalidInput : the value is not on the path
+        """
         if not self.minimum <= value <= self.maximum:
             raise InvalidInput(
                 f"the path goes from {self.minimum:.6g} to {self.maximum:.6g}, not to {value!r}", field=self.parameter
@@ -155,6 +194,8 @@ class RegularizationPath:
         leg = self._legs[bisect_left(self._highs, value)]
         levels = self._view.losses_at(self.parameter, value).levels
         return position(leg.places, leg.segments, leg.changes, leg.tau(value), levels)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
 
     def _examples(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Features, Floats]:
         rows = self._view.model.predictor().validate(X)
@@ -188,7 +229,7 @@ class RegularizationPath:
         value, example, before, after = (np.concatenate([p[i] for p in parts]) for i in range(4))
         levels = self._view.losses_at(self.parameter, 0.5 * (self.minimum + self.maximum)).levels
         counted = (levels != 0.0) | (levels[:, :1] == levels[:, 2:])
-        first = self._position(self.minimum).segment
+        first = self.position(self.minimum).segment
 
         def weighs(who: Ints, segment: Ints) -> Ints:
             return np.asarray((segment & 1 == 1) | counted[who, segment // 2], np.int64)
@@ -207,8 +248,8 @@ def _ascending(leg: Leg) -> tuple[Floats, Ints, Ints, Ints]:
     return value[::-1], c.slot[::-1], c.after[::-1], c.before[::-1]
 
 
-def _count_curve(leg: Leg, parts: list[tuple[int, Floats, Ints]], m: int) -> ErrorCurve:
-    wrong = sum(part[0] for part in parts)
+def _count_curve(leg: Leg, parts: list[tuple[Bools, Floats, Ints, Ints]], m: int) -> ErrorCurve:
+    wrong = sum(int(part[0].sum()) for part in parts)
     tau, delta = np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
     return error_curve.from_counts(wrong, tau, delta, np.array([leg.start, leg.end]), m)
 

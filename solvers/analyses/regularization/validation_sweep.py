@@ -40,8 +40,8 @@ class Pieces(NamedTuple):
 
 
 @compiled_allocating
-def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tuple[int, Floats, Ints]:
-    """Return how many decisions are wrong at the start of a leg, and where that number changes and by how much.
+def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tuple[Bools, Floats, Ints, Ints]:
+    """Return which decisions are wrong at the start of a leg, (m,), and each change: where, by how much, of which row.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
     m = K.shape[1]
     g, dg, g_end = np.zeros(m), np.zeros(m), np.zeros(m)
     set_out(p, K, g, dg)
-    wrong = np.zeros(m, np.bool_)
-    tau, delta = np.empty(256), np.empty(256, np.int64)
-    count, first_wrong = 0, 0
+    wrong, at_start = np.zeros(m, np.bool_), np.zeros(m, np.bool_)
+    tau, delta, row = np.empty(256), np.empty(256, np.int64), np.empty(256, np.int64)
+    count = 0
     for s in range(p.start_tau.size):
         if is_stopped(p.stop, 0):
             break
@@ -63,24 +63,24 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
             more = 2 * (count + 2 * m)
             tau = np.concatenate((tau[:count], np.empty(more)))
             delta = np.concatenate((delta[:count], np.empty(more, np.int64)))
+            row = np.concatenate((row[:count], np.empty(more, np.int64)))
         b0, b1 = p.start_b[s] + boundary * abs(p.start_b[s]), p.end_b[s] + boundary * abs(p.end_b[s])
         for i in range(m):
             f0, f1 = g[i] + b0, g_end[i] + b1
             now, then = (f0 > 0.0) != positive[i], (f1 > 0.0) != positive[i]
             if s == 0:
-                wrong[i] = now
-                first_wrong += now
+                wrong[i] = at_start[i] = now
             if now != wrong[i]:
-                tau[count], delta[count] = p.start_tau[s], 1 if now else -1
+                tau[count], delta[count], row[count] = p.start_tau[s], 1 if now else -1, i
                 count += 1
             if then != now:
                 share = f0 / (f0 - f1)
                 tau[count] = p.start_tau[s] - share * (p.start_tau[s] - p.end_tau[s])
-                delta[count] = 1 if then else -1
+                delta[count], row[count] = 1 if then else -1, i
                 count += 1
             wrong[i] = then
             g[i] = g_end[i]
-    return first_wrong, tau[:count].copy(), delta[:count].copy()
+    return at_start, tau[:count].copy(), delta[:count].copy(), row[:count].copy()
 
 
 @compiled_allocating

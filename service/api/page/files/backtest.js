@@ -2,7 +2,7 @@
 
 import { button, call } from "./api.js";
 import { chart } from "./chart.js";
-import { count, field, h, section, short, table } from "./dom.js";
+import { count, field, h, section, short, stepTable } from "./dom.js";
 import { follow } from "./jobs.js";
 
 const NAMES = ["A", "B"];
@@ -44,7 +44,7 @@ export function compare(id, leaving) {
 function scores(results) {
   const of = (result, step) => result.scores.find((score) => score.step === step);
   const steps = results[0].scores.map((score) => score.step).filter((step) => of(results[1], step));
-  return table("Mean errors", ["Step", "A", "B", "Last value's (A)", "Seasonal value's (A)", "Scored (A, B)"], steps.map((step) => {
+  return stepTable("Mean errors", ["Step", "A", "B", "Last value's (A)", "Seasonal value's (A)", "Scored (A, B)"], steps.map((step) => {
     const [a, b] = results.map((result) => of(result, step));
     return [String(step), short(a.mae), short(b.mae), short(a.last_value_mae), short(a.seasonal_mae), `${count(a.n)}, ${count(b.n)}`];
   }));

@@ -47,10 +47,21 @@ function choices(file, name, text) {
   const told = h("p", { role: "status" }), bar = h("progress", { max: "1", hidden: true, "aria-label": "Examples learnt" });
   const features = h("fieldset", {}, h("legend", {}, "Features"), columns.map((column, i) => column.kind === "number" && h("label", { class: "choice" }, h("input", { type: "checkbox", value: i, checked: true, onchange: () => describe() }), column.name)));
 
+  const times = columns.find((column) => column.kind === "time"), forecasts = has("/feeds") && columns.some((column) => column.kind === "number");
+  const ahead = h("fieldset", {}, h("legend", {}, "Known ahead (feeds only)"), columns.map((column, i) => column.kind === "number" && h("label", { class: "choice" }, h("input", { type: "checkbox", value: i, onchange: () => describe() }), column.name)));
+  const steps = h("input", { type: "text", pattern: "\\s*[0-9]+(\\s*,\\s*[0-9]+)*\\s*", placeholder: "1", oninput: () => describe() });
+
   const chosen = () => {
     const of = (select) => (select.value === "" ? null : columns[select.value]);
     const used = [...features.querySelectorAll("input:checked")].map((box) => columns[box.value]).filter((column) => column !== of(target));
     return { target: of(target), keys: of(keys), features: used, task: taskOf(of(target)) };
+  };
+
+  /** The columns of a feed: those known ahead are not among the others. */
+  const ofFeed = () => {
+    const { target: goal, features: used } = chosen();
+    const known = [...ahead.querySelectorAll("input:checked")].map((box) => columns[box.value]).filter((column) => column !== goal);
+    return { target: goal, features: used.filter((column) => !known.includes(column)), known };
   };
 
   function describe() {
@@ -58,6 +69,9 @@ function choices(file, name, text) {
     const labels = task === "svc" && [...goal.distinct].sort(goal.kind === "number" ? (a, b) => a - b : undefined);
     const means = { svc: labels && `classes: ${labels.map((label) => `“${label}”`).join(", ")}`, svr: `values of ${goal?.name}`, oneclass: "what is usual, without a target" }[task];
     told.textContent = `The model learns ${means}, from ${count(used.length)} features of ${count(n)} rows, each brought to mean 0 and variance 1.`;
+    if (!forecasts || goal?.kind !== "number") return;
+    const { features: past, known } = ofFeed(), list = (some) => some.map((column) => column.name).join(", ");
+    told.textContent += ` A feed forecasts ${goal.name} from its own past${past.length ? `, from ${list(past)}` : ""}${known.length ? `, and from ${list(known)} as known ahead` : ""}.`;
   }
 
   const make = button("Make the model", async (once) => {
@@ -73,12 +87,13 @@ function choices(file, name, text) {
     return `Learnt ${count(rows.length)} rows.`;
   });
 
-  const times = columns.find((column) => column.kind === "time");
-  const feed = has("/feeds") && columns.some((column) => column.kind === "number") && button("Make a feed that forecasts it", async (once) => {
-    const { target: goal } = chosen();
-    if (!id.reportValidity() || !window_.reportValidity()) return "";
+  const make_feed = forecasts && button("Make a feed that forecasts it", async (once) => {
+    const { target: goal, features: past, known } = ofFeed();
+    if (!id.reportValidity() || !window_.reportValidity() || !steps.reportValidity()) return "";
     if (goal?.kind !== "number") throw new Error("A feed forecasts numbers: choose such a target.");
-    await call("POST", "/feeds", { id: id.value, target: goal.name, time: times?.name ?? null, ...(window_.value && { window: window_.valueAsNumber }) });
+    const names = (some) => some.map((column) => column.name), asked = steps.value.split(",").map(Number);
+    await call("POST", "/feeds", { id: id.value, target: goal.name, time: times?.name ?? null, features: names(past), known: names(known),
+      ...(steps.value && { steps: asked.length > 1 ? asked : asked[0] }), ...(window_.value && { window: window_.valueAsNumber }) });
     bar.hidden = false;
     const { observe } = await import("./feeds.js");
     await observe(id.value, text, once, (share) => { bar.value = share; });
@@ -90,7 +105,7 @@ function choices(file, name, text) {
   return section(`${name}: ${count(n)} rows, ${count(columns.length)} columns`,
     table("First rows", columns.map((column) => `${column.name}, ${KINDS[column.kind]}`), Array.from({ length: Math.min(SHOWN, n) }, (_, i) => columns.map((column) => column.cells[i]))),
     h("div", { class: "row" }, field("Name", id, "Small letters, digits, - and _."), field("Target", target), field("Key", keys), field("Window", window_, "Newest examples that count; the others leave.")),
-    features, told, h("div", { class: "row" }, make, feed), bar);
+    features, forecasts && h("div", {}, ahead, field("Steps", steps, "How far ahead a feed forecasts: 24 for each of the next 24 readings, or 1, 6, 24 for these.")), told, h("div", { class: "row" }, make, make_feed), bar);
 }
 
 /** Rows that have all that is needed: features, target, key. */

@@ -69,11 +69,52 @@ export function ago(iso) {
   if (seconds < 60) return `${Math.floor(seconds)} s ago`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
-  return iso.slice(0, 10);
+  return day(new Date(iso));
 }
 
-/** A moment as the clock here shows it. */
-export const clock = (iso) => (iso ? new Date(iso).toLocaleTimeString() : "–");
+const two = (value) => String(value).padStart(2, "0");
+const day = (at) => `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+
+/** A moment as the clock here shows it, with its day where that is not today. */
+export function clock(moment) {
+  if (!moment) return "–";
+  const at = new Date(moment), time = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
+  return day(at) === day(new Date()) ? time : `${day(at)} ${time}`;
+}
+
+/** The time of a reading as its feed has it, without seconds that are zero; a number where readings have an order alone. */
+export function stamp(time) {
+  if (typeof time !== "string") return count(time);
+  return time.replace("T", " ").replace(/^(.{16}):00(?!\.)/, "$1");
+}
+
+/** Ascending whole numbers with runs in brief: "1 to 24, 48". */
+export function runs(numbers) {
+  const found = [];
+  for (const one of numbers) {
+    if (one - found.at(-1)?.[1] === 1) found.at(-1)[1] = one;
+    else found.push([one, one]);
+  }
+  return found.map(([first, last]) => (last - first > 1 ? `${first} to ${last}` : last > first ? `${first}, ${last}` : String(first))).join(", ");
+}
+
+const FEW = 8; // rows of a table that is shortened
+const opened = new Set(); // captions of tables that are shown whole
+
+/** A table with a row for each step: of many steps a few evenly apart, and the others on request. */
+export function stepTable(caption, titles, rows) {
+  if (rows.length <= FEW + 2) return table(caption, titles, rows);
+  const few = Array.from({ length: FEW }, (_, i) => rows[Math.round((i * (rows.length - 1)) / (FEW - 1))]);
+  const place = h("div");
+  const turn = () => { if (!opened.delete(caption)) opened.add(caption); show(); place.querySelector("button").focus(); };
+  function show() {
+    const isOpen = opened.has(caption);
+    place.replaceChildren(table(caption, titles, isOpen ? rows : few),
+      h("button", { type: "button", class: "plain", "aria-expanded": String(isOpen), onclick: turn }, isOpen ? `Show ${FEW} of the ${count(rows.length)} steps` : `Show all ${count(rows.length)} steps`));
+  }
+  show();
+  return place;
+}
 
 /** Sizes of a window by side: outside is who is neither free nor bound. */
 export const outside = (sizes) => sizes.n_examples - sizes.n_free - sizes.n_bound;

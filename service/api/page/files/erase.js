@@ -1,7 +1,7 @@
 /** Erasing: keys or times in, a warning, the receipt out as a file; and whether a receipt is as it was signed. */
 
 import { asked, button, call, change, Problem } from "./api.js";
-import { count, facts, field, h, section, short, table } from "./dom.js";
+import { count, facts, field, h, section, short, stamp, table } from "./dom.js";
 import { dropped } from "./drop.js";
 import { heading } from "./model.js";
 import { may } from "./service.js";
@@ -59,7 +59,7 @@ function said(receipt) {
   const { keys, certificate } = receipt;
   const one = receipt.kind !== "everywhere";
   return h("div", {}, facts({ [receipt.kind === "feed" ? "Feed" : "Model"]: one ? receipt.model : receipt.parts.map((part) => part.model).join(", "), [receipt.kind === "feed" ? "Times" : "Keys"]: count(keys.count), "In the window": count(keys.in_window),
-    "Asked by": receipt.asked_by ?? "nobody by name", Erased: receipt.erased_at.slice(0, 19).replace("T", " "), "Kept until": receipt.kept_until.slice(0, 10),
+    "Asked by": receipt.asked_by ?? "nobody by name", Erased: stamp(receipt.erased_at.replace(/\.\d+/, "")), "Kept until": receipt.kept_until.slice(0, 10),
     ...(keys.not_found?.length && { "Not found": count(keys.not_found.length) }), ...(receipt.elsewhere?.length && { "Also named, and not erased, in": receipt.elsewhere.join(", ") }),
     ...(one && { Version: `${count(receipt.version_before)} → ${count(receipt.version_after)}`, "Relative gap": certificate ? short(certificate.relative_gap) : "no example is left" }) }),
   h("div", { class: "wrap" }, table("What was searched", ["Place", "What was done"], Object.entries(receipt.places))));

@@ -2,7 +2,7 @@
 
 import { button, change, get } from "./api.js";
 import { chart } from "./chart.js";
-import { ago, clock, count, facts, field, h, section, short, table } from "./dom.js";
+import { ago, clock, count, facts, field, h, runs, section, short, stamp, stepTable, table } from "./dom.js";
 import { compare } from "./backtest.js";
 import { eraseReadings } from "./erase.js";
 import { tuning } from "./tuning.js";
@@ -18,6 +18,17 @@ const PIECE = 500_000; // characters of one call
 /** How far a feed is ahead of the better naive forecast: below 1 it is. */
 const ahead = (score) => score.mae / Math.min(...[score.last_value_mae, score.seasonal_mae].filter((one) => one != null));
 
+const scored = (feed) => (feed.recent ?? []).filter((score) => score.mae != null);
+
+/** A reading's time in seconds since 1970, one without a zone as if it were UTC; its number where readings have an order alone. */
+const seconds = (time) => (typeof time === "string" ? Date.parse(/(Z|[+-]\d\d:\d\d)$/.test(time) ? time : `${time}Z`) / 1000 : time);
+
+/** The values of some steps: the one, or the least and the largest. */
+function range(values) {
+  const [least, largest] = [Math.min(...values), Math.max(...values)].map(short);
+  return least === largest ? least : `${least} to ${largest}`;
+}
+
 /** All feeds, as the service's events tell of them. */
 export function feeds(main) {
   const place = h("div");
@@ -26,8 +37,8 @@ export function feeds(main) {
   function show() {
     const all = [...service.feeds.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
     place.replaceChildren(all.length ? table("Feeds", ["Feed", "State", "Target", "Readings", "Newest", "Steps", "Error against naive", "Last call"],
-      all.map((feed) => [h("a", { href: `#/feeds/${feed.id}` }, feed.id), feed.state, feed.target ?? "–", count(feed.position), String(feed.time ?? "–"),
-        feed.recent?.map((score) => score.step).join(", ") || "–", feed.recent?.map((score) => short(ahead(score))).join(", ") || "–", ago(feed.updated_at)]))
+      all.map((feed) => [h("a", { href: `#/feeds/${feed.id}` }, feed.id), feed.state, feed.target ?? "–", count(feed.position), stamp(feed.time),
+        feed.recent?.length ? runs(feed.recent.map((score) => score.step)) : "–", scored(feed).length ? range(scored(feed).map(ahead)) : "–", ago(feed.updated_at)]))
       : h("p", {}, "There is no feed yet. ", h("a", { href: "#/data" }, "Drop a CSV file"), " to make one."));
   }
 
@@ -47,7 +58,7 @@ export function feed(main, id) {
     section("What is to come", places.next), section("Record", places.record), may("learn") ? readings(id) : "",
     section("What was chosen", places.chosen), may("learn") && has("/feeds/{id}/backtest") ? compare(id, leaving) : "",
     may("learn") && has("/feeds/{id}/tune") ? tuning(id, leaving, refresh) : "", may("admin") && has("/feeds/{id}/erase") ? eraseReadings(id) : "", section("Events", log));
-  let rows = [], drawn = null, due = null, target = "";
+  let rows = [], coming = [], drawn = null, due = null, settings = null;
   leaving.push(() => drawn?.end(), () => clearTimeout(due));
 
   async function refresh() {
@@ -55,7 +66,7 @@ export function feed(main, id) {
     due = null;
     try {
       const now = await get(`/feeds/${id}`);
-      places.facts.replaceChildren(facts({ State: now.state, Target: now.settings?.target, Every: now.every, Season: now.season || null, Readings: count(now.position), Newest: now.time, Durability: now.durability, "Last call": ago(now.updated_at) }),
+      places.facts.replaceChildren(facts({ State: now.state, Target: now.settings?.target, Every: now.every, Season: now.season || null, Features: now.settings?.features.join(", "), "Known ahead": now.settings?.known.join(", "), Readings: count(now.position), Newest: now.time == null ? null : stamp(now.time), Durability: now.durability, "Last call": ago(now.updated_at) }),
         now.error ? h("p", { class: "banner wrong", role: "alert" }, now.error) : "");
       places.record.replaceChildren(record(now));
       places.chosen.replaceChildren(chosen(now));
@@ -63,10 +74,11 @@ export function feed(main, id) {
       if (steps.join() !== [...step.options].map((option) => option.value).join()) step.replaceChildren(...steps.map((one) => h("option", { value: one }, String(one))));
       const some = `limit=${length.value}&points=${POINTS}${step.value && `&step=${step.value}`}`;
       const [forecast, history] = await Promise.all([get(`/feeds/${id}/forecast`), get(`/feeds/${id}/history?${some}`)]);
-      places.next.replaceChildren(forecast.forecasts.length ? table("Forecasts", ["Step", "Time", "Value", "Low", "High"], forecast.forecasts.map((one) => [String(one.step), String(one.time ?? "–"), short(one.value), short(one.low), short(one.high)]))
+      places.next.replaceChildren(forecast.forecasts.length ? stepTable("Forecasts", ["Step", "Time", "Value", "Low", "High"], forecast.forecasts.map((one) => [String(one.step), stamp(one.time), short(one.value), short(one.low), short(one.high)]))
         : h("p", { class: "quiet" }, "No forecast before the feed knows enough readings."));
       rows = history.rows;
-      target = now.settings.target;
+      settings = now.settings;
+      coming = settings.task === "value" ? forecast.forecasts : []; // of directions there is no value
       draw();
     } catch (problem) {
       places.facts.replaceChildren(h("p", { class: "banner wrong", role: "alert" }, problem.message));
@@ -74,20 +86,22 @@ export function feed(main, id) {
   }
 
   function draw() {
-    const isTime = rows.length > 0 && typeof rows[0].time === "string";
-    const x = rows.map((row, i) => (isTime ? Date.parse(row.time) / 1000 : row.time ?? i));
-    const of = (name) => rows.map((row) => row.forecasts.find((one) => String(one.step) === step.value)?.[name] ?? null);
-    const data = [x, rows.map((row) => (row.held ? null : row.value)), of("value"), of("low"), of("high")];
-    if (drawn) return drawn.set(data);
     if (rows.length < 2) return;
-    const series = [["reading", "--text"], ["forecast", "--free"], ["low", "--bound", 1], ["high", "--bound", 1]];
-    drawn = chart(`Readings of ${id}, what was forecast of them, and the band`, x, series.map(([label, colour, width], i) => ({ label, colour, width, values: data[i + 1] })),
-      { time: isTime, yLabel: target, bands: [{ series: [4, 3], fill: "--band" }] });
+    const isTime = typeof rows[0].time === "string", newest = seconds(rows.at(-1).time);
+    const to = coming.filter((one) => seconds(one.time) > newest);
+    const of = (name) => rows.map((row) => row.forecasts.find((one) => String(one.step) === step.value)?.[name] ?? null);
+    const values = rows.map((row) => (row.held ? null : row.value)), nothing = to.map(() => null), then = (name) => to.map((one) => one[name]);
+    const data = [[...rows, ...to].map((one) => seconds(one.time)), [...values, ...nothing], [...of("value"), ...nothing],
+      [...of("low"), ...then("low")], [...of("high"), ...then("high")], [...values.map((value, i) => (to.length && i === values.length - 1 ? value : null)), ...then("value")]];
+    if (drawn) return drawn.set(data);
+    const series = [["reading", "--text"], ["forecast", "--free"], ["low", "--bound", 1], ["high", "--bound", 1], ["to come", "--bound"]];
+    drawn = chart(`Readings of ${id}, what was forecast of them, what is to come, and the band`, data[0], series.map(([label, colour, width], i) => ({ label, colour, width, points: label === "to come", values: data[i + 1] })),
+      { zone: isTime && (settings.timezone ?? "UTC"), yLabel: settings.target, bands: [{ series: [4, 3], fill: "--band" }] });
     places.chart.replaceChildren(drawn.place, h("p", { class: "quiet" }, "Drag across the chart to look closer; a double click shows all again."));
   }
 
   function hear(name, told) {
-    if (name !== "readings") log.prepend(h("div", {}, `${told.time ?? clock(Date.now())} · ${name}${told.step ? `, step ${told.step}` : ""}`));
+    if (name !== "readings") log.prepend(h("div", {}, `${told.time == null ? clock(Date.now()) : stamp(told.time)} · ${name}${told.step ? `, step ${told.step}` : ""}`));
     while (log.children.length > EVENTS) log.lastChild.remove();
     due ??= setTimeout(refresh, REFRESH);
   }
@@ -97,39 +111,47 @@ export function feed(main, id) {
   return () => leaving.forEach((end) => end());
 }
 
+/** Which of a feed and the better naive forecast is ahead. */
+function winner(score) {
+  if (score.mae == null) return "–";
+  return ahead(score) < 1 ? `the feed, by ${Math.round(100 * (1 - ahead(score)))} %` : "the naive forecast";
+}
+
 function record(now) {
   if (!now.recent.length) return h("p", { class: "quiet" }, "Nothing has been scored yet.");
-  return table("Record over the newest window", ["Step", "Scored", "Mean error", "Last value's", "Seasonal value's", "Ahead", "Coverage of the band"],
-    now.recent.map((one) => [String(one.step), count(one.n), short(one.mae), short(one.last_value_mae), short(one.seasonal_mae), ahead(one) < 1 ? `the feed, by ${Math.round(100 * (1 - ahead(one)))} %` : "the naive forecast", one.coverage == null ? "–" : `${Math.round(100 * one.coverage)} %`]));
+  return stepTable("Record over the newest window", ["Step", "Scored", "Mean error", "Last value's", "Seasonal value's", "Ahead", "Coverage of the band"],
+    now.recent.map((one) => [String(one.step), count(one.n), short(one.mae), short(one.last_value_mae), short(one.seasonal_mae), winner(one), one.coverage == null ? "–" : `${Math.round(100 * one.coverage)} %`]));
 }
 
 function chosen({ settings }) {
   if (!settings?.chosen) return h("p", { class: "quiet" }, "Nothing yet.");
   const { steps = [], ...rest } = settings.chosen;
-  const text = (value) => (typeof value === "number" ? short(value) : Array.isArray(value) ? value.join(", ") : String(value));
+  const text = (value) => (typeof value === "number" ? short(value) : Array.isArray(value) ? runs(value) : String(value));
   const known = (from) => Object.fromEntries(Object.entries(from).filter(([, value]) => value != null).map(([name, value]) => [name, text(value)]));
   const names = steps.length ? Object.keys(steps[0]).filter((name) => typeof steps[0][name] !== "object") : [];
-  return h("div", {}, facts(known(rest)), names.length > 0 && table("Of each step", names, steps.map((one) => names.map((name) => text(one[name])))));
+  return h("div", {}, facts(known(rest)), names.length > 0 && stepTable("Of each step", names, steps.map((one) => names.map((name) => text(one[name])))));
 }
 
 function readings(id) {
   const file = h("input", { type: "file", accept: ".csv,text/csv" });
-  return section("Add readings", field("Readings", file, "A CSV file with a row of names, in the order of time."), button("Add", async (once) => {
+  return section("Add readings", field("Readings", file, "A CSV file with a row of names, in the order of time. Rows without the column of the target announce what is known of times to come."), button("Add", async (once) => {
     if (!file.files.length) throw new Error("Choose a file.");
-    const done = await observe(id, await file.files[0].text(), once, () => {});
-    return `${count(done)} readings accepted.`;
+    const { accepted, announced } = await observe(id, await file.files[0].text(), once, () => {});
+    return `${count(accepted)} readings accepted${announced ? `, ${count(announced)} times to come announced` : ""}.`;
   }));
 }
 
-/** Send a CSV text, piece by piece, each under a name of its own; how many readings were accepted. */
+/** Send a CSV text, piece by piece, each under a name of its own; how many readings were accepted, and how many times to come announced. */
 export async function observe(id, text, once, progress) {
   const [names, ...lines] = text.replace(/^\uFEFF/, "").split(/\r?\n/).filter((line) => line.trim());
   const step = Math.max(1, Math.floor(PIECE / (lines[0].length + 1)));
-  let accepted = 0;
+  let accepted = 0, announced = 0;
   for (let from = 0, part = 0; from < lines.length; from += step, part++) {
     const body = [names, ...lines.slice(from, from + step)].join("\n");
-    accepted += (await change(`/feeds/${id}/observations`, body, `${once}-${part}`, "text/csv")).accepted;
+    const done = await change(`/feeds/${id}/observations`, body, `${once}-${part}`, "text/csv");
+    accepted += done.accepted;
+    announced += done.announced;
     progress(Math.min(1, (from + step) / lines.length));
   }
-  return accepted;
+  return { accepted, announced };
 }

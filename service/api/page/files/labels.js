@@ -95,11 +95,20 @@ export function sidesOf({ outliers_at_start: first, switches }) {
   return sides;
 }
 
+/** What says, of a suspect, which label it has, and which it may have instead, the likeliest first. */
+function namesOf(told, sides, model) {
+  const all = model.classes?.map((one) => one.label) ?? [];
+  if (!told.pairs) { // of two classes the side tells
+    return (key) => { const given = sides.get(key) ? all[sides.get(key) < 0 ? 1 : 0] : null; return { given, others: all.filter((one) => one !== given) }; };
+  }
+  const { label, others: gaveWayTo } = told.suspected;
+  return (_, i) => ({ given: label[i], others: [...new Set([...gaveWayTo[i], ...all])].filter((one) => one !== label[i]) });
+}
+
 function suspects(job, model, file, decide) {
   const told = job.result, isClass = model.task === "svc";
   if (job.withheld) return section(`${count(told.suspected.value.length)} gave way`, h("p", { class: "quiet" }, "This key may not list examples, and so not see which these are."));
-  const sides = sidesOf(told);
-  const [negative, positive] = isClass ? model.classes.map((one) => one.label) : [];
+  const sides = sidesOf(told), labelsOf = namesOf(told, sides, model);
   if (!told.suspected.key.length) return section("Nobody gave way", h("p", {}, "No label contradicts the others."));
   const decisions = new Map();
   const summary = h("p", { role: "status" });
@@ -109,16 +118,17 @@ function suspects(job, model, file, decide) {
   };
 
   function line(key, i) {
-    const side = sides.get(key), given = isClass && side ? (side < 0 ? positive : negative) : null, other = given === positive ? negative : positive;
+    const side = sides.get(key), { given, others } = isClass ? labelsOf(key, i) : { given: null, others: [] };
+    const other = given !== null && others.length > 1 && h("select", { "aria-label": `New label of ${key}`, onchange: () => { group.querySelector("[value=relabel]").checked = true; choose("relabel"); } }, others.map((one, k) => h("option", { value: k }, String(one))));
     const target = !isClass && h("input", { type: "number", step: "any", "aria-label": `New target of ${key}`, oninput: () => { group.querySelector("[value=relabel]").checked = true; choose("relabel"); } });
     const choose = (kind) => {
       if (kind === "keep") decisions.delete(key);
-      else decisions.set(key, { kind, y: () => (isClass ? other : target.valueAsNumber) });
+      else decisions.set(key, { kind, y: () => (isClass ? others[other ? other.value : 0] : target.valueAsNumber) });
       say();
     };
     const choice = (kind, text) => h("label", { class: "choice" }, h("input", { type: "radio", name: `decision-${i}`, value: kind, checked: kind === "keep", onchange: () => choose(kind) }), text);
     const group = h("fieldset", {}, h("legend", { class: "unseen" }, `What to do with ${key}`), choice("keep", "keep"),
-      (given !== null || !isClass) && choice("relabel", isClass ? `relabel ${other}` : "relabel"), target, choice("remove", "remove"));
+      (given !== null || !isClass) && choice("relabel", isClass && !other ? `relabel ${others[0]}` : "relabel"), target, other, choice("remove", "remove"));
     return h("tr", {}, h("th", { scope: "row" }, String(key)), may("learn") && h("td", { class: "features", "data-key": String(key) }, "…"), h("td", {}, short(told.suspected.value[i])),
       h("td", {}, isClass ? String(given ?? "–") : side < 0 ? "far above the model" : "far below the model"), h("td", {}, may("learn") ? group : "kept"));
   }

@@ -18,13 +18,28 @@ const SCREENS = [
   [/^\/models\/([^/]+)\/path$/, async () => (await import("./path.js")).path],
   [/^\/models\/([^/]+)\/erase$/, async () => (await import("./erase.js")).erase],
   [/^\/models\/([^/]+)\/labels$/, async () => (await import("./labels.js")).labels],
+  [/^([^]*)$/, async () => unknown],
 ];
+
+/** An address as a person writes it; as it is where it is no text in that form. */
+function decoded(address) {
+  try {
+    return decodeURI(address);
+  } catch {
+    return address;
+  }
+}
+
+function unknown(main, address) {
+  main.replaceChildren(h("h1", {}, "There is no such page"),
+    h("p", {}, `Nothing is at ${address}. `, h("a", { href: "#/" }, "See all models"), "."));
+}
 
 let leave = () => {}, turn = 0;
 
 async function show() {
-  const mine = ++turn, address = decodeURI(location.hash.slice(1));
-  const [pattern, load] = SCREENS.find(([pattern]) => pattern.test(address)) ?? SCREENS[0];
+  const mine = ++turn, address = decoded(location.hash.slice(1));
+  const [pattern, load] = SCREENS.find(([pattern]) => pattern.test(address));
   const screen = await load();
   if (mine !== turn) return;
   leave();
@@ -36,9 +51,11 @@ async function show() {
 }
 
 function navigation(address) {
-  const link = (href, label) => h("a", { href: `#${href}`, "aria-current": (address || "/") === href && "page" }, label);
+  const here = address || "/";
+  const current = (href) => (here === href ? "page" : href !== "/" && here.startsWith(`${href}/`) ? "true" : null);
+  const link = (href, label, inside = href) => h("a", { href: `#${href}`, "aria-current": current(href) ?? current(inside) }, label);
   document.getElementById("nav").replaceChildren(
-    link("/", "Models"),
+    link("/", "Models", "/models"),
     ...(has("/feeds") ? [link("/feeds", "Feeds")] : []),
     ...(may("admin") ? [link("/data", "Data in")] : []),
     h("a", { href: "/docs" }, "API"),

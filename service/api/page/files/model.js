@@ -145,11 +145,11 @@ function predictions(id) {
 /** A label or a number. */
 const written = (value) => (typeof value === "number" ? short(value) : value);
 
-/** The decision of a row; of more than two classes that of each class, or of each pair of them. */
+/** The decision of a row; of more than two classes that of each class, or by how much which of each pair is ahead. */
 function decided({ decision, classes, pairs }, i) {
   if (!Array.isArray(decision[i])) return short(decision[i]);
-  const names = pairs?.map((two) => two.join(" or ")) ?? classes;
-  return decision[i].map((value, k) => `${names[k]} ${short(value)}`).join(", ");
+  const ahead = (value, [first, second]) => (value > 0 ? `${first} over ${second} ${short(value)}` : `${second} over ${first} ${short(-value)}`);
+  return decision[i].map((value, k) => (pairs ? ahead(value, pairs[k]) : `${classes[k]} ${short(value)}`)).join(", ");
 }
 
 function recent(updates) {

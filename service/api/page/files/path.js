@@ -72,6 +72,20 @@ function ask(id, show, progress, leaving) {
     field("Validation examples", file, "A CSV file: the features in order, then the target. Without it no value can be called best.")), start);
 }
 
+/** The intercept at a place of the slider; of several classes that of each pair, and which of the two it is for. */
+function intercepts({ coefficients: known, pairs }, place) {
+  if (!known) return {};
+  return pairs ? Object.fromEntries(pairs.map((two, q) => { const b = known.intercept[place][q]; return [`Intercept, ${two.join(" or ")}`, `${short(Math.abs(b))} for ${two[b > 0 ? 0 : 1]}`]; })) : { Intercept: short(known.intercept[place]) };
+}
+
+/** A coefficient in words: of several classes, how much an example counts for its own against each other one. */
+function coefficient({ coefficient: values, label, classes }, place, i) {
+  const value = values[place][i];
+  if (!classes) return short(value);
+  const others = classes.filter((one) => one !== label[place][i]);
+  return `${label[place][i]}: ${value.map((one, r) => one && `${short(Math.abs(one))} against ${others[r]}`).filter(Boolean).join(", ") || "0"}`;
+}
+
 function result(id, job, leaving) {
   const told = job.result, name = told.parameter, best = told.validation?.best;
   const known = told.coefficients; // a path of before does not tell them
@@ -100,8 +114,8 @@ function result(id, job, leaving) {
     const place = Number(slider.value), value = places[place], now = at(told, value);
     slider.setAttribute("aria-valuetext", `${name} ${short(value)}`);
     numbers.replaceChildren(facts({ [name]: short(value), [told.validation ? `Validation: ${told.validation.error}` : "Validation"]: told.validation ? short(now.error) : "no examples were given",
-      "Support vectors": count(now.n_support), Free: count(now.n_free), Intercept: known && short(known.intercept[place]) }));
-    if (known?.key) coefficients.replaceChildren(table("Largest coefficients", ["Example", "Coefficient"], known.key[place].map((key, i) => [String(key), short(known.coefficient[place][i])])));
+      "Support vectors": count(now.n_support), Free: count(now.n_free), ...intercepts(told, place) }));
+    if (known?.key) coefficients.replaceChildren(table("Largest coefficients", ["Example", "Coefficient"], known.key[place].map((key, i) => [String(key), coefficient(known, place, i)])));
     drawn.drawn.redraw(false);
   }
 

@@ -1,7 +1,7 @@
 /** Settings chosen again over a feed's window: what is chosen beside what it has, and taken over by a click. */
 
 import { button, call, change, get } from "./api.js";
-import { count, h, section, short, table } from "./dom.js";
+import { count, h, section, short, stepTable } from "./dom.js";
 import { follow, newest } from "./jobs.js";
 
 /** The section of a feed that is `live`; `taken` is told when its models have learnt anew. */
@@ -20,7 +20,7 @@ export function tuning(id, leaving, taken) {
       return `Every model has learnt the window anew, at ${count(done.position)} readings.`;
     });
     const told = (one) => `${one.represent}, gamma ${short(one.gamma)}, C ${short(one.C)}`;
-    found.replaceChildren(table("Chosen again", ["Step", "As it is", "Chosen again", "Mean error while trying"],
+    found.replaceChildren(stepTable("Chosen again", ["Step", "As it is", "Chosen again", "Mean error while trying"],
       job.result.steps.map((one) => [String(one.step), told(one.before), told(one), one.error === null ? "–" : short(one.error)])), apply);
   }
 

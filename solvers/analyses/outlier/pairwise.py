@@ -1,0 +1,206 @@
+"""The outlier paths of several classes: that of each pair of them, and one list of suspected labels from all.
+
+An example is in a pair with each other class. Where its label contradicts the examples of another class, it gives way
+on the path of that pair; the one on which it does so first names the label that suits it better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from livesvm.solvers.analyses.outlier.path import outlier_path
+from livesvm.solvers.analyses.outlier.result import OutlierPath
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.pairs_predictor import winners
+from livesvm.solvers.models.view import Two, View
+from livesvm.solvers.robust.ramp_losses import Parameter
+from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.sparse import dense
+from livesvm.solvers.validation import Key
+
+MOST_VALUES = 500  #: of the parameter at which errors are computed
+
+
+class Suspect(NamedTuple):
+    """An example whose label looks wrong."""
+
+    key: Key
+    value: float  #: of theta or s, where it gave way first
+    label: Any  #: its own
+    others: tuple[Any, ...]  #: the labels of the pairs in which it gave way, the first one first
+
+
+class LeastError(NamedTuple):
+    """The value of the parameter with the least validation error, the first along the path where several have it."""
+
+    value: float
+    error: float  #: share of wrong labels
+
+
+@dataclass(frozen=True)
+class PairwiseOutlierPath:
+    """The outlier paths of the pairs of several classes, all towards the same end.
+
+    Attributes
+    ----------
+    parameter : "theta" or "s": which of the two runs
+    fixed : the value of the other
+    keys : the window's keys, oldest first
+    pairs : the path of each pair of labels of which both have examples; its decisions are positive for the second
+    """
+
+    parameter: Parameter
+    keys: tuple[Key, ...]
+    pairs: Mapping[tuple[Any, Any], OutlierPath]
+    copy: View  #: of the model that the paths begin with
+
+    @property
+    def fixed(self) -> float:
+        """The value of the parameter that does not run."""
+        return self._any.fixed
+
+    @property
+    def start(self) -> float:
+        """Where the path begins that begins first."""
+        starts = [path.start for path in self.pairs.values()]
+        return min(starts) if self._any.grows else max(starts)
+
+    @property
+    def end(self) -> float:
+        """Where all paths end."""
+        return self._any.end
+
+    @property
+    def note(self) -> str:
+        """Why every path is a single model, if it is; else empty."""
+        notes = {path.note for path in self.pairs.values()}
+        return notes.pop() if len(notes) == 1 else ""
+
+    @property
+    def d_steps(self) -> int:
+        """How often examples switched sides, in all pairs."""
+        return sum(path.d_steps for path in self.pairs.values())
+
+    @property
+    def events(self) -> int:
+        """Breakpoints of all, those within D-steps among them."""
+        return sum(path.events for path in self.pairs.values())
+
+    @cached_property
+    def suspects(self) -> list[Suspect]:
+        """Examples that are outliers of some pair at the end, in the order in which they first gave way.
+
+        Of those that give way at one value the worst come first, by the margins of their pairs.
+        """
+        sign = 1.0 if self._any.grows else -1.0
+        found: dict[Key, list[tuple[float, float, int, float]]] = {}
+        for number, path in enumerate(self.pairs.values()):
+            depth = dict(zip(path.keys, path.depth.tolist(), strict=True))
+            for key, value in path.order_of_outliers():
+                found.setdefault(key, []).append((sign * value, depth[key], number, value))
+        labels, pairs = dict(zip(self.keys, self._labels, strict=True)), list(self.pairs)
+        out = []
+        for key in sorted(found, key=lambda key: min(found[key])):
+            gave_way = sorted(found[key])
+            others = (two[two[0] == labels[key]] for two in (pairs[number] for _, _, number, _ in gave_way))
+            out.append(Suspect(key, gave_way[0][3], labels[key], tuple(others)))
+        return out
+
+    def order_of_outliers(self) -> list[tuple[Key, float]]:
+        """Return the keys of ``suspects``, in their order, and the value at which each gave way first."""
+        return [(one.key, one.value) for one in self.suspects]
+
+    def at(self, value: float) -> dict[tuple[Any, Any], LiveEstimator]:
+        """Return the model of each pair at a value of the parameter: copies, fitted and live, robust with that value.
+
+        Raises
+        ------
+        InvalidInput : the value is not one of the paths'
+        """
+        return {two: path.at(value) for two, path in self.pairs.items()}
+
+    def validation_errors(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+        """Return values of the parameter, (k,), and the share of wrong labels there on ``X`` (m, d), ``y`` (m,).
+
+        Labels are by votes of the pairs. The values are the breakpoints of all pairs, or 500 evenly among them.
+        """
+        view = self.copy
+        rows = view.model.predictor().validate(X)
+        targets, values = view.targets(y, rows.shape[0]), self._values()
+        wins = np.empty((values.size, rows.shape[0], len(view.pairs)), np.bool_)  # of the second class
+        given = view.window.state.kernel.gram is not None
+        for q, two in enumerate(view.pairs):
+            path = self.pairs.get((view.labels[two[0]], view.labels[two[1]]))
+            if path is None:  # one of the two has no examples
+                wins[:, :, q] = ~(view.model.predictor().decision_function(rows)[:, q] > 0)
+                continue
+            here = np.flatnonzero(np.isin(view.window.y, two))
+            wins[:, :, q] = path.decisions(dense(rows)[:, here] if given else rows, values) > 0
+        n_classes = len(view.labels)
+        labels = np.stack([winners(np.where(now, -1.0, 1.0), n_classes) for now in wins])
+        return values, np.asarray((labels != targets).mean(axis=1))
+
+    def best(self, X: ArrayLike, y: ArrayLike) -> LeastError:
+        """Return the value with the least error on validation examples ``X`` (m, d) with labels ``y`` (m,)."""
+        values, errors = self.validation_errors(X, y)
+        i = int(np.argmin(errors))
+        return LeastError(float(values[i]), float(errors[i]))
+
+    @property
+    def _any(self) -> OutlierPath:
+        return next(iter(self.pairs.values()))
+
+    @property
+    def _labels(self) -> list[Any]:
+        """The label of each example of the window, oldest first."""
+        return [self.copy.labels[int(place)] for place in self.copy.window.y]
+
+    def _values(self) -> Floats:
+        """Return the breakpoints of all pairs along the path, from its start to its end; of many some."""
+        every = [one.value for path in self.pairs.values() for one in path.breakpoints]
+        values = np.unique([self.start, self.end, *every])
+        if values.size > MOST_VALUES:
+            values = values[np.round(np.linspace(0, values.size - 1, MOST_VALUES)).astype(np.int64)]
+        return values if self._any.grows else values[::-1]
+
+
+def pairwise_outlier_path(
+    model: LiveEstimator,
+    parameter: Parameter = "theta",
+    *,
+    theta: float = 0.0,
+    s: float | None = None,
+    progress: Progress | None = None,
+) -> PairwiseOutlierPath:
+    """Follow the outlier path of each pair of a window of several classes from its convex optimum.
+
+    Parameters as of ``outlier_path``; the model is not changed.
+
+    Raises
+    ------
+    InvalidInput : a parameter cannot be used, or all examples are of one class
+    Cancelled : ``progress`` said so
+    NotOptimal : a path could not be followed
+    """
+    copy = View(model).copy()
+    todo = copy.both_there
+    if not todo:
+        raise InvalidInput("all examples are of one class; no label contradicts another", field="window")
+
+    def follow(number: int, two: Two) -> OutlierPath:
+        def tell(done: int, of: int) -> bool:
+            return progress is None or progress(number * of + done, len(todo) * of)
+
+        return outlier_path(copy.pair_alone(two), parameter, theta=theta, s=s, progress=tell)
+
+    labels = copy.labels
+    paths = {(labels[a], labels[b]): follow(number, (a, b)) for number, (a, b) in enumerate(todo)}
+    return PairwiseOutlierPath(parameter, tuple(copy.window.keys), paths, copy)
