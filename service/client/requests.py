@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import httpx
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:  # NumPy is loaded by the first call that sends numbers
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Key: TypeAlias = int | str | np.integer[Any]
 
 T = TypeVar("T")
-Key = int | str | np.integer[Any]
 Document = dict[str, Any]
 DATASET_MEDIA = {
     "npz": "application/x-npz",
@@ -135,6 +138,8 @@ def predict(id: str, X: Any, *, probability: bool = False) -> Request[Document]:
     Of other labels than -1 and 1 with ``classes``; of more than two ``decision`` is (m, k). On request with their
     ``probability`` (m, n_classes).
     """
+    import numpy as np
+
     stream = io.BytesIO()
     if hasattr(X, "tocsr"):
         rows = _csr(X)
@@ -386,6 +391,8 @@ def _plain(value: Any) -> Any:
 
 def _targets(values: ArrayLike | None) -> Any:
     """Targets as JSON: words as they are, everything else as numbers; of both in one list each is what it was."""
+    import numpy as np
+
     found = None if values is None else np.asarray(values)
     if found is not None and found.dtype.kind in "UO":
         given = list(values) if isinstance(values, list | tuple) else found.tolist()
@@ -394,6 +401,8 @@ def _targets(values: ArrayLike | None) -> Any:
 
 
 def _listed(values: ArrayLike | None) -> Any:
+    import numpy as np
+
     return None if values is None else np.asarray(values, dtype=np.float64).tolist()
 
 
@@ -412,6 +421,8 @@ def _rows(X: Any) -> Any:
 
 def _csr(X: Any) -> Any:
     """A matrix of scipy as CSR in order, what stands twice summed up."""
+    import numpy as np
+
     rows = X.tocsr()
     if not rows.has_canonical_format:
         rows = rows.copy()
@@ -421,6 +432,8 @@ def _csr(X: Any) -> Any:
 
 def _times(values: Any) -> Any:
     """Times as JSON has them; those of numpy and pandas without a time zone count as UTC."""
+    import numpy as np
+
     if values is None:
         return None
     found = np.asarray(values)
