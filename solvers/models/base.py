@@ -25,6 +25,7 @@ from livesvm.solvers.models.edits import NO_EDITS, Edited, Edits, edited
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
 from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Change, Window
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses
 from livesvm.solvers.robust.local_optimality import LocalOptimality
@@ -91,7 +92,7 @@ class LiveEstimator(Fitted):
         """
         return False
 
-    def _meet_first(self, window: Window, rows: Features, targets: Floats) -> None:
+    def _meet_first(self, window: Window, rows: Features, targets: Floats, weights: Floats) -> None:
         """Take from the first examples, features (m, d) as the window has them, what losses are made of."""
 
     # -- learning ------------------------------------------------------------------------------------------------------
@@ -208,7 +209,7 @@ class LiveEstimator(Fitted):
             self._keep_scale(self._fitted_scale(rows, weights))
             rows = self._scaled(rows)
             window = self._new_window(rows, weights)
-            self._meet_first(window, rows, targets)
+            self._meet_first(window, rows, targets, weights)
         else:
             rows = rows if add is None else self._scaled(rows)
             window.state.allow(self._cache_bytes())
@@ -494,6 +495,16 @@ class LiveEstimator(Fitted):
         Predictions and certificates need neither.
         """
         self._learnt.state.prepare()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what the first examples decide of the model is decided; a model that waits for more is not."""
+        return True
+
+    @property
+    def flagged_warnings(self) -> list[ModelWarning]:
+        """What is wrong with what the model makes of its window; quick enough to be asked after every update."""
+        return []
 
     @property
     def is_trained(self) -> bool:

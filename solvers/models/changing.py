@@ -15,7 +15,7 @@ from livesvm.solvers.validation import Key
 
 LEARNT = (
     "_window", "_made_of", "_came", "feature_scale_", "gamma_", "classes_", "balance_", "n_features_in_", "class_mass_",
-    "prior_estimate_",
+    "prior_estimate_", "chosen_lam_", "_begun",
 )  # fmt: skip
 
 

@@ -21,6 +21,8 @@ from livesvm.solvers.pu.prior import best_bin, estimate_prior
 from tests.oracle import Matrix, Vector
 from tests.pu_problems import two_clouds
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* would be predicted to be positive")  # of tiny windows
+
 
 def examples(seed: int = 0, p: int = 40, n: int = 300, prior: float = 0.4) -> tuple[Matrix, Vector]:
     """Return positives and unlabelled, mixed, with their labels."""

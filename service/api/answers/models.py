@@ -68,7 +68,7 @@ class ModelDescription(BaseModel):
     nu: float | None
     prior: float | Literal["estimate"] | None = Field(description="The one that counts; `estimate`: not yet known.")
     prior_estimate: EstimatedPrior | None = Field(default=None, description="Where it comes from; null: it was given.")
-    lam: float | None = Field(description="The current one: 1 / (2 C).")
+    lam: float | Literal["auto"] | None = Field(description="The current one: 1 / (2 C); `auto`: not yet chosen.")
     robust: RobustLosses | None = Field(
         default=None, description="Of a model that a job has made robust; an update with `robust: null` ends that."
     )
