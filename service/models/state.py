@@ -117,7 +117,7 @@ class ModelState:
         """See what makes the model useless, where as many examples have come as there were when that was done last."""
         if not (anew or self._until_look <= 0) or not self.is_fitted or not self.window.arrivals:
             return
-        self._warnings = list(getattr(self.estimator, "warnings_", ()))
+        self._warnings = list(getattr(self.estimator, "scale_warnings", ()))
         self._until_look = len(self.window.arrivals)
 
     @property

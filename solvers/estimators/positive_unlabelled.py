@@ -282,11 +282,6 @@ class LivePUClassifier(ChangingEstimator):
         decisions = window.state.examples.f[window.slots[window.y == 0.0]]
         return flag_warnings(int(np.count_nonzero(decisions > 0)), decisions.size, self.lam_)
 
-    @property
-    def warnings_(self) -> list[ModelWarning]:
-        """What makes the model useless, with what to do about it; computed from the window when asked for."""
-        return super().warnings_ + self.flagged_warnings
-
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:

@@ -58,7 +58,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         is_live = isinstance(self, LiveEstimator)
-        tags.input_tags.sparse = is_live and self.kernel != "precomputed" and not callable(self.kernel)
+        tags.input_tags.sparse = is_live and self.kernel != "precomputed"
         return tags
 
 
@@ -135,11 +135,11 @@ class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMul
         several = self._of_classes.last_events if self._has_several() else [events]
         return np.maximum(np.array(several, np.int32), 1)
 
-    def _weights(self) -> NDArray[np.float64]:
+    def _weights(self) -> Any:
         if not self._has_several():
             return super()._weights()
         window = self._of_classes
-        return -np.asarray(window.beta @ as_scipy(window.X))
+        return -(window.beta @ as_scipy(window.X))
 
 
 class IncrementalSVR(RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: ignore[misc]

@@ -22,7 +22,8 @@ class ModelWarning(NamedTuple):
 
     Attributes
     ----------
-    name : "kernel_is_constant", "kernel_is_identity" or "one_feature_decides"
+    name : "kernel_is_constant", "kernel_is_identity", "one_feature_decides"; of positive and unlabelled examples
+        "nothing_is_flagged", "everything_is_flagged" or "waits"
     message : what was found, and what to do about it
     """
 

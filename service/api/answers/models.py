@@ -13,7 +13,14 @@ from livesvm.service.models.types import ServingState
 class Warned(BaseModel):
     """What makes a model useless, and what to do about it."""
 
-    name: Literal["kernel_is_constant", "kernel_is_identity", "one_feature_decides"]
+    name: Literal[
+        "kernel_is_constant",
+        "kernel_is_identity",
+        "one_feature_decides",
+        "nothing_is_flagged",
+        "everything_is_flagged",
+        "waits",
+    ]
     message: str
 
 
