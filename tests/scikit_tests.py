@@ -33,7 +33,7 @@ CANNOT_PASS: Mapping[str, str] = {
     "test_svm.py::test_libsvm_parameters": ROUNDED,
     "test_svm.py::test_precomputed": ROUNDED,
     "test_svm.py::test_tweak_params": ROUNDED,
-    "test_svm.py::test_svr_errors": "a function that returns too few values is refused by fit, and not by predict alone",
+    "test_svm.py::test_svr_errors": "a function that returns too few values is refused by fit, not by predict alone",
     "test_svm.py::test_negative_sample_weights_mask_all_samples*negative*": NEGATIVE,
     "test_svm.py::test_negative_weights_svc_leave_just_one_label*": NEGATIVE,
     "test_svm.py::test_negative_weights_svc_leave_two_labels*": NEGATIVE,
@@ -45,8 +45,8 @@ CANNOT_PASS: Mapping[str, str] = {
     "test_svm.py::test_svc_invalid_break_ties_param*": "messages begin with the parameter and a colon",
     "test_svm.py::test_gamma_scale": PRIVATE,
     "test_svm.py::test_svc_raises_error_internal_representation": PRIVATE,
-    "test_svm.py::test_custom_kernel_not_array_input*SVC*": "its kernel is right only for all examples with themselves; "
-    "functions are called with the support vectors alone",
+    "test_svm.py::test_custom_kernel_not_array_input*SVC*": "its kernel is right only for all examples with "
+    "themselves; functions are called with the support vectors alone",
     "test_svm.py::test_probability_raises_futurewarning*": DEPRECATED,
     "test_svm.py::test_svc_nusvc_probA_probB_deprecated*": DEPRECATED,
     "test_sparse.py::test_svc[[]*-X_train1-*": ONE_EXAMPLE,
@@ -98,22 +98,10 @@ def main() -> int:
     if not all((folder / name).exists() for name in FILES):
         print(f"scikit-learn {sklearn.__version__} is installed without its tests")
         return 2
-    quiet = [
-        "-q",
-        "--tb=no",
-        "--no-summary",
-        "--no-header",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "-c",
-        os.devnull,
-    ]
-    pytest.main([*quiet, *(str(folder / name) for name in FILES)], plugins=[outcomes])
-    print(
-        f"\nscikit-learn {sklearn.__version__}: {outcomes.passed} passed, {len(outcomes.failed)} cannot pass or failed"
-    )
+    quiet = ("-q", "--tb=no", "--no-summary", "--no-header", "-c", os.devnull)
+    apart = ("-p", "no:cacheprovider", "-p", "no:xdist")
+    pytest.main([*quiet, *apart, *(str(folder / name) for name in FILES)], plugins=[outcomes])
+    print(f"\nscikit-learn {sklearn.__version__}: {outcomes.passed} passed, {len(outcomes.failed)} did not")
     for reason in dict.fromkeys(CANNOT_PASS.values()):
         patterns = [pattern for pattern, why in CANNOT_PASS.items() if why == reason]
         count = sum(any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns) for name in outcomes.failed)

@@ -101,7 +101,8 @@ class Fitted:
 
     def _as_given(self, rows: Features) -> Any:
         """Return rows as users know them."""
-        kernel = self._learnt.state.kernel
+        window: Window | None = vars(self).get("_window")
+        kernel = None if window is None else window.state.kernel
         return kernel.given(rows) if isinstance(kernel, FunctionKernel) else as_scipy(rows)
 
     @property

@@ -201,7 +201,10 @@ def test_parameters_and_scale_change_while_it_lives(make: Make, service: Service
 
 
 def test_positives_alone_wait_for_unlabelled_ones(tmp_path: Path) -> None:
-    library = IncrementalPUClassifier().fit(X, S)
+    library = IncrementalPUClassifier()
+    for part in (slice(0, 12), slice(12, 40), slice(40, 60)):
+        library.update(add=(X[part], S[part]))
+    library.change(lam=None, prior=None)
     with ServiceProcess(tmp_path) as service:
         with Client(service.url) as client, service.http() as http:
             assert client.create_model("m", task="pu")["lam"] == "auto"
