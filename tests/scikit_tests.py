@@ -6,6 +6,7 @@ with the reason; the command fails where another test does, or where a listed on
 
 from __future__ import annotations
 
+import argparse
 import fnmatch
 import os
 import sys
@@ -92,6 +93,7 @@ def differences(failed: Sequence[str], known: Mapping[str, str]) -> tuple[list[s
 
 def main() -> int:
     """Run the tests, say what came of them, and return the exit status."""
+    argparse.ArgumentParser(prog="python -m tests.scikit_tests", description=__doc__).parse_args()
     for ours in (SVC, SVR, OneClassSVM):
         setattr(svm, ours.__name__, ours)
     folder, outcomes = Path(svm.__file__).parent / "tests", Outcomes()

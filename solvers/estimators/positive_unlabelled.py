@@ -271,7 +271,7 @@ class LivePUClassifier(ChangingEstimator):
     @property
     def is_settled(self) -> bool:
         """Whether what the first examples decide is decided."""
-        return vars(self).get("_begun", False)
+        return bool(vars(self).get("_begun", False))
 
     @property
     def flagged_warnings(self) -> list[ModelWarning]:

@@ -21,7 +21,15 @@ from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.pu.held_out import Folds, HeldOut, Threshold
 from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior, is_open
-from livesvm.solvers.pu.problem import PUProblem, checked_lam, checked_prior, costs, is_lam_open, pu_problem
+from livesvm.solvers.pu.problem import (
+    PUProblem,
+    check_both_kinds,
+    checked_lam,
+    checked_prior,
+    costs,
+    is_lam_open,
+    pu_problem,
+)
 from livesvm.solvers.pu.usmo import Solution, Start, usmo
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -117,12 +125,12 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         kernel, rows = self._kernel(rows, weights)
         chosen = known == 1.0
         P, U = rows[chosen], rows[~chosen]
-        is_auto = is_lam_open(self.lam)
-        costs(0.5, 1.0 if is_auto else self.lam, weights[chosen], weights[~chosen])  # before a prior is estimated
+        lam = None if is_lam_open(self.lam) else checked_lam(self.lam)
+        check_both_kinds(weights[~chosen].sum(), weights[chosen].sum())  # before a prior is estimated
         estimate = estimate_prior(kernel, P, U) if is_open(self.prior) else None
         prior = checked_prior(self.prior) if estimate is None else estimate.prior
         folds = Folds(kernel, rows, chosen, weights)
-        lam = folds.best_lam(prior) if is_auto else checked_lam(self.lam)
+        lam = folds.best_lam(prior) if lam is None else lam
         problem = pu_problem(kernel, P, U, *costs(prior, lam, weights[chosen], weights[~chosen]))
         solution = usmo(problem, tau, start=self.start, cache_bytes=cache_bytes, progress=progress)
         self._take_over(X, rows, chosen, problem, solution)

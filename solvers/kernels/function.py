@@ -73,7 +73,10 @@ class FunctionKernel(Kernel):
         """Return examples as the function takes them: rows of numbers, a csr_array, or a list."""
         if self.objects is None:
             return as_scipy(rows)
-        return [self.objects[number] for number in dense(rows)[:, 0].astype(np.int64).tolist()]
+        some = next(
+            iter(self.objects.values()), None
+        )  # for places of examples that have left, whose values do not count
+        return [self.objects.get(number, some) for number in dense(rows)[:, 0].astype(np.int64).tolist()]
 
     def only(self, rows: Features, more: Sequence[Any] = ()) -> tuple[Self, Floats]:
         """Return a kernel of its own that knows the examples of ``rows`` (n, 1) and ``more``, and numbers of these."""

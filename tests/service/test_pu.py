@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -239,9 +240,10 @@ def test_a_threshold_is_a_query_of_predict(make: Make, service: ServiceProcess, 
     model, plain = make(task="pu", prior=0.4, lam=0.02, kernel=KERNEL), make()
     library = IncrementalPUClassifier(prior=0.4, lam=0.02, gamma=0.5).fit(X, S)
     np.savez(tmp_path / "rows.npz", X=Z)
+    asks: list[dict[str, Any]] = [{"alerts": 0.1}, {"precision": 0.7}]
     with Client(service.url) as client, service.http() as http:
         client.update(model, X, S, keys=list(range(60)))
-        for asked in ({"alerts": 0.1}, {"precision": 0.7}):
+        for asked in asks:
             cut = library.threshold(**asked)
             for rows in (Z, csr_array(Z)):
                 found = client.predict(model, rows, **asked)
@@ -255,8 +257,8 @@ def test_a_threshold_is_a_query_of_predict(make: Make, service: ServiceProcess, 
         assert client.predict(model, Z, alerts=0.1)["threshold"] == pytest.approx(
             library.threshold(0.1)._asdict(), abs=1e-6
         )
-        asked = ["predict", model, str(tmp_path / "rows.npz"), "--alerts", "0.1", "--url", service.url, "--json"]
-        done = CliRunner().invoke(app, asked)
+        line = ["predict", model, str(tmp_path / "rows.npz"), "--alerts", "0.1", "--url", service.url, "--json"]
+        done = CliRunner().invoke(app, line)
         assert json.loads(done.output)["threshold"] == client.predict(model, Z, alerts=0.1)["threshold"]
         for params, where, reason in (
             ({"alerts": 0.1, "precision": 0.5}, model, "give one of"),

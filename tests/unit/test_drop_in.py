@@ -178,7 +178,9 @@ def test_a_function_may_be_of_objects_of_any_type() -> None:
         assert model.shape_fit_ == (28,)
         assert model.window_X == words[12:]
         assert model.support_vectors_ == [model.window_X[i] for i in model.support_]
-        assert len(model._objects or ()) <= 40  # what has left goes when the next ones come
+        model.update(add=(words[:1], y[:1]), keys=["again"])
+        assert len(model._objects or ()) == 29  # what has left goes when the next ones come
+        model.update(remove=["again"])
         assert before.n_support > 0
         back = IncrementalSVC.from_arrays(model.get_params(), model.to_arrays())
         np.testing.assert_allclose(back.decision_function(words), plain.decision_function(X), atol=1e-8)
