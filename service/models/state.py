@@ -203,7 +203,8 @@ class ModelState:
 
     def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | None]:
         """Parameters for what the first data have decided, and their scale; none where that is decided anew."""
-        if not self.is_fitted or edits.rescale or any(name in SOLVED_ANEW for name in edits.change or {}):
+        is_open = not (self.is_fitted and self.estimator.is_settled)
+        if is_open or edits.rescale or any(name in SOLVED_ANEW for name in edits.change or {}):
             return {}, None
         return {"gamma": self.estimator.gamma_, **self._unscaled}, getattr(self.estimator, "feature_scale_", None)
 

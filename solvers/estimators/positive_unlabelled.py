@@ -346,7 +346,7 @@ class LivePUClassifier(ChangingEstimator):
         least = 2 if math.isnan(self.prior_) else 1
         for kind, what in ((0.0, "unlabelled"), (1.0, "positive")):
             if (n := int(np.count_nonzero((y == kind) & (weights > 0)))) < least:
-                return f"the model waits for {what} examples: there are {n}, and at least {least} are needed"
+                return f"the model waits for {what} examples: it has {n} and needs {least}"
         return ""
 
     def _check_fitted(self) -> None:

@@ -82,12 +82,12 @@ class FunctionKernel(Kernel):
         """Return a kernel of its own that knows the examples of ``rows`` (n, 1) and ``more``, and numbers of these."""
         known: Mapping[int, Any] = {} if self.objects is None else self.objects
         kept = {number: known[number] for number in np.ravel(dense(rows)).astype(np.int64).tolist()}
-        numbers = numbers_beside(known, more)
+        numbers = unused_numbers(known, more)
         kept.update(zip(numbers, more, strict=True))
         return replace(self, objects=kept), np.array(numbers, np.float64)[:, None]
 
 
-def numbers_beside(known: Mapping[int, Any], examples: Sequence[Any]) -> list[int]:
+def unused_numbers(known: Mapping[int, Any], examples: Sequence[Any]) -> list[int]:
     """Return a number for each of some examples that none of those ``known`` has."""
     first = max(known, default=-1) + 1
     return list(range(first, first + len(examples)))

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
 from livesvm.solvers.homotopy.run import Trace
-from livesvm.solvers.kernels.function import FunctionKernel, numbers_beside, objects_in
+from livesvm.solvers.kernels.function import FunctionKernel, objects_in, unused_numbers
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.edits import NO_EDITS, Edited, Edits, edited
@@ -342,7 +342,7 @@ class LiveEstimator(Fitted):
             here = set(dense(window.X)[:, 0].astype(np.int64).tolist())
             for number in [number for number in self._objects if number not in here]:
                 del self._objects[number]
-        numbers = numbers_beside(self._objects, given)
+        numbers = unused_numbers(self._objects, given)
         self._objects.update(zip(numbers, given, strict=True))
         return np.array(numbers, np.float64)[:, None]
 

@@ -79,8 +79,8 @@ class HeldOut:
             allowed = int(share_of(alerts, "alerts") * self.unlabelled.size)
             return self.at(float(self.unlabelled[-1 - allowed]))
         wanted = share_of(precision, "precision")
-        everyone = np.nextafter(min(self.unlabelled[0], self.positives[0]), -np.inf)
-        found = [self.at(value) for value in (float(everyone), *np.unique(self.unlabelled).tolist())]
+        below = np.nextafter(min(self.unlabelled[0], self.positives[0]), -np.inf)
+        found = [self.at(value) for value in (float(below), *np.unique(self.unlabelled).tolist())]
         for one in found:
             if one.precision >= wanted:
                 return one
@@ -107,7 +107,7 @@ class Folds:
     ----------
     X : (n, d) features; of the kernel "precomputed" the numbers (n, 1) of examples in its ``gram``. Sparse ones are
         looked at through a few landmarks
-    positive : (n,) which are; the others are unlabelled
+    positive : (n,) which examples are; the others are unlabelled
     weights : (n,); examples without a weight are left out
     """
 
@@ -157,7 +157,7 @@ class Folds:
         for lam, risk in self._risks(prior):
             best, worse = (lam, 0) if risk < least else (best, worse + 1)
             least = min(least, risk)
-            if worse == WORSE and least < prior:  # which is the risk of a model that finds nobody
+            if worse == WORSE and least < prior:  # which is the risk of a model that flags nothing
                 break
         return best
 

@@ -213,7 +213,7 @@ def test_positives_alone_wait_for_unlabelled_ones(tmp_path: Path) -> None:
             assert [one["name"] for one in waiting["warnings"]] == ["waits"]
             refused = http.post("/models/m/predict", json={"X": Z.tolist()})
             assert refused.status_code == 409
-            assert "the model waits for unlabelled examples: there are 0" in refused.text
+            assert "the model waits for unlabelled examples: it has 0" in refused.text
             described = client.model("m")
             assert [described[name] for name in ("n_examples", "lam", "prior", "C")] == [12, "auto", "estimate", None]
             assert described["warnings"] == waiting["warnings"]

@@ -137,7 +137,7 @@ def test_examples_of_one_kind_wait_for_the_other(first: float, kernel: str) -> N
     assert [one.name for one in model.warnings_] == ["waits"]
     what = "unlabelled" if first else "positive"
     for asked in (model.predict, model.decision_function):
-        with pytest.raises(InvalidInput, match=f"window: the model waits for {what} examples: there are 0"):
+        with pytest.raises(InvalidInput, match=f"window: the model waits for {what} examples: it has 0"):
             asked(K[:3, : at[0].size] if given else X[:3])
     with pytest.raises(InvalidInput, match="waits"):
         model.threshold(0.1)
