@@ -124,7 +124,7 @@ class Published:
         if not task_of(spec).is_exact:
             return "has not been trained yet: retrain it"
         if self.sizes.n_examples:
-            return f"cannot predict yet: {self.warnings[0]['message']}"
+            return f"cannot predict yet: {self.warnings[-1]['message']}"
         return "knows no example yet"
 
     def threshold(self, cut: Cut) -> Threshold:
