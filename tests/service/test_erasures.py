@@ -84,7 +84,7 @@ def test_an_erasure_ends_those_that_were_begun_before_it(model: Model, erasures:
     rescue(tmp_path, "m", b"", (1, b"", 1))
     rescue(tmp_path, "m-2", b"", (1, b"", 1))
     earlier = model.begin(Asked(["a"], "someone"))
-    receipt = erasures.erase("m", ["b"], "another")
+    receipt = erasures.erase("m", Sought(("b",)), Asked("another", None, "")).receipt
     assert receipt["asked_by"] == "another"
     assert {found["receipt"] for found in receipts(model)} == {earlier.id, receipt["receipt"]}
     assert begun(model.store) == []
@@ -96,7 +96,7 @@ def test_an_erasure_ends_those_that_were_begun_before_it(model: Model, erasures:
 def test_one_that_cannot_be_ended_is_owed_until_it_is(model: Model, erasures: Erasures) -> None:
     model.fails = True
     with pytest.raises(StoreUnavailable):
-        erasures.erase("m", ["b"], None)
+        erasures.erase("m", Sought(("b",)), Asked(None, None, ""))
     assert erasures.is_owed
     erasures.look()
     assert erasures.is_owed
