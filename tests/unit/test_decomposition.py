@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,8 +117,9 @@ def test_few_rows_of_memory_are_enough() -> None:
 def test_a_path_that_costs_too_much_is_given_up_for_pairs(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = table("replay", 340)
     model: IncrementalSVC | IncrementalSVR | IncrementalOneClassSVM
+    y: Any = None
     if task == "one class":
-        model, y = IncrementalOneClassSVM(nu=0.3, gamma=0.1), None
+        model = IncrementalOneClassSVM(nu=0.3, gamma=0.1)
     elif task == "svr":
         model, y = IncrementalSVR(C=2.0, gamma=0.1), rows.target
     else:
