@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from livesvm.solvers.estimators.to_sklearn import to_onnx, to_sklearn
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import LARGE_GAP, gap_message
-from livesvm.solvers.runtime.types import Floats
 
 #: Taken and ignored, each with the reason.
 IGNORED = {

@@ -20,7 +20,7 @@ from livesvm.service.api.bodies.reading import (
 from livesvm.service.api.predictions import Calibrated, answering, at_once, is_quick
 from livesvm.service.api.routes.access import ModelId, Parts, answers, awaited, scope
 from livesvm.service.api.routes.quick import quick
-from livesvm.service.live.handle import ModelHandle
+from livesvm.service.live.handle import ModelHandle, Reader
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Cut, Published
 from livesvm.service.resources.turns import Solve
@@ -78,7 +78,7 @@ async def predict(
     return Response(answer, 200, headers, "application/json")
 
 
-def _check_askable(live: ModelHandle, *, probability: bool, cut: Cut | None) -> None:
+def _check_askable(live: Reader, *, probability: bool, cut: Cut | None) -> None:
     """Raise InvalidInput for what a model cannot tell, or not together."""
     if probability and not live.spec.probability:
         raise InvalidInput("the model was created without; it has decision values alone", field="probability")
