@@ -115,7 +115,9 @@ class Cell:
     def analyses(self) -> list[tuple[str, Callable[[], Any]]]:
         m = self.model
         found: list[tuple[str, Callable[[], Any]]] = [("loo", lambda: leave_one_out(m))]
-        if self.task not in ("classes", "pu"):
+        if self.task == "oneclass":
+            found.append(("nu path", lambda: m.regularization_path(0.1, 0.5)))
+        elif self.task != "pu":
             found.append(("C path", lambda: m.regularization_path(m.C / 10, m.C)))
         if self.task == "svc":
             found.append(("theta", lambda: m.outlier_path("theta")))
@@ -151,7 +153,7 @@ class Cell:
         if decisions and self.task != "pu":
             self.compare(X[:n], y, weight, faults)
         for verb, work in self.verbs() + (self.analyses() if analyses else []):
-            allowed = 1e9 if verb in ("loo", "C path", "theta", "s", "tune") else FILLINGS
+            allowed = 1e9 if verb in ("loo", "nu path", "C path", "theta", "s", "tune") else FILLINGS
             self.call(verb, work, limit, allowed, fill, wordy, faults)
         return faults
 
