@@ -99,6 +99,9 @@ def test_the_source_tree_is_imported_without_its_links(tmp_path: Path) -> None:
 
 
 def test_where_it_is_installed_a_process_of_its_own_imports_the_same_package(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "livesvm", tmp_path / "livesvm", ignore=shutil.ignore_patterns("__pycache__", "page"))
+    shutil.copytree(ROOT / "livesvm", tmp_path / "livesvm", ignore=shutil.ignore_patterns("service", "solvers"))
+    for name in ("service", "solvers"):
+        ignored = shutil.ignore_patterns("__pycache__", "page")
+        shutil.copytree(ROOT / name, tmp_path / "livesvm" / name, ignore=ignored)
     asked = "from livesvm.service.resources import beside; print(beside.__file__, beside.ROOT)"
     assert printed(asked, tmp_path) == f"{tmp_path}/livesvm/service/resources/beside.py {tmp_path}\n"
