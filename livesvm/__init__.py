@@ -21,6 +21,8 @@ __all__ = [
     "IncrementalSVC",
     "IncrementalSVR",
     "PUClassifier",
+    "PairwiseOutlierPath",
+    "PairwiseRegularizationPath",
     "Predictor",
     "RegularizationPath",
     "TimeLimit",
