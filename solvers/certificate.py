@@ -33,8 +33,8 @@ def unit_of_gap(primal: float, gap: float, resolution: float, worth: float) -> f
     Parameters
     ----------
     resolution : what rounding each f once makes of the gap
-    worth : what the model that is 0 everywhere costs; where all kinks are 0, levels times the largest f that coefficients
-        of such a sum can make
+    worth : what the model that is 0 everywhere costs; where all kinks are 0, levels times the largest f that
+        coefficients of such a sum can make
     """
     least = min(max(resolution / ROUNDING_COUNTS, NOTHING * worth), worth)
     return max(abs(primal), abs(primal - gap), least)
