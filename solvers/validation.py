@@ -21,6 +21,7 @@ PLAIN = {int, str}  # types of keys
 REAL = "?bhilqBHILQefd"  # type codes of arrays of numbers
 UNMASKED: set[type] = {np.ndarray, list}  # types of arrays that are neither masked nor sparse
 ONE_THREAD = 8192  #: numbers, of which BLAS makes a product in one thread; several wait for each other, spinning
+HARD = 1e10  #: what stands for an infinite C: a margin is then hard but for what double precision tells
 LARGEST = 1e100  #: of C and of weights: their products, and sums of those over a window, are finite
 
 
@@ -256,6 +257,11 @@ def positive(value: Any, field: str, largest: float = math.inf) -> float:
     if number > largest:
         raise InvalidInput(f"must be at most {largest:g}, not {value!r}", field=field)
     return number
+
+
+def cost(value: Any) -> float:
+    """Return C, a positive number; an infinite one stands for ``HARD``."""
+    return HARD if isinstance(value, Real) and value == math.inf else positive(value, "C", LARGEST)
 
 
 def not_negative(value: Any, field: str) -> float:

@@ -31,7 +31,8 @@ def coefficients(model: IncrementalSVC | IncrementalSVR | IncrementalOneClassSVM
     """Return beta of the whole window, oldest first."""
     beta = np.zeros(model.n_window_)
     if len(beta):
-        beta[model.support_] = model.dual_coef_[0]
+        dual = model.dual_coef_
+        beta[model.support_] = dual.toarray()[0] if hasattr(dual, "toarray") else dual[0]
     return beta
 
 

@@ -17,13 +17,14 @@ from livesvm.service.api.bodies.reading import JSON, Body, parse_predict
 from livesvm.service.live.handle import Reader
 from livesvm.service.logs.calls import note, stage
 from livesvm.service.models.arrays import Matrix, Rows, Vector
-from livesvm.service.models.published import Published
+from livesvm.service.models.published import Cut, Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.memory import Budget
 from livesvm.service.resources.shares import Steps
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.sparse_values import STEP
+from livesvm.solvers.pu.held_out import Threshold
 from livesvm.solvers.sparse import BYTES, SparseRows
 
 PARSING = 20.0
@@ -42,10 +43,14 @@ ANSWER_BYTES = 64
 
 @dataclass(frozen=True)
 class Calibrated:
-    """Rows (m, d) whose probabilities are asked for, and the version that tells them."""
+    """Rows (m, d) about which more is asked than a decision, and the version that tells it.
+
+    ``cut`` says where decisions are to be cut; None: probabilities are asked for.
+    """
 
     seen: Published
     X: Rows | None = None
+    cut: Cut | None = None
 
 
 def answering(
@@ -58,7 +63,7 @@ def answering(
 ) -> Steps[bytes]:
     """The answer to a request for predictions, by the version that is newest when its turn comes.
 
-    Of one that is ``calibrated``, with probabilities; rows that were read already are among that.
+    Of one that is ``calibrated``, with probabilities or a threshold; rows that were read already are among that.
     """
     start = perf_counter()
     X = calibrated.X if calibrated is not None and calibrated.X is not None else (yield from _read(body))
@@ -68,7 +73,7 @@ def answering(
     note(version=seen.version, rows=len(X))
     seen.check(live.spec, X, most_rows)
     with budget.holding("predictions", X.nbytes + ANSWER_BYTES * seen.n_values * len(X)):
-        answer = yield from _decided(live, seen, stale, X, calibrated is not None)
+        answer = yield from _decided(live, seen, stale, X, calibrated)
     metrics.predictions.labels(live.spec.task).inc(len(X))
     live.recent.note_predicted(len(X))
     metrics.predict_seconds.labels(live.spec.task).observe(perf_counter() - start)
@@ -128,8 +133,10 @@ def _read_in_pieces(body: Body) -> Steps[Matrix]:
         return np.concatenate(blocks)
 
 
-def _decided(live: Reader, seen: Published, stale: bool, X: Rows, with_chances: bool) -> Steps[bytes]:
+def _decided(live: Reader, seen: Published, stale: bool, X: Rows, asked: Calibrated | None) -> Steps[bytes]:
     """The answer's JSON, put together block by block."""
+    threshold = None if asked is None or asked.cut is None else seen.threshold(asked.cut)
+    with_chances = asked is not None and threshold is None
     decisions, predictions, chances = [], [], []
     of_row = _of_row(seen, _products(X, seen))
     rows = max(1, int(BLOCK / of_row))
@@ -137,12 +144,14 @@ def _decided(live: Reader, seen: Published, stale: bool, X: Rows, with_chances: 
         if first:
             yield rows * of_row
         decision, prediction = _decide(live, seen, X, slice(first, first + rows))
+        if threshold is not None:
+            prediction = np.where(decision > threshold.value, 1, 0)
         decisions.append(_listed(decision))
         predictions.append(_listed(prediction))
         if with_chances:
             chances.append(_listed(seen.probabilities(decision)))
     head = b'{"version":%d,"decision":[' % seen.version
-    tail = _named(seen, live.spec, with_chances) + _tail(stale)
+    tail = _named(seen, live.spec, with_chances) + _cut(threshold) + _tail(stale)
     if chances:
         tail = b'],"probability":[' + b",".join(chances) + tail
     return b"".join((head, b",".join(decisions), b'],"prediction":[', b",".join(predictions), tail))
@@ -181,6 +190,11 @@ def _named(seen: Published, spec: ModelSpec, with_chances: bool) -> bytes:
     if len(classes) > 2 and spec.decision_function_shape == "ovo":
         told["pairs"] = list(combinations(classes, 2))
     return b"]," + to_json(told)[1:-1]
+
+
+def _cut(threshold: Threshold | None) -> bytes:
+    """Where decisions were cut, if not at 0."""
+    return b"" if threshold is None else b',"threshold":' + to_json(threshold._asdict())
 
 
 def _tail(stale: bool) -> bytes:

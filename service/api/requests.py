@@ -109,7 +109,7 @@ class ChangeSpec(Request):
     quantile: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
     nu: float | None = Field(default=None, gt=0, le=1, allow_inf_nan=False)
     prior: Prior | None = Field(default=None, description="`pu`; `estimate`: from the window as it is now.")
-    lam: Lam | None = Field(default=None, description="`pu`: C is 1 / (2 lam).")
+    lam: Lam | None = Field(default=None, description="`pu`: C is 1 / (2 lam); `auto`: by the window as it is now.")
     class_weight: ClassWeights | None = Field(default=None, description="`null`: none any more.")
     fit_intercept: bool | None = None
     kernel: KernelSpec | None = Field(default=None, description="The whole kernel.")

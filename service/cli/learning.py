@@ -59,6 +59,8 @@ def predict(
     file: DataFile,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV there.")] = None,
     probability: Annotated[bool, typer.Option("--probability", help="Tell probabilities of classes, too.")] = False,
+    alerts: Annotated[float | None, typer.Option(help="Task pu: the share of the unlabelled to be flagged.")] = None,
+    precision: Annotated[float | None, typer.Option(help="Task pu: the share of flagged rows that is right.")] = None,
     url: Url = LOCAL,
     key: ApiKey = "",
     as_json: AsJson = False,
@@ -67,7 +69,8 @@ def predict(
     from livesvm.service.cli import files
 
     with connected(url, key) as client:
-        answer = client.predict(model, _read(client, model, file).X, probability=probability)
+        rows = _read(client, model, file).X
+        answer = client.predict(model, rows, probability=probability, alerts=alerts, precision=precision)
         if output is not None:
             files.write_predictions(output, answer)
         if as_json:

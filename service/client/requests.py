@@ -129,12 +129,22 @@ def update(
     return _once(f"/models/{id}/update", body, idempotency_key, params)
 
 
-def predict(id: str, X: Any, *, probability: bool = False) -> Request[Document]:
+def predict(
+    id: str,
+    X: Any,
+    *,
+    probability: bool = False,
+    alerts: float | None = None,
+    precision: float | None = None,
+) -> Request[Document]:
     """Predict rows X (m, d), dense or of scipy.sparse: ``version``, ``decision`` (m), ``prediction`` (m).
 
     Of other labels than -1 and 1 with ``classes``; of more than two ``decision`` is (m, k). On request with their
-    ``probability`` (m, n_classes).
+    ``probability`` (m, n_classes). Models of task ``pu`` cut decisions where at most a share ``alerts`` of the
+    unlabelled, or a share of positives of at least ``precision``, is above; the answer then has the ``threshold``.
     """
+    asked = {"probability": "true" if probability else None, "alerts": alerts, "precision": precision}
+    params = {name: str(value) for name, value in asked.items() if value is not None}
     stream = io.BytesIO()
     if hasattr(X, "tocsr"):
         rows = _csr(X)
@@ -144,7 +154,6 @@ def predict(id: str, X: Any, *, probability: bool = False) -> Request[Document]:
     else:
         np.save(stream, np.asarray(X, dtype=np.float64), allow_pickle=False)
         headers = {"content-type": "application/x-npy"}
-    params = {"probability": "true"} if probability else {}
     return Request("POST", f"/models/{id}/predict", _document, True, stream.getvalue(), headers, params)
 
 

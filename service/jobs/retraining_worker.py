@@ -185,7 +185,7 @@ def _differing(estimator: LiveEstimator, work: Work) -> Document:
     """The parameters of an estimator that are not those of the model as it was created."""
     made = work.made
     now = {name: getattr(estimator, name) for name in (*KERNEL_PARAMETERS, *CHANGEABLE) if name in made}
-    cost = {"C": float(estimator.C)} if work.spec.has_C else {}
+    cost = {"C": float(estimator.C)} if work.spec.has_C and "lam" not in made else {}
     return cost | {name: value for name, value in now.items() if value != made[name]}
 
 
@@ -271,7 +271,7 @@ def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
     name = "poly" if model.kernel == "polynomial" else model.kernel
     kernel = Kernel(name, gamma, int(model.degree), float(model.coef0))  # type: ignore[arg-type]
     known = s == 1.0
-    c1, c2 = costs(model.prior_, model.lam, weights[known], weights[~known])
+    c1, c2 = costs(model.prior_, model.lam_, weights[known], weights[~known])
     problem = pu_problem(kernel, X[known], X[~known], c1, c2)
     cache = work.cache_mb * 2**20
     found = usmo(problem, work.asked.get("tol", TAU), cache_bytes=cache, progress=work.progress, look=work.look)
@@ -279,7 +279,7 @@ def _usmo(work: Work, who: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
     beta[known], beta[~known] = c1, -found.sigma
     segments[~known] = _segments(found.sigma, c2)
     kept = feature_scale.kept(work.arrays) | {
-        name: work.arrays[name] for name in ("prior_estimate", "center") if name in work.arrays
+        name: work.arrays[name] for name in ("prior_estimate", "chosen_lam", "center") if name in work.arrays
     }
     arrays = kept | {
         "X": came,

@@ -349,8 +349,7 @@ class LiveModel:
 
     def _calibrated(self, solve: Solve) -> Published:
         if self.published.calibration is None:
-            if not self._state.can_predict:
-                raise EmptyModel(f"model {self.id} knows no example yet")
+            self.published.check_known(self.spec)
             stage("turn")
             with self._around.budget.holding("jobs", self._memory.size), self._around.turns.turn(solve):
                 stage("solve")

@@ -17,6 +17,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.calibration import Calibration, columns
+from livesvm.solvers.pu.held_out import HeldOut, Threshold
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,14 @@ class Prediction:
     decision: Vector
     prediction: NDArray[Any]
     stale: bool
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the threshold of decisions is asked for: by a largest share of alerts, or a least precision."""
+
+    alerts: float | None = None
+    precision: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,7 @@ class Published:
     gamma: float | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     warnings: list[dict[str, str]] = field(default_factory=list)
-    calibration: Calibration | None = None
+    calibration: Calibration | HeldOut | None = None
 
     @classmethod
     def of(cls, state: ModelState) -> Published:
@@ -90,7 +99,7 @@ class Published:
 
     def probabilities(self, decision: Vector) -> Matrix:
         """The probability of each class, (m, n_classes), of decisions; of a version with a calibration."""
-        assert self.calibration is not None
+        assert isinstance(self.calibration, Calibration)
         assert self.classes is not None
         n = self.classes.size
         are_scores = decision.ndim == 2 and self.shape == "ovr"
@@ -98,14 +107,30 @@ class Published:
 
     def check(self, spec: ModelSpec, X: Rows, limit: int) -> None:
         """Raise EmptyModel, or InvalidInput for rows X (m, d) that are more than ``limit`` or of another width."""
-        if self.predictor is None:
-            what = "knows no example yet" if task_of(spec).is_exact else "has not been trained yet: retrain it"
-            raise EmptyModel(f"model {spec.id} {what}")
+        self.check_known(spec)
         if X.shape[0] > limit:
             raise InvalidInput(f"has {X.shape[0]} rows, the limit is {limit}", field="X")
         if X.shape[1] != self.n_features:
             reason = f"has {X.shape[1]} columns, this model has {self.n_features} features"
             raise InvalidInput(reason, field="X", row=0)
+
+    def check_known(self, spec: ModelSpec) -> None:
+        """Raise EmptyModel for a version that cannot predict."""
+        if self.predictor is None:
+            raise EmptyModel(f"model {spec.id} {self._lacks(spec)}")
+
+    def _lacks(self, spec: ModelSpec) -> str:
+        """Why a version cannot predict."""
+        if not task_of(spec).is_exact:
+            return "has not been trained yet: retrain it"
+        if self.sizes.n_examples:
+            return f"cannot predict yet: {self.warnings[-1]['message']}"
+        return "knows no example yet"
+
+    def threshold(self, cut: Cut) -> Threshold:
+        """Where decisions are cut; of a version with held-out decisions. Raises InvalidInput where that cannot be."""
+        assert isinstance(self.calibration, HeldOut)
+        return self.calibration.threshold(cut.alerts, cut.precision)
 
     def decide(self, spec: ModelSpec, X: Rows) -> tuple[Vector, NDArray[Any]]:
         """Decision values (m,), of more than two classes (m, k), and predictions (m,) of checked rows X (m, d).

@@ -45,7 +45,7 @@ Labels = Annotated[
 ]
 Scale = Literal["none", "standard", "minmax", "robust"]
 Prior = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | Literal["estimate"]
-Lam = Annotated[float, Field(ge=1e-8, le=1e8, allow_inf_nan=False)]
+Lam = Annotated[float, Field(ge=1e-8, le=1e8, allow_inf_nan=False)] | Literal["auto"]
 
 
 class KernelSpec(Request):
@@ -127,7 +127,8 @@ class ModelSpec(Request):
     )
     lam: Lam | None = Field(
         default=None,
-        description="`pu`: weight of |w|^2; 0.01 when absent. `C`, by which it is moved later, is 1 / (2 lam).",
+        description="`pu`: weight of |w|^2; `auto`, which is also what holds when absent: chosen by the risk on "
+        "folds of the first examples of both kinds, and kept. `C`, by which it is moved later, is 1 / (2 lam).",
     )
     fit_intercept: bool = True
     class_weight: ClassWeights | None = Field(

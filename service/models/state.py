@@ -37,6 +37,8 @@ from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.calibration import Calibration
 from livesvm.solvers.models.feature_scale import FeatureScale
+from livesvm.solvers.models.warnings import ModelWarning
+from livesvm.solvers.pu.held_out import HeldOut
 from livesvm.solvers.sparse import SparseRows
 
 PART = 1000
@@ -79,7 +81,7 @@ class ModelState:
     version: int = 0
     sequence: int = 0
     updated_at: float | None = None
-    warnings: list[dict[str, str]] = field(default_factory=list)  #: what makes it useless, as last looked at
+    _warnings: list[ModelWarning] = field(default_factory=list)  #: of the scale of its features, as last looked at
     _until_look: int = 0  #: examples that may come before it is looked at again
 
     @classmethod
@@ -115,12 +117,18 @@ class ModelState:
         """See what makes the model useless, where as many examples have come as there were when that was done last."""
         if not (anew or self._until_look <= 0) or not self.is_fitted or not self.window.arrivals:
             return
-        found = getattr(self.estimator, "warnings_", ())
-        self.warnings = [{"name": one.name, "message": one.message} for one in found]
+        self._warnings = list(getattr(self.estimator, "scale_warnings", ()))
         self._until_look = len(self.window.arrivals)
 
+    @property
+    def warnings(self) -> list[dict[str, str]]:
+        """What makes the model useless: its scale as last looked at, and what it makes of its window now."""
+        flagged = self.estimator.flagged_warnings if self.is_fitted and self.window.arrivals else []
+        return [{"name": one.name, "message": one.message} for one in (*self._warnings, *flagged)]
+
     def _with_warnings(self, outcome: Outcome) -> Outcome:
-        return replace(outcome, more=outcome.more | {"warnings": self.warnings}) if self.warnings else outcome
+        found = self.warnings
+        return replace(outcome, more=outcome.more | {"warnings": found}) if found else outcome
 
     def check_change(self, update: Update) -> None:
         """Raise InvalidInput for a change of parameters that cannot be, before it is logged."""
@@ -158,8 +166,8 @@ class ModelState:
 
     @property
     def is_convex(self) -> bool:
-        """Whether the model knows examples and there is one optimum for them, however it is reached."""
-        return self.is_fitted and self.estimator.robustness() is None
+        """Whether the model has begun to learn and there is one optimum for its examples, however it is reached."""
+        return self.is_fitted and self.estimator.is_settled and self.estimator.robustness() is None
 
     def apply_cold(self, command: Command, *, anew: bool = False) -> Outcome:
         """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was.
@@ -178,8 +186,8 @@ class ModelState:
             window = replace(window, X=scale.apply(came))
         if isinstance(self.estimator, ServedClassifier) and window.y is not None:
             self.estimator.successor(estimator, window.y, anew=anew)
-        if isinstance(estimator, LivePUClassifier) and not anew and "prior" not in (edits.change or {}):
-            estimator.keep_estimate_of(self.estimator)
+        if isinstance(estimator, LivePUClassifier) and not anew:
+            estimator.keep_estimate_of(self.estimator, {*(edits.change or {})})
         is_many = anew and not estimator._shares_costs
         outcome = learnt(estimator, window, PART if is_many else len(window.X))
         robust = edits.robust or self._robust(edits)
@@ -195,7 +203,8 @@ class ModelState:
 
     def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | None]:
         """Parameters for what the first data have decided, and their scale; none where that is decided anew."""
-        if not self.is_fitted or edits.rescale or any(name in SOLVED_ANEW for name in edits.change or {}):
+        is_open = not (self.is_fitted and self.estimator.is_settled)
+        if is_open or edits.rescale or any(name in SOLVED_ANEW for name in edits.change or {}):
             return {}, None
         return {"gamma": self.estimator.gamma_, **self._unscaled}, getattr(self.estimator, "feature_scale_", None)
 
@@ -251,8 +260,10 @@ class ModelState:
         """Whether the model has learnt an example."""
         return hasattr(self.estimator, "gamma_")
 
-    def calibration(self) -> Calibration:
+    def calibration(self) -> Calibration | HeldOut:
         """What decisions become as probabilities now; raises InvalidInput where a class has fewer than two examples."""
+        if isinstance(self.estimator, LivePUClassifier):
+            return self.estimator.held_out()
         from livesvm.solvers.estimators.probabilities import METHODS, calibrated  # imports scikit-learn
 
         return calibrated(self.estimator, METHODS[self.spec.probability])
@@ -289,7 +300,7 @@ class ModelState:
         scale: FeatureScale | None = getattr(model, "feature_scale_", None)
         if scale is not None and not scale.is_of(model.window_features[stay], model.window_sample_weight[stay]):
             return True
-        if isinstance(model, LivePUClassifier) and model.prior_estimate_ is not None:
+        if isinstance(model, LivePUClassifier) and model.has_estimates:
             return bool(gone)
         return isinstance(model, Served) and not model.knows_only(model.window_y[stay])
 
@@ -376,15 +387,17 @@ class ModelState:
 
     @property
     def C(self) -> float | None:
-        """The current C, where the task has one."""
-        return float(self.estimator.C) if self.spec.has_C else None
+        """The current C, where the task has one and it is known."""
+        C = float(self.estimator.C) if self.spec.has_C else math.nan
+        return None if math.isnan(C) else C
 
     @property
     def changed(self) -> dict[str, Any]:
         """Parameters that an update or a retraining may have changed since the model was created."""
         made = parameters(self.spec, self.cache_mb)
         now = {name: getattr(self.estimator, name) for name in (*KERNEL_PARAMETERS, *CHANGEABLE) if name in made}
-        return ({} if self.C is None else {"C": self.C}) | {k: v for k, v in now.items() if v != made[k]}
+        C = None if "lam" in made else self.C
+        return ({} if C is None else {"C": C}) | {k: v for k, v in now.items() if v != made[k]}
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -395,7 +408,9 @@ class ModelState:
             return now
         estimate = getattr(model, "prior_estimate_", None)
         told = None if estimate is None else dataclasses.asdict(estimate)
-        return now | {"lam": model.lam, "prior": told["prior"] if told else model.prior, "prior_estimate": told}
+        prior = told["prior"] if told else model.prior
+        lam = model.lam if math.isnan(model.lam_) else model.lam_
+        return now | {"lam": lam, "prior": prior, "prior_estimate": told}
 
     @property
     def gamma(self) -> float | None:

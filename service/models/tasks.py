@@ -44,6 +44,7 @@ class Task:
     has_free_intercept : whether there may be none
     has_classes : whether a path needs examples of both
     has_labels : whether classes have any labels, and there may be more than two
+    has_thresholds : whether decisions can be cut by a share of alerts or by precision
     options : what else a specification may ask of it, with defaults
     is_changeable : whether a live model's parameters can be changed
     has_cost : whether C, the weight of the losses, can be moved, under that name or another
@@ -63,6 +64,7 @@ class Task:
     has_free_intercept: bool = True
     has_classes: bool = False
     has_labels: bool = False
+    has_thresholds: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     is_changeable: bool = False
     has_cost: bool = True
@@ -170,12 +172,13 @@ TASKS: dict[str, Task] = {
     ),
     "pu": Task(
         LivePUClassifier,
-        {"prior": "estimate", "lam": 0.01},
+        {"prior": "estimate", "lam": "auto"},
         check_known,
         _positive,
         "risk for the class prior",
         has_free_intercept=False,
         has_classes=True,
+        has_thresholds=True,
         options={"scale": "none"},
         is_changeable=True,
         solvers=("usmo", "batch"),

@@ -30,9 +30,9 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
 
     Parameters
     ----------
-    C : weight of the losses, in (0, 1e100]
+    C : weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10
     kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is a kernel matrix, see ``update``; or
-        a function of rows (m, d) and (n, d) that returns (m, n) values
+        a function that returns (m, n) values of rows (m, d) and (n, d), or of lists of examples of any other type
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance of the first data seen, rows
         weighted), and stays, see ``gamma_``; "auto" is 1 / n_features
     degree, coef0 : of the kernels that have them
@@ -219,7 +219,7 @@ class LiveSVC(OutlierPaths, ChangingEstimator):
         return float(np.mean(np.where(decisions > 0, 1.0, -1.0) != targets))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        costs = validation.positive(self.C if C is None else C, "C", validation.LARGEST) * weights
+        costs = validation.cost(self.C if C is None else C) * weights
         return hinge(targets, costs if self.class_weight is None else costs * self._class_weights(targets))
 
     @property

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from livesvm.solvers.estimators.to_sklearn import to_onnx, to_sklearn
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import LARGE_GAP, gap_message
-from livesvm.solvers.runtime.types import Floats
 
 #: Taken and ignored, each with the reason.
 IGNORED = {
@@ -47,24 +46,41 @@ class DropIn:
         return events
 
     @property
-    def coef_(self) -> Floats:
-        """Weights of the features, (1, d), of several classes (n_pairs, d); of a linear kernel, on its scale."""
+    def dual_coef_(self) -> Any:
+        """Signed coefficients of the support vectors, (n_classes - 1, n_support); of a sparse window a csr_array."""
+        return self._like_window(super().dual_coef_)  # type: ignore[misc]
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the features, (1, d), of several classes (n_pairs, d); of a linear kernel, on its scale.
+
+        Read-only; of a sparse window a csr_array.
+        """
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
-        out = self._weights()
-        out.flags.writeable = False
+        out = self._like_window(self._weights())
+        (out if isinstance(out, np.ndarray) else out.data).flags.writeable = False
         return out
 
-    def _weights(self) -> Floats:
+    def _weights(self) -> Any:
         model: Any = self
-        return np.asarray(model.dual_coef_ @ model._learnt.state.kernel.centered(model.support_vectors_))
+        return model.dual_coef_ @ model._learnt.state.kernel.centered(model.support_vectors_)
+
+    def _like_window(self, values: Any) -> Any:
+        """Return numbers (m, n) as scikit-learn has what it has learnt: sparse where the window is."""
+        model: Any = self
+        if not model._learnt.is_sparse:
+            return np.asarray(values)
+        from scipy.sparse import csr_array
+
+        return csr_array(values)
 
     @property
     def shape_fit_(self) -> tuple[int, ...]:
-        """The window's examples and their features, (n, d)."""
+        """The window's examples and their features, (n, d); of examples that are no rows of numbers (n,)."""
         model: Any = self
-        shape: tuple[int, ...] = model._learnt.X.shape
-        return shape
+        X = model.window_X
+        return (len(X),) if isinstance(X, list) else tuple(X.shape)
 
     def to_sklearn(self) -> Any:
         """Return scikit-learn's estimator that predicts the same, see ``estimators.to_sklearn``."""

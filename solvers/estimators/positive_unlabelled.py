@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import astuple
 from typing import Any, Self
 
@@ -17,13 +17,15 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.edits import Edited
 from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.pu.held_out import STEPS, Folds, HeldOut, Threshold
 from livesvm.solvers.pu.metrics import zero_one_risk
-from livesvm.solvers.pu.prior import PriorEstimate, is_open, prior_of
-from livesvm.solvers.pu.problem import checked_prior, costs, live_losses
+from livesvm.solvers.pu.prior import PriorEstimate, check_enough, estimate_prior, is_open, numbered
+from livesvm.solvers.pu.problem import check_both_kinds, checked_lam, checked_prior, is_lam_open, live_losses
 from livesvm.solvers.runtime.progress import Progress
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features
 from livesvm.solvers.validation import Key
 
@@ -33,14 +35,18 @@ class LivePUClassifier(ChangingEstimator):
 
     It minimizes ``lam |w|^2 + mean over the unlabelled of max(0, (1 + f) / 2, f) - prior times mean over the positives
     of f`` over its window [du Plessis et al. 2015], the problem of :class:`solvers.PUClassifier`. Means are weighted:
-    they change with every example, and so do the losses of all, each a little, along the same path. A window holds
-    examples of both kinds, or none. An unlabelled example that turns out to be positive is relabelled.
+    they change with every example, and so do the losses of all, each a little, along the same path. An unlabelled
+    example that turns out to be positive is relabelled.
+
+    A model whose ``update`` has brought examples of one kind alone waits for the other kind: it holds the examples and
+    predicts nothing. Once both kinds are there, a window keeps both, or is emptied.
 
     Parameters
     ----------
     prior : share of positives among the unlabelled, in (0, 1); None or "estimate": estimated from the first examples
         and kept; ``change(prior=None)`` estimates it from the window as it is
-    lam : weight of ``|w|^2``
+    lam : weight of ``|w|^2``; None or "auto": chosen from the first examples of both kinds, by the risk on folds, and
+        kept; ``change(lam=None)`` chooses it by the window as it is
     kernel, gamma, degree, coef0, cache_mb, scale : as in ``IncrementalSVC``
 
     Attributes
@@ -48,6 +54,8 @@ class LivePUClassifier(ChangingEstimator):
     classes_ : 0, for what is unlabelled or predicted to be negative, and 1
     prior_ : the prior that counts
     prior_estimate_ : where it comes from, with its interval; None where it was given
+    lam_ : the lam that counts
+    is_waiting_ : whether examples of one kind wait for the other
     class_mass_ : (2,) sums of the weights of the unlabelled and of the positives in the window
     keys_, support_, support_vectors_, dual_coef_, intercept_, n_window_ : as in ``IncrementalSVC``
 
@@ -67,13 +75,16 @@ class LivePUClassifier(ChangingEstimator):
     classes_ = np.array([0, 1])
     class_mass_: Floats
     prior_estimate_: PriorEstimate | None
-    _loss_parameters = ("prior_", "lam")
+    chosen_lam_: float | None  #: None where it was given
+    _begun: bool  # whether there have been both kinds
+    _held_out: HeldOut | None = None  # of the window as it is
+    _loss_parameters = ("prior_", "lam_")
     _shares_costs = True
 
     def __init__(
         self,
         prior: float | str | None = None,
-        lam: float = 0.01,
+        lam: float | str | None = None,
         kernel: str = "rbf",
         *,
         gamma: float | str = "scale",
@@ -91,9 +102,27 @@ class LivePUClassifier(ChangingEstimator):
         self.cache_mb = cache_mb
         self.scale = scale
 
-    def partial_fit(self, X: ArrayLike, s: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Add examples ``X`` (m, d), ``s`` (m,) to the window: the same as ``update(add=(X, s))``."""
-        self._learn((X, s), sample_weight, None, ())
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        keys: Iterable[Key] | None = None,
+    ) -> Self:
+        """Train on ``X`` (n, d) and ``y`` (n,), 1 for a positive and 0 for an unlabelled example, from nothing.
+
+        As ``IncrementalSVC.fit``; an example of each kind is needed, while ``update`` waits for the other kind.
+        """
+        given = labels(y, np.shape(validation.column(y, "y"))[0])
+        n = int(np.count_nonzero(given))
+        check_both_kinds(given.size - n, n)
+        if is_open(self.prior):
+            check_enough(n, given.size - n)
+        return super().fit(X, y, sample_weight, keys)
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Add examples ``X`` (m, d), ``y`` (m,) to the window: the same as ``update(add=(X, y))``."""
+        self._learn((X, y), sample_weight, None, ())
         return self
 
     def update(
@@ -110,38 +139,70 @@ class LivePUClassifier(ChangingEstimator):
 
         Raises
         ------
-        InvalidInput, DuplicateKey, UnknownKey : also where no positive or no unlabelled example would be left
+        InvalidInput, DuplicateKey, UnknownKey : also where no positive or no unlabelled example would be left of both
         NotOptimal, MemoryLimit : the path could not be followed; the model is as it was
         """
         C = verbs.pop("C", None) if lam is None else 0.5 / validation.positive(lam, "lam")
         report = super().update(add, remove, C=C, **verbs)
         if lam is not None:
-            self.lam = self._made_of["lam"] = lam  # and not 1 / (1 / lam)
+            self.lam = self._made_of["lam_"] = float(lam)  # and not 1 / (1 / lam)
         return report
 
     def change(self, **parameters: Any) -> UpdateReport:
         """Give the model other parameters; all or nothing. ``C`` stands for lam.
 
-        As ``IncrementalSVC.change``; an open ``prior`` is estimated from the window as it is now, any other change
-        leaves an estimate as it is.
+        As ``IncrementalSVC.change``; an open ``prior`` is estimated from the window as it is now, an open ``lam`` is
+        chosen by it, and any other change leaves them as they are.
         """
         self._check_fitted()
         if "C" in parameters:
             parameters["lam"] = 0.5 / validation.positive(parameters.pop("C"), "C", validation.LARGEST)
-        before = self.prior_estimate_
+        before = self._open_ones()
         try:
             return super().change(**parameters)
         except BaseException:
-            self.prior_estimate_ = before
+            vars(self).update(before)
             raise
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return f(x) for ``X`` (m, d), as (m,); positive for what is predicted to be positive."""
+        """Return f(x) for ``X`` (m, d), as (m,); positive for what is predicted to be positive.
+
+        Raises
+        ------
+        InvalidInput : also while the model waits for examples of one kind
+        """
+        self._check_fitted()
         return self._decision(X)
 
-    def predict(self, X: ArrayLike) -> Ints:
-        """Return 1 for each row of ``X`` (m, d) that is predicted to be positive, else 0."""
-        return np.where(self.decision_function(X) > 0, 1, 0)
+    def predict(self, X: ArrayLike, *, alerts: float | None = None, precision: float | None = None) -> Ints:
+        """Return 1 for each row of ``X`` (m, d) that is predicted to be positive, else 0.
+
+        With ``alerts`` or ``precision`` these are the rows above that :meth:`threshold`, and else above 0.
+        """
+        decisions = self.decision_function(X)
+        is_asked = alerts is not None or precision is not None
+        return np.where(decisions > (self.threshold(alerts, precision).value if is_asked else 0.0), 1, 0)
+
+    def threshold(self, alerts: float | None = None, precision: float | None = None) -> Threshold:
+        """Return where to cut decisions, by held-out decisions of the window; give one of the two.
+
+        Parameters
+        ----------
+        alerts : largest share of unlabelled examples above the threshold, in (0, 1)
+        precision : least estimated share of positives among what is above, in (0, 1); it is as right as the prior
+
+        Raises
+        ------
+        InvalidInput : also where no threshold is estimated to have such a precision
+        """
+        return self.held_out().threshold(alerts, precision)
+
+    def held_out(self) -> HeldOut:
+        """Return decisions of the window's examples by models that have not seen them, of folds; found once."""
+        self._check_fitted()
+        if self._held_out is None:
+            self._held_out = self._folds().held_out(self.prior_, self.lam_)
+        return self._held_out
 
     def regularization_path(
         self, lam_min: float, lam_max: float, *, progress: Progress | None = None
@@ -167,9 +228,17 @@ class LivePUClassifier(ChangingEstimator):
         return math.nan if estimate is None else estimate.prior
 
     @property
+    def lam_(self) -> float:
+        """The lam that counts; NaN before one that is open has been chosen."""
+        if not is_lam_open(self.lam):
+            return checked_lam(self.lam)
+        chosen: float | None = getattr(self, "chosen_lam_", None)
+        return math.nan if chosen is None else chosen
+
+    @property
     def C(self) -> float:
-        """``1 / (2 lam)``: what the risk counts against ``|w|^2 / 2``."""
-        return 0.5 / validation.positive(self.lam, "lam")
+        """``1 / (2 lam)``: what the risk counts against ``|w|^2 / 2``; NaN while lam is open."""
+        return 0.5 / self.lam_
 
     @C.setter
     def C(self, value: float) -> None:
@@ -188,6 +257,31 @@ class LivePUClassifier(ChangingEstimator):
             known["lam"] = 0.5 / known.pop("C")
         return super().from_arrays(known, arrays)
 
+    @property
+    def is_waiting_(self) -> bool:
+        """Whether the window holds examples of one kind alone, or too few to estimate a prior by."""
+        window = self._learnt
+        return bool(window.keys) and not (self._begun and self.class_mass_.all())
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is something to predict by."""
+        return super().is_trained and not self.is_waiting_
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what the first examples decide is decided."""
+        return bool(vars(self).get("_begun", False))
+
+    @property
+    def flagged_warnings(self) -> list[ModelWarning]:
+        """What is wrong with what the model makes of its window; quick."""
+        if self.is_waiting_:
+            return [ModelWarning("waits", self._lacking(self._window.y, self._window.weights))]
+        window = self._window
+        decisions = window.state.examples.f[window.slots[window.y == 0.0]]
+        return flag_warnings(int(np.count_nonzero(decisions > 0)), decisions.size, self.lam_)
+
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
@@ -198,9 +292,13 @@ class LivePUClassifier(ChangingEstimator):
         return zero_one_risk(decisions[known], decisions[~known], checked_prior(self.prior_))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        return live_losses(targets > 0, weights, self.class_mass_, self.prior_, self.lam if C is None else 0.5 / C)
+        if not (self._begun and self.class_mass_.all()):
+            return live_losses(targets > 0, np.zeros(targets.size), self.class_mass_, 0.5, 1.0)
+        return live_losses(targets > 0, weights, self.class_mass_, self.prior_, self.lam_ if C is None else 0.5 / C)
 
     def _unit_cost(self, C: float | None) -> float:
+        if C is None and math.isnan(self.lam_):
+            C = 0.5 / 10.0 ** STEPS[-1]
         cost = super()._unit_cost(C)
         mass = getattr(self, "class_mass_", np.ones(2))
         return cost / float(mass[mass > 0].min(initial=np.inf)) if mass.any() else cost
@@ -210,44 +308,95 @@ class LivePUClassifier(ChangingEstimator):
         parts = (window.everyone_but([*leaving, *changed.keys]), (changed.y, changed.weights), new)
         y, weights = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         self.class_mass_ = masses(y, weights)
-        if y.size:
-            costs(self.prior_, self.lam, *self.class_mass_[::-1, None])
+        if y.size and self._begun and before is not None and before.all():
+            check_both_kinds(*self.class_mass_)
         return before is not None and bool((before != self.class_mass_).any())
 
     def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
-        before: dict[str, Any] = {
-            name: vars(self)[name] for name in ("class_mass_", "prior_estimate_") if name in vars(self)
-        }
+        before = self._open_ones()
         try:
             if hasattr(self, "_window"):
-                self._bring_estimate_up()
+                self._bring_up()
+                if not self._begun:
+                    return self._waited(args, kwargs)
             return super()._learn(*args, **kwargs)
         except BaseException:
             vars(self).update(before)
             raise
+        finally:
+            self._held_out = None
 
-    def _meet_first(self, window: Window, rows: Features, targets: Floats) -> None:
-        if getattr(self, "prior_estimate_", None) is not None:
-            return
-        known = targets > 0
-        costs(0.5, self.lam, *(which.astype(np.float64) for which in (known, ~known)))  # before a prior is estimated
-        self.prior_estimate_ = prior_of(window.state.kernel, rows, known) if is_open(self.prior) else None
+    def _waited(self, args: Any, kwargs: Any) -> UpdateReport:
+        """Learn what comes while the model waits; once nothing is lacking, solve the window from nothing."""
+        window, came = self._window, dict(vars(self).get("_came", {}))
+        with window._undone_on_error():
+            report = super()._learn(*args, **kwargs)
+            if self._lacking(window.y, window.weights):
+                return report
+            try:
+                solved = self._resolved()
+            except BaseException:
+                if came:
+                    self._came = came
+                raise
+        return solved._replace(added=report.added, removed=report.removed, changed=report.changed)
 
-    def _bring_estimate_up(self) -> None:
-        """Estimate a prior that ``set_params`` has left open since, forget an estimate where one has been given."""
+    def _lacking(self, y: Floats, weights: Floats) -> str:
+        """Return what a model with these examples waits for; nothing where they suffice."""
+        least = 2 if math.isnan(self.prior_) else 1
+        for kind, what in ((0.0, "unlabelled"), (1.0, "positive")):
+            if (n := int(np.count_nonzero((y == kind) & (weights > 0)))) < least:
+                return f"the model waits for {what} examples: it has {n} and needs {least}"
+        return ""
+
+    def _check_fitted(self) -> None:
+        if self.is_waiting_:
+            raise InvalidInput(self._lacking(self._window.y, self._window.weights), field="window")
+        super()._check_fitted()
+
+    def _meet_first(self, window: Window, rows: Features, targets: Floats, weights: Floats) -> None:
+        for name in ("prior_estimate_", "chosen_lam_"):
+            vars(self).setdefault(name, None)
+        if not is_lam_open(self.lam):
+            checked_lam(self.lam)
+        self._begun = not self._lacking(targets, weights)
+        if self._begun:
+            self._find_open(window, rows, targets > 0, weights)
+
+    def _find_open(self, window: Window, rows: Features, known: Bools, weights: Floats) -> None:
+        """Estimate the prior and choose lam, where they are open and not known."""
+        kernel, X = numbered(window.state.kernel, rows)
         if not is_open(self.prior):
             self.prior_estimate_ = None
         elif self.prior_estimate_ is None:
-            self.prior_estimate_ = self._estimated_now()
+            self.prior_estimate_ = estimate_prior(kernel, X[known], X[~known])
+        if not is_lam_open(self.lam):
+            self.chosen_lam_ = None
+        elif self.chosen_lam_ is None:
+            self.chosen_lam_ = Folds(kernel, X, known, weights).best_lam(self.prior_)
 
-    def _estimated_now(self) -> PriorEstimate:
-        """Return the prior as the window tells it."""
+    def _bring_up(self) -> None:
+        """Find what ``set_params`` has left open since, forget what has been found where it is given."""
         window = self._window
-        return prior_of(window.state.kernel, window.X, window.y > 0)
+        if self._begun and window.keys:
+            self._find_open(window, window.X, window.y > 0, window.weights)
+
+    def _folds(self) -> Folds:
+        window = self._window
+        kernel, X = numbered(window.state.kernel, window.X)
+        return Folds(kernel, X, window.y > 0, window.weights)
+
+    def _open_ones(self) -> dict[str, Any]:
+        """Return what was found where it had been left open, and the masses of the window, by attribute."""
+        names = ("class_mass_", "prior_estimate_", "chosen_lam_", "_begun")
+        return {name: vars(self)[name] for name in names if name in vars(self)}
 
     def _settle(self, parameters: dict[str, Any]) -> None:
         if "prior" in parameters:
-            self.prior_estimate_ = self._estimated_now() if is_open(self.prior) else None
+            self.prior_estimate_ = None
+        if "lam" in parameters:
+            self.chosen_lam_ = None
+        self._bring_up()
 
     def _hand_over(self, fresh: Self) -> None:
         fresh.keep_estimate_of(self)
@@ -255,30 +404,42 @@ class LivePUClassifier(ChangingEstimator):
     def _like(self, **parameters: Any) -> Self:
         if "C" in parameters:
             parameters["lam"] = 0.5 / parameters.pop("C")
-        return super()._like(**{"prior": self.prior_, **parameters})
+        return super()._like(**{"prior": self.prior_, "lam": self.lam_, **parameters})
 
     def to_arrays(self) -> dict[str, Any]:
-        estimate = self.prior_estimate_
-        return super().to_arrays() | {"prior_estimate": np.array([] if estimate is None else astuple(estimate))}
+        estimate, lam = self.prior_estimate_, self.chosen_lam_
+        return super().to_arrays() | {
+            "prior_estimate": np.array([] if estimate is None else astuple(estimate)),
+            "chosen_lam": np.array([] if lam is None else [lam]),
+            "begun": self._begun,
+        }
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         self.class_mass_ = masses(np.asarray(arrays["y"]), np.asarray(arrays["sample_weight"]))
+        self._begun = bool(arrays.get("begun", True))  # before models waited they had both kinds
         self.keep_estimate(arrays)
         super()._restore(arrays)
 
-    def keep_estimate_of(self, other: LiveEstimator) -> None:
-        """Take over the estimate of another model's prior, if there is one."""
-        self.prior_estimate_ = getattr(other, "prior_estimate_", None)
+    def keep_estimate_of(self, other: LiveEstimator, but: Container[str] = ()) -> None:
+        """Take over what another model has found where it was left open, ``but`` for "prior" or "lam"."""
+        self.prior_estimate_ = None if "prior" in but else getattr(other, "prior_estimate_", None)
+        self.chosen_lam_ = None if "lam" in but else getattr(other, "chosen_lam_", None)
+
+    @property
+    def has_estimates(self) -> bool:
+        """Whether the examples that have come decided the prior or lam."""
+        return self.prior_estimate_ is not None or self.chosen_lam_ is not None
 
     def keep_estimate(self, arrays: Mapping[str, Any]) -> None:
-        """Take over the estimate of the prior that ``to_arrays`` has kept, if there is one."""
-        found = np.asarray(arrays.get("prior_estimate", ()), np.float64)
+        """Take over what ``to_arrays`` has kept of what was left open."""
+        found, lam = (np.asarray(arrays.get(name, ()), np.float64) for name in ("prior_estimate", "chosen_lam"))
         self.prior_estimate_ = PriorEstimate(*found.tolist()) if found.size and is_open(self.prior) else None
+        self.chosen_lam_ = float(lam[0]) if lam.size and is_lam_open(self.lam) else None
 
 
-def labels(s: ArrayLike | None, m: int, field: str = "s") -> Floats:
+def labels(y: ArrayLike | None, m: int, field: str = "y") -> Floats:
     """Return labels (m,) as numbers: 1 positive, 0 unlabelled; raises InvalidInput for any other."""
-    found = validation.vector(validation.column(s, field), m, field=field)
+    found = validation.vector(validation.column(y, field), m, field=field)
     wrong = (found != 0.0) & (found != 1.0)
     if wrong.any():
         row = int(wrong.argmax())
@@ -289,3 +450,13 @@ def labels(s: ArrayLike | None, m: int, field: str = "s") -> Floats:
 def masses(y: Floats, weights: Floats) -> Floats:
     """Return the sums of the weights of the unlabelled and of the positives, (2,)."""
     return np.array([weights[y == 0.0].sum(), weights[y != 0.0].sum()])
+
+
+def flag_warnings(flagged: int, n: int, lam: float) -> list[ModelWarning]:
+    """Return what is wrong with a model that predicts so many of ``n`` unlabelled examples to be positive."""
+    if 0 < flagged < n or n == 0:
+        return []
+    which, name, way = ("all", "everything", "larger") if flagged else ("none", "nothing", "smaller")
+    reason = f"{which} of {n} unlabelled examples would be predicted to be positive"
+    cure = f"set a {way} lam than {lam:g} or another gamma, or cut decisions elsewhere: predict(alerts=0.01), say"
+    return [ModelWarning(f"{name}_is_flagged", f"{reason}; {cure}")]

@@ -13,13 +13,23 @@ from sklearn.utils.validation import check_is_fitted
 from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.estimators.positive_unlabelled import labels
-from livesvm.solvers.estimators.scikit import _Estimator
+from livesvm.solvers.estimators.positive_unlabelled import flag_warnings, labels
+from livesvm.solvers.estimators.scikit import _Estimator, warn_of
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.predictor import Predictor
+from livesvm.solvers.models.warnings import ModelWarning
+from livesvm.solvers.pu.held_out import Folds, HeldOut, Threshold
 from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior, is_open
-from livesvm.solvers.pu.problem import PUProblem, checked_prior, costs, pu_problem
+from livesvm.solvers.pu.problem import (
+    PUProblem,
+    check_both_kinds,
+    checked_lam,
+    checked_prior,
+    costs,
+    is_lam_open,
+    pu_problem,
+)
 from livesvm.solvers.pu.usmo import Solution, Start, usmo
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -35,7 +45,7 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     ----------
     prior : share of positives among the unlabelled, in (0, 1); None or "estimate": estimated, by
         ``livesvm.solvers.pu.prior``
-    lam : weight of ``|w|^2``
+    lam : weight of ``|w|^2``; None or "auto": chosen by the risk on folds
     kernel : "linear", "rbf", "poly", "sigmoid" or "precomputed": then X is (n, n), and (m, n) to predict
     gamma : coefficient of rbf, poly and sigmoid; "scale" is 1 / (n_features * variance)
     degree, coef0 : of the kernels that have them
@@ -47,6 +57,8 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     ----------
     prior_ : the prior that was used
     prior_estimate_ : where it comes from, with its interval; None where it was given
+    lam_ : the lam that was used
+    warnings_ : what makes the model useless, with what to do about it; ``fit`` warns of that
     support_ : (n_support,) indices of rows of X with a coefficient
     support_vectors_ : (n_support, d)
     dual_coef_ : (1, n_support) signed coefficients beta: c1 of positives, -sigma of unlabelled
@@ -68,7 +80,7 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     def __init__(
         self,
         prior: float | str | None = None,
-        lam: float = 0.01,
+        lam: float | str | None = None,
         kernel: str = "rbf",
         *,
         gamma: float | str = "scale",
@@ -89,9 +101,9 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         self.cache_mb = cache_mb
 
     def fit(
-        self, X: ArrayLike, s: ArrayLike, sample_weight: ArrayLike | None = None, *, progress: Progress | None = None
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, progress: Progress | None = None
     ) -> Self:
-        """Learn from ``X`` (n, d) and ``s`` (n,), 1 for a positive and 0 for an unlabelled example.
+        """Learn from ``X`` (n, d) and ``y`` (n,), 1 for a positive and 0 for an unlabelled example.
 
         Parameters
         ----------
@@ -105,20 +117,28 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """
         rows = validation.examples(X)
         self._check_features(X, reset=True)
-        known = labels(s, rows.shape[0])
+        known = labels(y, rows.shape[0])
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         tau = validation.positive(self.tol, "tol")
         cache_bytes = int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
+        given = rows
         kernel, rows = self._kernel(rows, weights)
         chosen = known == 1.0
         P, U = rows[chosen], rows[~chosen]
-        costs(0.5, self.lam, weights[chosen], weights[~chosen])  # before a prior is estimated
+        lam = None if is_lam_open(self.lam) else checked_lam(self.lam)
+        check_both_kinds(weights[~chosen].sum(), weights[chosen].sum())  # before a prior is estimated
         estimate = estimate_prior(kernel, P, U) if is_open(self.prior) else None
         prior = checked_prior(self.prior) if estimate is None else estimate.prior
-        problem = pu_problem(kernel, P, U, *costs(prior, self.lam, weights[chosen], weights[~chosen]))
+        folds = Folds(kernel, rows, chosen, weights)
+        lam = folds.best_lam(prior) if lam is None else lam
+        problem = pu_problem(kernel, P, U, *costs(prior, lam, weights[chosen], weights[~chosen]))
         solution = usmo(problem, tau, start=self.start, cache_bytes=cache_bytes, progress=progress)
         self._take_over(X, rows, chosen, problem, solution)
-        self.prior_, self.prior_estimate_ = prior, estimate
+        self.prior_, self.prior_estimate_, self.lam_ = prior, estimate, lam
+        self._folds, self._held_out = folds, None
+        decisions = self.predictor_.decision_function(given[~chosen])
+        self.warnings_ = flag_warnings(int(np.count_nonzero(decisions > 0)), decisions.size, lam)
+        warn_of(self.warnings_)
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
@@ -128,9 +148,21 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         self._check_features(X, reset=False)
         return self.predictor_.decision_function(rows)
 
-    def predict(self, X: ArrayLike) -> Ints:
-        """Return 1 for each row of ``X`` (m, d) that is predicted to be positive, else 0."""
-        return np.where(self.decision_function(X) > 0, 1, 0)
+    def predict(self, X: ArrayLike, *, alerts: float | None = None, precision: float | None = None) -> Ints:
+        """Return 1 for each row of ``X`` (m, d) that is predicted to be positive, else 0.
+
+        With ``alerts`` or ``precision`` these are the rows above that :meth:`threshold`, and else above 0.
+        """
+        decisions = self.decision_function(X)
+        is_asked = alerts is not None or precision is not None
+        return np.where(decisions > (self.threshold(alerts, precision).value if is_asked else 0.0), 1, 0)
+
+    def threshold(self, alerts: float | None = None, precision: float | None = None) -> Threshold:
+        """Return where to cut decisions, by held-out decisions of folds; as ``IncrementalPUClassifier.threshold``."""
+        check_is_fitted(self)
+        if self._held_out is None:
+            self._held_out = self._folds.held_out(self.prior_, self.lam_)
+        return self._held_out.threshold(alerts, precision)
 
     def certificate(self) -> Certificate:
         """Return how far the model is from the optimum, recomputed from the data: as long as many passes may take."""
@@ -143,6 +175,9 @@ class PUClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     solution_: Solution
     predictor_: Predictor
     prior_estimate_: PriorEstimate | None
+    warnings_: list[ModelWarning]
+    _folds: Folds
+    _held_out: HeldOut | None
 
     def _kernel(self, X: Floats, weights: Floats) -> tuple[Kernel, Floats]:
         """Return the kernel, and what it takes for the rows of ``X``."""

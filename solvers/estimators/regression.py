@@ -108,7 +108,7 @@ class LiveSVR(OutlierPaths, ChangingEstimator):
         return float(np.mean(np.maximum(too_low * (targets - decisions), too_high * (decisions - targets))))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        costs = validation.positive(self.C if C is None else C, "C", validation.LARGEST) * weights
+        costs = validation.cost(self.C if C is None else C) * weights
         if self.loss == "epsilon_insensitive":
             return epsilon_insensitive(targets, validation.not_negative(self.epsilon, "epsilon"), costs)
         if self.loss == "absolute":

@@ -5,8 +5,9 @@ They are apart so that a process that only serves models need not import scikit-
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +23,14 @@ from livesvm.solvers.estimators.probabilities import PROBABILITY, Probabilities
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.estimators.several_classes import LiveMultiClassSVC
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.sparse import as_scipy
+
+
+def warn_of(found: Sequence[ModelWarning]) -> None:
+    """Warn, as Python does, the caller of ``fit`` of what makes its model useless."""
+    for one in found:
+        warnings.warn(one.message, UserWarning, stacklevel=3)
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
@@ -50,7 +58,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         is_live = isinstance(self, LiveEstimator)
-        tags.input_tags.sparse = is_live and self.kernel != "precomputed" and not callable(self.kernel)
+        tags.input_tags.sparse = is_live and self.kernel != "precomputed"
         return tags
 
 
@@ -127,11 +135,11 @@ class IncrementalSVC(ClassifierMixin, _Estimator, DropIn, Probabilities, LiveMul
         several = self._of_classes.last_events if self._has_several() else [events]
         return np.maximum(np.array(several, np.int32), 1)
 
-    def _weights(self) -> NDArray[np.float64]:
+    def _weights(self) -> Any:
         if not self._has_several():
             return super()._weights()
         window = self._of_classes
-        return -np.asarray(window.beta @ window.kernel.centered(as_scipy(window.X)))
+        return -(window.beta @ window.kernel.centered(as_scipy(window.X)))
 
 
 class IncrementalSVR(RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: ignore[misc]
@@ -176,6 +184,12 @@ class IncrementalSVR(RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: igno
 
 class IncrementalPUClassifier(ClassifierMixin, _Estimator, LivePUClassifier):  # type: ignore[misc]
     __doc__ = LivePUClassifier.__doc__
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, keys: Any = None) -> Self:
+        """Train from nothing, as the live model does; warn where nothing or everything is predicted to be positive."""
+        super().fit(X, y, sample_weight, keys)
+        warn_of(self.flagged_warnings)
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

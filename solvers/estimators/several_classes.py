@@ -434,7 +434,7 @@ class LiveMultiClassSVC(LiveSVC):
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         if vars(self).get("classes_", targets[:0]).size < 3:
             return super()._losses(targets, weights, C)
-        costs = validation.positive(self.C if C is None else C, "C", validation.LARGEST) * weights
+        costs = validation.cost(self.C if C is None else C) * weights
         weighed = costs if self.class_weight is None else costs * self._class_weights(targets)
         return hinge(np.ones(targets.size), weighed)  # a pair in which they are of the first class mirrors them
 

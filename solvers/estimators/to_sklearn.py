@@ -56,6 +56,7 @@ def _filled(machine: Any, model: Any) -> Any:
     """Give an estimator what fitting would have given it."""
     given = model.kernel == "precomputed"
     support, dual = model.support_, model.dual_coef_
+    dual = dual.toarray() if hasattr(dual, "toarray") else dual
     counts = model.n_support_
     if support.size == 0:  # a constant: libsvm wants somebody
         support, dual = np.zeros(1, np.int32), np.zeros((dual.shape[0], 1))

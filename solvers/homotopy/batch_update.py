@@ -6,6 +6,7 @@ are then off their levels, and ``follow`` takes them there together. What cannot
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,8 @@ from livesvm.solvers.sparse import Features
 
 FAR = 0.5  # of the mean distance of support vectors at a bound from their kinks: who is further out needs no kernel row
 MANY = 0.4  # of the window
-LITTLE_WORK, PAIR_WORK, FACTOR_WORK = 5e7, 150.0, 0.3  # products: see ``work_from_nothing``
+LITTLE_WORK, PAIR_WORK, FACTOR_WORK = 5e7, 60.0, 0.2  # products: see ``work_from_nothing``
+FILLING = 2.5  # of that, what a path may take that fills a window: pairs then compute all kernel rows again
 
 
 class Edit(NamedTuple):
@@ -46,15 +48,23 @@ class Edit(NamedTuple):
 
 
 def update(
-    state: PathState, X: Features, losses: Losses, edit: Edit, undone: UndoneOnError | None = None
+    state: PathState,
+    X: Features,
+    losses: Losses,
+    edit: Edit,
+    undone: UndoneOnError | None = None,
+    *,
+    allowance: float = 1.0,
 ) -> tuple[Ints, Trace]:
     """Add examples ``X`` (m, d) with their losses, remove some, change the losses of others, along one path.
 
     Returns the slots of the new examples and what the walk did. On any error the state is as it was; ``undone`` is for
-    who may want to take the update back later, and has it made for who leaves and changes.
+    who may want to take the update back later, and has it made for who leaves and changes. ``allowance`` is what the
+    path may take of the work of solving from nothing.
 
     Raises
     ------
+    TooCostly : it takes more than ``allowance``
     NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.solve.follow``
     """
     with undone or UndoneOnError(state, edit.who):
@@ -65,7 +75,7 @@ def update(
         convert(state, edit.changed, edit.losses)
         if state.n > LARGE:
             hold_near(state, slots)
-        trace = follow(state, allowance=work_from_nothing(state.n, state.n_free))
+        trace = follow(state, allowance=allowance * work_from_nothing(state.n, state.n_free))
         state.release(edit.leave)
     return slots, trace
 
@@ -80,15 +90,16 @@ def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: b
     ------
     NotOptimal, NotPositiveSemidefinite, MemoryLimit : neither way leads to an optimum
     """
+    nothing_else = Edit(NOBODY, NOBODY, leaving(0), total)
     if by_path:
         try:
-            return update(state, X, losses, Edit(NOBODY, NOBODY, leaving(0), total))
+            return update(state, X, losses, nothing_else, allowance=FILLING)
         except NotOptimal:
             return _fill_by_pairs(state, X, losses, total)
     try:
         return _fill_by_pairs(state, X, losses, total)
     except NotOptimal:
-        slots, trace = update(state, X, losses, Edit(NOBODY, NOBODY, leaving(0), total))
+        slots, trace = update(state, X, losses, nothing_else, allowance=math.inf)
         trace.abandoned = 1
         return slots, trace
 

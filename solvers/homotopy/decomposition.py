@@ -36,6 +36,7 @@ class Descent(Scalars):
     # found
     steps: int
     missing: int  #: the slot whose kernel row is needed
+    partner: int  #: the slot whose row is needed with it; -1: none
     b: float
     violation: float
 
@@ -70,22 +71,27 @@ def descend(state: PathState) -> int:
             raise_what_stopped()
         if exit_ != Exit.NEED_ROW:
             break
-        _fetch(state, work, int(at[0].missing))
+        _fetch(state, work, int(at[0].missing), int(at[0].partner))
     state.b = float(at[0].b) if state.intercept else 0.0
     e.f[:n] += state.b
     state.rows.forget(np.flatnonzero((e.beta[:n] == 0.0) & (state.rows.row_of[:n] >= 0)))
     return int(at[0].steps)
 
 
-def _fetch(state: PathState, work: Floats, slot: int) -> None:
-    """Compute the kernel row of ``slot``, and those of the examples that violate optimality most."""
+def _fetch(state: PathState, work: Floats, slot: int, partner: int) -> None:
+    """Compute the kernel row of ``slot``, and those of the examples that violate optimality most; keep its partner's.
+
+    Raises
+    ------
+    MemoryLimit : there is no room for two rows
+    """
     n, most = state.n_slots, min(PREFETCH, max(1, state.rows.max_rows // 2))
     f = state.examples.f[:n]
     violation = np.where(state.rows.row_of[:n] < 0, np.maximum(f - work[1], work[0] - f), -np.inf)
     violation[slot] = np.inf
     wanted = np.argpartition(violation, n - most)[n - most :] if most < n else np.arange(n)
     wanted = wanted[violation[wanted] > -np.inf]
-    state.cache_rows(wanted, np.empty(0, np.int64))
+    state.cache_rows(wanted, np.array([partner] if partner >= 0 else [], np.int64))
 
 
 @compiled
@@ -146,7 +152,7 @@ def _descend(
         if not intercept:
             lowest, highest = min(lowest, 0.0), max(highest, 0.0)
         state.violation = highest - lowest
-        if state.violation <= state.tolerance:
+        if not state.violation > state.tolerance:
             return Exit.DONE
         if state.steps >= state.budget:
             return Exit.EXHAUSTED
@@ -155,7 +161,7 @@ def _descend(
         if not intercept:
             i = _first_at(f, up, n, lowest) if -lowest >= highest else _first_at(f, down, n, highest)
             if row_of[i] < 0:
-                state.missing = i
+                state.missing, state.partner = i, -1
                 return Exit.NEED_ROW
             off = lowest if -lowest >= highest else highest
             _move(e, i, -off / max(e.diagonal[i], FLAT), rows[row_of[i]], used, row_of, state.clock, n, up, down)
@@ -163,11 +169,11 @@ def _descend(
             continue
         i = _first_at(f, up, n, lowest)
         if row_of[i] < 0:
-            state.missing = i
+            state.missing, state.partner = i, -1
             return Exit.NEED_ROW
         j = _partner(e, rows[row_of[i]], i, lowest, n, down)
         if row_of[j] < 0:
-            state.missing = j
+            state.missing, state.partner = j, i
             return Exit.NEED_ROW
         curvature = e.diagonal[i] + e.diagonal[j] - 2.0 * rows[row_of[i], j]
         t = (f[j] - down[j] - lowest) / max(curvature, FLAT * (e.diagonal[i] + e.diagonal[j]) + 1e-300)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
 from livesvm.solvers.homotopy.run import Trace
-from livesvm.solvers.kernels.function import FunctionKernel
+from livesvm.solvers.kernels.function import FunctionKernel, objects_in, unused_numbers
 from livesvm.solvers.kernels.kernel import Gram, Kernel
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.centering import center_of, is_movable
@@ -26,6 +26,7 @@ from livesvm.solvers.models.edits import NO_EDITS, Edited, Edits, edited
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
 from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Change, Window
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses
 from livesvm.solvers.robust.local_optimality import LocalOptimality
@@ -53,6 +54,7 @@ class LiveEstimator(Fitted):
     _shares_costs = False  # whether the losses of each example depend on who else is in the window
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
     _came: dict[Key, Floats]  # of a model with a scale: features of the window as they came
+    _objects: dict[int, Any] | None = None  # examples that are no rows of numbers, by the number that is their feature
 
     # -- what a subclass says ------------------------------------------------------------------------------------------
 
@@ -79,7 +81,7 @@ class LiveEstimator(Fitted):
 
     def _unit_cost(self, C: float | None) -> float:
         """Return what a unit of weight costs at most, of a unit of f; ``C`` stands in for the model's own."""
-        return validation.positive(self.C if C is None else C, "C", validation.LARGEST)
+        return validation.cost(self.C if C is None else C)
 
     def _total_per_weight(self) -> float:
         """Return what the coefficients sum up to, per unit of weight in the window."""
@@ -92,7 +94,7 @@ class LiveEstimator(Fitted):
         """
         return False
 
-    def _meet_first(self, window: Window, rows: Features, targets: Floats) -> None:
+    def _meet_first(self, window: Window, rows: Features, targets: Floats, weights: Floats) -> None:
         """Take from the first examples, features (m, d) as the window has them, what losses are made of."""
 
     # -- learning ------------------------------------------------------------------------------------------------------
@@ -112,7 +114,8 @@ class LiveEstimator(Fitted):
         try:
             self._learn((X, y), sample_weight, keys, ())
             if not self._window.weights.any():
-                raise InvalidInput("all weights are zero", field="sample_weight")
+                reason = "all weights are zero. Invalid input - all samples have zero or negative weights."
+                raise InvalidInput(reason, field="sample_weight")
         except BaseException:
             self._forget()
             vars(self).update(before)
@@ -159,7 +162,7 @@ class LiveEstimator(Fitted):
         if type(decay) is not float:
             decay = validation.positive(decay, "decay")
         if C is not None:
-            C = validation.positive(C, "C", validation.LARGEST)
+            C = validation.cost(C)
         if robust is not None and not isinstance(robust, Robustness):
             raise InvalidType(f"must be a Robustness, not {type(robust).__name__}", field="robust")
         relabel, reweight = validation.mapping(relabel, "relabel"), validation.mapping(reweight, "reweight")
@@ -209,7 +212,7 @@ class LiveEstimator(Fitted):
             self._keep_scale(self._fitted_scale(rows, weights))
             rows = self._scaled(rows)
             window = self._new_window(rows, weights)
-            self._meet_first(window, rows, targets)
+            self._meet_first(window, rows, targets, weights)
         else:
             rows = rows if add is None else self._scaled(rows)
             window.state.allow(self._cache_bytes())
@@ -290,7 +293,7 @@ class LiveEstimator(Fitted):
             given = list(validation.mapping(reweight, "reweight").values())
             heaviest = max(heaviest, float(validation.sample_weights(given, len(given), "reweight").max()))
         if C is not None:
-            C = validation.positive(C, "C", validation.LARGEST)
+            C = validation.cost(C)
         if window is None and X is not None:
             window = self._new_window(rows, weights)
         if window is not None:
@@ -318,15 +321,31 @@ class LiveEstimator(Fitted):
             return SparseRows.empty(0, width) if is_sparse else np.empty((0, width)), np.empty(0)
         X, y = _pair(add)
         rows, given = self._read(X), self.kernel == "precomputed"
-        if window is None or not given:
+        if self._objects is None and (window is None or not given):
             self._check_features(X, reset=window is None)
         validation.check_width(rows.shape[1], None if given or window is None else window.width, "X")
         return rows, self._targets(y, rows.shape[0])
 
     def _read(self, X: Any) -> Features:
-        """Return new examples as an array, or as sparse rows; kernel values, and what a function takes, are dense."""
-        is_dense = self.kernel == "precomputed" or callable(self.kernel)
-        return validation.examples(X) if is_dense else validation.any_examples(X)
+        """Return new examples as an array, or as sparse rows; of those that are neither, their numbers (m, 1)."""
+        if self.kernel == "precomputed":
+            if hasattr(X, "tocsr"):
+                raise InvalidType("Sparse precomputed kernels are not supported.", field="X")
+            return validation.examples(X)
+        given, window = objects_in(X) if callable(self.kernel) else None, vars(self).get("_window")
+        if window is None:
+            self._objects = None if given is None else {}
+        elif (given is None) != (self._objects is None):
+            raise InvalidInput("the examples are of another type than those of the window", field="X")
+        if given is None or self._objects is None:
+            return validation.any_examples(X)
+        if window is not None:
+            here = set(dense(window.X)[:, 0].astype(np.int64).tolist())
+            for number in [number for number in self._objects if number not in here]:
+                del self._objects[number]
+        numbers = unused_numbers(self._objects, given)
+        self._objects.update(zip(numbers, given, strict=True))
+        return np.array(numbers, np.float64)[:, None]
 
     def _fitted_scale(self, rows: Features, weights: Floats) -> FeatureScale | None:
         """Return the scale of first examples; raises InvalidInput."""
@@ -410,7 +429,7 @@ class LiveEstimator(Fitted):
 
     def _kernel(self, gamma: float) -> Kernel:
         if callable(self.kernel):
-            return FunctionKernel(function=self.kernel)
+            return FunctionKernel(function=self.kernel, objects=self._objects)
         name = "poly" if self.kernel == "polynomial" else self.kernel
         gram = Gram() if name == "precomputed" else None
         checked = Kernel(name, gamma, self.degree, self.coef0, gram)  # type: ignore[arg-type]
@@ -447,7 +466,9 @@ class LiveEstimator(Fitted):
 
     def _forget(self) -> dict[str, Any]:
         """Drop everything learnt and return it, by attribute."""
-        learnt = [name for name in vars(self) if name in ("_window", "_made_of", "_came") or name.endswith("_")]
+        learnt = [
+            name for name in vars(self) if name in ("_window", "_made_of", "_came", "_objects") or name.endswith("_")
+        ]
         return {name: vars(self).pop(name) for name in learnt}
 
     # -- robust losses -------------------------------------------------------------------------------------------------
@@ -504,6 +525,16 @@ class LiveEstimator(Fitted):
         self._learnt.state.prepare()
 
     @property
+    def is_settled(self) -> bool:
+        """Whether what the first examples decide of the model is decided; a model that waits for more is not."""
+        return True
+
+    @property
+    def flagged_warnings(self) -> list[ModelWarning]:
+        """What is wrong with what the model makes of its window; quick enough to be asked after every update."""
+        return []
+
+    @property
     def is_trained(self) -> bool:
         """Whether there is something to predict by."""
         return hasattr(self, "_window") and bool(self._window.keys)
@@ -514,6 +545,8 @@ class LiveEstimator(Fitted):
         """Return everything a checkpoint needs: arrays, numbers, and the keys as a list."""
         robust, scale = self._robust, self._feature_scale
         arrays = {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
+        if self._objects is not None:
+            arrays["objects"] = self.window_X
         return arrays if scale is None else arrays | scale.to_arrays() | {"X": self.window_features}
 
     @classmethod
@@ -536,6 +569,9 @@ class LiveEstimator(Fitted):
             rows = given.toarray() if isinstance(given, SparseRows) else validation.plain(given, np.float64)
             self._came = dict(zip(arrays["keys"], rows, strict=False))
             arrays = {**arrays, "X": scale.apply(rows)}
+        if "objects" in arrays:
+            numbers = np.asarray(arrays["X"])[:, 0].astype(np.int64).tolist()
+            self._objects = dict(zip(numbers, arrays["objects"], strict=True))
         window = self._window_with(float(arrays["gamma"]), _center_in(arrays))
         targets, weights = (validation.plain(arrays[name], np.float64) for name in ("y", "sample_weight"))
         robust = None

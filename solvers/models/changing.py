@@ -15,7 +15,7 @@ from livesvm.solvers.validation import Key
 
 LEARNT = (
     "_window", "_made_of", "_came", "feature_scale_", "gamma_", "classes_", "balance_", "n_features_in_", "class_mass_",
-    "prior_estimate_",
+    "prior_estimate_", "chosen_lam_", "_begun",
 )  # fmt: skip
 
 
@@ -117,4 +117,9 @@ class ChangingEstimator(LiveEstimator):
     @property
     def warnings_(self) -> list[ModelWarning]:
         """What makes the model useless, with what to do about it; computed from the window when asked for."""
+        return self.scale_warnings + self.flagged_warnings
+
+    @property
+    def scale_warnings(self) -> list[ModelWarning]:
+        """Return what is wrong with the scale of the features: takes the kernel values of some hundred examples."""
         return warnings_of(self._learnt, self.scale)

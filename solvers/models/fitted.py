@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.certificate import Certificate
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels.function import FunctionKernel, objects_in
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.window import Window
@@ -46,6 +48,12 @@ class Fitted:
 
     def _decision(self, X: ArrayLike) -> Floats:
         predictor = self.predictor()
+        if isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None:
+            given = objects_in(X)
+            if given is None:
+                raise InvalidInput("the examples are of another type than those of the window", field="X")
+            kernel, numbers = predictor.kernel.only(predictor.support, given)
+            return replace(predictor, kernel=kernel).decision_function(numbers)
         is_given = self._learnt.state.kernel.gram is not None
         rows = validation.matrix(X) if is_given else validation.features(X)
         self._check_features(X, reset=False)
@@ -54,6 +62,8 @@ class Fitted:
     def predictor(self) -> Predictor:
         """Return the model as it is now, frozen: safe to share between threads."""
         predictor, scale = self._learnt.predictor(), self._feature_scale
+        if isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None:
+            predictor = replace(predictor, kernel=predictor.kernel.only(predictor.support)[0])
         return predictor if scale is None else replace(predictor, scale=scale)
 
     @property
@@ -86,8 +96,14 @@ class Fitted:
 
     @property
     def window_X(self) -> Any:
-        """The same as an array, or as a csr_array of scipy."""
-        return as_scipy(self.window_features)
+        """The same as an array, a csr_array of scipy, or a list of what a kernel's function takes."""
+        return self._as_given(self.window_features)
+
+    def _as_given(self, rows: Features) -> Any:
+        """Return rows as users know them."""
+        window: Window | None = vars(self).get("_window")
+        kernel = None if window is None else window.state.kernel
+        return kernel.given(rows) if isinstance(kernel, FunctionKernel) else as_scipy(rows)
 
     @property
     def window_y(self) -> NDArray[Any]:
@@ -117,7 +133,7 @@ class Fitted:
     @property
     def support_vectors_(self) -> Any:
         """Their features, (n_support, d), on the model's scale; a csr_array of scipy where they are sparse."""
-        return as_scipy(self._learnt.X[self.support_])
+        return self._as_given(self._learnt.X[self.support_])
 
     @property
     def dual_coef_(self) -> Floats:

@@ -24,7 +24,8 @@ class ModelWarning(NamedTuple):
 
     Attributes
     ----------
-    name : "kernel_is_constant", "kernel_is_identity", "one_feature_decides", "gap_is_large" or "most_are_free"
+    name : "kernel_is_constant", "kernel_is_identity", "one_feature_decides", "gap_is_large" or "most_are_free"; of
+        positive and unlabelled examples "nothing_is_flagged", "everything_is_flagged" or "waits"
     message : what was found, and what to do about it
     """
 

@@ -56,20 +56,25 @@ def is_open(prior: object) -> bool:
     return False
 
 
-def prior_of(kernel: Kernel, X: Features, positive: Bools) -> PriorEstimate:
-    """Estimate the prior from examples ``X`` (n, d), some of which are ``positive``, (n,); weights do not count.
+def numbered(kernel: Kernel, X: Features) -> tuple[Kernel, Features]:
+    """Return a kernel and examples of which parts can be taken.
 
-    With the kernel "precomputed", ``X`` (n, n) holds their kernel values.
-
-    Raises
-    ------
-    InvalidInput : fewer than two examples of a kind
+    With the kernel "precomputed", ``X`` (n, n) holds kernel values, and what is returned are the numbers of examples in
+    a matrix of its own; any other is returned as it is.
     """
-    if kernel.name == "precomputed":
-        gram = Gram()
-        numbers = gram.admit(dense(X), np.empty(0, np.int64))
-        kernel, X = replace(kernel, gram=gram), numbers[:, None].astype(np.float64)
-    return estimate_prior(kernel, X[positive], X[~positive])
+    if kernel.name != "precomputed":
+        return kernel, X
+    gram = Gram()
+    numbers = gram.admit(dense(X), np.empty(0, np.int64))
+    return replace(kernel, gram=gram), numbers[:, None].astype(np.float64)
+
+
+def check_enough(positives: int, unlabelled: int) -> None:
+    """Raise InvalidInput where a prior cannot be estimated from so many examples."""
+    for count, what in ((positives, "positive"), (unlabelled, "unlabelled")):
+        if count < 2:
+            reason = f"cannot be estimated from fewer than two {what} examples; give it, or more of these"
+            raise InvalidInput(reason, field="prior")
 
 
 def estimate_prior(
@@ -84,10 +89,7 @@ def estimate_prior(
     ------
     InvalidInput : fewer than two examples of a kind
     """
-    for rows, what in ((P, "positive"), (U, "unlabelled")):
-        if len(rows) < 2:
-            reason = f"cannot be estimated from fewer than two {what} examples; give it, or more of these"
-            raise InvalidInput(reason, field="prior")
+    check_enough(len(P), len(U))
     rng = np.random.default_rng(seed)
     U = U[rng.permutation(len(U))[:MOST]]
     p, u = held_out_scores(kernel, P, U, folds, rng)

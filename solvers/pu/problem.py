@@ -40,6 +40,23 @@ def checked_prior(prior: object) -> float:
     return number
 
 
+def is_lam_open(lam: object) -> bool:
+    """Say whether lam is left to be chosen: None or "auto"."""
+    return lam is None or (isinstance(lam, str) and lam == "auto")
+
+
+def checked_lam(lam: object) -> float:
+    """Return the weight of ``|w|^2``; raises InvalidInput unless it is a positive number."""
+    return positive(lam, "lam")
+
+
+def check_both_kinds(unlabelled: float, positives: float) -> None:
+    """Raise InvalidInput where the weights of one kind sum up to nothing."""
+    for weight, what in ((positives, "positive"), (unlabelled, "unlabelled")):
+        if not weight > 0:
+            raise InvalidInput(f"there is no {what} example with a weight; both kinds are needed", field="y")
+
+
 def costs(prior: float, lam: float, positives: Floats, unlabelled: Floats) -> tuple[Floats, Floats]:
     """Return ``c1`` (p,) and ``c2`` (n,) of examples with these weights: ``prior / (2 lam p)`` and ``1 / (2 lam n)``.
 
@@ -49,10 +66,8 @@ def costs(prior: float, lam: float, positives: Floats, unlabelled: Floats) -> tu
     ------
     InvalidInput : there is no positive example with a weight, or no unlabelled one
     """
-    price = 0.5 / positive(lam, "lam")
-    for weights, what in ((positives, "positive"), (unlabelled, "unlabelled")):
-        if not weights.sum() > 0:
-            raise InvalidInput(f"there is no {what} example with a weight; both kinds are needed", field="s")
+    price = 0.5 / checked_lam(lam)
+    check_both_kinds(unlabelled.sum(), positives.sum())
     share = checked_prior(prior)
     return share * price / positives.sum() * positives, price / unlabelled.sum() * unlabelled
 

@@ -7,6 +7,8 @@ translated, once; machine code is made of what Python calls, with all that it ne
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -51,8 +53,29 @@ def _machine_code(function: Callable[P, R], counts_references: bool) -> Callable
     return cast("Callable[P, R]", Entry(function, targetoptions=options, pipeline_class=_EntryCompiler))
 
 
+class _Spent(threading.local):
+    """Seconds that this thread has spent on making machine code."""
+
+    seconds = 0.0
+    since: float | None = None
+
+
+spent = _Spent()
+
+
 class Entry(CPUDispatcher):
     """A compiled function as Python calls it; compiled code calls the function itself."""
+
+    def compile(self, sig: Any) -> Any:
+        """Make or load machine code, and count the time that takes."""
+        if spent.since is not None:
+            return super().compile(sig)
+        spent.since = time.perf_counter()
+        try:
+            return super().compile(sig)
+        finally:
+            spent.seconds += time.perf_counter() - spent.since
+            spent.since = None
 
     def __init__(self, function: Callable[..., Any], **how: Any) -> None:
         super().__init__(function, **how)

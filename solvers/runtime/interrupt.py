@@ -19,7 +19,7 @@ from numba.core import types
 from numba.core.extending import intrinsic
 
 from livesvm.solvers.errors import TimeLimit
-from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.compile import compiled, spent
 from livesvm.solvers.runtime.types import Ints
 from livesvm.solvers.validation import positive
 
@@ -90,21 +90,32 @@ def interruptible(handler: Callable[[], None]) -> Interrupt:
 def time_limit(seconds: float) -> Iterator[None]:
     """Give whatever is solved inside, by this thread, so many seconds of wall time.
 
+    The first call of a kind may have to compile its code; that time does not count.
+
     Raises
     ------
     TimeLimit : inside, when they are over; models are as they were before the call that did not end in time
     InvalidInput : ``seconds`` is not a positive finite number
     """
-    limit = positive(seconds, "seconds")
+    limit, granted = positive(seconds, "seconds"), spent.seconds
+    timer = threading.Timer(limit, lambda: interrupt.ask())
 
     def end() -> None:
+        nonlocal granted, timer
+        late, granted = spent.seconds - granted, spent.seconds
+        if late > 0.0:
+            timer = started(threading.Timer(late, interrupt.ask))
+            return
         interrupt.ask()  # what comes next inside has no time either
         raise TimeLimit(limit)
 
-    with interruptible(end) as interrupt:
-        timer = threading.Timer(limit, interrupt.ask)
+    def started(timer: threading.Timer) -> threading.Timer:
         timer.daemon = True
         timer.start()
+        return timer
+
+    with interruptible(end) as interrupt:
+        started(timer)
         try:
             yield
         finally:

@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, SVR, OneClassSVM
 
-from livesvm import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, time_limit
+from livesvm import IncrementalOneClassSVM, IncrementalPUClassifier, IncrementalSVC, IncrementalSVR, time_limit
 from livesvm.solvers import leave_one_out, tune
 from livesvm.solvers.errors import SolverError
 from livesvm.solvers.models.report import UpdateReport
@@ -50,7 +50,10 @@ class Cell:
         most = {"cache_size": 500, "max_iter": MOST_ITERATIONS}
         self.model: Any
         self.rival: Any
-        if task in ("svc", "classes"):
+        if task == "pu":
+            self.model = IncrementalPUClassifier(prior=0.3, lam=0.5 / C, **shape)
+            self.rival = SVC(C=C, **shape, **most)
+        elif task in ("svc", "classes"):
             self.model, self.rival = IncrementalSVC(C=C, **shape), SVC(C=C, **shape, **most)
         elif task == "oneclass":
             self.model, self.rival = IncrementalOneClassSVM(nu=0.2, **shape), OneClassSVM(nu=0.2, **shape, **most)
@@ -64,11 +67,16 @@ class Cell:
             return None
         if self.task == "classes":
             return np.digitize(self.table.target[rows], [-0.7, 0.0, 0.7])
+        if self.task == "pu":  # every third positive is known to be one
+            is_known = np.arange(len(self.table.label))[rows] % 3 == 0
+            return ((self.table.label[rows] > 0) & is_known).astype(int)
         return self.table.label[rows] if self.task == "svc" else self.table.target[rows]
 
     def other(self, rows: slice) -> Any:
         """Targets that are wrong."""
         y = self.targets(rows)
+        if self.task == "pu":
+            return 1 - y
         return (y + 1) % 4 if self.task == "classes" else -y
 
     def verbs(self) -> list[tuple[str, Callable[[], Any]]]:
@@ -107,7 +115,9 @@ class Cell:
     def analyses(self) -> list[tuple[str, Callable[[], Any]]]:
         m = self.model
         found: list[tuple[str, Callable[[], Any]]] = [("loo", lambda: leave_one_out(m))]
-        if self.task != "classes":
+        if self.task == "oneclass":
+            found.append(("nu path", lambda: m.regularization_path(0.1, 0.5)))
+        elif self.task != "pu":
             found.append(("C path", lambda: m.regularization_path(m.C / 10, m.C)))
         if self.task == "svc":
             found.append(("theta", lambda: m.outlier_path("theta")))
@@ -115,7 +125,21 @@ class Cell:
             found.append(("tune", lambda: tune(m, gammas=[0.05, 0.5], C=(0.1, 10.0))))
         return found
 
-    def run(self, limit: float, analyses: bool, wordy: bool) -> list[str]:
+    def compare(self, X: Any, y: Any, weight: Any, faults: list[str]) -> None:
+        """Note where decisions are not scikit-learn's at ``tol=1e-6``, which keeps its kernel in single precision."""
+        exact = type(self.rival)(**self.rival.get_params() | {"tol": 1e-6, "max_iter": -1}).fit(X, y, **weight)
+        name = "predict" if self.task in ("svr", "absolute") else "decision_function"
+        theirs = getattr(exact, name)(X)
+        ours = getattr(self.model, name)(X)
+        if self.task == "oneclass":
+            theirs = theirs / np.abs(theirs).max()
+            ours = ours / np.abs(ours).max()
+        off, rounding = float(np.abs(ours - theirs).max()), 1e-6 * float(np.abs(exact.dual_coef_).sum())
+        if off > 1e-4 + rounding:
+            faults.append(f"{self.name}: decisions are off by {off:.1e}; single precision explains {rounding:.1e}")
+            print("FAULT", faults[-1], flush=True)
+
+    def run(self, limit: float, analyses: bool, wordy: bool, decisions: bool = False) -> list[str]:
         """Return a line for each call that cost too much or ended badly."""
         faults: list[str] = []
         n, X, y = self.n, self.table.X, self.targets(slice(0, self.n))
@@ -126,8 +150,10 @@ class Cell:
         fill = self.call("fill", lambda: self.model.fit(X[:n], y, **weight), limit, FITS, fit, wordy, faults)
         if fill is None:
             return faults
+        if decisions and self.task != "pu":
+            self.compare(X[:n], y, weight, faults)
         for verb, work in self.verbs() + (self.analyses() if analyses else []):
-            allowed = 1e9 if verb in ("loo", "C path", "theta", "s", "tune") else FILLINGS
+            allowed = 1e9 if verb in ("loo", "nu path", "C path", "theta", "s", "tune") else FILLINGS
             self.call(verb, work, limit, allowed, fill, wordy, faults)
         return faults
 
@@ -158,12 +184,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[700, 1500, 3000])
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
-    tasks = ["svc", "svr", "absolute", "oneclass", "classes"]
+    tasks = ["svc", "svr", "absolute", "oneclass", "classes", "pu"]
     parser.add_argument("--tasks", nargs="+", default=tasks, choices=tasks)
     parser.add_argument("--C", type=float, nargs="+", default=[1e-3, 1.0, 100.0, 1e6])
     parser.add_argument("--kernels", nargs="+", default=["rbf:scale", "rbf:0.5", "linear:scale"])
     parser.add_argument("--weighted", action="store_true", help="weights from 0.5 to 2")
     parser.add_argument("--analyses", action="store_true", help="paths, leave-one-out and tune as well")
+    parser.add_argument("--decisions", action="store_true", help="compare them with scikit-learn's at tol 1e-6")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds of a call")
     parser.add_argument("--wordy", action="store_true", help="print every call")
     options = parser.parse_args()
@@ -179,7 +206,7 @@ def main() -> None:
                         kernel, gamma = shape.split(":")
                         value = gamma if gamma in ("scale", "auto") else float(gamma)
                         cell = Cell(family, task, n, C, kernel, value, options.weighted)
-                        faults += len(cell.run(options.limit, options.analyses, options.wordy))
+                        faults += len(cell.run(options.limit, options.analyses, options.wordy, options.decisions))
                         cells += 1
         print(f"n = {n}: {cells} cells so far, {faults} faults, {time.time() - started:.0f} s", flush=True)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from livesvm.solvers import IncrementalPUClassifier
 from tests.support.positive_unlabelled import assert_optimal
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* would be predicted to be positive")  # of tiny windows
 
 
 def drawn_update(model: IncrementalPUClassifier, rng: np.random.Generator, grid: bool) -> dict[str, Any]:

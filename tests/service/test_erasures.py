@@ -6,16 +6,19 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from livesvm.service.history.erasure import Asked, Intent, begun
+from livesvm.service.history.erasure import Intent, Part, begun
 from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import DIRECTORY, rescue
-from livesvm.service.lifecycle.erasures import DELETING, RECEIPT, Erasures
+from livesvm.service.lifecycle.erasures import DELETING, Asked, Erasures
+from livesvm.service.lifecycle.receipts import RECEIPT
+from livesvm.service.lifecycle.search import Sought
 from livesvm.service.live.handle import Erased
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
@@ -26,7 +29,7 @@ from livesvm.service.store.sqlite import SqliteStore
 
 @dataclass
 class Model:
-    """A model that knows of an erasure as its store does; also all models, and what lies around them."""
+    """A model that is asked to erase; also all models, and what lies around them."""
 
     store: Store
     ended: list[str] = field(default_factory=list)
@@ -35,24 +38,24 @@ class Model:
     def get(self, model: str) -> Model:
         return self
 
-    def begin(self, asked: Asked) -> Intent:
-        intent = Intent.of("m", asked, {"a", "b"}, 1)
-        self.store.put_document(intent.at_store, intent.encode())
-        return intent
+    def intent(self, asked_by: str | None = None) -> Intent:
+        """What is to be erased: two keys, both found."""
+        intent = Intent("m", (Part("m", 1, 1, 2),), asked_by=asked_by)
+        return replace(intent, keys=(intent.hash("a"), intent.hash("b")))
 
     def erase(self, asked: Any, *more: Any) -> Any:
-        if not isinstance(asked, Asked):  # jobs of a model
+        if not isinstance(asked, Intent):  # jobs of a model
             self.ended.append(asked)
             return 0
-        return done(Erased(self.begin(asked), 2, 0, None))
-
-    def finish_erasing(self, but: str = "") -> Any:
         if self.fails:
             raise StoreUnavailable("the disk is full")
-        return done([Erased(intent, 2, 0, None) for intent in begun(self.store, "m") if intent.id != but])
+        return done(Erased(2, 0, None))
 
     def find(self, keys: list[Any]) -> Any:
         return [], []
+
+    def naming(self, model: str, keys: Any) -> set[Any]:
+        return set()
 
 
 def done(value: Any) -> Future[Any]:
@@ -68,11 +71,13 @@ def model(tmp_path: Path) -> Iterator[Model]:
 
 
 @pytest.fixture
-def erasures(model: Model, tmp_path: Path) -> Erasures:
+def erasures(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Erasures:
     metrics = Metrics()
     parts = cast(Any, model)
     settings = Settings(data_dir=tmp_path)
-    return Erasures(settings, Source(model.store, Health(metrics), metrics), (parts, parts), (parts, parts))
+    erasures = Erasures(settings, Source(model.store, Health(metrics), metrics), (parts, parts), (parts, parts))
+    monkeypatch.setattr(erasures, "_finder", SimpleNamespace(find=lambda target, sought: model.intent()))
+    return erasures
 
 
 def receipts(model: Model) -> list[Any]:
@@ -83,20 +88,22 @@ def receipts(model: Model) -> list[Any]:
 def test_an_erasure_ends_those_that_were_begun_before_it(model: Model, erasures: Erasures, tmp_path: Path) -> None:
     rescue(tmp_path, "m", b"", (1, b"", 1))
     rescue(tmp_path, "m-2", b"", (1, b"", 1))
-    earlier = model.begin(Asked(["a"], "someone"))
-    receipt = erasures.erase("m", ["b"], "another")
+    earlier = model.intent("someone")
+    model.store.put_document(earlier.at_store, earlier.encode())
+    receipt = erasures.erase("m", Sought(("b",)), Asked("another", None, "")).receipt
     assert receipt["asked_by"] == "another"
+    erasures.look()
     assert {found["receipt"] for found in receipts(model)} == {earlier.id, receipt["receipt"]}
     assert begun(model.store) == []
     assert receipt["places"]["files of lost models"] == "1 removed"
     assert [path.name for path in (tmp_path / DIRECTORY).iterdir()] == ["m-2-1.model"]
-    assert model.ended == ["m"] * 3  # jobs, before and after its solve, and once rows are gone
+    assert model.ended == ["m"] * 4  # jobs of both, before the solve and once rows are gone
 
 
 def test_one_that_cannot_be_ended_is_owed_until_it_is(model: Model, erasures: Erasures) -> None:
     model.fails = True
     with pytest.raises(StoreUnavailable):
-        erasures.erase("m", ["b"], None)
+        erasures.erase("m", Sought(("b",)), Asked(None, None, ""))
     assert erasures.is_owed
     erasures.look()
     assert erasures.is_owed
@@ -104,7 +111,7 @@ def test_one_that_cannot_be_ended_is_owed_until_it_is(model: Model, erasures: Er
     model.fails = False
     erasures.look()
     assert not erasures.is_owed
-    assert [found["keys"]["count"] for found in receipts(model)] == [1]
+    assert [found["keys"]["count"] for found in receipts(model)] == [2]
 
 
 def test_a_deletion_that_a_crash_has_cut_off_is_ended_and_one_that_had_no_effect_is_not(

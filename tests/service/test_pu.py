@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
+from typer.testing import CliRunner
 
+from livesvm.service.cli.app import app
 from livesvm.service.client import Client
 from livesvm.solvers import IncrementalPUClassifier
 from tests.service.conftest import Make
@@ -47,9 +52,6 @@ def test_what_it_cannot_learn_is_said(make: Make, http: httpx.Client) -> None:
         return http.post(f"/models/{model}/update", json=body)
 
     assert "1 (positive) or 0" in update(add={"X": X[:2].tolist(), "y": [1, -1]}).text
-    one_kind = update(add={"X": X[:2].tolist(), "y": [1, 1]})
-    assert one_kind.status_code == 422
-    assert "both kinds" in one_kind.text
     update(add={"X": X.tolist(), "y": S.tolist(), "keys": list(range(60))}).raise_for_status()
     version = http.get(f"/models/{model}").json()["version"]
     assert update(remove={"keys": list(range(12))}).status_code == 422
@@ -149,10 +151,6 @@ def test_a_prior_that_is_left_out_is_estimated_and_told(make: Make, service: Ser
     assert found is not None
     with Client(service.url) as client, service.http() as http:
         assert (client.model(model)["prior"], client.model(model)["prior_estimate"]) == ("estimate", None)
-        few = http.post(f"/models/{model}/update", json={"add": {"X": X[11:15].tolist(), "y": [1, 0, 0, 0]}})
-        assert few.status_code == 422
-        assert "fewer than two positive" in few.text
-        assert client.model(model)["n_examples"] == 0
         for one in (model, said):
             client.update(one, X, S, keys=list(range(60)))
             described = client.model(one)
@@ -201,6 +199,75 @@ def test_parameters_and_scale_change_while_it_lives(make: Make, service: Service
         assert [described[name] for name in ("prior", "lam", "C", "scale")] == [0.3, 0.05, 10.0, "minmax"]
         refused = http.post(f"/models/{model}/update", json={"change": {"nu": 0.5}})
         assert "is no parameter of pu" in refused.text
+
+
+def test_positives_alone_wait_for_unlabelled_ones(tmp_path: Path) -> None:
+    library = IncrementalPUClassifier()
+    for part in (slice(0, 12), slice(12, 40), slice(40, 60)):
+        library.update(add=(X[part], S[part]))
+    library.change(lam=None, prior=None)
+    with ServiceProcess(tmp_path) as service:
+        with Client(service.url) as client, service.http() as http:
+            assert client.create_model("m", task="pu")["lam"] == "auto"
+            waiting = client.update("m", X[:12], S[:12], keys=list(range(12)))
+            assert [one["name"] for one in waiting["warnings"]] == ["waits"]
+            refused = http.post("/models/m/predict", json={"X": Z.tolist()})
+            assert refused.status_code == 409
+            assert "the model waits for unlabelled examples: it has 0" in refused.text
+            described = client.model("m")
+            assert [described[name] for name in ("n_examples", "lam", "prior", "C")] == [12, "auto", "estimate", None]
+            assert described["warnings"] == waiting["warnings"]
+            client.update("m", X[12:40], S[12:40], keys=list(range(12, 40)))
+            client.update("m", X[40:], S[40:], keys=list(range(40, 60)))
+            before, found = client.model("m"), client.predict("m", Z)
+        service.kill()
+        service.start()
+        with Client(service.url) as client:
+            after = client.model("m")
+            for name in ("lam", "prior", "gamma", "C", "n_examples", "version"):
+                assert after[name] == before[name]
+            assert "warnings" not in after or "waits" not in str(after["warnings"])
+            np.testing.assert_allclose(client.predict("m", Z)["decision"], found["decision"], atol=1e-7)
+            client.update("m", change={"lam": "auto", "prior": "estimate"})
+            assert (client.model("m")["lam"], client.model("m")["prior"]) == (library.lam_, library.prior_)
+            client.update("m", change={"lam": 0.1, "prior": 0.01})
+            assert [one["name"] for one in client.model("m")["warnings"]] == ["nothing_is_flagged"]
+            client.update("m", C=50.0)
+            assert (client.model("m")["lam"], client.model("m")["C"]) == (0.01, 50.0)
+
+
+def test_a_threshold_is_a_query_of_predict(make: Make, service: ServiceProcess, tmp_path: Path) -> None:
+    model, plain = make(task="pu", prior=0.4, lam=0.02, kernel=KERNEL), make()
+    library = IncrementalPUClassifier(prior=0.4, lam=0.02, gamma=0.5).fit(X, S)
+    np.savez(tmp_path / "rows.npz", X=Z)
+    asks: list[dict[str, Any]] = [{"alerts": 0.1}, {"precision": 0.7}]
+    with Client(service.url) as client, service.http() as http:
+        client.update(model, X, S, keys=list(range(60)))
+        for asked in asks:
+            cut = library.threshold(**asked)
+            for rows in (Z, csr_array(Z)):
+                found = client.predict(model, rows, **asked)
+                assert found["threshold"] == pytest.approx(cut._asdict(), abs=1e-6)
+                assert found["prediction"] == [int(f > found["threshold"]["value"]) for f in found["decision"]]
+            told = http.post(f"/models/{model}/predict", params=asked, json={"X": Z.tolist()}).json()
+            assert told["prediction"] == found["prediction"] == library.predict(Z, **asked).tolist()
+        assert "threshold" not in client.predict(model, Z)
+        client.update(model, Z, np.zeros(20, int))
+        library.update(add=(Z, np.zeros(20)))
+        assert client.predict(model, Z, alerts=0.1)["threshold"] == pytest.approx(
+            library.threshold(0.1)._asdict(), abs=1e-6
+        )
+        line = ["predict", model, str(tmp_path / "rows.npz"), "--alerts", "0.1", "--url", service.url, "--json"]
+        done = CliRunner().invoke(app, line)
+        assert json.loads(done.output)["threshold"] == client.predict(model, Z, alerts=0.1)["threshold"]
+        for params, where, reason in (
+            ({"alerts": 0.1, "precision": 0.5}, model, "give one of"),
+            ({"alerts": 1.5}, model, "less than 1"),
+            ({"precision": 0.5}, plain, "of task svc"),
+        ):
+            refused = http.post(f"/models/{where}/predict", params=params, json={"X": Z.tolist()})
+            assert refused.status_code == 422, refused.text
+            assert reason in refused.text
 
 
 def test_it_is_tuned(make: Make, http: httpx.Client) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from livesvm.service.errors import EmptyModel
 from livesvm.service.history.entries import Restoration
-from livesvm.service.history.erasure import Asked
 from livesvm.service.jobs.retraining_worker import retrain
 from livesvm.service.models.commands import Batch, Edits, Removal, Robust, Update
 from livesvm.service.models.retrained import Retrained
@@ -24,6 +23,7 @@ from livesvm.service.store import codec
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.sparse import dense
+from tests.support.erasing import intent_of
 from tests.support.live_models import alive
 
 N, CACHE_MB = 30, 16
@@ -271,7 +271,7 @@ def test_what_has_learnt_erased_examples_is_refused(tmp_path: Path) -> None:
     live = alive(store, store.create("m", b""), spec)
     live.update(rows("large", range(N), [*range(N)]), None).result()
     found = job(live.copy().result(), tmp_path)
-    live.erase(Asked([3], None)).result()
+    live.erase(intent_of("m", [3])).result()
     with pytest.raises(InvalidInput, match="before examples were erased"):
         live.swap(found, None).result()
     assert not live.published.predictor

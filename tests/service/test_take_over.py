@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from livesvm.service.errors import ModelUnavailable, UnknownModel
-from livesvm.service.history.erasure import Asked
 from livesvm.service.history.journal import Source
 from livesvm.service.history.versions import decided_state
 from livesvm.service.live import standby
@@ -31,6 +30,7 @@ from livesvm.service.store.base import SERVICE, DocumentName, Fenced, Idempotenc
 from livesvm.service.store.redis import RedisStore
 from tests.contract.conftest import redis_server
 from tests.contract.redis_server import RedisServer
+from tests.support.erasing import intent_of
 from tests.support.live_models import PROBE, batch
 
 __all__ = ["redis_server"]
@@ -289,7 +289,7 @@ def test_what_is_erased_asked_for_no_more_or_taken_over_is_no_copy_any_more(
     assert copies() > 0
     second.registry.take_over()
     assert copies() > 0
-    first.registry.get("a").erase(Asked([0], None)).result()
+    first.registry.get("a").erase(intent_of("a", [0])).result()
     second.registry.take_over()
     assert copies() == 0
     seen = read(second, "a")
@@ -323,7 +323,7 @@ def test_an_erasure_between_two_readings_leaves_nothing_to_predict_by(
     second = opened("second")
     read(second, "a")
     copy = second.registry._standbys["a"]._state
-    first.registry.get("a").erase(Asked(["nobody"], None)).result()
+    first.registry.get("a").erase(intent_of("a", ["nobody"])).result()
     later(LEASE)
     assert read(second, "a").version == 1
     assert second.registry._standbys["a"]._state is not copy

@@ -6,6 +6,7 @@ import json
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import httpx
 import numpy as np
 import redis
 
+from livesvm.service.history.erasure import Intent, Part
 from livesvm.solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess, blobs
@@ -25,6 +27,12 @@ WHO = [f"person-{number:04d}@example.org" for number in range(40)]
 
 def data(n: int = 40, seed: int = 3) -> tuple[list[list[float]], list[int]]:
     return blobs(np.random.default_rng(seed), n)
+
+
+def intent_of(model: str, keys: Sequence[Any]) -> Intent:
+    """An erasure of keys that a model is asked for."""
+    intent = Intent(model, (Part(model),))
+    return replace(intent, keys=tuple(map(intent.hash, keys)))
 
 
 def put_dataset(http: httpx.Client, X: list[list[float]], y: list[int]) -> None:

@@ -12,7 +12,7 @@ from tests.pu_problems import best_objective, judged
 def problem_of(model: IncrementalPUClassifier) -> PUProblem:
     """Return the problem of a model's window."""
     positive, X, weights = model.window_y == 1, dense(model._window.X), model.window_sample_weight
-    found = costs(model.prior_, model.lam, weights[positive], weights[~positive])
+    found = costs(model.prior_, model.lam_, weights[positive], weights[~positive])
     return pu_problem(model._window.state.kernel, X[positive], X[~positive], *found)
 
 

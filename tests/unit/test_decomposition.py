@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from livesvm import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
-from livesvm.solvers.errors import NotOptimal, TooCostly
+from livesvm.solvers.errors import MemoryLimit, NotOptimal, TooCostly
 from livesvm.solvers.homotopy import batch_update, decomposition
 from livesvm.solvers.homotopy.batch_update import fill
 from livesvm.solvers.homotopy.optimality import audited
@@ -108,12 +109,22 @@ def test_pairs_and_path_end_at_the_same_optimum(name: str, C: float, kernel: Ker
     assert np.abs(f - g).max() <= 1e-4 * max(1.0, np.abs(f).max())
 
 
-def test_few_rows_of_memory_are_enough() -> None:
+@pytest.mark.parametrize("rows", [2, 3, 80])
+def test_few_rows_of_memory_are_enough(rows: int) -> None:
     X, losses, _ = problem("hinge", 0.01)
-    state = state_of(Kernel("linear"), intercept=True, cache_bytes=8 * 512 * 80)
-    fill(state, X, losses, 0.0, by_path=False)
-    refresh(state)
-    assert audited(state).relative_gap <= 1e-9
+    state = state_of(Kernel("linear"), intercept=True, cache_bytes=8 * 512 * rows)
+    state.insert(X, losses)
+    assert state.capacity <= 512
+    decomposition.descend(state)
+    assert audited(state).violation <= 1.01 * decomposition.TOLERANCE
+
+
+def test_without_memory_for_a_pair_there_is_no_descent() -> None:
+    X, losses, _ = problem("hinge", 0.01)
+    state = state_of(Kernel("linear"), intercept=True, cache_bytes=8)
+    state.insert(X, losses)
+    with pytest.raises(MemoryLimit):
+        decomposition.descend(state)
 
 
 def test_pairs_that_fail_are_given_up_for_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +161,9 @@ def test_a_path_may_take_the_work_of_its_whole_window(monkeypatch: pytest.Monkey
 def test_a_path_that_costs_too_much_is_given_up_for_pairs(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = table("replay", 340)
     model: IncrementalSVC | IncrementalSVR | IncrementalOneClassSVM
+    y: Any = None
     if task == "one class":
-        model, y = IncrementalOneClassSVM(nu=0.3, gamma=0.1), None
+        model = IncrementalOneClassSVM(nu=0.3, gamma=0.1)
     elif task == "svr":
         model, y = IncrementalSVR(C=2.0, gamma=0.1), rows.target
     else:

@@ -19,6 +19,7 @@ from sklearn.svm import SVC, SVR, OneClassSVM
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.drop_in import IGNORED
+from livesvm.solvers.models.calibration import Calibration
 
 CORNERS = np.array([[-2.0, -1.0], [-1.0, -1.0], [-1.0, -2.0], [1.0, 1.0], [1.0, 2.0], [2.0, 1.0]])
 SIDES = np.array([1, 1, 1, 2, 2, 2])
@@ -157,6 +158,54 @@ def test_a_function_that_is_no_kernel_is_named(kernel: Any) -> None:
         assert caught.value.field == "kernel"
 
 
+def shared_letters(A: list[str], B: list[str]) -> np.ndarray:
+    assert all(isinstance(one, str) for one in (*A, *B))
+    return np.array([[sum(a.count(c) * b.count(c) for c in "abc") for b in B] for a in A])
+
+
+def test_a_function_may_be_of_objects_of_any_type() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 5, (40, 3))
+    words = ["".join(c * n for c, n in zip("abc", row, strict=True)) for row in X.tolist()]
+    for y in (X[:, 0] > X[:, 1], X[:, 0] // 2):
+        model = IncrementalSVC(kernel=shared_letters).fit(words[:30], y[:30])
+        plain = IncrementalSVC(kernel="linear").fit(X[:30], y[:30])
+        before = model.predictor()
+        model.update(add=(words[30:], y[30:]), remove=range(12))
+        plain.update(add=(X[30:], y[30:]), remove=range(12))
+        np.testing.assert_allclose(model.decision_function(words), plain.decision_function(X), atol=1e-8)
+        assert (model.predict(words) == plain.predict(X)).all()
+        assert model.shape_fit_ == (28,)
+        assert model.window_X == words[12:]
+        assert model.support_vectors_ == [model.window_X[i] for i in model.support_]
+        model.update(add=(words[:1], y[:1]), keys=["again"])
+        assert len(model._objects or ()) == 29  # what has left goes when the next ones come
+        model.update(remove=["again"])
+        assert before.n_support > 0
+        back = IncrementalSVC.from_arrays(model.get_params(), model.to_arrays())
+        np.testing.assert_allclose(back.decision_function(words), plain.decision_function(X), atol=1e-8)
+        with pytest.raises(InvalidInput, match="another type than those of the window"):
+            model.predict(X)
+        with pytest.raises(InvalidInput, match="another type than those of the window"):
+            model.update(add=(X[:1], y[:1]))
+    t = X.sum(axis=1) / 3.0
+    ours, theirs = IncrementalSVR(kernel=shared_letters).fit(words, t), IncrementalSVR(kernel="linear").fit(X, t)
+    np.testing.assert_allclose(ours.predict(np.array(words)), theirs.predict(X), atol=1e-7)
+    with pytest.raises(InvalidInput, match="must have two dimensions"):
+        IncrementalSVC(kernel=shared_letters).fit([1.0, 2.0], [0, 1])
+
+
+@pytest.mark.parametrize("estimator", [IncrementalSVC, IncrementalSVR])
+def test_an_infinite_C_is_a_hard_margin(estimator: Any) -> None:
+    X, t = IRIS[0][:100], IRIS[1][:100].astype(float)
+    model = estimator(C=np.inf, gamma=0.3).fit(X, t)
+    assert np.inf == model.C
+    theirs = {IncrementalSVC: SVC, IncrementalSVR: SVR}[estimator](C=1e10, gamma=0.3, tol=1e-9).fit(X, t)
+    np.testing.assert_allclose(model.predict(X), theirs.predict(X), atol=1e-3)
+    model.update(add=(X[:5] + 0.01, t[:5]), remove=[0])
+    assert clone(model).fit(X, t).certificate().relative_gap < 1e-4
+
+
 def test_a_function_is_cloned_and_learns_online() -> None:
     X, y = IRIS
     model = clone(IncrementalSVC(kernel=lambda A, B: (A @ B.T + 1.0) ** 2)).fit(X[:100], y[:100])
@@ -225,7 +274,8 @@ def test_balanced_classes_are_found_better() -> None:
 @pytest.mark.parametrize("weights", [[0.0] * 6, [-0.3] * 6])
 def test_weights_that_leave_nobody_are_refused(weights: list[float]) -> None:
     for ours, _ in ESTIMATORS:
-        with pytest.raises(ValueError, match="sample_weight"):
+        reason = "sample_weight.*(negative|Invalid input - all samples have zero or negative weights)"
+        with pytest.raises(ValueError, match=reason):
             ours(kernel="linear").fit(CORNERS, SIDES, sample_weight=weights)
 
 
@@ -285,6 +335,23 @@ def test_there_are_probabilities_only_where_they_are_asked_for() -> None:
         IncrementalSVC(probability="softmax").fit(*IRIS).predict_proba(IRIS[0])
     with pytest.raises(InvalidInput, match="two examples of each class"):
         IncrementalSVC(probability=True).fit(IRIS[0][:51], IRIS[1][:51]).predict_proba(IRIS[0])
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_probabilities_of_a_row_sum_up_to_1(method: str, classes: int) -> None:
+    X, y = IRIS[0][IRIS[1] < classes], IRIS[1][IRIS[1] < classes]
+    model = IncrementalSVC(gamma=0.3, probability=method).fit(X[::2], y[::2])
+    wide = np.vstack([X, X + 3.0, np.random.default_rng(0).normal(size=(200, 4)) * 10.0])
+    found = model.predict_proba(wide)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    assert (found >= 0).all()
+
+
+def test_where_no_class_has_a_probability_all_have_the_same() -> None:
+    step = np.array([0.0, 1.0]), np.array([0.0, 0.8])
+    found = Calibration("isotonic", (step, step, step)).probabilities(np.array([[-1.0, -2.0, 0.0], [2.0, 0.5, -1.0]]))
+    np.testing.assert_allclose(found, [[1 / 3, 1 / 3, 1 / 3], [2 / 3, 1 / 3, 0.0]])
 
 
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])

@@ -175,7 +175,7 @@ def test_no_intercept_is_zero() -> None:
         ({"C": 0.0}, "C"),
         ({"C": -1.0}, "C"),
         ({"C": float("nan")}, "C"),
-        ({"C": float("inf")}, "C"),
+        ({"C": float("-inf")}, "C"),
         ({"kernel": "cosine"}, "kernel"),
         ({"gamma": 0.0}, "gamma"),
         ({"gamma": "large"}, "gamma"),

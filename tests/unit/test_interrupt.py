@@ -26,9 +26,11 @@ from livesvm.solvers.problem import state
 from livesvm.solvers.robust.ramp_losses import Parameter
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime import interrupt
+from livesvm.solvers.runtime.compile import compiled, spent
 from livesvm.solvers.runtime.interrupt import Interrupt, check, interruptible, undisturbed
 from livesvm.solvers.runtime.threads import threads as cores
 from livesvm.solvers.runtime.threads import together
+from livesvm.solvers.runtime.types import Floats
 from tests.interrupts import Looks, Stop, is_in_compiled_code
 from tests.support.arrays import assert_same_arrays
 from tests.support.interrupts import looked_at
@@ -357,3 +359,29 @@ def test_what_other_threads_have_not_begun_is_not_begun_any_more() -> None:
     with cores(2), looked_at(Looks(end_at=2)), pytest.raises(Stop):
         together([work] * 100)
     assert len(done) < 100
+
+
+def test_time_that_compiling_takes_does_not_count() -> None:
+    @compiled
+    def first_used(x: Floats) -> float:
+        total = 0.0
+        for value in x:
+            total += np.sqrt(np.abs(np.sin(value)))
+        return total
+
+    first_used._cache.disable()  # type: ignore[attr-defined]
+    before, reached = spent.seconds, []
+
+    def work() -> None:
+        with time_limit(0.02):
+            first_used(np.ones(3))
+            reached.append(spent.seconds - before)
+            check()
+            reached.append(0.0)
+            while True:
+                check()
+
+    with pytest.raises(TimeLimit):
+        work()
+    assert len(reached) == 2
+    assert reached[0] > 0.02

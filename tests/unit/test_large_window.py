@@ -268,6 +268,34 @@ def test_several_classes_of_any_labels(labels: Any) -> None:
     assert made._error(decisions(made), made.classes_[made.predictor().predict(Z)]) == 0.0
 
 
+def test_of_several_classes_the_next_search_sets_out_with_the_right_signs() -> None:
+    y = np.array([3, 10, 20])[CODES]
+    made = LiveL2SVC(C=10.0, gamma=0.5)
+    made.update(add=(X[:80], y[:80]), keys=range(80))
+    made.retrain(tol=TOL)
+    codes, signed = CODES[:80], made.window_coefficients
+    K = np.exp(-0.5 * np.square(Z[:, None] - X[None, :80]).sum(axis=2)) + 1.0
+    for q, (a, b) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        beta = np.where(codes == a, signed[:, b - 1], np.where(codes == b, signed[:, a], 0.0))
+        assert (beta[codes == a] >= 0).all()
+        assert (beta[codes == b] <= 0).all()
+        np.testing.assert_allclose(K @ beta, decisions(made)[:, q], atol=1e-9)
+    made.update(add=(X[80:84], y[80:84]), remove=range(6))
+    w = made._examples_here
+    slots = w.who
+    own = problems_of(
+        made._kernel_of(w.X[slots], w.weights[slots]), w.X[slots], CODES[6:84], np.full(78, 10.0), made.classes_, 1
+    )
+    for (a, b), pair in zip([(0, 1), (0, 2), (1, 2)], own, strict=True):
+        known = made._start(pair, slots[pair.who], made.classes_[[a, b]])
+        assert known is not None
+        assert known.age == 1  # brought along, and not computed
+        np.testing.assert_allclose(known.parts, pair.problem.parts(pair.problem.examples, known.b), atol=1e-9)
+        were = np.where(CODES[6:84] == a, signed[:, b - 1][np.r_[6:80, [0] * 4]], -signed[:, a][np.r_[6:80, [0] * 4]])
+        were[74:] = 0.0
+        np.testing.assert_allclose(known.b, were[pair.who], atol=1e-12)
+
+
 def test_a_class_that_comes_or_goes_is_known_by_the_next_training() -> None:
     made = LiveL2SVC(C=10.0, gamma=0.5)
     names = np.array(["b", "d"])[(CODES[:40] > 0).astype(int)]

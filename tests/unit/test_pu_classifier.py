@@ -17,9 +17,11 @@ from livesvm.solvers import IncrementalPUClassifier, PUClassifier
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.pu.metrics import pu_risk, scores, zero_one_risk
-from livesvm.solvers.pu.prior import best_bin, estimate_prior
+from livesvm.solvers.pu.prior import best_bin, estimate_prior, held_out_scores
 from tests.oracle import Matrix, Vector
 from tests.pu_problems import two_clouds
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* would be predicted to be positive")  # of tiny windows
 
 
 def examples(seed: int = 0, p: int = 40, n: int = 300, prior: float = 0.4) -> tuple[Matrix, Vector]:
@@ -88,6 +90,25 @@ def test_the_best_bin_is_a_ratio_of_shares() -> None:
     assert prior < bound < 0.5
     with pytest.raises(InvalidInput, match="two positive"):
         estimate_prior(Kernel("linear"), np.ones((1, 2)), np.ones((9, 2)))
+
+
+def test_the_bound_and_the_interval_are_those_of_their_formulas() -> None:
+    P, U = two_clouds(5, 60, 300, prior=0.3)
+    kernel = Kernel("rbf", 0.5)
+    rng = np.random.default_rng(0)
+    p, u = held_out_scores(kernel, P, U[rng.permutation(300)], 5, rng)
+    slack = 1.01 * (np.sqrt(np.log(40.0) / 600.0) + np.sqrt(np.log(40.0) / 120.0))  # [Garg et al., alg. 1]
+    shares = [(float(np.mean(u >= c)), float(np.mean(p >= c))) for c in np.unique(p)]
+    bound, prior, above = min(((a + slack) / b, a / b, b) for a, b in shares)
+    again = []
+    for _ in range(200):
+        drawn = p[rng.integers(0, 60, 60)], u[rng.integers(0, 300, 300)]
+        again.append(best_bin(*drawn)[0])
+    found = estimate_prior(kernel, P, U)
+    assert (found.prior, found.bound, found.threshold) == pytest.approx((prior, bound, above), rel=1e-12)
+    ranked = np.sort(again)  # the quantile lies between two of 200: 0.05 of the way from the 1st to the last
+    low, high = (np.interp(share * 199, np.arange(200), ranked) for share in (0.05, 0.95))
+    assert (found.low, found.high) == pytest.approx((min(prior, low), max(prior, high)), rel=1e-12)
 
 
 def test_metrics_are_those_of_scikit_learn() -> None:

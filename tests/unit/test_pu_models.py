@@ -17,6 +17,8 @@ from tests.oracle import Matrix, Vector
 from tests.pu_problems import best_objective, two_clouds
 from tests.support.positive_unlabelled import assert_optimal, problem_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* would be predicted to be positive")  # of tiny windows
+
 
 def examples(seed: int = 0, p: int = 12, n: int = 40) -> tuple[Matrix, Vector]:
     """Return positives, then unlabelled, with their labels."""
@@ -182,7 +184,7 @@ def test_a_prior_is_estimated_of_any_examples(kernel: str) -> None:
 
 def test_a_prior_that_cannot_be_estimated_is_asked_for() -> None:
     X, s = examples()
-    model = IncrementalPUClassifier(gamma=0.5)
+    model = IncrementalPUClassifier(lam=0.01, gamma=0.5)
     with pytest.raises(InvalidInput, match="prior: cannot be estimated from fewer than two positive"):
         model.fit(X[11:], s[11:])
     assert not hasattr(model, "prior_estimate_")

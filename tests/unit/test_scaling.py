@@ -32,6 +32,20 @@ def test_a_scale_is_that_of_a_pipeline(scale: str, classes: int) -> None:
     np.testing.assert_allclose(ours.window_X, X[who], rtol=1e-12)
 
 
+def test_rows_weigh_in_a_standard_scale() -> None:
+    who, weights = Y < 2, np.linspace(0.0, 3.0, 130)
+    theirs = StandardScaler().fit(X[who], sample_weight=weights)
+    model = IncrementalSVC(scale="standard").fit(X[who], Y[who], sample_weight=weights)
+    np.testing.assert_allclose(model.feature_scale_.offset, theirs.mean_, rtol=1e-12)
+    np.testing.assert_allclose(model.feature_scale_.factor, theirs.scale_, rtol=1e-12)
+    model.update(reweight=dict.fromkeys(range(65), 0.25))
+    model.rescale()
+    weights[:65] = 0.25
+    theirs.fit(X[who], sample_weight=weights)
+    np.testing.assert_allclose(model.feature_scale_.offset, theirs.mean_, rtol=1e-12)
+    np.testing.assert_allclose(model.feature_scale_.factor, theirs.scale_, rtol=1e-12)
+
+
 @pytest.mark.parametrize("scale", SCALERS)
 def test_a_scale_is_kept_until_it_is_fitted_anew(scale: str) -> None:
     model = IncrementalSVC(scale=scale, C=3.0).fit(X[:100], Y[:100])

@@ -13,7 +13,16 @@ from livesvm.service.models.types import ServingState
 class Warned(BaseModel):
     """What makes a model useless, and what to do about it."""
 
-    name: Literal["kernel_is_constant", "kernel_is_identity", "one_feature_decides", "gap_is_large"]
+    name: Literal[
+        "kernel_is_constant",
+        "kernel_is_identity",
+        "one_feature_decides",
+        "gap_is_large",
+        "most_are_free",
+        "nothing_is_flagged",
+        "everything_is_flagged",
+        "waits",
+    ]
     message: str
 
 
@@ -68,7 +77,7 @@ class ModelDescription(BaseModel):
     nu: float | None
     prior: float | Literal["estimate"] | None = Field(description="The one that counts; `estimate`: not yet known.")
     prior_estimate: EstimatedPrior | None = Field(default=None, description="Where it comes from; null: it was given.")
-    lam: float | None = Field(description="The current one: 1 / (2 C).")
+    lam: float | Literal["auto"] | None = Field(description="The current one: 1 / (2 C); `auto`: not yet chosen.")
     robust: RobustLosses | None = Field(
         default=None, description="Of a model that a job has made robust; an update with `robust: null` ends that."
     )

@@ -5,6 +5,15 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 
+class ThresholdAnswer(BaseModel):
+    """Where decisions were cut, and what comes of that on held-out examples of the window."""
+
+    value: float = Field(description="Rows with a larger decision are predicted to be positive.")
+    alerts: float = Field(description="Share of the unlabelled above it.")
+    precision: float = Field(description="Estimated share of positives among these: as right as the prior is.")
+    recall: float = Field(description="Share of the positives above it.")
+
+
 class PredictAnswer(BaseModel):
     """Decision values, predicted labels or values, and the version that answered.
 
@@ -18,4 +27,5 @@ class PredictAnswer(BaseModel):
     classes: list[int | str] | None = Field(default=None, description="In the order of decisions and probabilities.")
     pairs: list[list[int | str]] | None = None
     probability: list[list[float]] | None = Field(default=None, description="Of every class, where asked for.")
+    threshold: ThresholdAnswer | None = Field(default=None, description="Where decisions were cut, if not at 0.")
     stale: bool = Field(description="True when updates are refused now, so that newer data may be unknown.")

@@ -20,8 +20,9 @@ from livesvm.service.api.bodies.reading import (
 from livesvm.service.api.predictions import Calibrated, answering, at_once, is_quick
 from livesvm.service.api.routes.access import ModelId, Parts, answers, awaited, scope
 from livesvm.service.api.routes.quick import quick
-from livesvm.service.live.handle import ModelHandle
-from livesvm.service.models.published import Published
+from livesvm.service.live.handle import ModelHandle, Reader
+from livesvm.service.models.learners import task_of
+from livesvm.service.models.published import Cut, Published
 from livesvm.service.resources.turns import Solve
 from livesvm.solvers.errors import InvalidInput
 
@@ -42,18 +43,30 @@ async def predict(
     probability: Annotated[
         bool, Query(description="Whether to tell the probabilities of classes, as in a body of JSON.")
     ] = False,
+    alerts: Annotated[
+        float | None,
+        Query(gt=0, lt=1, description="`pu`: cut decisions where at most this share of the unlabelled is above."),
+    ] = None,
+    precision: Annotated[
+        float | None,
+        Query(gt=0, lt=1, description="`pu`: cut them where at least this share of those above is estimated positive."),
+    ] = None,
 ) -> Response:
     """Decide rows by the newest version; never waits for an update.
 
-    With `probability`, for the first time after an update, it waits for its turn to calibrate that version.
+    With `probability`, `alerts` or `precision`, for the first time after an update, it waits for its turn to calibrate
+    that version.
     """
     live = service.models().readable(id)
     body = await read_body(request)
     with service.readers.place():
-        asked = Calibrated(live.published) if probability else None
+        cut = None if alerts is None and precision is None else Cut(alerts, precision)
+        _check_askable(live, probability=probability, cut=cut)
+        asked = Calibrated(live.published, cut=cut) if probability or cut else None
         if may_ask_for_probabilities(body):
             wanted = await service.workers.run(parse_predict_request, body)
-            asked = Calibrated(live.published, wanted.X) if probability or wanted.probability else None
+            _check_askable(live, probability=wanted.probability, cut=cut)
+            asked = Calibrated(live.published, wanted.X, cut) if asked or wanted.probability else None
         if asked is not None:
             asked = replace(asked, seen=await _calibrated(service.models().get(id), request))
         steps = answering(live, body, service.settings.max_predict_rows, service.budget, service.metrics, asked)
@@ -65,10 +78,19 @@ async def predict(
     return Response(answer, 200, headers, "application/json")
 
 
-async def _calibrated(live: ModelHandle, request: Request) -> Published:
-    """The newest version with probabilities; raises InvalidInput of a model that has none."""
-    if not live.spec.probability:
+def _check_askable(live: Reader, *, probability: bool, cut: Cut | None) -> None:
+    """Raise InvalidInput for what a model cannot tell, or not together."""
+    if probability and not live.spec.probability:
         raise InvalidInput("the model was created without; it has decision values alone", field="probability")
+    if cut is not None and not task_of(live.spec).has_thresholds:
+        reason = f"is asked of models of task pu; this one is of task {live.spec.task}"
+        raise InvalidInput(reason, field="precision" if cut.alerts is None else "alerts")
+    if cut is not None and cut.alerts is not None and cut.precision is not None:
+        raise InvalidInput("give one of alerts and precision", field="alerts")
+
+
+async def _calibrated(live: ModelHandle, request: Request) -> Published:
+    """The newest version with probabilities, or with held-out decisions."""
     if live.published.calibration is not None:
         return live.published
     solve = Solve()

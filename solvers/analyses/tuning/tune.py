@@ -274,7 +274,9 @@ class _Search:
     def _model(self, learnt: Any, parameters: dict[str, float]) -> Any:
         model: Any = self.view.model
         weights = self.weights[learnt]
-        return model._like(**parameters).fit(self.X[learnt], self.y[learnt], sample_weight=weights)
+        made = model._like(**parameters)
+        made.update(add=(self.X[learnt], self.y[learnt]), sample_weight=weights)
+        return made
 
     def _along(self, walk: Callable[[Any], Any], parameters: dict[str, float], *, bounded: bool = True) -> _Line:
         """Follow one path a fold; given up once the folds so far are worse than the best with all of them."""

@@ -1,0 +1,179 @@
+"""Decisions by models that have not seen the example: by their risk lam is chosen, by their shares a threshold.
+
+Each fold of the examples is decided by the optimum of the others. Weights count in training, not in shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from livesvm.solvers.errors import InvalidInput, NotOptimal
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.rows import KernelRows
+from livesvm.solvers.pu.landmarks import landmarks
+from livesvm.solvers.pu.metrics import zero_one_risk
+from livesvm.solvers.pu.problem import LITTLE, costs, pu_problem
+from livesvm.solvers.pu.usmo import usmo
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
+from livesvm.solvers.sparse import Features, SparseRows, dense
+from livesvm.solvers.validation import number_or_none
+
+FOLDS = 3
+MOST = 10_000  # examples of a kind that are looked at: the error of a share of them is a half percent
+FEWEST = 2 * FOLDS  # examples of a kind by which lam is chosen
+LAM = 0.01  #: where there are fewer
+STEPS = tuple(-0.5 * step for step in range(2, 13))  #: logarithms to the base 10 of lam / k(x, x) that are tried
+WORSE = 3  # values of lam in a row that are worse than the best end the search
+TAU = 1e-2  # of the models of folds, in units of f: a share tells no more
+
+
+class Threshold(NamedTuple):
+    """Where decisions are cut, and what comes of that on held-out examples.
+
+    Attributes
+    ----------
+    value : rows with a larger decision are predicted to be positive
+    alerts : share of the unlabelled that are above
+    precision : estimated share of positives among these, ``prior * recall / alerts``: as right as the prior is
+    recall : share of the positives that are above
+    """
+
+    value: float
+    alerts: float
+    precision: float
+    recall: float
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Decisions of held-out positives (p,) and unlabelled (n,), each ascending, and the prior that counts."""
+
+    positives: Floats
+    unlabelled: Floats
+    prior: float
+
+    def at(self, value: float) -> Threshold:
+        """Return what comes of a threshold."""
+        recall, alerts = _above(self.positives, value), _above(self.unlabelled, value)
+        return Threshold(value, alerts, self._precision(recall, alerts), recall)
+
+    def threshold(self, alerts: float | None = None, precision: float | None = None) -> Threshold:
+        """Return the lowest threshold above which there are few enough unlabelled, or enough of them positive.
+
+        Parameters
+        ----------
+        alerts : largest share of the unlabelled above it, in (0, 1)
+        precision : least estimated share of positives among those above it, in (0, 1)
+
+        Raises
+        ------
+        InvalidInput : not exactly one of them is given, or it is out of range, or no threshold has that precision
+        """
+        if (alerts is None) == (precision is None):
+            raise InvalidInput("give one of alerts and precision", field="alerts")
+        if alerts is not None:
+            allowed = int(share_of(alerts, "alerts") * self.unlabelled.size)
+            return self.at(float(self.unlabelled[-1 - allowed]))
+        wanted = share_of(precision, "precision")
+        below = np.nextafter(min(self.unlabelled[0], self.positives[0]), -np.inf)
+        found = [self.at(value) for value in (float(below), *np.unique(self.unlabelled).tolist())]
+        for one in found:
+            if one.precision >= wanted:
+                return one
+        best = max(one.precision for one in found)
+        reason = f"no threshold is estimated to reach {wanted:g}; the highest estimate is {best:.3f}"
+        raise InvalidInput(reason, field="precision")
+
+    def _precision(self, recall: float, alerts: float) -> float:
+        return min(1.0, self.prior * recall / alerts) if alerts else 0.0
+
+
+def share_of(value: object, field: str) -> float:
+    """Return a number in (0, 1); raises InvalidInput for anything else."""
+    number = number_or_none(value)
+    if number is None or not 0.0 < number < 1.0:
+        raise InvalidInput(f"must lie between 0 and 1, both excluded, not {value!r}", field=field)
+    return number
+
+
+class Folds:
+    """Examples of both kinds, in folds, on which models are trained for any prior and lam.
+
+    Parameters
+    ----------
+    X : (n, d) features; of the kernel "precomputed" the numbers (n, 1) of examples in its ``gram``. Sparse ones are
+        looked at through a few landmarks
+    positive : (n,) which examples are; the others are unlabelled
+    weights : (n,); examples without a weight are left out
+    """
+
+    def __init__(self, kernel: Kernel, X: Features, positive: Bools, weights: Floats) -> None:
+        rng = np.random.default_rng(0)
+        kinds = [rng.permutation(np.flatnonzero(which & (weights > 0)))[:MOST] for which in (positive, ~positive)]
+        rows = np.concatenate(kinds)
+        X, self.weights = X[rows], weights[rows]
+        self.positive = np.arange(rows.size) < kinds[0].size
+        self.fold = np.concatenate([np.arange(kind.size) % FOLDS for kind in kinds])
+        self.sizes = tuple(kind.size for kind in kinds)
+        if isinstance(X, SparseRows):
+            X, kernel = landmarks(kernel, X, rng).of(X)[:, :-1], Kernel("linear")
+        self.kernel, self.X = kernel, dense(X)
+
+    def held_out(self, prior: float, lam: float) -> HeldOut:
+        """Return decisions of all, each by a model that has not seen the example.
+
+        Raises
+        ------
+        InvalidInput : there are fewer than two examples of a kind
+        NotOptimal : a model cannot be found
+        """
+        if min(self.sizes) < 2:
+            raise InvalidInput("two positive and two unlabelled examples are needed, at least", field="window")
+        decisions = np.empty(self.fold.size)
+        for fold in range(min(FOLDS, max(self.sizes))):
+            out = np.flatnonzero(self.fold == fold)
+            decisions[out] = self._decided(np.flatnonzero(self.fold != fold), out, prior, lam)
+        return HeldOut(np.sort(decisions[self.positive]), np.sort(decisions[~self.positive]), prior)
+
+    def _decided(self, rest: Ints, out: Ints, prior: float, lam: float) -> Floats:
+        """Return decisions of some, by the optimum of the rest."""
+        P, U = rest[self.positive[rest]], rest[~self.positive[rest]]
+        priced = costs(prior, lam, self.weights[P], self.weights[U])
+        problem = pu_problem(self.kernel, self.X[P], self.X[U], *priced)
+        found = usmo(problem, TAU)
+        support = KernelRows(self.kernel, self.X[np.concatenate([P, U])], cache_bytes=LITTLE)
+        beta = np.concatenate([problem.c1, -found.sigma])
+        return support.product(self.X[out], np.arange(beta.size), beta) + found.b
+
+    def best_lam(self, prior: float) -> float:
+        """Return the lam with the least risk of wrong labels, the largest of equals; 0.01 for very few examples."""
+        if min(self.sizes) < FEWEST:
+            return LAM
+        best, least, worse = LAM, np.inf, 0
+        for lam, risk in self._risks(prior):
+            best, worse = (lam, 0) if risk < least else (best, worse + 1)
+            least = min(least, risk)
+            if worse == WORSE and least < prior:  # which is the risk of a model that flags nothing
+                break
+        return best
+
+    def _risks(self, prior: float) -> Iterator[tuple[float, float]]:
+        """Yield values of lam, descending, with their risk, as long as there are models."""
+        size = float(self.kernel.diagonal(self.X).mean())
+        unit = round(2.0 * np.log10(size)) / 2.0 if size > 0.0 else 0.0
+        for step in STEPS:
+            lam = float(f"{10.0 ** (unit + step):.2g}")
+            try:
+                found = self.held_out(prior, lam)
+            except NotOptimal:
+                return
+            yield lam, zero_one_risk(found.positives, found.unlabelled, prior)
+
+
+def _above(ascending: Floats, value: float) -> float:
+    """Return the share of values above one."""
+    return 1.0 - float(np.searchsorted(ascending, value, side="right")) / ascending.size
