@@ -8,7 +8,7 @@ import pytest
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.active_set.loop import next_event
 from livesvm.solvers.active_set.reactivation import LEAST_PACE, start
-from livesvm.solvers.active_set.shrinking import IDLE, IDLE_EVENTS, count_idle, learn_pace
+from livesvm.solvers.active_set.shrinking import IDLE, IDLE_EVENTS, count_idle, follow_path, learn_pace
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.optimality import scaled
 from livesvm.solvers.homotopy.run import walk_of
@@ -58,3 +58,11 @@ def test_the_step_is_that_of_the_refined_direction() -> None:
     assert sound[:2] == spoiled[:2]
     assert sound[2] == 0 < spoiled[2]
     assert other == pytest.approx(step, rel=1e-9)
+
+
+def test_a_step_ends_a_row_of_events_without_one() -> None:
+    w = begun()
+    w.at[0].zero_steps = 5
+    follow_path(w)
+    assert w.at[0].events > 0
+    assert w.at[0].zero_steps == 0
