@@ -12,7 +12,7 @@ from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
 from livesvm.solvers.frank_wolfe.core import NEAR, Core, SampledSearch
 from livesvm.solvers.frank_wolfe.core_vector import minimize_pairwise
 from livesvm.solvers.frank_wolfe.one_versus_one import pairs, votes
-from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of
+from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of, since
 from livesvm.solvers.frank_wolfe.solution import Trace
 from livesvm.solvers.frank_wolfe.warm_start import OLD, carried
 from livesvm.solvers.kernels.kernel import Kernel
@@ -85,21 +85,6 @@ def test_steps_keep_g_and_the_objective_whatever_the_common_factor(scale: float)
     assert counts[steps.N_ACTIVE] == np.count_nonzero(a) < 40
 
 
-def test_a_core_has_the_kernel_values_and_derivatives_of_its_examples() -> None:
-    problem, Q = problem_of(40)
-    a = np.zeros(40)
-    a[:3] = 1 / 3
-    core = Core(problem, problem.examples, a, 10)
-    for i in range(5, 12):
-        core.add(i, core.kernel(np.array([i]))[0])
-    who, k = core.who, core.who.size
-    assert core.is_full
-    np.testing.assert_allclose(
-        core.values[:k, :k], ((Q - np.diag(problem.ridge)) * problem.y[:, None] * problem.y - 1.0)[np.ix_(who, who)]
-    )
-    np.testing.assert_allclose(core.g, (Q @ a)[who])
-
-
 def test_what_a_look_at_all_has_found_is_tried_before_another_look() -> None:
     problem, Q = problem_of(60)
     a = np.zeros(60)
@@ -131,6 +116,9 @@ def test_what_is_known_saves_work_and_changes_nothing() -> None:
     before = np.maximum(np.random.default_rng(1).normal(size=50), 0.0)
     after = before * np.where(problem.y > 0, 1.5, 0.7)
     after[:3] += 1.0
+    scales, changes = since(problem.of_class, after, before)
+    assert scales == pytest.approx([0.7, 1.5])
+    assert np.flatnonzero(changes).tolist() == [0, 1, 2]
     found = exact_parts(problem, after, Known(before, exact_parts(problem, before)))
     np.testing.assert_allclose(found.sum(axis=0), Q @ after, atol=1e-12)
 

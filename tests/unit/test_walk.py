@@ -1,4 +1,4 @@
-"""Parts of the compiled walk along a path: what a stride teaches of the next, and the step to the next event."""
+"""Parts of the compiled walk along a path: what a stride teaches of the next, and what an event ends."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from livesvm.solvers import IncrementalSVC
-from livesvm.solvers.active_set.loop import next_event
-from livesvm.solvers.active_set.reactivation import LEAST_PACE, start
+from livesvm.solvers.active_set.reactivation import LEAST_PACE
 from livesvm.solvers.active_set.shrinking import IDLE, IDLE_EVENTS, count_idle, follow_path, learn_pace
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.optimality import scaled
@@ -45,19 +44,6 @@ def test_a_path_with_many_strides_for_its_events_goes_on_without(events: int) ->
     assert w.at[0].whole == 0
     count_idle(w)
     assert w.at[0].whole == w.at[0].budget > 0
-
-
-def test_the_step_is_that_of_the_refined_direction() -> None:
-    found = []
-    for part in (1.0, 0.7):
-        w = begun()
-        start(w)
-        w.factor.y[:, : w.factor.size[0]] *= part  # right-hand sides that rounding has spoiled, as it were
-        found.append((*next_event(w), int(w.at[0].refined)))
-    (step, *sound), (other, *spoiled) = found
-    assert sound[:2] == spoiled[:2]
-    assert sound[2] == 0 < spoiled[2]
-    assert other == pytest.approx(step, rel=1e-9)
 
 
 def test_a_step_ends_a_row_of_events_without_one() -> None:
