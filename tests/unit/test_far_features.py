@@ -167,6 +167,10 @@ def test_a_center_costs_features_with_few_digits_none() -> None:
     assert center is not None
     assert (center % 1 == 0).all()
     assert center[1] == 0.0
+    np.testing.assert_array_equal(center_of(-years), -center)
+    constant = center_of(np.column_stack([years[:, 0], np.full(100, 1000.3)]))
+    assert constant is not None
+    assert constant.tolist() == [center[0], 1000.3]  # of a constant feature all is lost
     assert center_of(years[:, 1:]) is None
     assert center_of(years[:1]) is None
     assert center_of(np.full((5, 2), 1e200)) is None
