@@ -85,8 +85,13 @@ class Health:
         """Whether no more work is taken."""
         return self._stopping
 
-    def reasons(self) -> list[str]:
-        """Why the service is not ready; empty when it is."""
+    def reasons(self, serves: bool = False) -> list[str]:
+        """Return why the service is not ready; empty when it is.
+
+        Parameters
+        ----------
+        serves : whether it also has to serve a model or a feed, and not only to be able to
+        """
         found = {
             "the store is not available": not self._store_up or (self._restored and self._is_silent),
             "models are being restored": not (self._restored or self._came_back),
@@ -95,7 +100,7 @@ class Health:
             "the service is stopping": self._stopping,
         }
         states = list(self._states())
-        unserved = [] if "live" in states else _told(states)
+        unserved = [] if "live" in states else _told(states) or ["no model is served here"] * serves
         return [reason for reason, holds in found.items() if holds] + unserved
 
     def degraded(self) -> list[str]:

@@ -16,7 +16,7 @@ from livesvm.service.logs.calls import Call as Logged
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.cluster import Cluster, when_done
-from livesvm.service.ray.lines import LARGEST
+from livesvm.service.ray.frames import LARGEST
 from livesvm.service.ray.messages import Answer, Asked, FeedView, View, packed, unpacked
 from livesvm.service.ray.places import Place
 

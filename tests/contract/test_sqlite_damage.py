@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from livesvm.service.store import sqlite_marks
 from livesvm.service.store.base import DocumentName, Idempotency, Lease, ModelGone, StoreDamaged, StoreUnavailable
 from livesvm.service.store.copy import copy_models
 from livesvm.service.store.sqlite import SqliteStore
+from livesvm.service.store.sqlite_marks import new_marks, read_marks
 from livesvm.service.store.sqlite_wal import Walk, walk
 
 UPDATES = 30
@@ -159,8 +161,10 @@ def test_a_model_that_is_lost_can_be_put_back(killed: Path, tmp_path: Path) -> N
     with closing(SqliteStore(path)) as store:
         put(store, take(store, "a", b"spec", UPDATES), (UPDATES, b"snapshot", UPDATES))
         assert [bool(found.damage) for found in store.models()] == [False, True]
+        store.create("b", b"spec", UPDATES)
+        assert [bool(found.damage) for found in store.models()] == [False, False]
     with closing(SqliteStore(path)) as store:
-        assert [bool(found.damage) for found in store.models()] == [False, True]
+        assert [bool(found.damage) for found in store.models()] == [False, False]
         assert store.load_snapshot("a", UPDATES) == b"snapshot"
 
 
@@ -291,6 +295,9 @@ def test_damage_to_the_marks_themselves_is_said_and_loses_nothing(
     for place in range(0, len(data), 50):
         path = _killed(killed, tmp_path / "again")
         path.with_name("s-mark").write_bytes(_flip(data, place))
+        marks = read_marks(path)
+        assert marks is not None
+        assert not marks.is_exact  # what the damaged one said may have been acknowledged
         caplog.clear()
         assert not _check_noticed(path)
         assert "1 of 3 marks" in caplog.text
@@ -317,7 +324,72 @@ def test_after_another_boot_a_torn_log_is_said_and_kept(
     assert len(list(path.parent.glob("s-damaged-*"))) == 1
 
 
+def test_an_older_record_that_is_on_the_disk_later_takes_nothing_back(tmp_path: Path) -> None:
+    marks = new_marks(tmp_path / "s")
+    marks.write()
+    marks.created("m", 0, 1)
+    for sequence in (7, 5):
+        marks.reached("m", sequence)
+    marks.close()
+    found = read_marks(tmp_path / "s")
+    assert found is not None
+    assert found.compare({"m": 6}, 1) == ["m"]
+    found.reached("m", 6)
+    assert found.lost == ["m"]
+
+
+def test_marks_that_could_not_be_synced_are_synced_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marks = new_marks(tmp_path / "s")
+    marks.write()
+    marks.created("m", 0, 1)
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", _refuse)
+        with pytest.raises(OSError, match="the disk broke"):
+            marks.sync()
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    marks.sync()
+    marks.sync()
+    marks.close()
+    assert len(synced) == 1
+
+
 def test_a_sound_log_is_walked_to_its_end(killed: Path) -> None:
     log = killed.with_name("s-wal")
     assert walk(log) == Walk((log.stat().st_size - HEADER) // FRAME, 0)
     assert walk(log.with_name("none")) == Walk()
+
+
+def test_frames_behind_one_that_does_not_match_are_not_good_whatever_they_are(killed: Path, tmp_path: Path) -> None:
+    """SQLite reads no further, though the checksums of the frames behind a damaged checksum match."""
+    path = _killed(killed, tmp_path / "again").with_name("s-wal")
+    log = path.read_bytes()
+    path.write_bytes(_flip(log, HEADER + 10 * FRAME + 20))
+    found = walk(path)
+    assert found.frames == 10
+    assert found.behind > 0
+
+
+def test_what_is_left_of_an_earlier_log_is_no_damage(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "s", isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("CREATE TABLE t (x)")
+        for _ in range(30):
+            db.execute("INSERT INTO t VALUES (?)", (b"long" * 1000,))
+        db.execute("PRAGMA wal_checkpoint(RESTART)")
+        db.execute("INSERT INTO t VALUES (1)")
+        log = tmp_path / "s-wal"
+        frames = walk(log).frames
+        assert 0 < frames < (log.stat().st_size - HEADER) // FRAME // 2
+        assert walk(log).behind == 0
+
+
+def test_an_older_change_of_documents_takes_nothing_back(tmp_path: Path) -> None:
+    marks = new_marks(tmp_path / "s")
+    for epoch in (5, 3):
+        marks.documents_changed(epoch)
+    assert marks.compare({}, 5) == []
+    with pytest.raises(StoreDamaged, match="receipts and traces of erasures"):
+        marks.compare({}, 4)

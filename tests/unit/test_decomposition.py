@@ -72,6 +72,10 @@ def test_descent_ends_near_the_optimum(name: str, intercept: bool, monkeypatch: 
     steps = decomposition.descend(state)
     assert steps < 1000 * N
     e, f = state.examples, state.examples.f[:N].copy()
+    held = np.flatnonzero(state.rows.row_of[:N] >= 0)  # rows are left of examples with a coefficient alone
+    assert e.beta[held].all()
+    if steps:
+        assert (state.rows.used[state.rows.row_of[held]] == state.rows.clock).any()  # and it is known which served last
     refresh(state)
     np.testing.assert_allclose(e.f[:N], f, atol=1e-10)  # f belongs to beta and b
     beta, piece = e.beta[:N], e.segment[:N] // 2
@@ -121,6 +125,37 @@ def test_without_memory_for_a_pair_there_is_no_descent() -> None:
     state.insert(X, losses)
     with pytest.raises(MemoryLimit):
         decomposition.descend(state)
+
+
+def test_pairs_that_fail_are_given_up_for_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, losses, _ = problem("hinge", 1.0)
+    state = state_of(Kernel("rbf", 0.5), intercept=True)
+
+    def fail(_: PathState) -> int:
+        raise NotOptimal("for a test")
+
+    monkeypatch.setattr(batch_update, "descend", fail)
+    monkeypatch.setattr(batch_update, "work_from_nothing", lambda *_: 1.0)  # it takes what it takes
+    _, trace = fill(state, X, losses, 0.0, by_path=False)
+    assert trace.abandoned == 1
+    refresh(state)
+    assert audited(state).relative_gap <= 1e-9
+
+
+def test_a_path_may_take_the_work_of_its_whole_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = table("replay", 200)
+    model = IncrementalSVC(C=2.0, gamma=0.1).fit(rows.X[:150], rows.label[:150])
+    asked = []
+
+    def noted(n: int, n_free: int) -> float:
+        asked.append((n, n_free))
+        return batch_update.LITTLE_WORK
+
+    n_free = model._window.state.n_free
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_update, "work_from_nothing", noted)
+        model.update((rows.X[150:], rows.label[150:]))
+    assert asked == [(200, n_free)]
 
 
 @pytest.mark.parametrize("task", ["svc", "classes", "svr", "one class"])

@@ -41,7 +41,7 @@ MODELS: dict[str, Any] = {
     "three classes": lambda X: IncrementalSVC(kernel="linear").fit(X, THREE[: len(X)]),
     "regression": lambda X: IncrementalSVR(kernel="linear").fit(X, T[: len(X)]),
     "a quantile": lambda X: IncrementalSVR(kernel="linear", loss="pinball", quantile=0.2).fit(X, T[: len(X)]),
-    "positive and unlabelled": lambda X: IncrementalPUClassifier(0.5, kernel="linear").fit(
+    "positive and unlabelled": lambda X: IncrementalPUClassifier(0.5, lam=0.01, kernel="linear").fit(
         X, np.where(Y[: len(X)] > 0, np.arange(len(X)) % 2, 0)
     ),
 }
@@ -167,6 +167,10 @@ def test_a_center_costs_features_with_few_digits_none() -> None:
     assert center is not None
     assert (center % 1 == 0).all()
     assert center[1] == 0.0
+    np.testing.assert_array_equal(center_of(-years), -center)
+    constant = center_of(np.column_stack([years[:, 0], np.full(100, 1000.3)]))
+    assert constant is not None
+    assert constant.tolist() == [center[0], 1000.3]  # of a constant feature all is lost
     assert center_of(years[:, 1:]) is None
     assert center_of(years[:1]) is None
     assert center_of(np.full((5, 2), 1e200)) is None

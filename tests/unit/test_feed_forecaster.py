@@ -12,13 +12,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.svm import SVC, SVR
 
-from livesvm.service.feeds.choose import examples, rolling_forecasts
+from livesvm.service.feeds import choose
+from livesvm.service.feeds.choose import Trial, examples, rolling_forecasts
+from livesvm.service.feeds.choose import _least as least_of
+from livesvm.service.feeds.drift import PageHinkley
 from livesvm.service.feeds.features import Past, seasonal_values, shared_row
-from livesvm.service.feeds.forecaster import Forecaster, Outcome
+from livesvm.service.feeds.forecaster import LOOKS, Forecaster, Outcome
 from livesvm.service.feeds.keep import from_arrays, to_arrays
 from livesvm.service.feeds.represent import represented
-from livesvm.service.feeds.spec import spec_of
-from livesvm.service.feeds.step_model import Recipe
+from livesvm.service.feeds.rows import Rows
+from livesvm.service.feeds.spec import FeedSpec, spec_of
+from livesvm.service.feeds.step_model import Recipe, StepModel
 from livesvm.service.feeds.timeline import Reading, Row
 from livesvm.solvers.errors import InvalidInput
 
@@ -210,7 +214,7 @@ def test_drift_is_announced_and_forecasts_are_soon_ahead_again(kind: str) -> Non
 
 def test_directions_are_those_of_an_exact_classifier() -> None:
     one, y = feed(task="direction"), series(300)
-    observe(one, rows_of(y))
+    scored = [each for outcome in observe(one, rows_of(y)) for each in outcome.scored]
     assert one.gap() < 1e-10
     assert one.rows is not None
     for i, step in enumerate(one.steps):
@@ -222,6 +226,11 @@ def test_directions_are_those_of_an_exact_classifier() -> None:
         newest = one.models[i].scaled(one.examples(i, [one.rows.count - 1])[0])
         assert one.latest[i].value == pytest.approx(again.decision_function(newest)[0], abs=1e-4)
         assert one.scores[i].overall("direction")["accuracy"] > 0.6
+        errors = PageHinkley()
+        for s in [s for ahead, s in scored if ahead == step]:
+            errors.learn(float((s.value > 0) != (s.actual > s.last)))
+            assert s.last_change == pytest.approx(y[s.slot - step] - y[s.slot - step - 1])
+        assert vars(one.drifts[i]) == vars(errors)
     assert one.latest[0].low is None
 
 
@@ -253,6 +262,33 @@ def test_a_correction_relabels_what_was_learnt_from_it() -> None:
         )
     assert one.gap() < 1e-10
     assert one.history.back(19) == 99.0
+
+
+def test_a_correction_while_the_window_fills_is_as_if_it_had_come_so() -> None:
+    y = series(150)
+    corrected, other = feed(late="correct"), feed(late="correct")
+    observe(corrected, rows_of(y[:60]))
+    corrected.observe([{"time": 3600.0 * 20, "y": 15.0}])
+    y[20] = 15.0
+    observe(other, rows_of(y[:60]))
+    for one in (corrected, other):
+        observe(one, rows_of(y[60:], 60))
+    same(to_arrays(corrected), to_arrays(other))
+
+
+def test_scales_are_looked_at_so_often_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+
+    def look(model: StepModel, X: Floats, y: Floats) -> bool:
+        looks.append(model)
+        return False
+
+    monkeypatch.setattr(StepModel, "is_off_scale", look)
+    one = feed(steps=[1])
+    observe(one, rows_of(series(120)))
+    looks.clear()
+    observe(one, rows_of(series(240)[120:], 120), 1)
+    assert len(looks) == LOOKS
 
 
 def test_missing_readings_are_neither_learnt_nor_scored() -> None:
@@ -323,6 +359,26 @@ def test_known_columns_and_features_are_used() -> None:
     assert len(one.ahead.values) == 1
     found = one.scores[0].overall("value")
     assert found["mae"] < 0.3 * found["last_value_mae"]
+
+
+def test_only_what_is_clearly_better_is_chosen() -> None:
+    start, better, hardly = (Recipe("change", gamma, 1.0) for gamma in (0.1, 0.2, 0.3))
+    errors = {start: 1.0, better: 0.9, hardly: 0.98}
+    assert least_of(start, [start, hardly], errors.__getitem__) == start
+    assert least_of(start, [hardly, better], errors.__getitem__) == better
+
+
+def test_steps_that_are_not_tried_take_what_was_chosen_for_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = feed(steps=[1, 2, 3, 5, 8, 9, 11, 12])
+    observe(one, rows_of(series(120)))
+    assert one.rows is not None
+
+    def found(spec: FeedSpec, rows: Rows, step: int, trials: list[Trial]) -> Recipe:
+        return Recipe("change", 0.01, float(spec.horizons[step]))
+
+    monkeypatch.setattr(choose, "_search", found)
+    assert [one.steps[i] for i in choose.tried_steps(one.steps)] == [1, 2, 5, 12]
+    assert [recipe.C for recipe in choose.choose(one.spec, one.rows).recipes] == [1, 2, 2, 5, 12, 12, 12, 12]
 
 
 def test_what_is_auto_may_be_chosen_again() -> None:

@@ -111,6 +111,8 @@ def test_a_feed_is_as_if_they_had_been_missing(slots: list[int], more: dict[str,
         newest + 2,
         newest + 3,
     }
+    made = [(slot, p.step, p.forecast.made_at) for slot, waiting in feed.pending.items() for p in waiting]
+    assert len(made) == len(set(made))
     for scores in feed.scores:
         assert not set(scores.recent[:, 0].astype(int)) & set(slots)
         assert scores.overall(feed.spec.task)["n"] >= len(scores.recent)
@@ -180,6 +182,19 @@ def test_rows_that_only_held_ones_lie_behind_go_only_where_nothing_else_is_known
     assert before - set(feed.rows.by_slot) == {120}
 
 
+@pytest.mark.parametrize("more", [{}, {"quantiles": [0.1, 0.9]}])
+def test_a_band_begins_again_with_the_residuals_of_what_is_left(more: dict[str, Any]) -> None:
+    feed = fed(SPEC | more, rows(n=80))
+    forget(feed, times_of(feed, [50]))
+    assert feed.rows is not None
+    for step, band in enumerate(feed.bands):
+        assert band is not None
+        forecasts, y = choose.rolling_forecasts(feed.spec, feed.rows, step, feed.models[step].recipe)
+        assert len(y) > 0
+        for side, found in zip(band.sides, (forecasts[:, min(1, len(more))] - y, y - forecasts[:, -1]), strict=True):
+            assert list(side.scores)[: len(y)] == pytest.approx(found.tolist())
+
+
 def test_before_the_window() -> None:
     given = rows()
     feed = fed(SPEC, given)
@@ -215,6 +230,7 @@ def test_with_too_little_left_the_window_fills_again(share: float) -> None:
     slots = [*range(90, 90 + round(60 * share))]
     assert forget(feed, times_of(feed, slots), beyond=True) == len(slots)
     assert feed.state == "filling"
+    assert not feed.pending
     assert traces(feed, given, [*range(149 - 60, 90 + round(60 * share))]) == []
     for begin in range(N, 300, 12):
         feed.observe(given[begin : begin + 12])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livesvm.service.feeds.bands import ConformalBand, Side
-from livesvm.service.feeds.drift import PageHinkley
+from livesvm.service.feeds.bands import RATE, ConformalBand, Side
+from livesvm.service.feeds.drift import CLIP, PageHinkley
 from livesvm.service.feeds.every import Every, duration
 from livesvm.service.feeds.features import (
     Ahead,
@@ -211,6 +211,30 @@ def test_of_exchangeable_scores_no_more_lie_beyond_a_side_than_may(miss: float) 
         assert miss * (n + 1) - 1 - 1e-9 <= beyond <= miss * (n + 1) + 1e-9
 
 
+def test_a_reading_on_the_edge_of_a_band_is_inside() -> None:
+    side = Side(0.1, 10)
+    side.learn(2.0, 2.0)
+    assert side.level == pytest.approx(0.1 + RATE * 0.1)
+    side.learn(2.1, 2.0)
+    assert side.level == pytest.approx(0.1 + RATE * 0.1 + RATE * (0.1 - 1.0))
+
+
+def test_a_side_of_which_nothing_is_ever_missed_is_at_its_least_score() -> None:
+    side = Side(0.1, 10)
+    side.replace([1.0, 3.0, 2.0])
+    for side.level in (1.0, 1.5):
+        assert side.offset() == 1.0
+
+
+def test_residuals_that_a_band_begins_with_again_are_its_oldest() -> None:
+    band = ConformalBand(0.9, 5)
+    for actual in (1.0, 2.0, 3.0):
+        band.learn(actual, 0.0, 0.0, band.around(0.0, 0.0))
+    band.reseed(np.arange(10.0, 14.0), np.arange(20.0, 24.0))
+    assert list(band.sides[0].scores) == [-12.0, -13.0, -1.0, -2.0, -3.0]
+    assert list(band.sides[1].scores) == [22.0, 23.0, 1.0, 2.0, 3.0]
+
+
 def test_bands_are_kept() -> None:
     band = ConformalBand(0.9, 20)
     for error in np.random.default_rng(0).normal(size=50):
@@ -247,7 +271,33 @@ def test_scores_are_those_of_their_definitions() -> None:
     back = StepScores(0.9, 30)
     back.restore(scores.to_arrays())
     assert back.lately("value") == scores.lately("value")
+    for one in (scores, back):
+        one.learn(rows[:7])
+    assert back.recent.tolist() == scores.recent.tolist() == [[*row] for row in (*rows[47:], *rows[:7])]
     assert StepScores(None, 5).overall("value") == {"n": 0, "ahead": None}
+
+
+@pytest.mark.parametrize(
+    ("value", "last", "seasonal", "ahead"),
+    [
+        (1, 2, 3, "model"),
+        (1, 1, 1, "model"),
+        (3, 1, 2, "last value"),
+        (3, 2, 1, "seasonal value"),
+        (2, 3, 1, "seasonal value"),
+    ],
+)
+def test_the_least_error_is_ahead(value: float, last: float, seasonal: float, ahead: str) -> None:
+    scores = StepScores(None, 5)
+    scores.learn([Scored(0, 0.0, 0.0, value, np.nan, np.nan, 0.0, last, seasonal, 0.0)])
+    assert scores.overall("value")["ahead"] == ahead
+
+
+def test_one_outlier_is_not_what_errors_usually_are() -> None:
+    test = PageHinkley()
+    for error in [1.0] * 100 + [1e6]:
+        assert not test.learn(error)
+    assert test.mean == pytest.approx((100 + CLIP) / 101)
 
 
 def test_drift_is_announced_once_errors_have_grown() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from livesvm.service.feeds import timeline as timeline_module
 from livesvm.service.feeds.cells import rows_of
 from livesvm.service.feeds.every import Every, duration, found_in, moment, seconds_of
 from livesvm.service.feeds.spec import FeedSpec, spec_of
@@ -146,6 +147,18 @@ def test_other_values_and_older_times_are_refused_or_corrections() -> None:
     assert refusal(line, at(3, None)).field == "y"
 
 
+def test_what_is_held_after_a_correction_is_the_corrected_value() -> None:
+    line = read(timeline(late="correct"), at(0), at(1, 2.0)).timeline
+    plan = read(line, at(1, 7.0), at(2, None))
+    assert [r.values for r in plan.readings] == [(7.0,)]
+
+
+def test_a_call_is_no_larger_than_a_call_may_be_with_its_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline_module, "MOST_HELD", 50)
+    assert len(read(timeline(), at(0), at(50)).readings) == 51
+    assert refusal(timeline(), at(0), at(51)).row == 1
+
+
 @pytest.mark.parametrize("value", ["3.9", float("inf"), -float("inf"), True, [1.0], 1e200])
 def test_what_is_no_number_is_refused_by_row_and_column(value: Any) -> None:
     error = refusal(timeline(features=["wind"]), at(0, wind=0.0), at(1, wind=value))
@@ -276,6 +289,8 @@ def test_known_columns_are_announced() -> None:
     assert refusal(line, {"time": 3 * HOUR, "holiday": None}).field == "holiday"
     assert refusal(line, {"time": 3 * HOUR, "holiday": 1, "wind": 2}).field == "wind"
     assert refusal(line, {"time": 1e6 * HOUR, "holiday": 1}).row == 0
+    assert read(line, {"time": 101 * HOUR, "holiday": 1}).ahead == [(101, (1.0,))]
+    assert refusal(line, {"time": 102 * HOUR, "holiday": 1}).row == 0  # further ahead than a window
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.none() | st.floats(-5, 5)), min_size=1, max_size=30), st.data())

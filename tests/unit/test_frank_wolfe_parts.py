@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from livesvm.solvers.frank_wolfe import growth, subproblem
+from livesvm.solvers.frank_wolfe import by_blocks, growth, steps, subproblem
+from livesvm.solvers.frank_wolfe import problem as problem_module
 from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
+from livesvm.solvers.frank_wolfe.core import NEAR, Core, SampledSearch
 from livesvm.solvers.frank_wolfe.core_vector import minimize_pairwise
 from livesvm.solvers.frank_wolfe.one_versus_one import pairs, votes
-from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of
+from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, gap_of, since
 from livesvm.solvers.frank_wolfe.solution import Trace
 from livesvm.solvers.frank_wolfe.warm_start import OLD, carried
 from livesvm.solvers.kernels.kernel import Kernel
@@ -20,10 +22,10 @@ from tests.oracle import Matrix, Vector
 RBF = Kernel("rbf", gamma=0.4)
 
 
-def problem_of(n: int, seed: int = 0) -> tuple[Problem, Matrix]:
+def problem_of(n: int, seed: int = 0, cost: float = 1.0) -> tuple[Problem, Matrix]:
     """Return a problem and its matrix K~."""
     random = np.random.default_rng(seed)
-    X, costs = random.normal(size=(n, 3)), random.uniform(0.5, 2.0, n)
+    X, costs = random.normal(size=(n, 3)), cost * random.uniform(0.5, 2.0, n)
     y = np.where(random.random(n) < 0.5, 1.0, -1.0)
     K = np.exp(-0.4 * ((X[:, None] - X) ** 2).sum(axis=2))
     return Problem(Examples.of(RBF, X), y, costs), y[:, None] * y * (K + 1.0) + np.diag(1.0 / costs)
@@ -66,6 +68,39 @@ def test_pairs_reach_the_optimum_of_the_simplex() -> None:
     assert gap_of(problem, a, exact_parts(problem, a)).relative <= 1.01e-8
 
 
+@pytest.mark.parametrize("scale", [1.0, 3.0 * steps.SMALLEST_SCALE])
+def test_steps_keep_g_and_the_objective_whatever_the_common_factor(scale: float) -> None:
+    problem, Q = problem_of(40, cost=1e4)
+    a = np.full(40, 1 / 40)
+    values = problem.y[:, None] * problem.y * (Q - np.diag(problem.ridge)) - 1.0
+    numbers, counts = np.array([scale, a @ Q @ a, np.inf]), np.array([0, 40, 0])
+    stored, g = a / scale, Q @ a / scale
+    arrays = np.arange(40), problem.y, problem.ridge, problem.diagonal, stored, g, numbers, counts
+    assert steps.walk(values, *arrays, True, 1e-12, 200) == steps.PAUSE
+    assert numbers[steps.SCALE] > steps.SMALLEST_SCALE
+    a = numbers[steps.SCALE] * stored
+    assert a.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(numbers[steps.SCALE] * g, Q @ a, atol=1e-10)
+    assert numbers[steps.R] == pytest.approx(a @ Q @ a)
+    assert counts[steps.N_ACTIVE] == np.count_nonzero(a) < 40
+
+
+def test_what_a_look_at_all_has_found_is_tried_before_another_look() -> None:
+    problem, Q = problem_of(60)
+    a = np.zeros(60)
+    a[:2] = 0.5
+    search = SampledSearch(Core(problem, problem.examples, a, 60), 59, np.random.default_rng(0))
+    search.find(0.01)  # none of the samples is without
+    near = np.flatnonzero(2.0 * (a @ Q @ a - Q @ a) > NEAR * 0.01 * (a @ Q @ a))
+    found = set()
+    search._look(0.01)
+    assert set(search._near) == set(near)
+    for left in range(near.size - 1, 0, -1):
+        found.add(search.find(0.01).i)
+        assert set(search._near) == set(near) - found or left < 2
+    assert found <= set(near)
+
+
 def test_parts_are_those_of_the_classes() -> None:
     problem, Q = problem_of(50)
     b = np.maximum(np.random.default_rng(1).normal(size=50), 0.0)
@@ -81,8 +116,33 @@ def test_what_is_known_saves_work_and_changes_nothing() -> None:
     before = np.maximum(np.random.default_rng(1).normal(size=50), 0.0)
     after = before * np.where(problem.y > 0, 1.5, 0.7)
     after[:3] += 1.0
+    scales, changes = since(problem.of_class, after, before)
+    assert scales == pytest.approx([0.7, 1.5])
+    assert np.flatnonzero(changes).tolist() == [0, 1, 2]
     found = exact_parts(problem, after, Known(before, exact_parts(problem, before)))
     np.testing.assert_allclose(found.sum(axis=0), Q @ after, atol=1e-12)
+
+
+@pytest.mark.parametrize("age", [0, 7])
+def test_a_proof_is_in_double_precision_and_counts_how_old_errors_are(
+    age: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(problem_module, "SMALL", 0)
+    monkeypatch.setattr(growth, "FIRST", 200)
+    problem, Q = problem_of(400, cost=30.0)
+    trace = Trace(0.1)
+    search = by_blocks._begun(problem, None, 2**20, np.random.default_rng(0))
+    search.optimize(0.01, 100, trace)
+    search.look(search.outside())
+    b, exact = search.b, Q @ search.b
+    error = float(np.abs(search.parts.sum(axis=0) - exact).max())
+    assert 1e-9 < error < 1e-3  # it was searched in single precision
+    search.exact = Known(b.copy(), search.problem.parts(problem.examples, b), age)
+    monkeypatch.setattr(by_blocks, "TRUSTED", 3.0 * error / by_blocks.CLEAR)  # of one look three times its error
+    search.prove()
+    np.testing.assert_allclose(search.active.parts.sum(axis=0), exact[search.active.who], rtol=1e-10)
+    assert search.exact.rough is not None
+    assert search.exact.rough.any() == (age == 0)
 
 
 @pytest.mark.parametrize("change", ["nothing", "costs", "labels", "most have gone", "old"])

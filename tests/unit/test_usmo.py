@@ -10,8 +10,10 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.low_rank import low_rank
 from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.pu import products, usmo
+from livesvm.solvers.pu.pair_selection import STEPS, working_set
 from livesvm.solvers.pu.problem import PUProblem, costs, pu_problem
 from livesvm.solvers.pu.quadratic_program import quadratic_program
+from livesvm.solvers.pu.starts import feasible_start
 from livesvm.solvers.pu.two_variable_step import step_of
 from livesvm.solvers.runtime.interrupt import time_limit
 from tests.pu_problems import FAMILIES, Family, best_objective, draw, judged, two_clouds
@@ -122,6 +124,36 @@ def test_pivots_and_rows_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     assert second.primal == pytest.approx(first.primal, rel=1e-6)
     assert second.relative_gap <= by_pivots.relative_gap
     assert second.max_violation <= by_pivots.violation
+
+
+def _begun() -> usmo.Run:
+    problem = draw("clouds", 3, Kernel("rbf", 0.5), 1e-2)
+    return usmo.Run(problem, products.exact(problem.kernel, problem.U, 2**20), feasible_start(problem))
+
+
+def test_f_is_computed_anew_where_it_was_carried_along_for_many_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, passes = _begun(), [usmo.FRESH + 1, usmo.FRESH]
+    F = run.F.copy()
+
+    def optimize(run: usmo.Run, *_: object) -> None:
+        run.passes += passes.pop(0)
+        run.F += 1e-3
+
+    monkeypatch.setattr(usmo, "optimize", optimize)
+    usmo._finished(run, 1e-6, lambda _: None)
+    assert passes == []
+    np.testing.assert_allclose(run.F, F + 1e-3, rtol=1e-12)
+
+
+def test_passes_that_end_before_pairs_do_are_counted_in_a_row() -> None:
+    run, found = _begun(), []
+    who = np.arange(run.sigma.size)
+    w = working_set(run.K.block(who), run.F, run.sigma, run.problem.c2)
+    for steps in (usmo.STEPS_EACH * usmo.WORKING, usmo.STEPS_EACH * usmo.WORKING, 5):
+        w.counters[STEPS] = steps
+        run._brought_on(w, run.problem.c2)
+        found.append(run.unfinished)
+    assert found == [1, 2, 0]
 
 
 def _problem() -> PUProblem:

@@ -1,0 +1,54 @@
+"""Parts of the compiled walk along a path: what a stride teaches of the next, and what an event ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.active_set.reactivation import LEAST_PACE
+from livesvm.solvers.active_set.shrinking import IDLE, IDLE_EVENTS, count_idle, follow_path, learn_pace
+from livesvm.solvers.active_set.workspace import Walk
+from livesvm.solvers.homotopy.optimality import scaled
+from livesvm.solvers.homotopy.run import walk_of
+from livesvm.solvers.homotopy.target import set_out
+
+
+def begun() -> Walk:
+    """Return a walk that has not begun, from an optimum to that of a larger C."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2))
+    y = np.where(X[:, 0] + 0.7 * rng.normal(size=60) > 0, 1, -1)
+    model = IncrementalSVC(C=2.0, gamma=0.5, classes=(-1, 1)).fit(X, y)
+    state = model._window.state
+    state.examples.levels[:60] *= 1.5
+    return walk_of(state, state.motion, scaled(state, set_out(state, state.motion)))
+
+
+def test_a_stride_without_an_event_says_that_events_take_no_less() -> None:
+    w = begun()
+    w.at[0].pace = 0.5
+    found = []
+    for used, events in ((0.2, 0), (0.8, 0), (0.4, 4), (0.0, 4)):
+        learn_pace(w, used, events)
+        found.append(float(w.at[0].pace))
+    assert found == pytest.approx([0.5, 0.8, 0.1, LEAST_PACE])
+
+
+@pytest.mark.parametrize("events", [0, 10 * IDLE_EVENTS])
+def test_a_path_with_many_strides_for_its_events_goes_on_without(events: int) -> None:
+    w = begun()
+    w.at[0].events = events
+    for _ in range(IDLE + events // IDLE_EVENTS):
+        count_idle(w)
+    assert w.at[0].whole == 0
+    count_idle(w)
+    assert w.at[0].whole == w.at[0].budget > 0
+
+
+def test_a_step_ends_a_row_of_events_without_one() -> None:
+    w = begun()
+    w.at[0].zero_steps = 5
+    follow_path(w)
+    assert w.at[0].events > 0
+    assert w.at[0].zero_steps == 0
