@@ -152,7 +152,7 @@ def is_complete(family: str) -> bool:
 def set_complete(family: str) -> None:
     """Remember that all machine code of a family is kept."""
     where = directory()
-    if where is not None:
+    if where is not None and not is_complete(family):
         with contextlib.suppress(OSError):
             (Path(where) / _mark_of(family)).touch()
 

@@ -167,10 +167,11 @@ class Scene:
 
     def headless(self) -> float:
         """The head does not come back before all nodes have given it up and ended; others come with it."""
-        since, had = time.monotonic(), len(self.cluster.raylets)
+        end, had = time.monotonic() + PATIENCE, len(self.cluster.raylets)
         self.cluster.behead()
-        while not self.cluster.lose() and time.monotonic() < since + PATIENCE:
+        while not self.cluster.lose() and time.monotonic() < end:
             time.sleep(0.1)
+        since = time.monotonic()
         self.cluster.crown()
         for _ in range(had):
             self.cluster.add_node()
