@@ -92,6 +92,11 @@ class Call(Future[Any]):
         if time.monotonic() > self._until and silent(self._place):
             self._fail(None)
 
+    def lost(self) -> None:
+        """Send it again: the cluster in which it was sent is not there any more."""
+        if self._is_sent and not self.done():
+            self._again(ConnectionError("the cluster was joined anew"))
+
     def _try(self) -> None:
         self.tries += 1
         if self._goes_by_line():

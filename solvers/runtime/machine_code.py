@@ -40,6 +40,7 @@ MADE_BY = [Path(__file__).with_name(name).read_text() for name in ("by_reference
 VERSIONS = (numba.__version__, llvmlite.__version__, sys.version, *MADE_BY)
 BESIDE_SOURCE = Path(__file__).parents[1] / "__pycache__"
 MACHINE_CODE = "machine-code"
+READABLE = 0o644  #: of what an image is built with: another user than its builder runs it
 UNUSED_SECONDS = 60 * 24 * 3600  #: what nobody has loaded for so long is deleted
 
 
@@ -78,6 +79,7 @@ class MachineCode(_Cache):
             return
         with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=where, delete=False) as made:
             made.write(dumps(data._reduce()))
+            os.fchmod(made.fileno(), READABLE)
             os.replace(made.name, Path(where) / self._name(sig, data.codegen))
 
     def enable(self) -> None:
@@ -150,7 +152,7 @@ def is_complete(family: str) -> bool:
 def set_complete(family: str) -> None:
     """Remember that all machine code of a family is kept."""
     where = directory()
-    if where is not None:
+    if where is not None and not is_complete(family):
         with contextlib.suppress(OSError):
             (Path(where) / _mark_of(family)).touch()
 

@@ -37,6 +37,7 @@ def metric_names() -> set[str]:
     metrics.watch_jobs(lambda: {"done": 1})
     metrics.watch_solves(lambda: {"running": 1})
     metrics.watch_memory(Budget())
+    metrics.watch_head(lambda: True)
     names = set()
     for family in metrics.registry.collect():
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(family.type, ("",))

@@ -16,8 +16,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from livesvm.service.lifecycle.parts import LEAST_BASE
+from livesvm.service.live.memory import model_bytes
 from livesvm.service.ray.local import SETTINGS
-from livesvm.service.settings import table
+from livesvm.service.settings import Settings, table
 from tests.documents import ROOT, read
 
 VERSION = "1.30"
@@ -306,3 +308,15 @@ def test_the_operator_of_prometheus_has_the_same_alerts_and_finds_the_service() 
         assert {endpoint["port"] for endpoint in monitor["endpoints"]} == {
             port["name"] for port in chosen["livesvm"]["spec"]["ports"]
         }
+
+
+def test_the_memory_that_is_advised_holds_the_models() -> None:
+    rows = re.findall(r"^  \| (\d+) \| ([\d,]+) \| (\d+) \| (\d+)Gi \| \d+ \|$", read("deploy/README.md"), re.MULTILINE)
+    assert len(rows) == 3
+    for models, examples, features, memory in rows:
+        n = int(examples.replace(",", ""))
+        held = int(models) * model_bytes(n, int(features), n, Settings.model_fields["cache_mb"].default)
+        limit = 0.75 * int(memory) * 2**30  # as LIVESVM_MEMORY_MB has it
+        assert LEAST_BASE + held < 0.9 * limit  # a tenth is kept for requests
+    advised = containers("plain")["livesvm", "livesvm"]["resources"]["limits"]["memory"]
+    assert advised == f"{rows[0][3]}Gi"

@@ -177,6 +177,7 @@ def test_a_file_that_was_cut_off_is_made_again(package: Path, run: Run) -> None:
 
 def test_what_is_beside_the_source_is_used_where_nothing_can_be_written(package: Path, run: Run) -> None:
     (package / "__pycache__").mkdir(exist_ok=True)
+    assert {file.stat().st_mode & 0o777 for file in (package.parent / "kept" / "machine-code").iterdir()} == {0o644}
     (package.parent / "kept" / "machine-code").rename(package / "__pycache__" / "machine-code")
     (package.parent / "kept").rmdir()
     assert run(package) == "(24.0, 101.0) {'total': 0, 'apart': 0}"
