@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from livesvm.service.cli.main import main
-from livesvm.service.lifecycle.backup import back_up
+from livesvm.service.lifecycle import backup
+from livesvm.service.lifecycle.backup import back_up, restore
 from livesvm.service.store.base import StoreDamaged
 from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from tests.service.process import ServiceProcess, blobs
@@ -157,3 +158,50 @@ def test_what_is_damaged_is_neither_backed_up_nor_restored(
     assert f"lacks {DATABASE}" in refused()
     (tmp_path / "kept" / "backup.json").unlink()
     assert "is no backup" in refused()
+
+
+def _stored(data: Path) -> None:
+    """A data directory with a model, the key of receipts and two jobs."""
+    (data / "jobs").mkdir(parents=True)
+    for file in ("receipts.key", "jobs/j1.job.json", "jobs/j1.npz", "jobs/j2.job.json", "jobs/j2.npz"):
+        (data / file).write_bytes(file.encode())
+    with closing(SqliteStore(data / DATABASE)) as store:
+        store.create("m", b"spec")
+
+
+def test_a_job_that_is_deleted_while_it_is_copied_is_not_in_the_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = tmp_path / "data" / "jobs"
+    _stored(tmp_path / "data")
+    copy = backup._copy_file
+
+    def copied(source: Path, to: Path) -> None:
+        copy(source, to)
+        if source.name == "j2.job.json":
+            for path in jobs.glob("j1.*"):
+                path.unlink()
+
+    monkeypatch.setattr(backup, "_copy_file", copied)
+    found = back_up(tmp_path / "data", tmp_path / "kept")
+    assert [name for name in found["files"] if name.startswith("jobs")] == ["jobs/j2.job.json", "jobs/j2.npz"]
+
+
+def test_of_a_restore_that_fails_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database comes last: without it no service starts on half of a backup."""
+    _stored(tmp_path / "data")
+    listed = back_up(tmp_path / "data", tmp_path / "kept")["files"]
+    copy, copied = backup._copy_file, list[str]()
+
+    def full(source: Path, to: Path) -> None:
+        if source.name == DATABASE:
+            raise OSError("the disk is full")
+        copied.append(str(source.relative_to(tmp_path / "kept")))
+        copy(source, to)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backup, "_copy_file", full)
+        with pytest.raises(OSError, match="full"):
+            restore(tmp_path / "kept", tmp_path / "again")
+    assert {*copied, DATABASE} == set(listed)
+    assert restore(tmp_path / "kept", tmp_path / "again")["files"] == listed

@@ -17,7 +17,7 @@ from livesvm.service.models.commands import Batch, Command, Edits, Robust
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.store import codec
-from livesvm.service.store.base import Idempotency, Lease, Store
+from livesvm.service.store.base import Idempotency, Lease, Store, StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
 
 SPEC = ModelSpec(id="m", C=1.0)
@@ -100,3 +100,19 @@ def test_in_a_snapshot_a_solution_a_request_and_a_file_of_a_lost_model(
 def test_what_is_damaged_may_name_all(store: Store, lease: Lease, tmp_path: Path) -> None:
     store.append(lease, 1, example("n").encode()[:-1] + b"?", None, keep=10)
     assert found(store, tmp_path, ["a", 2], "red") == ({"a", 2, "red"}, set())
+
+
+def test_a_damaged_snapshot_may_name_all_unless_a_newer_one_has_replaced_it(
+    store: Store, lease: Lease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.append(lease, 1, example("n").encode(), None, keep=10)
+    store.save_snapshot(lease, 1, of("s").encode(), 1)
+    seen = iter([store.snapshots("m"), []])
+
+    def damaged(*_: object) -> bytes:
+        raise StoreDamaged("for a test")
+
+    monkeypatch.setattr(store, "load_snapshot", damaged)
+    assert found(store, tmp_path, ["a"], "red") == ({"a", "red"}, set())
+    monkeypatch.setattr(store, "snapshots", lambda model: next(seen))
+    assert found(store, tmp_path, ["a"], "red") == (set(), set())

@@ -13,7 +13,8 @@ from typing import Any, cast
 
 import pytest
 
-from livesvm.service.history.erasure import Intent, Part, begun
+from livesvm.service.errors import IdempotencyConflict, NotSolved
+from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, begun
 from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import DIRECTORY, rescue
 from livesvm.service.lifecycle.erasures import DELETING, Asked, Erasures
@@ -112,6 +113,31 @@ def test_one_that_cannot_be_ended_is_owed_until_it_is(model: Model, erasures: Er
     erasures.look()
     assert not erasures.is_owed
     assert [found["keys"]["count"] for found in receipts(model)] == [2]
+
+
+def test_a_request_under_way_that_comes_with_another_body_is_refused(model: Model, erasures: Erasures) -> None:
+    model.fails = True
+    with pytest.raises(StoreUnavailable):
+        erasures.erase("m", Sought(("b",)), Asked(None, "request", "b"))
+    with pytest.raises(IdempotencyConflict):
+        erasures.erase("m", Sought(("a",)), Asked(None, "request", "a"))
+    model.fails = False
+    answer = erasures.erase("m", Sought(("b",)), Asked(None, "request", "b"))
+    assert answer.replayed
+    assert receipts(model) == [answer.receipt]
+
+
+def test_where_one_model_finds_no_optimum_the_receipt_says_so(
+    model: Model, erasures: Erasures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unsolved: Future[Any] = Future()
+    unsolved.set_exception(NotSolved("it took too long"))
+    parts = {"m": model, "n": SimpleNamespace(erase=lambda intent: unsolved)}
+    monkeypatch.setattr(model, "get", parts.__getitem__)
+    both = replace(model.intent(), target=EVERYWHERE, parts=(Part("m", 1, 1, 2), Part("n", 1, 1, 1)))
+    monkeypatch.setattr(erasures, "_finder", SimpleNamespace(find=lambda target, sought: both))
+    receipt = erasures.erase_everywhere(Sought(("b",)), Asked(None, None, "")).receipt
+    assert receipt["refused"] == {"model n": "not erased: it took too long"}
 
 
 def test_a_deletion_that_a_crash_has_cut_off_is_ended_and_one_that_had_no_effect_is_not(

@@ -223,7 +223,7 @@ def test_while_the_window_fills(n: int) -> None:
     assert traces(feed, given, [slot]) == []
 
 
-@pytest.mark.parametrize("share", [0.95, 1.0])
+@pytest.mark.parametrize("share", [0.82, 0.95, 1.0])
 def test_with_too_little_left_the_window_fills_again(share: float) -> None:
     given = rows(n=300)
     feed = fed(SPEC, given[:N])
