@@ -43,6 +43,9 @@ class Fronts(Protocol):
     def announce(self) -> None:
         """Tell the others where it is; raises StoreUnavailable."""
 
+    def keep(self) -> None:
+        """Tell the others again where that has changed; raises StoreUnavailable."""
+
     def leave(self) -> None:
         """Tell the others that it is not there any more."""
 

@@ -313,6 +313,7 @@ class Service:
             if self.erasures.is_owed or self.store.shared:
                 self.erasures.look()
             if self.fronts is not None:
+                self.fronts.keep()
                 self.datasets.look()
         except Exception:
             log.exception("no model was taken over; it is tried again")

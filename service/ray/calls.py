@@ -17,6 +17,7 @@ from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.cluster import Cluster, when_done
 from livesvm.service.ray.frames import LARGEST
+from livesvm.service.ray.membership import MEMBERSHIP, NotJoined
 from livesvm.service.ray.messages import Answer, Asked, FeedView, View, packed, unpacked
 from livesvm.service.ray.places import Place
 
@@ -84,7 +85,8 @@ class Call(Future[Any]):
     def cancel(self) -> bool:
         """Tell the actor that nobody waits any more; what becomes of the call is known when it answers."""
         if not self.done() and self._is_sent and time.monotonic() < self._until:
-            self._office.cluster.actor(self._place, self._spec).withdraw.remote(self._asked.id)
+            with suppress(NotJoined), MEMBERSHIP.inside():
+                self._office.cluster.actor(self._place, self._spec).withdraw.remote(self._asked.id)
         return False
 
     def expire(self, silent: Callable[[Place], bool]) -> None:
@@ -102,13 +104,13 @@ class Call(Future[Any]):
         if self._goes_by_line():
             return
         try:
-            actor = self._office.cluster.actor(self._place, self._spec)
-            reference = actor.ask.remote(self._message)
+            with MEMBERSHIP.inside():
+                reference = self._office.cluster.actor(self._place, self._spec).ask.remote(self._message)
+                when_done(reference, self._ended)
         except Exception as error:
             self._ended(None, error)
         else:
             self._is_sent = True
-            when_done(reference, self._ended)
 
     def _goes_by_line(self) -> bool:
         """Send it by the actor's line, if it may go there and there is one."""

@@ -15,6 +15,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.errors import DatasetElsewhere
 from livesvm.service.ray.fronts import RayFronts
+from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.ray.messages import Answer, packed, unpacked
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.store.base import StoreUnavailable
@@ -39,7 +40,14 @@ class Carrier:
         """The node and the directory of a dataset's files; raises DatasetElsewhere, StoreUnavailable."""
         name, holder = described["name"], str(described["held_by"])
         found = self._fronts.told(holder)
-        if found.get("node") not in {node["NodeID"] for node in ray.nodes() if node["Alive"]}:
+        try:
+            with MEMBERSHIP.inside():
+                there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+        except RayError as error:
+            raise StoreUnavailable(
+                f"the cluster does not say which nodes there are ({type(error).__name__})"
+            ) from error
+        if found.get("node") not in there:
             at = f" on node {found['node'][:12]}" if found else ""
             reason = f"was uploaded to front end {holder[:12]}{at}, which is not in the cluster; upload it here too"
             raise DatasetElsewhere(f"dataset {name} cannot be read: it {reason}")
@@ -109,7 +117,8 @@ class Reading:
     def ask(self, what: str, *which: Any) -> Any:
         """The answer of a method of the reader; raises what that does, StoreUnavailable if it is lost."""
         try:
-            answer: Answer = unpacked(ray.get(self.asked(what, *which)))
+            with MEMBERSHIP.inside():
+                answer: Answer = unpacked(ray.get(self.asked(what, *which)))
         except RayError as error:
             raise StoreUnavailable(f"who reads the dataset was lost ({type(error).__name__})") from error
         if answer.error is not None:
@@ -126,9 +135,10 @@ def reading(where: Mapping[str, Any], described: Mapping[str, Any]) -> Iterator[
     """Read a dataset ``where`` its files are, until the end."""
     there = NodeAffinitySchedulingStrategy(where["node"], soft=False)
     made: Any = ray.remote(Reader)
-    reader = made.options(num_cpus=0, scheduling_strategy=there).remote(where["directory"], dict(described))
+    with MEMBERSHIP.inside():
+        reader = made.options(num_cpus=0, scheduling_strategy=there).remote(where["directory"], dict(described))
     try:
         yield Reading(reader)
     finally:
-        with suppress(RayError):
+        with suppress(RayError), MEMBERSHIP.inside():
             ray.kill(reader)

@@ -24,6 +24,7 @@ from livesvm.service.live.memory import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
 from livesvm.service.ray.lines import Lines
+from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.ray.places import ACTOR_CORES, Place
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.settings import Settings
@@ -90,6 +91,7 @@ class Cluster:
             self._leave()
         try:
             self._join()
+            MEMBERSHIP.open()
         except Exception as error:
             log.warning("the cluster cannot be joined yet: %s", error)
             return False
@@ -105,8 +107,9 @@ class Cluster:
         return bool(known)
 
     def _leave(self) -> None:
+        self._is_joined = False
+        MEMBERSHIP.close()
         with self._lock:
-            self._is_joined = False
             for name in list(self._actors):
                 self.lines.lose(name)
             self._actors.clear()

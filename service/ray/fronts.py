@@ -14,6 +14,7 @@ from livesvm.service.access.vouching import Vouching
 from livesvm.service.errors import JobElsewhere
 from livesvm.service.jobs.fronts import Front, short
 from livesvm.service.monitoring.health import Health
+from livesvm.service.ray.membership import MEMBERSHIP, NotJoined
 from livesvm.service.store.base import DocumentName, Store, StoreError
 from livesvm.service.store.redis import RedisStore
 
@@ -36,6 +37,7 @@ class RayFronts:
         assert isinstance(store, RedisStore)
         self._root, self._store, self._health, self.holder = root, store, health, holder
         self._address: str | None = None
+        self._told_node: str | None = None
         self.vouching = Vouching()
 
     @property
@@ -52,16 +54,28 @@ class RayFronts:
         """Tell the others where this one is; raises StoreUnavailable."""
         self._put(self._address)
 
+    def keep(self) -> None:
+        """Tell them again where this front end belongs to another node by now; raises StoreUnavailable."""
+        if self._told_node not in (None, self._node()):
+            self.announce()
+
     def leave(self) -> None:
         """Tell the others that it cannot be reached any more; its node may read its files on."""
         with suppress(StoreError):  # it will show no life
             self._put(None)
 
     def _put(self, address: str | None) -> None:
-        here = {"node": ray.get_runtime_context().get_node_id(), "root": self._root, "address": address}
+        self._told_node = self._node()
+        here = {"node": self._told_node, "root": self._root, "address": address}
         if address is not None:
             here["secret"] = self.vouching.secret.hex()
         self._store.put_document(DocumentName(KIND, self.holder), json.dumps(here).encode())
+
+    def _node(self) -> str | None:
+        """The node that this front end belongs to; the last known one while it joins anew."""
+        with suppress(NotJoined), MEMBERSHIP.inside():
+            return str(ray.get_runtime_context().get_node_id())
+        return self._told_node
 
     def told(self, holder: str) -> Document:
         """What a front end has told of itself, empty where nothing is known; raises StoreError."""

@@ -187,7 +187,7 @@ class Lines:
             self._sought.pop(name, None)
             if self._refused.get(name) != at:
                 self._refused[name] = at
-                log.warning("there is no line to actor %s, and calls take Ray's way: %s", name, error or "no answer")
+                log.warning("there is no line to actor %s, and calls take Ray's way: %s", name, repr(error))
             if line.transport is not None:
                 line.transport.abort()
             return

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
 from livesvm.service.ray.calls import Call
 from livesvm.service.ray.cluster import Cluster, answered, when_done
+from livesvm.service.ray.membership import MEMBERSHIP, NotJoined
 from livesvm.service.ray.messages import FeedView, News, View, unpacked
 from livesvm.service.ray.places import Place
 from livesvm.service.store.base import StoredModel, StoreError
@@ -129,8 +131,10 @@ class Office:
     def scrape(self) -> list[Metric]:
         """What the actors tell of themselves, as far as they do within a second."""
         actors = [self.cluster.known(watch.place) for watch in list(self._watches.values())]
-        asked = [actor.scrape.remote() for actor in actors if actor is not None]
-        return [family for told in answered(asked, SCRAPE_SECONDS) for family in unpacked(told)]
+        with suppress(NotJoined), MEMBERSHIP.inside():
+            asked = [actor.scrape.remote() for actor in actors if actor is not None]
+            return [family for told in answered(asked, SCRAPE_SECONDS) for family in unpacked(told)]
+        return []
 
     def told_of(self, subject: Subject) -> None:
         """Have a subject that is new here hear what its actor has told of it already."""
@@ -209,7 +213,8 @@ class Office:
             watch = self._watches.setdefault(name, _Watch(subjects[0].place))
             if not watch.is_asked:
                 try:
-                    self._ask(watch, self.cluster.actor(watch.place, subjects[0].spec))
+                    with MEMBERSHIP.inside():
+                        self._ask(watch, self.cluster.actor(watch.place, subjects[0].spec))
                 except Exception as error:
                     self._told(watch, None, error)
 
@@ -252,7 +257,8 @@ class Office:
         if actor is None or watch.place.name not in self._watches:
             watch.is_asked = False
         else:
-            self._ask(watch, actor)
+            with suppress(NotJoined), MEMBERSHIP.inside():
+                self._ask(watch, actor)
 
     def _is_silent(self, place: Place) -> bool:
         watch = self._watches.get(place.name)

@@ -15,6 +15,7 @@ from ray.exceptions import RayError
 from livesvm.service.errors import WorkerLost
 from livesvm.service.jobs.kind import Document
 from livesvm.service.jobs.kinds import ALL_KINDS
+from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.ray.messages import Answer, packed, unpacked
 from livesvm.service.ray.places import WORKER_CORES
 from livesvm.solvers.errors import Cancelled
@@ -34,9 +35,13 @@ def work_elsewhere(
     task: Any = ray.remote(_work)
     message = packed((kind, asked, model))
     needed = {"num_cpus": WORKER_CORES, "memory": memory, "max_retries": 0}
-    told = task.options(num_returns="streaming", _generator_backpressure_num_objects=1, **needed).remote(message)
-    ends = False
+    ends, told = True, None
     try:
+        with MEMBERSHIP.inside():
+            told = task.options(num_returns="streaming", _generator_backpressure_num_objects=1, **needed).remote(
+                message
+            )
+        ends = False
         for answer in _answers(told, check):
             if isinstance(answer, Answer):
                 ends = True
@@ -53,7 +58,7 @@ def work_elsewhere(
         raise WorkerLost(f"the task was lost ({type(error).__name__}); ask for it again") from error
     finally:
         if not ends:  # it waits until its answer is taken: Ray ends a process that cancels a task as that ends
-            with suppress(RayError, ValueError):
+            with suppress(RayError, ValueError), MEMBERSHIP.inside():
                 ray.cancel(told, force=True)
 
 
@@ -61,14 +66,16 @@ def _answers(told: Any, check: Callable[[], None]) -> Iterator[Any]:
     """What a task tells, as it comes."""
     while True:
         check()
-        ready, _ = ray.wait([told], timeout=LOOK_SECONDS)
-        if not ready:
-            continue
-        try:
-            reference = next(told)
-        except StopIteration:
-            return
-        yield unpacked(ray.get(reference))
+        with MEMBERSHIP.inside():
+            ready, _ = ray.wait([told], timeout=LOOK_SECONDS)
+            if not ready:
+                continue
+            try:
+                reference = next(told)
+            except StopIteration:
+                return
+            answer = ray.get(reference)
+        yield unpacked(answer)
 
 
 def _work(message: bytes) -> Iterator[bytes]:

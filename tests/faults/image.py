@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -163,7 +163,7 @@ def check_shells(image: Image, data: Path) -> None:
 def check_service(image: Image, data: Path) -> None:
     """Run it as a container does, from the first start to an update."""
     port = free_port()
-    own: Mapping[str, str] = {"LIVESVM_HOST": "127.0.0.1", "LIVESVM_PORT": str(port), "LIVESVM_LOG_FORMAT": "text"}
+    own: dict[str, str] = {"LIVESVM_HOST": "127.0.0.1", "LIVESVM_PORT": str(port), "LIVESVM_LOG_FORMAT": "text"}
     inside = Image(image.root, image.environment | own, image.workdir, image.user)
     began = time.monotonic()
     with subprocess.Popen(inside.argv(image.command, data=data), stderr=subprocess.PIPE, text=True) as process:

@@ -84,14 +84,16 @@ async def two(place: Path, keys: str = KEYS) -> AsyncIterator[Two]:
         first, second = apps
         theirs = second.state.service.fronts
         first.state.service.fronts.other = Front("there", "http://127.0.0.1", theirs.vouching.secret)
-        clients = [httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") for app in apps]
-        for client in clients:
+        here, there = (
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") for app in apps
+        )
+        for client in (here, there):
             await stack.enter_async_context(client)
         first.state.forwarding = Forwarding()
         hooks = {"request": [note]}
         between = httpx.AsyncClient(transport=httpx.ASGITransport(second), event_hooks=cast(Any, hooks))
         first.state.forwarding._client = await stack.enter_async_context(between)
-        yield Two(*clients, theirs.vouching.secret, passed)
+        yield Two(here, there, theirs.vouching.secret, passed)
 
 
 def test_the_caller_is_known_there_and_no_key_goes_along(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""Whether this process belongs to a cluster now: Ray ends a process that calls it after it has left."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ray.exceptions import RayError
+
+CALL_SECONDS = 10.0
+"""For calls under way to end before the cluster is left."""
+
+
+class NotJoined(RayError):
+    """This process is leaving a cluster that does not know it any more, and joins again at once."""
+
+
+class Membership:
+    """Counts the calls of Ray that are under way, and keeps new ones out while the cluster is left."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._calls = 0
+        self._is_open = True
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Call Ray inside; raises NotJoined."""
+        with self._changed:
+            if not self._is_open:
+                raise NotJoined("this front end joins the cluster anew")
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._calls -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let nobody call Ray from now on, and wait until all that do have their answer, for a while."""
+        end = time.monotonic() + CALL_SECONDS
+        with self._changed:
+            self._is_open = False
+            while self._calls and time.monotonic() < end:
+                self._changed.wait(end - time.monotonic())
+
+    def open(self) -> None:
+        """Let Ray be called again."""
+        with self._changed:
+            self._is_open = True
+
+
+MEMBERSHIP = Membership()
+"""Of this process, as Ray's connection is."""
