@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
@@ -30,7 +29,7 @@ from livesvm.solvers.problem.state import PathState, empty_motion
 from livesvm.solvers.pu.problem import costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
 from livesvm.solvers.robust.settings import Robustness
-from livesvm.solvers.runtime.machine_code import delete_unused, directory, is_complete, set_complete
+from livesvm.solvers.runtime.machine_code import delete_unused, is_complete, set_complete
 from livesvm.solvers.sparse import SparseRows
 
 Family = Literal["updates", "regularization paths", "assessments", "outlier paths", "batch solvers"]
@@ -39,20 +38,12 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 
 Array = NDArray[Any]
 
-log = logging.getLogger(__name__)
-NO_PLACE = (
-    "there is no place to keep machine code, so that it is made anew at every start, which takes minutes: "
-    "let NUMBA_CACHE_DIR name a directory that can be written to and stays"
-)
-
 
 def warm_up(*families: Family) -> None:
     """Run every compiled function of some families, or of all, once on tiny problems.
 
     None of them is compiled inside a user's first request then. What has been compiled before is loaded.
     """
-    if directory() is None and not all(map(is_complete, families or FAMILIES)):
-        log.warning(NO_PLACE)
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(24, 2)))  # a grid: ties, duplicates and dependent rows among it
     y = np.where(X[:, 0] + rng.normal(size=24) > 0, 1, -1)

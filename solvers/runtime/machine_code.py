@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import hashlib
+import logging
 import os
 import pickle
 import sys
@@ -41,6 +42,11 @@ VERSIONS = (numba.__version__, llvmlite.__version__, sys.version, *MADE_BY)
 BESIDE_SOURCE = Path(__file__).parents[1] / "__pycache__"
 MACHINE_CODE = "machine-code"
 READABLE = 0o644  #: of what an image is built with: another user than its builder runs it
+NO_PLACE = (
+    "there is no place to keep machine code, so that it is made anew at every start, which takes minutes: "
+    "let NUMBA_CACHE_DIR name a directory that can be written to and stays"
+)
+log = logging.getLogger(__name__)
 UNUSED_SECONDS = 60 * 24 * 3600  #: what nobody has loaded for so long is deleted
 
 
@@ -70,6 +76,8 @@ class MachineCode(_Cache):
             with contextlib.suppress(OSError):
                 os.utime(place / name)  # it is in use
             return CompileResult._rebuild(target_context, *payload)
+        if directory() is None:
+            _say_that_nothing_is_kept()
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -77,9 +85,10 @@ class MachineCode(_Cache):
         where = directory()
         if where is None or not self._enabled or data.lifted or data.library.has_dynamic_globals:
             return
-        with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=where, delete=False) as made:
-            made.write(dumps(data._reduce()))
-            os.fchmod(made.fileno(), READABLE)
+        with contextlib.suppress(OSError):
+            with tempfile.NamedTemporaryFile(dir=where, delete=False) as made:
+                made.write(dumps(data._reduce()))
+            os.chmod(made.name, READABLE)
             os.replace(made.name, Path(where) / self._name(sig, data.codegen))
 
     def enable(self) -> None:
@@ -99,7 +108,7 @@ class MachineCode(_Cache):
         words = (VERSIONS, codegen.magic_tuple(), str(args), fields, *_parts_of(self._dispatcher))
         digest = hashlib.sha256(repr(words).encode()).hexdigest()
         function = self._dispatcher.py_func
-        return f"{function.__module__}.{function.__qualname__}-{digest[:32]}"
+        return f"{function.__module__}.{function.__name__}-{digest[:32]}"
 
 
 def kept() -> list[Path]:
@@ -131,6 +140,12 @@ def directory() -> str | None:
         if os.access(found, os.R_OK | os.W_OK | os.X_OK):
             return str(found)
     return None
+
+
+@cache
+def _say_that_nothing_is_kept() -> None:
+    """Log it before the first function is compiled, once a process."""
+    log.warning(NO_PLACE)
 
 
 def delete_unused() -> None:

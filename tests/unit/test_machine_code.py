@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -61,7 +62,7 @@ print(value, misses)
 }
 REAL = Path(__file__).parents[2] / "solvers" / "runtime"
 FORKING = """
-import os, runpy, sys, traceback
+import logging, os, runpy, sys, traceback
 from numba import njit
 njit(lambda x: x + 1.0)(1.0)
 sys.dont_write_bytecode = True  # which takes edits within a second for none
@@ -73,6 +74,7 @@ for folder in map(str.strip, sys.stdin):
         else:  # an image, of which nothing can be written to
             os.environ.pop("NUMBA_CACHE_DIR", None)
             os.access = lambda place, mode: False
+            logging.disable()  # another test reads what is said then
         sys.path.insert(0, folder)
         for number in (1, 2):
             os.dup2(os.open(f"{folder}/said-{number}", os.O_CREAT | os.O_TRUNC | os.O_WRONLY), number)
@@ -200,3 +202,12 @@ def test_a_record_that_has_moved_is_another_one(package: Path, run: Run) -> None
     edit(package, "high.py", "import Exit, Pair", "import Exit")
     edit(package, "main.py", "solvers.records import Pair", "solvers.pairs import Pair")
     assert run(package) == "(24.0, 101.0) {'total': 1, 'apart': 0}"
+
+
+def test_it_is_said_once_where_machine_code_is_not_kept(package: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(package.parents[1]), "NUMBA_CACHE_DIR": os.devnull}
+    command = [sys.executable, "-P", "-m", "livesvm.solvers.main"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "(24.0, 101.0) {'total': 1, 'apart': 1}"
+    (said,) = done.stderr.splitlines()
+    assert said.endswith("let NUMBA_CACHE_DIR name a directory that can be written to and stays")

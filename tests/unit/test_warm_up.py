@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -115,18 +114,6 @@ def test_what_is_compiled_after_warm_up_would_be_seen(told: list[Any]) -> None:
     *_, whole, part = told
     assert whole == ["Entry forgotten(int64,)", "Inner called(int64,)"]
     assert part == ["Entry called(int64,)"]
-
-
-def test_it_is_said_where_machine_code_is_not_kept(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    solvers.warm_up()
-    assert not caplog.records
-    monkeypatch.setattr(import_module("livesvm.solvers.warm_up"), "directory", lambda: None)
-    solvers.warm_up()
-    (said,) = caplog.records
-    assert (said.name, said.levelname) == ("livesvm.solvers.warm_up", "WARNING")
-    assert "NUMBA_CACHE_DIR" in said.getMessage()
 
 
 def test_families_are_known_to_be_compiled_by_what_is_kept(told: list[Any], tmp_path: Path) -> None:
