@@ -19,9 +19,9 @@ from starlette.responses import Response
 from livesvm.service.access.keys import ApiKey
 from livesvm.service.access.vouching import vouch
 from livesvm.service.api.bodies.reading import read_body
-from livesvm.service.api.routes.access import VOUCHED, asked_of, target_of
 from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.api.streams import Streams
+from livesvm.service.api.vouched import VOUCHED, asked_of, target_of
 from livesvm.service.errors import JobElsewhere
 from livesvm.service.jobs.fronts import Front, Fronts
 from livesvm.service.lifecycle.parts import Service

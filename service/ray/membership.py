@@ -13,7 +13,7 @@ CALL_SECONDS = 10.0
 """For calls under way to end before the cluster is left."""
 
 
-class NotJoined(RayError):
+class NotJoined(RayError):  # type: ignore[misc]  # Ray's types are not read
     """This process is leaving a cluster that does not know it any more, and joins again at once."""
 
 

@@ -19,7 +19,7 @@ from livesvm.service.access.keys import digest, parse_keys
 from livesvm.service.access.vouching import Vouching
 from livesvm.service.api.app import create_app
 from livesvm.service.api.forwarding import MEANT, Forwarding
-from livesvm.service.api.routes.access import VOUCHED
+from livesvm.service.api.vouched import VOUCHED
 from livesvm.service.jobs.fronts import Front
 from livesvm.service.settings import Settings
 

@@ -19,9 +19,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from livesvm.service.access.keys import SCOPES, ApiKey, allows, key_of
-from livesvm.service.access.vouching import Vouched
 from livesvm.service.api.problem_documents import MEDIA_TYPE
 from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
+from livesvm.service.api.vouched import VOUCHED, asked_of
 from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnMissed, Unauthorized, Withdrawn
 from livesvm.service.feeds.handle import AnyFeed
 from livesvm.service.jobs.plots import MEDIA
@@ -31,8 +31,6 @@ from livesvm.service.logs.calls import known_as, note
 from livesvm.service.models.fields import MODEL_ID
 from livesvm.service.resources.turns import Solve
 
-VOUCHED = "livesvm-vouched"
-"""The header in which a front end vouches for the caller of a request that it passes on."""
 SOON_SECONDS = 0.05
 """After so long it is watched whether the caller still waits."""
 T = TypeVar("T")
@@ -122,26 +120,6 @@ def let_in(held: ApiKey | None, needed: str) -> ApiKey:
     if not allows(held.scope, needed):
         raise Forbidden(f"this call needs a key of scope {needed}, yours has {held.scope}")
     return held
-
-
-def asked_of(request: Request) -> bytes:
-    """Return what another front end vouches for, beside the body: what is asked, and how."""
-    told = (request.headers.get(name, "") for name in ("idempotency-key", "content-type"))
-    return "\n".join((request.method, target_of(request).decode("latin-1"), *told)).encode("latin-1")
-
-
-def target_of(request: Request) -> bytes:
-    """Return the path and the query of a request, as they came."""
-    path: bytes = request.scope["raw_path"]
-    query: bytes = request.scope["query_string"]
-    return path + b"?" + query if query else path
-
-
-def check_vouched(request: Request, body: bytes) -> None:
-    """Raise Unauthorized where another front end has vouched for a request with another body."""
-    found: Vouched | None = getattr(request.state, "vouched", None)
-    if found is not None and not found.is_for(body):
-        raise Unauthorized("another front end vouched for this request with another body")
 
 
 async def in_control(service: Service, call: Callable[[], Response]) -> Response:

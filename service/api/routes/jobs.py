@@ -21,7 +21,6 @@ from livesvm.service.api.routes.access import (
     Parts,
     answers,
     awaited,
-    check_vouched,
     image_answers,
     in_control,
     may,
@@ -35,6 +34,7 @@ from livesvm.service.api.routes.access import (
 )
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.streams import Event, event_stream
+from livesvm.service.api.vouched import check_vouched
 from livesvm.service.errors import UnknownJob
 from livesvm.service.history.names import FEEDS, is_feed
 from livesvm.service.jobs.files import JobRecord

@@ -1,0 +1,61 @@
+"""Calls of Ray and the leaving of its cluster do not meet; what readiness says of a head, and of who stands by."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from livesvm.service.monitoring.health import HEADLESS, Health
+from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.ray.membership import Membership, NotJoined
+
+SECONDS = 10.0
+
+
+def test_a_cluster_is_left_when_calls_have_ended_and_no_other_begins() -> None:
+    membership, left = Membership(), threading.Event()
+
+    def leave() -> None:
+        membership.close()
+        left.set()
+
+    with membership.inside():
+        leaving = threading.Thread(target=leave)
+        leaving.start()
+        while membership._is_open:
+            pass
+        with pytest.raises(NotJoined), membership.inside():
+            raise AssertionError
+        assert not left.is_set()
+    assert left.wait(SECONDS)
+    leaving.join()
+    with pytest.raises(NotJoined), membership.inside():
+        raise AssertionError
+    membership.open()
+    with membership.inside():
+        pass
+
+
+def test_a_head_that_is_away_leaves_a_front_end_ready_and_is_told() -> None:
+    metrics, is_up = Metrics(), [True]
+    health = Health(metrics)
+    health.restored()
+    health.watch_models(lambda: ["live"])
+    health.watch_head(lambda: is_up[0])
+    assert (health.reasons(), health.degraded()) == ([], [])
+    assert "livesvm_ray_head_up 1.0" in metrics.render().decode()
+    is_up[0] = False
+    assert (health.reasons(), health.degraded()) == ([], [HEADLESS])
+    assert "livesvm_ray_head_up 0.0" in metrics.render().decode()
+
+
+def test_one_that_stands_by_is_ready_to_serve_once_it_does() -> None:
+    health, states = Health(Metrics()), []  # type: ignore[var-annotated]
+    health.restored()
+    health.watch_models(lambda: states)
+    assert (health.reasons(), health.reasons(serves=True)) == ([], ["no model is served here"])
+    states.append("held")
+    assert health.reasons() == health.reasons(serves=True) == ["1 of 1 models are held by another service"]
+    states.append("live")
+    assert health.reasons(serves=True) == []
