@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from livesvm import solvers
 from livesvm.solvers.warm_up import FAMILIES
 
 SCRIPT = """
