@@ -11,6 +11,8 @@
 #   make image      the Dockerfile's steps without Docker, and what comes of them (needs debootstrap, and root)
 #   make cluster    the demonstration over a Ray cluster of three nodes on this machine
 #   make cluster-tests   the service's own tests over Ray, and a campaign of kills (KILLS=40 for fewer)
+#   make packages   build the source distribution and the wheel, install that elsewhere, and use it
+#   make pythons    the same, and tests, by every Python from 3.11 to 3.14 that is here
 #   make check      ruff, mypy --strict, import-linter, hadolint
 #   make bench      the benchmarks, in their short form
 #   make keys       write docker/.env and docker/secrets/: API keys for `make up`
@@ -32,7 +34,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: install demo serve test cluster cluster-tests browser faults attack watched image check bench keys up down clean
+.PHONY: install demo serve test cluster cluster-tests browser faults attack watched image packages pythons check bench keys up down clean
 
 $(VENV)/.created:
 	@if ! "$(PYTHON)" -c '$(usable)' >/dev/null 2>&1; then \
@@ -128,6 +130,14 @@ watched: $(VENV)/.installed-test $(VENV)/.compiled
 image: $(VENV)/.installed-test
 	@$(PY) -m tests.faults.image
 	@$(PY) -m tests.faults.image --extra ray
+
+packages: $(VENV)/.installed-dev $(VENV)/.compiled
+	@$(PY) -m tests.packages
+
+pythons: $(VENV)/.installed-dev $(VENV)/.compiled
+	@for p in python3.11 python3.12 python3.13 python3.14; do \
+		if ! $$p -c '$(usable)' >/dev/null 2>&1; then echo "== $$p is not here"; continue; fi; \
+		echo "== $$p"; $(PY) -m tests.packages --python $$p --tests tests/unit tests/property tests/contract || exit 1; done
 
 check: $(VENV)/.installed-dev
 	@$(PY) -m ruff check .

@@ -15,14 +15,14 @@ from livesvm.service.access.keys import parse_keys
 from livesvm.service.logs import traces
 from livesvm.service.logs.setup import Format
 from livesvm.service.resources import environment
-from livesvm.service.resources.machine import memory_bytes
+from livesvm.service.resources.machine import cores, memory_bytes
 from livesvm.service.store.connect import check_url, named_urls
 
 PREFIX = "LIVESVM_"
 
 
 def _default_solves() -> int:
-    return max(1, len(os.sched_getaffinity(0)) - 1)
+    return max(1, cores() - 1)
 
 
 def _default_memory_mb() -> int:

@@ -3,9 +3,10 @@
     python -m tests.packages [--python /path/to/python3.13] [--tests tests/unit/test_package.py ...]
 
 The source distribution and the wheel are built; the wheel built from the unpacked source distribution has the same
-files as the one built from the tree. Some tests are run in the unpacked source distribution. The wheel is installed
-into a fresh environment, by another Python where one is given, and used there: an estimator, the service with its
-worker processes, and the demonstration. It exits 1 with the first command that fails.
+files as the one built from the tree. The wheel is installed into a fresh environment and used there: an estimator, the
+service with its worker processes, and the demonstration. Some tests are run in the unpacked source distribution. With
+``--python`` the fresh environment is of that Python, and has what the tests need, which it runs. It exits 1 with the
+first command that fails.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def unpacked(folder: Path) -> Path:
 def main() -> int:
     """Build, compare, test, install and use."""
     parser = argparse.ArgumentParser(prog="python -m tests.packages", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="of the fresh environment (default: this one)")
+    parser.add_argument("--python", help="of the fresh environment, and of the tests (default: this one)")
     parser.add_argument("--tests", nargs="*", default=TESTS, help="run in the unpacked source distribution")
     asked = parser.parse_args()
     compiled = {"NUMBA_CACHE_DIR": str(Path(directory() or "").parent)}
@@ -99,12 +100,13 @@ def main() -> int:
         assert contents(wheel) == contents(tree), set(contents(wheel).items()) ^ set(contents(tree).items())
         assert wheel.stat().st_size < LARGEST_WHEEL
         source = unpacked(wheel.parent)
-        if asked.tests:
-            tests = [sys.executable, "-m", "pytest", "--quiet", "--numprocesses=0", *asked.tests]
-            run(*tests, cwd=source, PYTHONPATH=str(source), **compiled)
-        run(asked.python, "-m", "venv", place / "fresh", cwd=outside)
+        run(asked.python or sys.executable, "-m", "venv", place / "fresh", cwd=outside)
         programs = place / "fresh" / "bin"
-        run(programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=outside)
+        what = f"{wheel}[test]" if asked.python else wheel
+        run(programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", what, cwd=outside)
+        python = programs / "python" if asked.python else sys.executable
+        tests = [python, "-m", "pytest", "--quiet", "--numprocesses=0", *asked.tests]
+        run(*tests, cwd=source, PYTHONPATH=str(source), **compiled)
         run(programs / "python", "-c", USE, cwd=outside, **compiled)
         run(programs / "livesvm", "demo", "--months", "1", cwd=outside, **compiled)
         assert [path.name for path in outside.iterdir()] == ["fisher-river.png"]

@@ -15,9 +15,14 @@ BEFORE_NUMPY = {
 """Read once, when the libraries are loaded. Huge pages are not asked for: a virtual machine may have to find each of
 them when it is first written to, which is what bringing a large model back would then wait for."""
 
+UNSUPPORTED = "livesvm: the service does not run on Windows: run it on Linux, in WSL or in a container"
+
 
 def serve() -> int:
     """Run the service with the settings of the environment; its exit status, 2 where they cannot be used."""
+    if sys.platform == "win32":
+        print(UNSUPPORTED, file=sys.stderr)
+        return 2
     gc.disable()  # nothing that a start makes is garbage; the restored service collects again
     for name, value in BEFORE_NUMPY.items():
         os.environ.setdefault(name, value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import threading
 import time
@@ -30,6 +29,7 @@ from livesvm.service.logs.audit import changed
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.metrics import ModelSample
+from livesvm.service.resources.machine import cores
 from livesvm.service.resources.turns import Solve
 from livesvm.service.store import codec
 from livesvm.service.store.base import (
@@ -148,7 +148,7 @@ class Registry:
         with self._around.source.health.store_call("load"):
             stored = [found for found in self._around.source.store.models() if not is_feed(found.id)]
         at_once = max(1, min(self._around.settings.solves, len(stored)))
-        share = max(1, len(os.sched_getaffinity(0)) // at_once)
+        share = max(1, cores() // at_once)
         with threads(share), ThreadPoolExecutor(at_once, "restore") as pool:
             for model in pool.map(self._restore, stored):
                 self._models[model.id] = model

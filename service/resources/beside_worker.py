@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import resource
 import signal
 import sys
 import threading
@@ -17,6 +16,9 @@ from typing import Any
 
 from livesvm.service.errors import WorkerLost
 from livesvm.solvers.errors import InvalidInput, SolverError
+
+if sys.platform == "linux":
+    import resource
 
 NICENESS = 10
 _PR_SET_PDEATHSIG = 1
@@ -38,7 +40,7 @@ def main(work: str) -> None:
             answers.flush()
 
     asked = json.loads(sys.stdin.buffer.readline())
-    if "memory" in asked:
+    if "memory" in asked and sys.platform == "linux":  # other systems do not count what is mapped
         resource.setrlimit(resource.RLIMIT_DATA, (asked["memory"], asked["memory"]))
     threading.Thread(target=_leave_with_input, daemon=True).start()
     try:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import uuid
 from contextlib import suppress
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 from livesvm.service.store.base import StoreInUse, StoreUnavailable
 from livesvm.service.store.files import write_whole
@@ -18,6 +22,8 @@ class DirectoryLock:
 
     def __init__(self, directory: Path) -> None:
         """Make the directory if it is absent and take it; raises StoreInUse or StoreUnavailable."""
+        if fcntl is None:
+            raise StoreUnavailable("the embedded store needs file locks of Linux or macOS: use it there, or in WSL")
         self._directory = directory
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
