@@ -8,6 +8,7 @@
 #   make attack     hostile requests by the thousand, and what others see of a hard update (REQUESTS=10000 for fewer)
 #   make browser    the page in a real browser (installs Chromium where there is none; SCREENSHOTS=dir keeps pictures)
 #   make watched    what a real Prometheus sees of services that die and disks that fill (needs prometheus, and root)
+#   make image      the Dockerfile's steps without Docker, and what comes of them (needs debootstrap, and root)
 #   make cluster    the demonstration over a Ray cluster of three nodes on this machine
 #   make cluster-tests   the service's own tests over Ray, and a campaign of kills (KILLS=40 for fewer)
 #   make check      ruff, mypy --strict, import-linter, hadolint
@@ -31,7 +32,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: install demo serve test cluster cluster-tests browser faults attack watched check bench keys up down clean
+.PHONY: install demo serve test cluster cluster-tests browser faults attack watched image check bench keys up down clean
 
 $(VENV)/.created:
 	@if ! "$(PYTHON)" -c '$(usable)' >/dev/null 2>&1; then \
@@ -110,7 +111,7 @@ cluster: $(VENV)/.installed-test $(VENV)/.compiled-updates
 	@$(PY) -m tests.demo_on_ray
 
 cluster-tests: $(VENV)/.installed-test $(VENV)/.compiled
-	@$(PY) -m pytest --numprocesses=0 -m slow tests/service/test_ray.py tests/service/test_ray_jobs.py tests/service/test_ray_datasets.py
+	@$(PY) -m pytest --numprocesses=0 -m slow tests/service/test_ray.py tests/service/test_ray_jobs.py tests/service/test_ray_datasets.py tests/service/test_ray_head.py
 	@LIVESVM_TEST_RAY=2 $(PY) -m pytest --numprocesses=0 --ignore-glob='*/test_ray*.py' tests/service $(ARGS)
 	@$(PY) -m tests.faults.cluster --jobs --kills $$(($(KILLS) / 5))
 
@@ -123,6 +124,10 @@ attack: $(VENV)/.installed-test $(VENV)/.compiled
 
 watched: $(VENV)/.installed-test $(VENV)/.compiled
 	@$(PY) -m tests.faults.watched
+
+image: $(VENV)/.installed-test
+	@$(PY) -m tests.faults.image
+	@$(PY) -m tests.faults.image --extra ray
 
 check: $(VENV)/.installed-dev
 	@$(PY) -m ruff check .

@@ -1,14 +1,20 @@
 """Live support vector machines: exact online learning, and a service around it.
 
-``livesvm.solvers`` and ``livesvm.service`` are the two folders beside this one. What users of the solvers import is
-here by name and loaded when it is first asked for, so that ``livesvm.client`` loads no solver.
+``livesvm.solvers`` and ``livesvm.service`` are installed in this folder. In the source tree they are the two folders
+next to it, with links here for the tools that need them. Names that users of the solvers import are loaded when they
+are first asked for, so that ``livesvm.client`` loads no solver.
 """
 
+import gc
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from livesvm.solvers import *
+
+if not os.path.isdir(os.path.join(os.path.dirname(__file__), "solvers")):  # a source tree without links
+    __path__.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 __all__ = [
     "Assessment",
@@ -21,6 +27,8 @@ __all__ = [
     "IncrementalSVC",
     "IncrementalSVR",
     "PUClassifier",
+    "PairwiseOutlierPath",
+    "PairwiseRegularizationPath",
     "Predictor",
     "RegularizationPath",
     "TimeLimit",
@@ -43,7 +51,13 @@ def __getattr__(name: str) -> Any:
         return import_module("importlib.metadata").version("livesvm")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("livesvm.solvers"), name)
+    collects = gc.isenabled()
+    gc.disable()  # loading makes no garbage, and to look for it would take a fifth of the time
+    try:
+        return getattr(import_module("livesvm.solvers"), name)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

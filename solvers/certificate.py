@@ -6,8 +6,8 @@ their sum is the duality gap of the model.
 The relative gap is the gap in units of the objective, primal or dual, whichever is larger. An objective can be 0 at the
 optimum, as that of constant targets, and then a gap of one rounding would count as all of it. So the unit is no less
 than `unit_of_gap` says: that of a gap that rounding of the decision values makes by itself, of which one counts as
-``ROUNDING_COUNTS``, but never more than the cost of the model that is 0 everywhere. A gap that is a share of that cost
-is told as at least that share, whatever the coefficients are.
+``ROUNDING_COUNTS``, or ``NOTHING`` of the cost of the model that is 0 everywhere, but never more than that cost. A gap
+that is a share of it is told as at least that share, whatever the coefficients are.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from livesvm.solvers.runtime.types import Floats
 
 EPS = float(np.finfo(np.float64).eps)
 ROUNDING_COUNTS = 1e-8  #: relative gap, at most, that rounding each f once makes
+NOTHING = 1e-9  #: of the cost of the model that is 0 everywhere: an objective below that counts as so much
 
 
 @compiled
@@ -32,9 +33,11 @@ def unit_of_gap(primal: float, gap: float, resolution: float, worth: float) -> f
     Parameters
     ----------
     resolution : what rounding each f once makes of the gap
-    worth : what the model that is 0 everywhere costs; where all kinks are 0, levels times the size of f
+    worth : what the model that is 0 everywhere costs; where all kinks are 0, levels times the largest f that
+        coefficients of such a sum can make
     """
-    return max(abs(primal), abs(primal - gap), min(resolution / ROUNDING_COUNTS, worth))
+    least = min(max(resolution / ROUNDING_COUNTS, NOTHING * worth), worth)
+    return max(abs(primal), abs(primal - gap), least)
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,11 @@ def certify(
     exposed = float(np.abs(inside - levels[np.arange(n), (f[:, None] > losses.kinks).sum(axis=1)])[has_kink].sum())
     size_of_f = kink_scale or mass
     resolution = EPS * (exposed * (kink_scale + mass) + float(np.abs(beta).sum()) * max(abs(b), size_of_f))
-    worth = float((tallest * np.abs(kink)).sum()) if kink_scale > 0.0 else float(tallest.sum()) * mass
+    worth = (
+        float((tallest * np.abs(kink)).sum())
+        if kink_scale > 0.0
+        else float(tallest.sum() * np.abs(beta).sum() * diagonal.max())
+    )
     unit = unit_of_gap(primal, gap, resolution, worth)
     return Certificate(
         max_violation=max(off_f, relative_box * max(kink_scale, 1.0)),

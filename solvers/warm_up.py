@@ -51,7 +51,7 @@ def warm_up(*families: Family) -> None:
 
     None of them is compiled inside a user's first request then. What has been compiled before is loaded.
     """
-    if directory() is None:
+    if directory() is None and not all(map(is_complete, families or FAMILIES)):
         log.warning(NO_PLACE)
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(24, 2)))  # a grid: ties, duplicates and dependent rows among it

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
     "deploy/README.md",
     "examples/README.md",
     "service/README.md",

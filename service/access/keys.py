@@ -69,12 +69,6 @@ def key_of(secret: str, keys: tuple[ApiKey, ...]) -> ApiKey | None:
     return found
 
 
-def scope_of(secret: str, keys: tuple[ApiKey, ...]) -> str | None:
-    """The scope that ``secret`` has, or None."""
-    key = key_of(secret, keys)
-    return None if key is None else key.scope
-
-
 def allows(scope: str, needed: str) -> bool:
     """Whether ``scope`` includes ``needed``."""
     return SCOPES.index(scope) >= SCOPES.index(needed)

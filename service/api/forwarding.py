@@ -1,7 +1,8 @@
 """What is asked of another front end, which was asked for the job: the caller's own request, and the answer to it.
 
-The caller's key goes along, and is looked at there as here. Who a request is meant for stands in its head: it is never
-passed on twice, and a front end that it was not meant for says so.
+The caller's key does not go along, as front ends speak plain HTTP with each other: this one vouches for the caller by a
+signature that holds for the one request. Which front end a request is meant for stands in its head: it is never passed
+on twice, and another one says so.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ import httpx
 from fastapi import Request
 from starlette.responses import Response
 
+from livesvm.service.access.keys import ApiKey
+from livesvm.service.access.vouching import vouch
 from livesvm.service.api.bodies.reading import read_body
+from livesvm.service.api.routes.access import VOUCHED, asked_of, target_of
 from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.api.streams import Streams
 from livesvm.service.errors import JobElsewhere
@@ -26,11 +30,12 @@ from livesvm.service.logs.calls import current, note
 MEANT = "livesvm-for"
 """The header that names the front end which a request of another one is for."""
 CONNECT_SECONDS = 2.0
+DISBELIEVED = "give both the same LIVESVM_API_KEYS, and set their clocks"
 LIST_SECONDS = 3.0
 """For all others to tell their jobs."""
 ANSWER_SECONDS = 10.0
 """To begin an answer, beside what a solve may take, or until the next heartbeat of a stream."""
-_ASKED = ("authorization", "idempotency-key", "content-type", "accept")
+_ASKED = ("idempotency-key", "content-type", "accept")
 _TOLD = ("content-type", "location", "retry-after", "idempotent-replayed", "www-authenticate", "cache-control")
 
 
@@ -72,16 +77,19 @@ async def forward(request: Request, front: Front, service: Service) -> Response:
         seconds += service.settings.heartbeat_seconds
     note(front=front.name)
     client = _forwarding(request).client()
-    url = httpx.URL(front.address).copy_with(raw_path=_target(request))
+    url = httpx.URL(front.address).copy_with(raw_path=target_of(request))
     asked = client.build_request(
         request.method,
         url,
-        headers=_head(request, front),
+        headers=_head(request, front, body),
         content=body,
         timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS),
     )
     try:
         answer = await client.send(asked, stream=True)
+        if answer.status_code == 401:
+            await answer.aclose()
+            raise JobElsewhere(f"front end {front.name} does not believe this one: {DISBELIEVED}")
         headers = {name: answer.headers[name] for name in _TOLD if name in answer.headers}
         if answer.headers.get("content-type", "").startswith(EVENT_STREAM):
             streams: Streams = request.app.state.streams
@@ -120,17 +128,13 @@ def _forwarding(request: Request) -> Forwarding:
     return found
 
 
-def _target(request: Request) -> bytes:
-    path: bytes = request.scope["raw_path"]
-    query: bytes = request.scope["query_string"]
-    return path + b"?" + query if query else path
-
-
-def _head(request: Request, front: Front) -> dict[str, str]:
+def _head(request: Request, front: Front, body: bytes = b"") -> dict[str, str]:
     head = {name: request.headers[name] for name in _ASKED if name in request.headers}
     call = current()
     named = {} if call is None else {"x-request-id": call.id}
-    return head | named | {MEANT: front.holder, "accept-encoding": "identity"}
+    key: ApiKey | None = getattr(request.state, "caller", None)
+    word = {} if key is None else {VOUCHED: vouch(front.secret, key, asked_of(request), body)}
+    return head | named | word | {MEANT: front.holder, "accept-encoding": "identity"}
 
 
 async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:

@@ -34,6 +34,7 @@ def _options(
 
 
 app.command("serve")(local.serve)
+app.command("demo")(local.demo)
 app.command("settings")(local.settings)
 app.command("key")(local.key)
 app.command("backup")(local.backup)

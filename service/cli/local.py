@@ -1,4 +1,4 @@
-"""Commands that need no running service: start one, print its settings, make a key."""
+"""Commands that need no running service: start one, show what it does, print its settings, make a key."""
 
 from __future__ import annotations
 
@@ -29,6 +29,18 @@ def serve(
     from livesvm.service.cli.serve import serve as run
 
     raise typer.Exit(run())
+
+
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the service up and say how to stop it.")] = False,
+    months: Annotated[int | None, typer.Option(help="Stop after so many months; all 24 by default.")] = None,
+    picture: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("fisher-river.png"),
+) -> None:
+    """Forecast the Fisher River by a service of its own, which ends with it."""
+    from livesvm.service.demo.main import main
+
+    given = ["--picture", str(picture), *(["--keep"] if keep else [])]
+    raise typer.Exit(main(given if months is None else [*given, "--months", str(months)]))
 
 
 def settings(

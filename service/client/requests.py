@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import httpx
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:  # NumPy is loaded by the first call that sends numbers
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Key: TypeAlias = int | str | np.integer[Any]
 
 T = TypeVar("T")
-Key = int | str | np.integer[Any]
 Document = dict[str, Any]
 DATASET_MEDIA = {
     "npz": "application/x-npz",
@@ -143,6 +146,8 @@ def predict(
     ``probability`` (m, n_classes). Models of task ``pu`` cut decisions where at most a share ``alerts`` of the
     unlabelled, or a share of positives of at least ``precision``, is above; the answer then has the ``threshold``.
     """
+    import numpy as np
+
     asked = {"probability": "true" if probability else None, "alerts": alerts, "precision": precision}
     params = {name: str(value) for name, value in asked.items() if value is not None}
     stream = io.BytesIO()
@@ -395,6 +400,8 @@ def _plain(value: Any) -> Any:
 
 def _targets(values: ArrayLike | None) -> Any:
     """Targets as JSON: words as they are, everything else as numbers; of both in one list each is what it was."""
+    import numpy as np
+
     found = None if values is None else np.asarray(values)
     if found is not None and found.dtype.kind in "UO":
         given = list(values) if isinstance(values, list | tuple) else found.tolist()
@@ -403,6 +410,8 @@ def _targets(values: ArrayLike | None) -> Any:
 
 
 def _listed(values: ArrayLike | None) -> Any:
+    import numpy as np
+
     return None if values is None else np.asarray(values, dtype=np.float64).tolist()
 
 
@@ -421,6 +430,8 @@ def _rows(X: Any) -> Any:
 
 def _csr(X: Any) -> Any:
     """A matrix of scipy as CSR in order, what stands twice summed up."""
+    import numpy as np
+
     rows = X.tocsr()
     if not rows.has_canonical_format:
         rows = rows.copy()
@@ -430,6 +441,8 @@ def _csr(X: Any) -> Any:
 
 def _times(values: Any) -> Any:
     """Times as JSON has them; those of numpy and pandas without a time zone count as UTC."""
+    import numpy as np
+
     if values is None:
         return None
     found = np.asarray(values)

@@ -1,9 +1,9 @@
 """The demonstration: the Fisher River's raw daily readings through the real service.
 
-``python -m livesvm.service.demo`` starts the service on a free loopback port with an empty data directory, and drives
-it through REST alone. First a feed forecasts the flow 1, 3 and 7 days ahead from the readings as they come
-(``feed.py``); then a model says whether it will rise, and each month's update is timed against training again
-(``rise.py``).
+``livesvm demo``, or ``python -m livesvm.service.demo``, starts the service on a free loopback port with an empty data
+directory, and drives it through REST alone. First a feed forecasts the flow 1, 3 and 7 days ahead from the readings as
+they come (``feed.py``); then a model says whether it will rise, and each month's update is timed against training
+again (``rise.py``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.demo import feed, rise
 from livesvm.service.demo.errors import DemoError
 from livesvm.service.demo.server import Server, ServerError
+from livesvm.solvers.warm_up import is_compiled
 
 PICTURE = Path("fisher-river.png")
 
@@ -49,6 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     settings = {name: value for name, value in asked.items() if value is not None}
     server = Server(Path(tempfile.mkdtemp(prefix="livesvm-demo-")), settings)
     done = False
+    if not is_compiled("updates"):
+        print("compiling the solvers, which takes a minute or two and is kept", flush=True)
     try:
         server.start()
         run(server, shown)

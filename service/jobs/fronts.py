@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from livesvm.service.access.vouching import Vouching
 
 
 @dataclass(frozen=True)
 class Front:
-    """A front end by the name that it keeps, and the address that it announces, as ``http://host:port``."""
+    """A front end by the name that it keeps, and the address that it announces, as ``http://host:port``.
+
+    Others vouch for callers by ``secret``.
+    """
 
     holder: str
     address: str
+    secret: bytes = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -24,6 +30,8 @@ class Fronts(Protocol):
 
     holder: str
     """This front end."""
+    vouching: Vouching
+    """What it believes others of callers."""
 
     @property
     def mark(self) -> str:

@@ -15,6 +15,7 @@ from livesvm.service.store.base import Durability, Store, StoreError, StoreUnava
 
 SILENCE_SECONDS = 4.5
 """After which a store that neither answers nor refuses counts as away: a disk that hangs says nothing."""
+HEADLESS = "the head of the Ray cluster does not answer: lost actors are not started again, nor new ones"
 _UNSERVED: dict[ServingState, str] = {
     "restoring": "are still being restored",
     "failed": "cannot be restored",
@@ -36,6 +37,7 @@ class Health:
         self._states: Callable[[], Iterable[ServingState]] = tuple
         self._uncompiled: Callable[[], Iterable[str]] = tuple
         self._sources: Callable[[], Iterable[str]] = tuple
+        self._head_is_up: Callable[[], bool] = lambda: True
         self._level: Durability | None = None
         self._lock = threading.Lock()
         self._store_up = True
@@ -59,6 +61,11 @@ class Health:
     def watch_sources(self, troubles: Callable[[], Iterable[str]]) -> None:
         """Tell of what is wrong with sources of feeds."""
         self._sources = troubles
+
+    def watch_head(self, is_up: Callable[[], bool]) -> None:
+        """Tell where the head of the cluster, in which the models live, does not answer."""
+        self._head_is_up = is_up
+        self._metrics.watch_head(is_up)
 
     @property
     def store_up(self) -> bool:
@@ -85,8 +92,13 @@ class Health:
         """Whether no more work is taken."""
         return self._stopping
 
-    def reasons(self) -> list[str]:
-        """Why the service is not ready; empty when it is."""
+    def reasons(self, serves: bool = False) -> list[str]:
+        """Return why the service is not ready; empty when it is.
+
+        Parameters
+        ----------
+        serves : whether it also has to serve a model or a feed, and not only to be able to
+        """
         found = {
             "the store is not available": not self._store_up or (self._restored and self._is_silent),
             "models are being restored": not (self._restored or self._came_back),
@@ -95,13 +107,14 @@ class Health:
             "the service is stopping": self._stopping,
         }
         states = list(self._states())
-        unserved = [] if "live" in states else _told(states)
+        unserved = [] if "live" in states else _told(states) or ["no model is served here"] * serves
         return [reason for reason, holds in found.items() if holds] + unserved
 
     def degraded(self) -> list[str]:
         """What a ready service does not do: models not served, or only for reading; jobs that wait; sources unread."""
         waiting = [f"solvers of {family} are being compiled: jobs that need them wait" for family in self._uncompiled()]
-        return [*_told(self._states()), *waiting, *self._sources()]
+        head = [] if self._head_is_up() else [HEADLESS]
+        return [*_told(self._states()), *waiting, *head, *self._sources()]
 
     @property
     def _is_silent(self) -> bool:

@@ -264,6 +264,11 @@ class Metrics:
         """Show how many solves run, and how many wait for their turn, as ``counts`` returns them."""
         self.registry.register(_Counts("livesvm_solves", "Solves that run, or wait for their turn", counts))
 
+    def watch_head(self, is_up: Callable[[], bool]) -> None:
+        """Show whether the head of the cluster, in which the models live, answers."""
+        gauge = Gauge("livesvm_ray_head_up", "1 when the head of the Ray cluster answers", registry=self.registry)
+        gauge.set_function(is_up)
+
     def watch_memory(self, budget: Budget) -> None:
         """Show the memory budget."""
         self.registry.register(_Memory(budget))

@@ -16,7 +16,7 @@ from livesvm.service.logs.calls import Call as Logged
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.cluster import Cluster, when_done
-from livesvm.service.ray.lines import LARGEST
+from livesvm.service.ray.frames import LARGEST
 from livesvm.service.ray.messages import Answer, Asked, FeedView, View, packed, unpacked
 from livesvm.service.ray.places import Place
 
@@ -91,6 +91,11 @@ class Call(Future[Any]):
         """Give up if the time is over and the actor says nothing, neither that it is at work nor that it is lost."""
         if time.monotonic() > self._until and silent(self._place):
             self._fail(None)
+
+    def lost(self) -> None:
+        """Send it again: the cluster in which it was sent is not there any more."""
+        if self._is_sent and not self.done():
+            self._again(ConnectionError("the cluster was joined anew"))
 
     def _try(self) -> None:
         self.tries += 1

@@ -1,7 +1,13 @@
-"""The Ray cluster as a front end sees it: joined once, its actors found by name, and started where there are none."""
+"""The Ray cluster as a front end sees it: its actors found by name, and started where there are none.
+
+Ray ends a process that does not reach the cluster's head for a minute. A front end outlives the head: what its actors
+and it say to each other goes on meanwhile, and where the cluster that comes back does not know it, it joins that.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -9,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 import ray
+from ray._raylet import GcsClient  # type: ignore[attr-defined]  # its stub leaves it out
 from ray.exceptions import ActorDiedError, RayError
 
 from livesvm.service.feeds.size import feed_bytes
@@ -24,31 +31,94 @@ from livesvm.service.store.base import StoreUnavailable
 
 PROCESS_BYTES = 300 * MEGABYTE
 """What an actor takes beside its models: the interpreter, libraries, compiled code."""
+RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
+FOREVER = str(10**6)
+"""Seconds for which the head may be away before Ray ends this process."""
+ASK_SECONDS = 2.0
+"""For the head to answer."""
+
+OTHER_CLUSTER = "WrongClusterID"
+"""As Ray says that a head has come back knowing nothing of before."""
+
+log = logging.getLogger(__name__)
 
 
 class Cluster:
-    """One connection to Ray, as good as its process."""
+    """A front end's place in the cluster."""
 
     def __init__(self, settings: Settings) -> None:
         """Join; raises StoreUnavailable if there is no cluster at the address."""
         self._settings = settings
         self._lock = threading.Lock()
         self._actors: dict[str, Any] = {}
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        os.environ.setdefault(RECONNECT, FOREVER)  # Ray reads it when it is joined
+        self.head_is_up = self._is_joined = False
         try:
-            ray.init(
-                address=settings.ray,
-                namespace=f"livesvm-{settings.redis_prefix}",
-                log_to_driver=False,
-                configure_logging=False,
-            )
+            self._join()
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise StoreUnavailable(f"there is no Ray cluster at {settings.ray!r}: {error}") from error
+        self._class: Any = ray.remote(ModelActor)
+        self.lines = Lines()
+
+    def _join(self) -> None:
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        ray.init(
+            address=self._settings.ray,
+            namespace=f"livesvm-{self._settings.redis_prefix}",
+            log_to_driver=False,
+            configure_logging=False,
+        )
         if threading.current_thread() is threading.main_thread():
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-        self._class: Any = ray.remote(ModelActor)
-        self.lines = Lines()
+        context = ray.get_runtime_context()
+        self._node = ray.NodeID.from_hex(context.get_node_id())
+        self._asks: Any = GcsClient(address=context.gcs_address)
+        self.head_is_up = self._is_joined = True
+
+    def look(self) -> bool:
+        """Ask the head whether it knows this process's node; where it does not, join anew, and return whether that was.
+
+        A head that does not answer is waited for: what is under way goes on.
+        """
+        if self._is_joined:
+            known = self._is_known()
+            self._tell_of_head(known is not None)
+            if known is not False:
+                return False
+            log.warning("the node of this front end is not in the cluster any more; it joins anew")
+            self._leave()
+        try:
+            self._join()
+        except Exception as error:
+            log.warning("the cluster cannot be joined yet: %s", error)
+            return False
+        log.warning("this front end has joined the cluster anew")
+        return True
+
+    def _is_known(self) -> bool | None:
+        """Whether the head knows this process's node; None where it does not answer."""
+        try:
+            (known,) = self._asks.check_alive([self._node], timeout=ASK_SECONDS)
+        except Exception as error:
+            return False if OTHER_CLUSTER in str(error) else None
+        return bool(known)
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._is_joined = False
+            for name in list(self._actors):
+                self.lines.lose(name)
+            self._actors.clear()
+        ray.shutdown()
+
+    def _tell_of_head(self, is_up: bool) -> None:
+        """Know whether the head answers; the first and the last of it are logged."""
+        if self.head_is_up and not is_up:
+            log.error("the head of the cluster does not answer; lost actors are not started again until it does")
+        elif is_up and not self.head_is_up:
+            log.warning("the head of the cluster answers again")
+        self.head_is_up = is_up
 
     def actor(self, place: Place, spec: ModelSpec | FeedSpec | None = None) -> Any:
         """The actor of a place, started if there is none; the first time this waits for Ray: not in its own thread."""

@@ -10,6 +10,7 @@ from typing import Any
 import ray
 import ray.util
 
+from livesvm.service.access.vouching import Vouching
 from livesvm.service.errors import JobElsewhere
 from livesvm.service.jobs.fronts import Front, short
 from livesvm.service.monitoring.health import Health
@@ -35,6 +36,7 @@ class RayFronts:
         assert isinstance(store, RedisStore)
         self._root, self._store, self._health, self.holder = root, store, health, holder
         self._address: str | None = None
+        self.vouching = Vouching()
 
     @property
     def mark(self) -> str:
@@ -57,6 +59,8 @@ class RayFronts:
 
     def _put(self, address: str | None) -> None:
         here = {"node": ray.get_runtime_context().get_node_id(), "root": self._root, "address": address}
+        if address is not None:
+            here["secret"] = self.vouching.secret.hex()
         self._store.put_document(DocumentName(KIND, self.holder), json.dumps(here).encode())
 
     def told(self, holder: str) -> Document:
@@ -77,19 +81,21 @@ class RayFronts:
         return None
 
     def _reached(self, holder: str, job: str) -> Front:
-        address = None if self._is_silent(holder) else self.told(holder).get("address")
-        if address is None:
+        found = self._found(holder)
+        if found is None:
             raise JobElsewhere.of(job, short(holder))
-        return Front(holder, address)
+        return found
+
+    def _found(self, holder: str) -> Front | None:
+        """A front end that shows life, and is there for others."""
+        told = {} if self._is_silent(holder) else self.told(holder)
+        address, secret = told.get("address"), told.get("secret")
+        return None if address is None or secret is None else Front(holder, address, bytes.fromhex(secret))
 
     def others(self) -> list[Front]:
         """All others that show life; raises StoreError."""
-        found = []
-        for holder in self._named():
-            if holder != self.holder and not self._is_silent(holder):
-                address = self.told(holder).get("address")
-                found += [] if address is None else [Front(holder, address)]
-        return found
+        found = [self._found(holder) for holder in self._named() if holder != self.holder]
+        return [front for front in found if front is not None]
 
     def is_away(self, holder: str) -> bool:
         """Whether one has left, or shows no life; raises StoreError."""

@@ -1,30 +1,26 @@
 """Lines: connections of a front end with actors, for calls that are short and many.
 
 Ray places actors, finds them by name, starts them again and says when one is lost. Its own calls pass through several
-threads of each process, which takes longer than most updates are solved for. Where an actor listens, and the secret
-that a line begins with, it tells by such a call; without a line, calls go Ray's way.
+threads of each process, which takes longer than most updates are solved for. An actor says by such a call where it
+listens, and the secret by which frames are authenticated; without a line, calls go Ray's way. Where Ray's connections
+are encrypted, lines are too, by the same certificates.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
+import logging
 import secrets
-import struct
+import ssl
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-HEAD = struct.Struct("!QI")
-"""Of a frame: the number of its call, and its bytes."""
-SECRET_BYTES = 32
-LARGEST = 64 * 2**20
-"""Bytes of a frame."""
-CONNECT_SECONDS = 2.0
+from livesvm.service.ray.frames import ANSWERS, ASKS, CONNECT_SECONDS, SECRET_BYTES, Frames, tls
 
 Done = Callable[[bytes | None, BaseException | None], None]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,43 +29,7 @@ class Number:
 
     host: str
     port: int
-    secret: bytes
-
-
-class _Frames(asyncio.Protocol):
-    """Cuts what comes in into frames."""
-
-    def __init__(self) -> None:
-        self._came = bytearray()
-        self.transport: Any = None
-        self.largest = LARGEST
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It stands."""
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        """Take in what has come, and hand on what is whole."""
-        self._came += data
-        while len(self._came) >= HEAD.size:
-            number, size = HEAD.unpack_from(self._came)
-            if size > self.largest:
-                self.transport.abort()
-                return
-            end = HEAD.size + size
-            if len(self._came) < end:
-                return
-            frame = bytes(memoryview(self._came)[HEAD.size : end])
-            del self._came[:end]
-            self.frame(number, frame)
-
-    def send(self, number: int, frame: bytes) -> None:
-        """Send a frame, as soon as it may go."""
-        self.transport.write(HEAD.pack(number, len(frame)) + frame)
-
-    def frame(self, number: int, frame: bytes) -> None:
-        """Take a frame in."""
-        raise NotImplementedError
+    secret: bytes = field(repr=False)
 
 
 class Switchboard:
@@ -84,12 +44,12 @@ class Switchboard:
     async def number(self, host: str) -> Number:
         """Where it listens; begins to, the first time. Raises OSError."""
         if self._server is None:
-            self._server = await asyncio.get_running_loop().create_server(lambda: _Answering(self), host, 0)
+            context, loop = tls(ssl.Purpose.CLIENT_AUTH), asyncio.get_running_loop()
+            seconds = None if context is None else CONNECT_SECONDS
+            self._server = await loop.create_server(
+                lambda: _Answering(self, self._secret), host, 0, ssl=context, ssl_handshake_timeout=seconds
+            )
         return Number(host, int(self._server.sockets[0].getsockname()[1]), self._secret)
-
-    def knows(self, secret: bytes) -> bool:
-        """Whether this is the secret."""
-        return hmac.compare_digest(secret, self._secret)
 
     def take(self, line: _Answering, number: int, message: bytes) -> None:
         """Answer a call when that is done."""
@@ -105,32 +65,36 @@ class Switchboard:
             raise
 
 
-class _Answering(_Frames):
+class _Answering(Frames):
     """One front end's line, at the actor's end."""
 
-    def __init__(self, board: Switchboard) -> None:
-        super().__init__()
-        self._board, self._is_known, self.largest = board, False, SECRET_BYTES
+    def __init__(self, board: Switchboard, secret: bytes) -> None:
+        super().__init__(secret, ANSWERS, ASKS)
+        self._board = board
+
+    def proven(self) -> None:
+        """Calls may come."""
 
     def frame(self, number: int, frame: bytes) -> None:
-        """A call; the first frame is the secret."""
-        if self._is_known:
-            self._board.take(self, number, frame)
-        elif self._board.knows(frame):
-            self._is_known, self.largest = True, LARGEST
-        else:
-            self.transport.abort()
+        """Take in a call."""
+        self._board.take(self, number, frame)
 
 
-class _Line(_Frames):
+class _Line(Frames):
     """A line at the front end's end, with the calls that wait for their answers."""
 
     def __init__(self, at: Number, ended: Callable[[_Line], None]) -> None:
-        super().__init__()
+        super().__init__(at.secret, ASKS, ANSWERS)
         self.at = at
         self._ended = ended
         self._waiting: dict[int, Done] = {}
         self._last = 0
+        self.opened: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def proven(self) -> None:
+        """Calls may go."""
+        if not self.opened.done():
+            self.opened.set_result(True)
 
     def ask(self, message: bytes, done: Done) -> None:
         """Send a call."""
@@ -150,6 +114,8 @@ class _Line(_Frames):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody who waits is answered any more."""
         self._ended(self)
+        if not self.opened.done():
+            self.opened.set_result(False)
         waiting, self._waiting = self._waiting, {}
         for done in waiting.values():
             done(None, exc or ConnectionError("the line was lost"))
@@ -161,6 +127,7 @@ class Lines:
     def __init__(self) -> None:
         self._lines: dict[str, _Line] = {}
         self._sought: dict[str, Number] = {}
+        self._refused: dict[str, Number] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="ray-lines", daemon=True)
         self._thread.start()
@@ -211,16 +178,24 @@ class Lines:
 
     async def _connect(self, name: str, at: Number) -> None:
         line = _Line(at, lambda ended: self._forget(name, ended))
-        with suppress(OSError, TimeoutError):
-            connecting = self._loop.create_connection(lambda: line, at.host, at.port)
-            await asyncio.wait_for(connecting, CONNECT_SECONDS)
-            line.send(0, at.secret)
-            if self._sought.pop(name, None) == at:
-                self._lines[name] = line
-            else:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await self._loop.create_connection(lambda: line, at.host, at.port, ssl=tls(ssl.Purpose.SERVER_AUTH))
+                if not await line.opened:
+                    raise ConnectionError("the two ends do not know the same secret, or the connection was lost")
+        except (OSError, TimeoutError) as error:
+            self._sought.pop(name, None)
+            if self._refused.get(name) != at:
+                self._refused[name] = at
+                log.warning("there is no line to actor %s, and calls take Ray's way: %s", name, error or "no answer")
+            if line.transport is not None:
                 line.transport.abort()
             return
-        self._sought.pop(name, None)
+        self._refused.pop(name, None)
+        if self._sought.pop(name, None) == at:
+            self._lines[name] = line
+        else:
+            line.transport.abort()
 
     def _forget(self, name: str, line: _Line) -> None:
         if self._lines.get(name) is line:

@@ -1,7 +1,9 @@
 """A cluster of several nodes on this machine, for demonstrations and tests: Ray's own, each node with its processes.
 
 ``python -m livesvm.service.ray.local --nodes 3`` prints where it is, as one line of JSON, and ends with its input. A
-line ``add`` adds a node; each node's line tells the process that its workers are children of, and the node's id.
+line ``add`` adds a node; each node's line tells the process that its workers are children of, and the node's id. With
+``--redis`` the head keeps what it knows there; a line ``behead`` then kills the head's server, and ``head`` starts it
+again where it was, each answered by an empty object.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--cpus", type=int, default=2, help="that each says it has")
+    parser.add_argument("--redis", default="", help="host:port of a Redis for what the head knows")
     chosen = parser.parse_args()
+    if chosen.redis:
+        os.environ["RAY_REDIS_ADDRESS"] = chosen.redis
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     from ray.cluster_utils import Cluster
@@ -45,6 +50,12 @@ def main() -> int:
         for line in sys.stdin:
             if line.strip() == "add":
                 _tell(**_facts(cluster.add_node(**options)))
+            elif line.strip() == "behead":
+                cluster.head_node.kill_gcs_server(check_alive=False)
+                _tell()
+            elif line.strip() == "head":
+                cluster.head_node.start_gcs_server()
+                _tell()
     finally:
         cluster.shutdown()
     return 0

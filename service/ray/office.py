@@ -23,6 +23,8 @@ from livesvm.service.ray.places import Place
 from livesvm.service.store.base import StoredModel, StoreError
 from livesvm.service.store.redis import RedisStore
 
+HEAD_SECONDS = 1.0
+"""Between two looks whether the cluster's head is there."""
 LOOK_SECONDS = 0.25
 """Between two looks at what the store knows, and whether actors have fallen silent."""
 SCRAPE_SECONDS = 1.0
@@ -104,6 +106,7 @@ class Office:
         self.open: set[Call] = set()
         self.cluster = Cluster(around.settings)
         around.source.metrics.watch_others(self.scrape)
+        self.health.watch_head(lambda: self.cluster.head_is_up)
 
     def keep(self, shelf: Shelf) -> None:
         """Look after these from now on."""
@@ -113,6 +116,7 @@ class Office:
         """Learn what there is, and wait a while to hear of each; raises StoreError."""
         self._look()
         threading.Thread(target=self._keep, name="ray-watch", daemon=True).start()
+        threading.Thread(target=self._keep_joined, name="ray-head", daemon=True).start()
         end = time.monotonic() + FIRST_SECONDS
         while time.monotonic() < end and any(subject.state == "restoring" for subject in self._subjects()):
             time.sleep(0.05)
@@ -165,6 +169,22 @@ class Office:
                 pass  # health knows
             except Exception:
                 log.exception("the models of the cluster were not looked at; they are again")
+
+    def _keep_joined(self) -> None:
+        while not self._stopped.wait(HEAD_SECONDS):
+            try:
+                if self.cluster.look():
+                    self._begin_again()
+            except Exception:
+                log.exception("the cluster was not looked at; it is again")
+
+    def _begin_again(self) -> None:
+        """Ask all actors anew: answers to what was asked before the cluster was joined anew do not come."""
+        self._watches.clear()
+        for subject in self._subjects():
+            subject.is_lost = True
+        for call in list(self.open):
+            call.lost()
 
     def _look(self) -> None:
         """Learn what there is now."""

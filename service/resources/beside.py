@@ -16,14 +16,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import livesvm
 from livesvm.service.errors import WorkerLost
 from livesvm.solvers import errors as solver_errors
 from livesvm.solvers.errors import InvalidInput, SolverError
 
 LOOK_SECONDS = 0.1
 """Between two looks whether the work is still wanted."""
-ROOT = Path(__file__).resolve().parents[2]
-"""What the package is imported from, should it not be installed."""
+ROOT = Path(livesvm.__file__).resolve().parents[1]
+"""The folder that the package is imported from, should it not be installed."""
 SECRETS = "LIVESVM_"
 """Settings, API keys among them, are not handed on."""
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.solvers.estimators.to_sklearn import to_onnx, to_sklearn
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import LARGE_GAP, gap_message
 
@@ -84,10 +83,14 @@ class DropIn:
 
     def to_sklearn(self) -> Any:
         """Return scikit-learn's estimator that predicts the same, see ``estimators.to_sklearn``."""
+        from livesvm.solvers.estimators.to_sklearn import to_sklearn
+
         return to_sklearn(self)
 
     def to_onnx(self) -> bytes:
         """Return the model in the ONNX format; needs the extra ``livesvm[onnx]``."""
+        from livesvm.solvers.estimators.to_sklearn import to_onnx
+
         return to_onnx(self)
 
     @property

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metaestimators import available_if
 
 from livesvm.solvers.analyses.leave_one_out.assessment import leave_one_out
@@ -124,6 +122,9 @@ def calibrated(model: Any, method: str) -> Calibration:
             raise InvalidInput(reason, field="window")
     values = columns(leave_one_out(model).decisions, classes.size)
     everyone = np.arange(y.size)
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.frozen import FrozenEstimator
+
     frozen = FrozenEstimator(_Decisions(classes))
     made = CalibratedClassifierCV(frozen, method=method, cv=[(everyone, everyone)], ensemble=False)
     made.fit(values, y, sample_weight=_unless_equal(model.window_sample_weight))

@@ -165,6 +165,7 @@ def audit_of(e: Examples, n: int, b: float, band: float) -> Found:
     primal = 0.0
     worth = 0.0  # what the model costs that is 0 everywhere
     tallest = 0.0  # sum of the largest levels
+    widest = 0.0  # largest k(x, x)
     exposed = 0.0  # what the gap grows by per unit of f, over those whose f decides about it
     sum_beta = 0.0
     sum_size = 0.0
@@ -180,6 +181,7 @@ def audit_of(e: Examples, n: int, b: float, band: float) -> Found:
         sum_beta += beta
         sum_size += abs(beta)
         mass += abs(beta) * e.diagonal[j]
+        widest = max(widest, e.diagonal[j])
         level = max(abs(e.levels[j, 0]), abs(e.levels[j, p]))
         level_scale = max(level_scale, level)
         tallest += level
@@ -217,7 +219,7 @@ def audit_of(e: Examples, n: int, b: float, band: float) -> Found:
             gap += outside * way
     resolution = EPS * exposed * (kink_scale + mass)
     if kink_scale == 0.0:
-        worth = tallest * mass
+        worth = tallest * sum_size * widest
     return off_f, off_beta, kink_scale, level_scale, gap, primal, resolution, worth, sum_beta, sum_size, mass, n_close
 
 

@@ -38,6 +38,9 @@ from livesvm.solvers.runtime.by_reference import Reference
 PACKAGE = __name__.partition(".")[0]
 MADE_BY = [Path(__file__).with_name(name).read_text() for name in ("by_reference.py", "compile.py")]
 VERSIONS = (numba.__version__, llvmlite.__version__, sys.version, *MADE_BY)
+BESIDE_SOURCE = Path(__file__).parents[1] / "__pycache__"
+MACHINE_CODE = "machine-code"
+READABLE = 0o644  #: of what an image is built with: another user than its builder runs it
 UNUSED_SECONDS = 60 * 24 * 3600  #: what nobody has loaded for so long is deleted
 
 
@@ -56,25 +59,28 @@ class MachineCode(_Cache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was compiled before for these types, or None."""
         target_context.refresh()
-        file = self._file(sig, target_context.codegen())
-        if file is None:
+        if not self._enabled:
             return None
-        try:
-            payload = pickle.loads(file.read_bytes())
-        except (OSError, EOFError, pickle.UnpicklingError):
-            return None  # never made, or cut off by a loss of power
-        with contextlib.suppress(OSError):
-            os.utime(file)  # it is in use
-        return CompileResult._rebuild(target_context, *payload)
+        name = self._name(sig, target_context.codegen())
+        for place in kept():
+            try:
+                payload = pickle.loads((place / name).read_bytes())
+            except (OSError, EOFError, pickle.UnpicklingError):
+                continue  # never made, or cut off by a loss of power
+            with contextlib.suppress(OSError):
+                os.utime(place / name)  # it is in use
+            return CompileResult._rebuild(target_context, *payload)
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled; a file is there whole or not at all."""
-        file = self._file(sig, data.codegen)
-        if file is None or data.lifted or data.library.has_dynamic_globals:
+        where = directory()
+        if where is None or not self._enabled or data.lifted or data.library.has_dynamic_globals:
             return
-        with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as made:
+        with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=where, delete=False) as made:
             made.write(dumps(data._reduce()))
-            os.replace(made.name, file)
+            os.fchmod(made.fileno(), READABLE)
+            os.replace(made.name, Path(where) / self._name(sig, data.codegen))
 
     def enable(self) -> None:
         """Use files."""
@@ -87,30 +93,37 @@ class MachineCode(_Cache):
     def flush(self) -> None:
         """Nothing that is kept is ever out of date."""
 
-    def _file(self, sig: Any, codegen: Any) -> Path | None:
-        where = directory()
-        if where is None or not self._enabled:
-            return None
+    def _name(self, sig: Any, codegen: Any) -> str:
         args, _ = sigutils.normalize_signature(sig)
         fields = [name for arg in args for name in _fields_of(arg)]
         words = (VERSIONS, codegen.magic_tuple(), str(args), fields, *_parts_of(self._dispatcher))
         digest = hashlib.sha256(repr(words).encode()).hexdigest()
         function = self._dispatcher.py_func
-        return Path(where) / f"{function.__module__}.{function.__qualname__}-{digest[:32]}"
+        return f"{function.__module__}.{function.__qualname__}-{digest[:32]}"
+
+
+def kept() -> list[Path]:
+    """Return the directories in which machine code is looked for.
+
+    That is :func:`directory`, and unless ``NUMBA_CACHE_DIR`` is set the one beside the source, as an image may have it
+    where nothing can be written.
+    """
+    where, beside = directory(), BESIDE_SOURCE / MACHINE_CODE
+    found = [] if where is None else [Path(where)]
+    return found if beside in found or os.environ.get("NUMBA_CACHE_DIR") else [*found, beside]
 
 
 @cache
 def directory() -> str | None:
-    """Return where machine code is kept; None: nowhere can be written to.
+    """Return where new machine code is kept; None: nowhere can be written to.
 
     That is below ``NUMBA_CACHE_DIR`` if it is set, else beside the source, else in the user's cache; never where others
     could put code for us to run.
     """
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    source = Path(__file__).parents[1] / "__pycache__"
-    for place in [Path(given)] if given else [source, user / "livesvm"]:
-        found = place / "machine-code"
+    for place in [Path(given)] if given else [BESIDE_SOURCE, user / "livesvm"]:
+        found = place / MACHINE_CODE
         try:
             found.mkdir(parents=True, exist_ok=True)
         except OSError:
@@ -133,21 +146,19 @@ def delete_unused() -> None:
 
 def is_complete(family: str) -> bool:
     """Say whether :func:`set_complete` was called for a family, by exactly this version of the package here."""
-    mark = _mark_of(family)
-    return mark is not None and mark.exists()
+    return any((place / _mark_of(family)).exists() for place in kept())
 
 
 def set_complete(family: str) -> None:
     """Remember that all machine code of a family is kept."""
-    mark = _mark_of(family)
-    if mark is not None:
-        with contextlib.suppress(OSError):
-            mark.touch()
-
-
-def _mark_of(family: str) -> Path | None:
     where = directory()
-    return None if where is None else Path(where) / f"complete-{family}-{_state_of_package()}".replace(" ", "-")
+    if where is not None and not is_complete(family):
+        with contextlib.suppress(OSError):
+            (Path(where) / _mark_of(family)).touch()
+
+
+def _mark_of(family: str) -> str:
+    return f"complete-{family}-{_state_of_package()}".replace(" ", "-")
 
 
 @cache

@@ -221,7 +221,8 @@ def an_update() -> Update:
 
 
 def test_a_damaged_answer_is_told_to_a_retry_and_made_again_at_the_next_start(path: Path) -> None:
-    path.unlink()
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
     update = an_update()
     with closing(SqliteStore(path)) as store:
         live = alive(store, store.create("m", b""))
@@ -235,7 +236,8 @@ def test_a_damaged_answer_is_told_to_a_retry_and_made_again_at_the_next_start(pa
 
 
 def test_a_damaged_request_is_told_and_costs_no_model(path: Path) -> None:
-    path.unlink()
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
     update = an_update()
     with closing(SqliteStore(path)) as store:
         live = alive(store, store.create("m", b""))

@@ -5,10 +5,11 @@
 Each model has a client that sends one update after another, each under its own Idempotency-Key, to either of two front
 ends, and repeats one until it is answered; so has each feed, but for one that takes its readings from a Redis Stream.
 Meanwhile an actor, all processes of a node, a front end or Redis is killed, or a node is stopped until its actors are
-elsewhere, and comes back. The version or the position in every answer tells what was lost or applied twice; at the end
-each model is compared with one trained from nothing on what was acknowledged, each feed with one never troubled, and
-the entries of the stream are counted: with one effect each, and one dead letter for each that is no reading. With
---jobs, jobs are asked for all along, and some cancelled: each ends, or says why it cannot. No front end ends by itself.
+elsewhere, and comes back; or the head of the cluster is killed, and comes back soon, or only when all nodes have ended.
+The version or the position in every answer tells what was lost or applied twice; at the end each model is compared with
+one trained from nothing on what was acknowledged, each feed with one never troubled, and the entries of the stream are
+counted: with one effect each, and one dead letter for each that is no reading. With --jobs, jobs are asked for all
+along, and some cancelled: each ends, or says why it cannot. No front end ends by itself.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from tests.service.process import ServiceProcess
 from tests.support.ray_cluster import RayCluster
 
 PATIENCE = 180.0
+HEAD_SECONDS = 10
+"""For which nodes wait for a head that is away."""
 READINGS = 100_000
 """More than a feed takes from its Redis Stream meanwhile."""
 
@@ -154,6 +157,26 @@ class Scene:
         self.cluster.add_node()
         return since
 
+    def head(self) -> float:
+        """The head is away for a while, and comes back knowing its nodes and actors."""
+        since = time.monotonic()
+        self.cluster.behead()
+        time.sleep(self.chance.uniform(0.0, 5.0))
+        self.cluster.crown()
+        return since
+
+    def headless(self) -> float:
+        """The head does not come back before all nodes have given it up and ended; others come with it."""
+        end, had = time.monotonic() + PATIENCE, len(self.cluster.raylets)
+        self.cluster.behead()
+        while not self.cluster.lose() and time.monotonic() < end:
+            time.sleep(0.1)
+        since = time.monotonic()
+        self.cluster.crown()
+        for _ in range(had):
+            self.cluster.add_node()
+        return since
+
     def ended(self) -> list[str]:
         """What front ends said that have ended by themselves; they are started again."""
         over = [front for front in self.fronts if front.status is not None]
@@ -171,6 +194,8 @@ KINDS: dict[str, Callable[[Scene], float]] = {
     "front": Scene.front,
     "store": Scene.store,
     "stopped": Scene.stopped,
+    "head": Scene.head,
+    "headless": Scene.headless,
 }
 
 
@@ -223,7 +248,8 @@ def main() -> int:
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         redis = stack.enter_context(RedisServer(place / "redis"))
-        cluster = stack.enter_context(RayCluster(given.nodes))
+        known = stack.enter_context(RedisServer(place / "known"))
+        cluster = stack.enter_context(RayCluster(given.nodes, f"127.0.0.1:{known.port}", HEAD_SECONDS))
         settings: dict[str, Any] = {"redis_url": redis.url, "ray": cluster.address, "ray_actors": given.actors}
         settings |= {"ray_actor_mb": 128, "compile_ahead": "false", "sources": f"plant={redis.url}"}
         fronts = [stack.enter_context(ServiceProcess(place / f"front-{i}", **settings)) for i in range(2)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from livesvm.service.access.keys import SCOPES, allows, digest, new_key, parse_keys, scope_of
+from livesvm.service.access.keys import SCOPES, allows, digest, key_of, new_key, parse_keys
 from livesvm.service.cli.main import main
 from livesvm.service.client import Client, ServiceProblem
 from tests.service.process import ServiceProcess
@@ -35,7 +35,8 @@ def test_a_new_key_is_admitted_by_its_entry_alone() -> None:
     other, other_entry = new_key("you", "read")
     assert secret not in entry
     keys = parse_keys(f" {entry} , {other_entry}")
-    assert (scope_of(secret, keys), scope_of(other, keys), scope_of("guess", keys)) == ("learn", "read", None)
+    assert (key_of(secret, keys), key_of(other, keys), key_of("guess", keys)) == (*keys, None)
+    assert [key.scope for key in keys] == ["learn", "read"]
     assert keys[0].digest == digest(secret)
 
 
@@ -57,7 +58,8 @@ def test_the_command_makes_a_key(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["key", "--scope", "read", "--label", "prometheus"]) == 0
     lines = capsys.readouterr().out.splitlines()
     secret, entry = (line.split()[-1] for line in lines)
-    assert scope_of(secret, parse_keys(entry)) == "read"
+    (key,) = parse_keys(entry)
+    assert (key_of(secret, (key,)), key.scope) == (key, "read")
 
 
 def test_a_service_with_keys_lets_each_do_what_it_may(tmp_path: Path) -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
+import trustme
 
 pytest.importorskip("ray")
 
-from livesvm.service.ray.lines import HEAD, Lines, Number, Switchboard
+from livesvm.service.ray.frames import ASKS, CHALLENGE_BYTES, HASH, HEAD, MAC_BYTES, PLACE
+from livesvm.service.ray.lines import Lines, Number, Switchboard
 
 SLOW = b"slow"
 PATIENCE = 30.0
@@ -48,14 +54,23 @@ class Actor:
         await asyncio.sleep(0.05)
 
 
+@contextmanager
+def running() -> Iterator[Actor]:
+    """An actor until the end."""
+    made = Actor()
+    try:
+        yield made
+    finally:
+        asyncio.run_coroutine_threadsafe(made.end(), made.loop).result()
+        made.loop.call_soon_threadsafe(made.loop.stop)
+        made.thread.join()
+        made.loop.close()
+
+
 @pytest.fixture(scope="module")
 def actor() -> Iterator[Actor]:
-    made = Actor()
-    yield made
-    asyncio.run_coroutine_threadsafe(made.end(), made.loop).result()
-    made.loop.call_soon_threadsafe(made.loop.stop)
-    made.thread.join()
-    made.loop.close()
+    with running() as made:
+        yield made
 
 
 @pytest.fixture
@@ -86,7 +101,7 @@ def heard(plain: socket.socket) -> bytes:
     """What comes before the other side ends the connection."""
     try:
         return plain.recv(100)
-    except ConnectionResetError:
+    except (ConnectionResetError, ssl.SSLError):
         return b""
 
 
@@ -116,14 +131,104 @@ def test_who_waits_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines: Lines
     assert ask(lines, b"again").result(PATIENCE) == b"again"
 
 
+class Talker:
+    """The other end of a line as anyone may write it, who knows the secret or does not."""
+
+    def __init__(self, at: Number, secret: bytes) -> None:
+        self.plain = socket.create_connection((at.host, at.port), timeout=PATIENCE)
+        theirs, own = self.plain.recv(CHALLENGE_BYTES), bytes(CHALLENGE_BYTES)
+        self.plain.sendall(own)
+        self.key = hmac.digest(secret, ASKS + own + theirs, HASH)
+
+    def __enter__(self) -> socket.socket:
+        return self.plain
+
+    def __exit__(self, *error: object) -> None:
+        self.plain.close()
+
+    def framed(self, place: int, frame: bytes, *, number: int = 1) -> bytes:
+        """A frame with its place in the connection."""
+        signed = HEAD.pack(number, len(frame)) + frame
+        return signed + hmac.digest(self.key, PLACE.pack(place) + signed, HASH)
+
+
 def test_nothing_is_heard_without_the_secret(actor: Actor, lines: Lines) -> None:
-    for start in (bytes(32), b"x" * 33, b""):
-        with socket.create_connection((actor.at.host, actor.at.port), timeout=PATIENCE) as plain:
-            plain.sendall(HEAD.pack(0, len(start)) + start + HEAD.pack(1, 6) + b"heard?")
+    with Talker(actor.at, bytes(32)) as plain:
+        plain.sendall(actor.at.secret)  # which is no proof
+        assert heard(plain) == b""
+    for first in (b"", b"heard?"):
+        with (talker := Talker(actor.at, bytes(32))) as plain:
+            plain.sendall(talker.framed(0, first) + talker.framed(1, b"heard?"))
             assert heard(plain) == b""
     lines.find("actor", actor.at)
     assert ask(lines, b"this is").result(PATIENCE) == b"this is"
     assert b"heard?" not in actor.asked
+
+
+@pytest.mark.parametrize("what", ["changed", "repeated", "large at first", "of another connection"])
+def test_every_frame_is_looked_at_before_it_is_heard(actor: Actor, what: str) -> None:
+    with (talker := Talker(actor.at, actor.at.secret)) as plain:
+        said = talker.framed(1, f"said and {what}".encode())
+        if what == "large at first":
+            plain.sendall(talker.framed(0, b"heard?") + said)
+            assert heard(plain) == b""
+            return
+        plain.sendall(talker.framed(0, b"") + said)
+        proof = plain.recv(HEAD.size + MAC_BYTES, socket.MSG_WAITALL)
+        assert HEAD.unpack_from(proof) == (0, 0)
+        assert len(plain.recv(len(said), socket.MSG_WAITALL)) == len(said)  # it is answered, and then no more
+        if what == "changed":
+            plain.sendall(talker.framed(2, b"heard!").replace(b"heard!", b"heard?"))
+        elif what == "repeated":
+            plain.sendall(said)
+        else:
+            with (other := Talker(actor.at, actor.at.secret)) as again:
+                again.sendall(talker.framed(0, b""))
+                assert heard(again) == b""
+                assert other.key != talker.key
+            plain.sendall(other.framed(2, b"heard?"))
+        assert heard(plain) == b""
+    assert b"heard?" not in actor.asked
+    assert actor.asked.count(f"said and {what}".encode()) == 1
+
+
+def test_an_actor_that_does_not_know_the_secret_gets_no_calls(actor: Actor, lines: Lines) -> None:
+    wrong = Number(actor.at.host, actor.at.port, bytes(32))
+    lines.find("actor", wrong)
+    end = time.monotonic() + PATIENCE
+    while lines._refused.get("actor") != wrong:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    assert not lines.ask("actor", b"", lambda answer, error: None)
+
+
+@pytest.fixture
+def encrypted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Ray's own connections are encrypted, as its documentation says; a directory with the files."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.private_key_pem.write_to_path(tmp_path / "tls.key")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "tls.crt")
+    for name, file in (("SERVER_CERT", "tls.crt"), ("SERVER_KEY", "tls.key"), ("CA_CERT", "ca.crt")):
+        monkeypatch.setenv(f"RAY_TLS_{name}", str(tmp_path / file))
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+    return tmp_path
+
+
+def test_lines_are_encrypted_where_ray_is(encrypted: Path) -> None:
+    with running() as actor, closing(Lines()) as lines:
+        lines.find("actor", actor.at)
+        large = bytes(range(256)) * 20_000
+        assert [ask(lines, part).result(PATIENCE) for part in (b"a", large)] == [b"a", large]
+        with socket.create_connection((actor.at.host, actor.at.port), timeout=PATIENCE) as plain:
+            plain.sendall(bytes(CHALLENGE_BYTES))  # in clear
+            assert len(heard(plain)) < CHALLENGE_BYTES
+        trusted = ssl.create_default_context(cafile=str(encrypted / "ca.crt"))
+        with socket.create_connection((actor.at.host, actor.at.port), timeout=PATIENCE) as plain:
+            stranger = trusted.wrap_socket(plain, server_hostname="127.0.0.1")
+            with stranger:
+                assert heard(stranger) == b""  # it has no certificate
 
 
 def test_where_nobody_listens_there_is_no_line(lines: Lines) -> None:

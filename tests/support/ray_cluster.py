@@ -23,10 +23,12 @@ class RayCluster:
     Parameters
     ----------
     nodes : for models
+    redis : host:port of one in which the head keeps what it knows; without, its loss ends all
+    patience : seconds for which nodes wait for the head before they end
     """
 
-    def __init__(self, nodes: int = 1) -> None:
-        self._n = nodes
+    def __init__(self, nodes: int = 1, redis: str = "", patience: int = 60) -> None:
+        self._n, self._redis, self._patience = nodes, redis, patience
         self.address = ""
         self.head = 0
         self.raylets: list[int] = []
@@ -34,8 +36,9 @@ class RayCluster:
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "livesvm.service.ray.local", "--nodes", str(self._n)]
+        command = [sys.executable, "-m", "livesvm.service.ray.local", "--nodes", str(self._n), "--redis", self._redis]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LIVESVM_")}
+        environment["RAY_gcs_rpc_server_reconnect_timeout_s"] = str(self._patience)
         self._process = subprocess.Popen(
             command,
             env=environment,
@@ -75,11 +78,27 @@ class RayCluster:
 
     def add_node(self) -> int:
         """One more node; the process that its workers are children of."""
+        return self._has(self._asked("add"))
+
+    def behead(self) -> None:
+        """``kill -9`` of the head's server."""
+        self._asked("behead")
+
+    def crown(self) -> None:
+        """Start the head's server again, where it was."""
+        self._asked("head")
+
+    def lose(self) -> bool:
+        """Forget nodes that have ended; whether all have."""
+        self.raylets = [raylet for raylet in self.raylets if _command(raylet)]
+        return not self.raylets and not _command(self.head)
+
+    def _asked(self, what: str) -> dict[str, Any]:
         assert self._process is not None
         assert self._process.stdin is not None
-        self._process.stdin.write("add\n")
+        self._process.stdin.write(f"{what}\n")
         self._process.stdin.flush()
-        return self._has(self._told())
+        return self._told()
 
     def _has(self, told: dict[str, Any]) -> int:
         raylet = int(told["raylet"])

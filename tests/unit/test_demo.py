@@ -14,11 +14,11 @@ import httpx
 import numpy as np
 import pytest
 
+from livesvm.service.cli.main import main
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.demo import feed
 from livesvm.service.demo.data.fisher_river import examples, load
 from livesvm.service.demo.errors import DemoError
-from livesvm.service.demo.main import main
 from livesvm.service.demo.rise import certify, learn
 from livesvm.service.demo.server import Server
 from tests.documents import blocks
@@ -76,7 +76,7 @@ def test_keep_leaves_the_service_up_and_says_how_to_stop_it(
     monkeypatch.setattr("livesvm.service.demo.main.Server", Kept)
     monkeypatch.setattr(feed, "run", a_few_readings)
     try:
-        assert main(["--months", "1", "--keep", "--picture", str(tmp_path / "river.png")]) == 0
+        assert main(["demo", "--months", "1", "--keep", "--picture", str(tmp_path / "river.png")]) == 0
         told = capsys.readouterr().out
         address, pid, place = re.search(r"up at (\S+) .*kill (\d+) && rm -r (\S+)", told, flags=re.DOTALL).groups()  # type: ignore[union-attr]
         assert Path(place).parent == tmp_path

@@ -37,6 +37,7 @@ def metric_names() -> set[str]:
     metrics.watch_jobs(lambda: {"done": 1})
     metrics.watch_solves(lambda: {"running": 1})
     metrics.watch_memory(Budget())
+    metrics.watch_head(lambda: True)
     names = set()
     for family in metrics.registry.collect():
         endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(family.type, ("",))
@@ -121,6 +122,7 @@ def faults_of(changelog: str, version: str) -> list[str]:
     released = [(name, date) for name, date in heads if name != "Unreleased"]
     numbers = [tuple(map(int, name.split("."))) for name, _ in released]
     named = set(re.findall(r"^### (.*)$", changelog, re.MULTILINE))
+    releases = [release.splitlines() for release in changelog.split("\n## ")[1:]]
     faults = {
         "not everything under `## ` is a version": len(heads) != len(re.findall(r"^## ", changelog, re.MULTILINE)),
         "what is not released is not first": "Unreleased" in [name for name, _ in heads[1:]],
@@ -129,16 +131,51 @@ def faults_of(changelog: str, version: str) -> list[str]:
         "the newest release is not this version": bool(released) and released[0][0] != version,
         "the first release is not told of": not released and not changelog.partition("## [Unreleased]")[2].strip(),
         "a section has no name of Keep a Changelog": not named <= SECTIONS,
+        "a release has more than 60 lines": any(len(lines) > LONGEST_RELEASE for lines in releases),
+        "a section stands twice in one release": any(
+            len(sections_of(lines)) != len(set(sections_of(lines))) for lines in releases
+        ),
+        "an entry is more than one line": any(
+            line and not line.startswith(("- ", "### ")) for lines in releases for line in lines[1:]
+        ),
     }
     return [fault for fault, is_there in faults.items() if is_there]
+
+
+LONGEST_RELEASE = 60
+
+
+def sections_of(release: list[str]) -> list[str]:
+    """The headings of the sections of one release."""
+    return [line for line in release if line.startswith("### ")]
 
 
 SECTIONS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 GOOD = "## [Unreleased]\n\n### Added\n\n- x\n\n## [0.2.0] - 2026-02-03\n\n### Fixed\n\n- y\n\n## [0.1.0] - 2026-01-02\n"
 
 
+def project() -> dict[str, Any]:
+    """What the package says of itself."""
+    found: dict[str, Any] = tomllib.loads(read("pyproject.toml"))["project"]
+    return found
+
+
 def test_changelog_knows_this_version() -> None:
-    assert faults_of(read("CHANGELOG.md"), tomllib.loads(read("pyproject.toml"))["project"]["version"]) == []
+    assert faults_of(read("CHANGELOG.md"), project()["version"]) == []
+
+
+def test_the_citation_is_of_this_version_and_names_the_five_papers() -> None:
+    citation = yaml.safe_load(read("CITATION.cff"))
+    (released,) = re.findall(rf"^## \[{citation['version']}\] - (\S+)$", read("CHANGELOG.md"), re.MULTILINE)
+    assert (citation["version"], str(citation["date-released"])) == (project()["version"], released)
+    first = [paper["authors"][0]["family-names"] for paper in citation["references"]]
+    assert first == ["Karasuyama", "Ong", "Suzumura", "Sansone", "Frandi"]
+
+
+def test_licences_of_all_that_is_installed_are_among_the_licence_files() -> None:
+    vendored = {path.relative_to(ROOT).as_posix() for path in (ROOT / "service").rglob("*.LICENSE")}
+    assert vendored
+    assert set(project()["license-files"]) == {"LICENSE", *vendored}
 
 
 @pytest.mark.parametrize(
@@ -150,6 +187,9 @@ def test_changelog_knows_this_version() -> None:
         ("### Fixed", "### Mended"),
         ("[0.2.0] - 2026-02-03", "[Unreleased]"),
         ("## [0.1.0] - 2026-01-02", "## 0.1.0"),
+        ("- y\n", "- y\n  that goes on\n"),
+        ("- y\n", "- y\n\n### Fixed\n\n- z\n"),
+        ("- y\n", "- y\n" * 60),
     ],
 )
 def test_a_changelog_that_does_not_is_seen(before: str, after: str) -> None:

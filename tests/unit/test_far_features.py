@@ -41,7 +41,7 @@ MODELS: dict[str, Any] = {
     "three classes": lambda X: IncrementalSVC(kernel="linear").fit(X, THREE[: len(X)]),
     "regression": lambda X: IncrementalSVR(kernel="linear").fit(X, T[: len(X)]),
     "a quantile": lambda X: IncrementalSVR(kernel="linear", loss="pinball", quantile=0.2).fit(X, T[: len(X)]),
-    "positive and unlabelled": lambda X: IncrementalPUClassifier(0.5, kernel="linear").fit(
+    "positive and unlabelled": lambda X: IncrementalPUClassifier(0.5, lam=0.01, kernel="linear").fit(
         X, np.where(Y[: len(X)] > 0, np.arange(len(X)) % 2, 0)
     ),
 }

@@ -68,7 +68,11 @@ sys.dont_write_bytecode = True  # which takes edits within a second for none
 for folder in map(str.strip, sys.stdin):
     child = os.fork()
     if child == 0:
-        os.environ["NUMBA_CACHE_DIR"] = f"{folder}/livesvm/kept"
+        if os.path.exists(f"{folder}/livesvm/kept"):
+            os.environ["NUMBA_CACHE_DIR"] = f"{folder}/livesvm/kept"
+        else:  # an image, of which nothing can be written to
+            os.environ.pop("NUMBA_CACHE_DIR", None)
+            os.access = lambda place, mode: False
         sys.path.insert(0, folder)
         for number in (1, 2):
             os.dup2(os.open(f"{folder}/said-{number}", os.O_CREAT | os.O_TRUNC | os.O_WRONLY), number)
@@ -115,6 +119,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
     for name, text in PACKAGE.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+    (folder.parent / "kept").mkdir()
     for name in ("by_reference.py", "compile.py", "machine_code.py"):
         (folder / "runtime" / name).write_text((REAL / name).read_text())
     assert run(folder) == "(24.0, 101.0) {'total': 1, 'apart': 1}"
@@ -168,6 +173,17 @@ def test_a_file_that_was_cut_off_is_made_again(package: Path, run: Run) -> None:
     for file in (package.parent / "kept" / "machine-code").iterdir():
         file.write_bytes(file.read_bytes()[:100])
     assert run(package) == "(24.0, 101.0) {'total': 1, 'apart': 1}"
+
+
+def test_what_is_beside_the_source_is_used_where_nothing_can_be_written(package: Path, run: Run) -> None:
+    (package / "__pycache__").mkdir(exist_ok=True)
+    assert {file.stat().st_mode & 0o777 for file in (package.parent / "kept" / "machine-code").iterdir()} == {0o644}
+    (package.parent / "kept" / "machine-code").rename(package / "__pycache__" / "machine-code")
+    (package.parent / "kept").rmdir()
+    assert run(package) == "(24.0, 101.0) {'total': 0, 'apart': 0}"
+    edit(package, "high.py", "+ pair.second", "- pair.second")
+    for _ in range(2):  # and nothing is kept
+        assert run(package) == "(22.0, 101.0) {'total': 1, 'apart': 0}"
 
 
 def test_what_machine_code_should_not_depend_on_is_refused(package: Path, run: Run) -> None:

@@ -1,14 +1,18 @@
 """What is installed: one package, whose client loads no solver."""
 
+import os
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 import livesvm
 import livesvm.solvers
 from livesvm.service.cli.main import main
+from tests.documents import ROOT
 
 
 def test_the_package_offers_what_the_solvers_do() -> None:
@@ -52,6 +56,7 @@ for name in list(sys.modules):
     if name.split(".")[0] in absent:
         del sys.modules[name]
 from livesvm.client import AsyncClient, Client, ServiceProblem
+assert "numpy" not in sys.modules, "the client loads NumPy with the first call that sends numbers"
 print(sorted(Client("http://127.0.0.1:9", patience=0.0).is_ready() is False for _ in "a"))
 """
 
@@ -59,3 +64,44 @@ print(sorted(Client("http://127.0.0.1:9", patience=0.0).is_ready() is False for 
 def test_the_client_works_where_only_what_it_needs_is_installed() -> None:
     run = subprocess.run([sys.executable, "-c", SCRIPT % OWN], capture_output=True, text=True, check=False)
     assert (run.stdout, run.stderr) == ("[True]\n", "")
+
+
+LIGHT = """
+import gc, sys
+def loaded(*names):
+    return sorted(set(names) & set(sys.modules))
+import livesvm
+print(loaded("numpy", "numba", "sklearn", "scipy", "httpx"), gc.isenabled())
+from livesvm import IncrementalSVC
+print(loaded("sklearn.svm", "sklearn.linear_model", "sklearn.calibration", "matplotlib", "fastapi"), gc.isenabled())
+"""
+
+
+def test_an_estimator_loads_what_it_needs_and_no_more() -> None:
+    run = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == ("[] True\n[] True\n", "")
+
+
+def printed(asked: str, path: Path) -> str:
+    """Return what a script prints that imports the package from a path, and from nowhere else."""
+    environment = os.environ | {"PYTHONPATH": str(path)}
+    run = subprocess.run([sys.executable, "-c", asked], cwd="/", env=environment, capture_output=True, text=True)
+    return run.stdout + run.stderr
+
+
+def test_the_source_tree_is_imported_without_its_links(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "livesvm", tmp_path / "livesvm", ignore=shutil.ignore_patterns("service", "solvers"))
+    (tmp_path / "livesvm" / "solvers").write_text("../solvers")  # what Git writes where links cannot be made
+    for name in ("service", "solvers"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    asked = "import livesvm.client, livesvm.solvers.errors as found; print(found.__file__)"
+    assert printed(asked, tmp_path) == f"{tmp_path}/solvers/errors.py\n"
+
+
+def test_where_it_is_installed_a_process_of_its_own_imports_the_same_package(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "livesvm", tmp_path / "livesvm", ignore=shutil.ignore_patterns("service", "solvers"))
+    for name in ("service", "solvers"):
+        ignored = shutil.ignore_patterns("__pycache__", "page")
+        shutil.copytree(ROOT / name, tmp_path / "livesvm" / name, ignore=ignored)
+    asked = "from livesvm.service.resources import beside; print(beside.__file__, beside.ROOT)"
+    assert printed(asked, tmp_path) == f"{tmp_path}/livesvm/service/resources/beside.py {tmp_path}\n"

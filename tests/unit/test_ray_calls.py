@@ -326,3 +326,49 @@ def test_a_lost_actor_has_no_line_and_one_that_is_dead_is_looked_for_anew(error:
     cluster.lost(PLACE, error)
     assert lines == [PLACE.name]
     assert cluster.known(PLACE) == (None if isinstance(error, ActorDiedError) else "actor")
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_up", "joins"),
+    [
+        ([True], True, False),
+        ([False], True, True),
+        (RuntimeError("RPC error: WrongClusterID: it has restarted"), True, True),
+        (RuntimeError("Timed out while waiting for GCS to become available."), False, False),
+    ],
+)
+def test_a_cluster_is_joined_anew_by_who_is_not_known_there_and_a_head_that_is_away_is_waited_for(
+    answer: Any, is_up: bool, joins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check_alive(nodes: list[Any], timeout: float) -> list[bool]:
+        if isinstance(answer, Exception):
+            raise answer
+        return list(answer)
+
+    made, left = object.__new__(RealCluster), list[str]()
+    lines, joined = SimpleNamespace(lose=left.append), list[bool]()
+    asks = SimpleNamespace(check_alive=check_alive)
+    vars(made).update(
+        _asks=asks,
+        _node="node",
+        _is_joined=True,
+        head_is_up=True,
+        lines=lines,
+        _actors={"a": 1},
+        _lock=threading.Lock(),
+    )
+    monkeypatch.setattr("livesvm.service.ray.cluster.ray", SimpleNamespace(shutdown=lambda: left.append("cluster")))
+    monkeypatch.setattr(made, "_join", lambda: joined.append(True))
+    assert made.look() is joins
+    assert (made.head_is_up, len(joined), left) == (is_up, int(joins), ["a", "cluster"] if joins else [])
+
+
+def test_calls_under_way_are_sent_again_where_the_cluster_was_joined_anew(later: Callable[[float], None]) -> None:
+    cluster = Cluster([Answer("done")])
+    waiting: Future[bytes] = Future()
+    first = cluster._answered
+    cluster._answered = lambda message: SimpleNamespace(future=lambda: waiting)  # type: ignore[method-assign]
+    made = call(cluster)
+    cluster._answered = first  # type: ignore[method-assign]
+    made.lost()
+    assert made.result(SECONDS) == "done"

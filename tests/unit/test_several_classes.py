@@ -166,12 +166,12 @@ def test_a_pair_that_fails_takes_the_others_back(
     calls = 0
 
     def failing(real: Callable[..., Any]) -> Callable[..., Any]:
-        def update(*args: Any) -> Any:
+        def update(*args: Any, **more: Any) -> Any:
             nonlocal calls
             calls += 1
             if calls == 20:
                 raise MemoryLimit(2, 1)
-            return real(*args)
+            return real(*args, **more)
 
         return update
 
@@ -198,7 +198,7 @@ def test_a_slide_is_one_compiled_call_for_a_pair_and_ends_where_the_general_way_
     for start in range(400, 600, 30):
         change: dict[str, Any] = {"add": (X[start : start + 30], y[start : start + 30]), "remove": quick.keys_[:30]}
         with monkeypatch.context() as patched:
-            patched.setattr(batch_update, "update", lambda *_: pytest.fail("not at once"))
+            patched.setattr(batch_update, "update", lambda *_, **__: pytest.fail("not at once"))
             quick.update(**change)
         with monkeypatch.context() as patched:
             patched.setattr(PairDesk, "update", lambda *_: (None, None))

@@ -157,11 +157,12 @@ def test_an_update_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.Mo
     model = IncrementalSVR(C=2.0, gamma=0.5).fit(X, y.astype(float))
     before, decisions = model.window_X, model.predict(X)
 
-    def fail(state: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise NotOptimal("on purpose")
 
     with monkeypatch.context() as patch:
         patch.setattr(batch_update, "follow", fail)
+        patch.setattr(batch_update, "correct", fail)
         with pytest.raises(NotOptimal):
             model.update(add=(X[:30], y[:30].astype(float)), remove=model.keys_[:10])
     assert (model.window_X != before).nnz == 0

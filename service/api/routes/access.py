@@ -18,7 +18,8 @@ from pydantic import BaseModel
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from livesvm.service.access.keys import SCOPES, ApiKey, allows, key_of, scope_of
+from livesvm.service.access.keys import SCOPES, ApiKey, allows, key_of
+from livesvm.service.access.vouching import Vouched
 from livesvm.service.api.problem_documents import MEDIA_TYPE
 from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnMissed, Unauthorized, Withdrawn
@@ -30,6 +31,8 @@ from livesvm.service.logs.calls import known_as, note
 from livesvm.service.models.fields import MODEL_ID
 from livesvm.service.resources.turns import Solve
 
+VOUCHED = "livesvm-vouched"
+"""The header in which a front end vouches for the caller of a request that it passes on."""
 SOON_SECONDS = 0.05
 """After so long it is watched whether the caller still waits."""
 T = TypeVar("T")
@@ -71,10 +74,17 @@ class _Scope:
     def __init__(self, needed: str) -> None:
         self.needed = needed
 
-    async def __call__(self, service: Parts, given: Credentials) -> None:
+    async def __call__(self, request: Request, service: Parts, given: Credentials) -> None:
         """Raise Unauthorized or Forbidden unless the caller's key is of the scope."""
-        if service.keys:
-            admit("" if given is None else given.credentials, service.keys, self.needed)
+        if not service.keys:
+            return
+        word = None if service.fronts is None else request.headers.get(VOUCHED)
+        if service.fronts is not None and word is not None:
+            found = service.fronts.vouching.believed(word, asked_of(request), service.keys)
+            request.state.vouched, key = found, None if found is None else found.key
+        else:
+            key = key_of("" if given is None else given.credentials, service.keys)
+        request.state.caller = let_in(key, self.needed)
 
 
 def scope(needed: str) -> Dependency:
@@ -94,20 +104,44 @@ def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
     return found
 
 
-def may(service: Service, given: HTTPAuthorizationCredentials | None, needed: str) -> bool:
-    """Whether the caller's key includes a scope; it does where no key is configured."""
-    held = scope_of("" if given is None else given.credentials, service.keys)
-    return not service.keys or (held is not None and allows(held, needed))
+def may(request: Request, service: Service, needed: str) -> bool:
+    """Return whether the caller, whom :func:`scope` has let in, has a scope; so does any where no key is configured."""
+    return not service.keys or allows(request.state.caller.scope, needed)
 
 
 def admit(secret: str, keys: tuple[ApiKey, ...], needed: str) -> None:
     """Raise Unauthorized or Forbidden unless the secret is a key of the scope."""
-    held = key_of(secret, keys)
+    let_in(key_of(secret, keys), needed)
+
+
+def let_in(held: ApiKey | None, needed: str) -> ApiKey:
+    """Return the caller's key; raises Unauthorized where there is none, Forbidden if it is not of the scope."""
     if held is None:
         raise Unauthorized("send a valid API key as a bearer token")
     known_as(held.label)
     if not allows(held.scope, needed):
         raise Forbidden(f"this call needs a key of scope {needed}, yours has {held.scope}")
+    return held
+
+
+def asked_of(request: Request) -> bytes:
+    """Return what another front end vouches for, beside the body: what is asked, and how."""
+    told = (request.headers.get(name, "") for name in ("idempotency-key", "content-type"))
+    return "\n".join((request.method, target_of(request).decode("latin-1"), *told)).encode("latin-1")
+
+
+def target_of(request: Request) -> bytes:
+    """Return the path and the query of a request, as they came."""
+    path: bytes = request.scope["raw_path"]
+    query: bytes = request.scope["query_string"]
+    return path + b"?" + query if query else path
+
+
+def check_vouched(request: Request, body: bytes) -> None:
+    """Raise Unauthorized where another front end has vouched for a request with another body."""
+    found: Vouched | None = getattr(request.state, "vouched", None)
+    if found is not None and not found.is_for(body):
+        raise Unauthorized("another front end vouched for this request with another body")
 
 
 async def in_control(service: Service, call: Callable[[], Response]) -> Response:

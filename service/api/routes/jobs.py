@@ -16,12 +16,12 @@ from livesvm.service.api.bodies.reading import parse_json, read_body, schema_con
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.api.requests import ApplyRequest
 from livesvm.service.api.routes.access import (
-    Credentials,
     MaxSeconds,
     ModelId,
     Parts,
     answers,
     awaited,
+    check_vouched,
     image_answers,
     in_control,
     may,
@@ -118,14 +118,14 @@ async def list_all(request: Request, service: Parts) -> Response:
 
 
 @router.get("/jobs/{job}", summary="See a job", dependencies=[scope("read")], responses=answers(200, Job, "The job."))
-async def see(job: JobId, request: Request, service: Parts, given: Credentials) -> Response:
+async def see(job: JobId, request: Request, service: Parts) -> Response:
     """One job as it is now, with its result when it is done or its error when it has failed.
 
     Keys of examples are in the result for who may list these, by a key of scope `learn`; `withheld` says what is not.
     """
     if (theirs := await _elsewhere(job, request, service)) is not None:
         return theirs
-    names = may(service, given, "learn")
+    names = may(request, service, "learn")
     return await in_control(service, lambda: _told(service.jobs.get(job), service, names=names))
 
 
@@ -185,6 +185,7 @@ async def apply(
         return theirs
     solve = within(max_seconds)
     body = await read_body(request)
+    check_vouched(request, body.data)
     with service.control.place():
         chosen = await service.control.run(parse_json, body, ApplyRequest)
         model, found = await service.control.run(service.jobs.update_of, job, chosen.choice)

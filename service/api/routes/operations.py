@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
@@ -13,6 +14,11 @@ from livesvm.service.api.routes.access import Parts, answers, scope
 from livesvm.service.errors import NotReady
 
 VERSION = version("livesvm")
+
+Serves = Annotated[
+    bool,
+    Query(description="Whether it has to serve a model or a feed: one that stands by is ready only once it took over."),
+]
 
 router = APIRouter(tags=["operations"])
 
@@ -34,12 +40,12 @@ async def live() -> Health:
     responses=answers(200, Health, "It can."),
     response_model_exclude_none=True,
 )
-async def ready(service: Parts) -> Health:
+async def ready(service: Parts, serves: Serves = False) -> Health:
     """True once models are back and compiled code is warm, while the store can be written and a model is served.
 
     What keeps it from being ready is listed in `reasons`, what a ready service does not do in `degraded`.
     """
-    if reasons := service.health.reasons():
+    if reasons := service.health.reasons(serves):
         raise NotReady(reasons)
     return Health(status="ready", degraded=service.health.degraded() or None)
 
