@@ -395,7 +395,9 @@ def test_what_is_auto_may_be_chosen_again() -> None:
     bands = [band.to_arrays() for band in one.bands if band is not None]
     assert len(bands) == 3
     for again in (one.choose_again, lambda: one.adopt([Recipe("level", 0.1, 1.0)] * 3)):
+        refits = [model.refits for model in one.models]
         outcome = again()
+        assert [model.refits for model in one.models] == [count + 1 for count in refits]
         assert [event.kind for event in outcome.events] == ["chosen"]
         assert one.gap() < 1e-10
         assert (one.latest, one.pending) == (latest, pending)
