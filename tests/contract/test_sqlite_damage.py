@@ -216,6 +216,7 @@ def test_a_torn_last_transaction_is_harmless(tmp_path: Path) -> None:
             for torn in (_flip(log, place), _zero(log, place), log[:place]):
                 path = _killed(tmp_path / "s", tmp_path / "again")
                 path.with_name("s-wal").write_bytes(torn)
+                assert walk(path.with_name("s-wal")).behind == 0
                 path.with_name("s-mark").write_bytes(acknowledged)
                 assert not _check_noticed(path)
                 assert not list(path.parent.glob("s-damaged-*"))

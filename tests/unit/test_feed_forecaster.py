@@ -276,6 +276,13 @@ def test_a_correction_while_the_window_fills_is_as_if_it_had_come_so() -> None:
     same(to_arrays(corrected), to_arrays(other))
 
 
+def test_the_window_is_first_full_at_one_reading_whatever_the_batch() -> None:
+    one, y = feed(batch=24), series(126)
+    observe(one, rows_of(y[:115]), 115)
+    (outcome,) = observe(one, rows_of(y[115:], 115))
+    assert [(event.kind, event.slot) for event in outcome.events] == [("live", 119)]
+
+
 def test_scales_are_looked_at_so_often_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
 
@@ -388,7 +395,9 @@ def test_what_is_auto_may_be_chosen_again() -> None:
     bands = [band.to_arrays() for band in one.bands if band is not None]
     assert len(bands) == 3
     for again in (one.choose_again, lambda: one.adopt([Recipe("level", 0.1, 1.0)] * 3)):
+        refits = [model.refits for model in one.models]
         outcome = again()
+        assert [model.refits for model in one.models] == [count + 1 for count in refits]
         assert [event.kind for event in outcome.events] == ["chosen"]
         assert one.gap() < 1e-10
         assert (one.latest, one.pending) == (latest, pending)

@@ -68,7 +68,7 @@ def test_pairs_reach_the_optimum_of_the_simplex() -> None:
     assert gap_of(problem, a, exact_parts(problem, a)).relative <= 1.01e-8
 
 
-@pytest.mark.parametrize("scale", [1.0, 3.0 * steps.SMALLEST_SCALE])
+@pytest.mark.parametrize("scale", [1.0, 1.0001 * steps.SMALLEST_SCALE, 0.9999 / steps.SMALLEST_SCALE])
 def test_steps_keep_g_and_the_objective_whatever_the_common_factor(scale: float) -> None:
     problem, Q = problem_of(40, cost=1e4)
     a = np.full(40, 1 / 40)
@@ -77,7 +77,7 @@ def test_steps_keep_g_and_the_objective_whatever_the_common_factor(scale: float)
     stored, g = a / scale, Q @ a / scale
     arrays = np.arange(40), problem.y, problem.ridge, problem.diagonal, stored, g, numbers, counts
     assert steps.walk(values, *arrays, True, 1e-12, 200) == steps.PAUSE
-    assert numbers[steps.SCALE] > steps.SMALLEST_SCALE
+    assert steps.SMALLEST_SCALE < numbers[steps.SCALE] < 1.0 / steps.SMALLEST_SCALE
     a = numbers[steps.SCALE] * stored
     assert a.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(numbers[steps.SCALE] * g, Q @ a, atol=1e-10)
@@ -138,7 +138,7 @@ def test_a_proof_is_in_double_precision_and_counts_how_old_errors_are(
     error = float(np.abs(search.parts.sum(axis=0) - exact).max())
     assert 1e-9 < error < 1e-3  # it was searched in single precision
     search.exact = Known(b.copy(), search.problem.parts(problem.examples, b), age)
-    monkeypatch.setattr(by_blocks, "TRUSTED", 3.0 * error / by_blocks.CLEAR)  # of one look three times its error
+    monkeypatch.setattr(by_blocks, "TRUSTED", 3.0 * error / problem_module.CLEAR)  # of one look three times its error
     search.prove()
     np.testing.assert_allclose(search.active.parts.sum(axis=0), exact[search.active.who], rtol=1e-10)
     assert search.exact.rough is not None
