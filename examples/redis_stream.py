@@ -38,7 +38,7 @@ def main(url: str = "redis://127.0.0.1:6379/0") -> None:
         feed = client.create_feed(target="demand", steps=[1, 24], window=300, source=source)["id"]
         write(server)
         until = time.monotonic() + PATIENCE_SECONDS
-        while (found := client.feed(feed))["position"] < HOURS or not found["source"]["refused"]:
+        while (found := client.feed(feed))["position"] < HOURS or not server.exists(found["source"]["dead_letters"]):
             if time.monotonic() > until:
                 raise SystemExit(f"the feed has come no further than {found['source']}")
             time.sleep(0.1)

@@ -137,5 +137,5 @@ def test_a_refusal_ends_it_with_what_the_service_said(
         raise ServiceProblem(422, {"title": "The request cannot be used", "detail": "the reason"})
 
     monkeypatch.setattr(Client, "create_feed", refuse)
-    assert main(["--months", "1"]) == 1
+    assert main(["demo", "--months", "1"]) == 1
     assert "422 The request cannot be used: the reason" in capsys.readouterr().err
