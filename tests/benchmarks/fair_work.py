@@ -54,7 +54,7 @@ class Cell:
             self.model = IncrementalPUClassifier(prior=0.3, lam=0.5 / C, **shape)
             self.rival = SVC(C=C, **shape, **most)
         elif task in ("svc", "classes"):
-            votes = {"decision_function_shape": "ovo"}
+            votes: dict[str, Any] = {"decision_function_shape": "ovo"}
             self.model, self.rival = IncrementalSVC(C=C, **shape, **votes), SVC(C=C, **shape, **most, **votes)
         elif task == "oneclass":
             self.model, self.rival = IncrementalOneClassSVM(nu=0.2, **shape), OneClassSVM(nu=0.2, **shape, **most)
