@@ -115,6 +115,14 @@ def test_one_that_cannot_be_ended_is_owed_until_it_is(model: Model, erasures: Er
     assert [found["keys"]["count"] for found in receipts(model)] == [2]
 
 
+def test_an_erasure_drops_receipts_whose_time_is_over(model: Model, erasures: Erasures) -> None:
+    first = erasures.erase("m", Sought(("b",)), Asked(None, None, "")).receipt
+    over = json.dumps(first | {"kept_until": first["erased_at"]}).encode()
+    model.store.put_document(DocumentName(RECEIPT, first["receipt"]), over)
+    second = erasures.erase("m", Sought(("b",)), Asked(None, None, "")).receipt
+    assert [found["receipt"] for found in receipts(model)] == [second["receipt"]]
+
+
 def test_a_request_under_way_that_comes_with_another_body_is_refused(model: Model, erasures: Erasures) -> None:
     model.fails = True
     with pytest.raises(StoreUnavailable):

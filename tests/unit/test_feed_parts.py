@@ -274,6 +274,14 @@ def test_scores_are_those_of_their_definitions() -> None:
     for one in (scores, back):
         one.learn(rows[:7])
     assert back.recent.tolist() == scores.recent.tolist() == [[*row] for row in (*rows[47:], *rows[:7])]
+    which = np.arange(30) % 3 == 0
+    before = scores.overall("value")
+    kept, gone = scores.recent[~which].copy(), scores.recent[which].copy()
+    scores.forget(which)
+    assert scores.recent.tolist() == kept.tolist()
+    assert scores.overall("value")["n"] == before["n"] - 10
+    errors = 77 * before["mae"] - np.abs(gone[:, 3] - gone[:, 6]).sum()
+    assert scores.overall("value")["mae"] == pytest.approx(errors / 67)
     assert StepScores(None, 5).overall("value") == {"n": 0, "ahead": None}
 
 
