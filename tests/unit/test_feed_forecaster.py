@@ -375,6 +375,17 @@ def test_only_what_is_clearly_better_is_chosen() -> None:
     assert least_of(start, [hardly, better], errors.__getitem__) == better
 
 
+def test_where_nothing_is_ahead_of_naive_forecasts_models_that_stay_close_to_them_are_tried() -> None:
+    one = feed(C="auto", gamma="auto", represent="auto", steps=[1])
+    observe(one, rows_of(np.random.default_rng(5).normal(size=120).cumsum()))
+    assert one.choice is not None
+    assert one.rows is not None
+    d = one.rows.layout.shared + one.rows.layout.own
+    cautious = [trial.recipe for trial in one.choice.trials if trial.recipe.C in choose.CAUTIOUS]
+    assert len(cautious) == len(choose.CAUTIOUS)
+    assert {recipe.gamma for recipe in cautious} == {choose.GAMMAS[0] / d}
+
+
 def test_steps_that_are_not_tried_take_what_was_chosen_for_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
     one = feed(steps=[1, 2, 3, 5, 8, 9, 11, 12])
     observe(one, rows_of(series(120)))

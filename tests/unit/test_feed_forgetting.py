@@ -247,6 +247,11 @@ def test_columns_known_ahead_go_from_rows_before_too() -> None:
     assert traces(feed, given, [120]) == []
 
 
+def test_those_that_were_missing_are_not_counted() -> None:
+    feed = fed(SPEC, missing(rows(), [120]))
+    assert forget(feed, times_of(feed, [119, 120])) == 1
+
+
 def test_a_reading_that_comes_again_is_a_late_one() -> None:
     given = rows()
     feed = fed(SPEC, given)

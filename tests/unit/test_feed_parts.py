@@ -22,7 +22,7 @@ from livesvm.service.feeds.features import (
 )
 from livesvm.service.feeds.represent import LEAST_CORE, fitted, has_moved, reference, represented
 from livesvm.service.feeds.scores import Scored, StepScores
-from livesvm.service.feeds.season import autocorrelation, find_season
+from livesvm.service.feeds.season import _without_level, autocorrelation, find_season
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.step_model import Recipe, new_models
 from livesvm.service.feeds.timeline import Reading
@@ -61,6 +61,16 @@ def test_a_natural_season_is_found_where_noise_hides_it(seed: int) -> None:
     walk = noise.cumsum()
     for other in (walk, walk.cumsum(), np.convolve(noise, np.ones(20), "valid"), np.sin(t / 2.7) + 0.1 * noise):
         assert find_season(other, 24) != 24
+
+
+@pytest.mark.parametrize("period", [4, 5])
+def test_without_its_level_a_trend_is_nothing_and_a_season_is_whole(period: int) -> None:
+    t = np.arange(40)
+    season = np.random.default_rng(period).normal(size=period)
+    season -= season.mean()
+    rest = _without_level(7.0 + 0.3 * t + season[t % period], period)
+    first = period // 2
+    assert rest == pytest.approx(season[t % period][first : first + rest.size])
 
 
 def test_natural_periods_are_those_of_the_calendar() -> None:
@@ -224,6 +234,15 @@ def test_a_side_of_which_nothing_is_ever_missed_is_at_its_least_score() -> None:
     side.replace([1.0, 3.0, 2.0])
     for side.level in (1.0, 1.5):
         assert side.offset() == 1.0
+
+
+def test_a_side_says_whether_it_forgets_scores_from_before() -> None:
+    side = Side(0.1, 10)
+    side.replace([1.0, 3.0, 2.0])
+    assert not side.forget(np.array([True, False, False]))
+    assert list(side.scores) == [3.0, 2.0]
+    assert side.forget(np.array([False]))
+    assert list(side.scores) == [2.0]
 
 
 def test_residuals_that_a_band_begins_with_again_are_its_oldest() -> None:

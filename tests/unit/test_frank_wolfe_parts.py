@@ -209,6 +209,14 @@ def test_everyone_who_violates_becomes_active_unless_there_are_many() -> None:
     assert growth.added(outside, np.zeros(1000), of_class, 100, random).size == 300
 
 
+def test_the_last_goal_is_asked_for_where_it_is_not_far_or_all_are_active() -> None:
+    last = by_blocks.MARGIN * 0.01
+    assert by_blocks.next_goal(1.0, 1.0, 0.01, 5) == by_blocks.INSIDE
+    assert by_blocks.next_goal(0.1, 1.0, 0.01, 5) == 0.1
+    assert by_blocks.next_goal(1.0, 1.0, 0.01, 0) == last
+    assert by_blocks.next_goal(1.0, 0.02, 0.01, 5) == last
+
+
 def test_votes_are_counted_and_ties_are_decided_by_the_sums() -> None:
     assert pairs(3) == [(0, 1), (0, 2), (1, 2)]
     decisions: Vector = np.array([[1.0, 1.0, -1.0], [1.0, -2.0, 0.5]])
