@@ -15,6 +15,7 @@ from livesvm.service.store.base import Durability, Store, StoreError, StoreUnava
 
 SILENCE_SECONDS = 4.5
 """After which a store that neither answers nor refuses counts as away: a disk that hangs says nothing."""
+CLUSTERLESS = "there is no Ray cluster at the address of LIVESVM_RAY, and it is waited for"
 HEADLESS = "the head of the Ray cluster does not answer: lost actors are not started again, nor new ones"
 _UNSERVED: dict[ServingState, str] = {
     "restoring": "are still being restored",
@@ -101,6 +102,7 @@ class Health:
         """
         found = {
             "the store is not available": not self._store_up or (self._restored and self._is_silent),
+            CLUSTERLESS: not (self._restored or self._came_back or self._head_is_up()),
             "models are being restored": not (self._restored or self._came_back),
             "the solvers are being loaded or compiled": not (self._restored or self._warm),
             "requests are being rehearsed": not self._restored and self._came_back and self._warm,

@@ -1,20 +1,22 @@
 """The Ray cluster as a front end sees it: its actors found by name, and started where there are none.
 
 Ray ends a process that does not reach the cluster's head for a minute. A front end outlives the head: what its actors
-and it say to each other goes on meanwhile, and where the cluster that comes back does not know it, it joins that.
+and it say to each other goes on meanwhile, and where the cluster that comes back does not know it, it joins that. One
+that starts before there is a cluster waits for it in the same way.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import signal
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import ray
+from ray._private.services import canonicalize_bootstrap_address, canonicalize_bootstrap_address_or_die
 from ray._raylet import GcsClient  # type: ignore[attr-defined]  # its stub leaves it out
 from ray.exceptions import ActorDiedError, RayError
 
@@ -48,54 +50,59 @@ class Cluster:
     """A front end's place in the cluster."""
 
     def __init__(self, settings: Settings) -> None:
-        """Join; raises StoreUnavailable if there is no cluster at the address."""
+        """Raise StoreUnavailable if the setting names no address; the cluster is joined when it is looked at."""
         self._settings = settings
         self._lock = threading.Lock()
         self._actors: dict[str, Any] = {}
         os.environ.setdefault(RECONNECT, FOREVER)  # Ray reads it when it is joined
-        self.head_is_up = self._is_joined = False
         try:
-            self._join()
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise StoreUnavailable(f"there is no Ray cluster at {settings.ray!r}: {error}") from error
+            canonicalize_bootstrap_address(settings.ray)
+        except ValueError as error:
+            raise StoreUnavailable(f"LIVESVM_RAY is {settings.ray!r}: give host:port of the head, or auto") from error
+        MEMBERSHIP.close()
+        self.head_is_up = self._is_joined = self._has_waited = False
         self._class: Any = ray.remote(ModelActor)
         self.lines = Lines()
 
     def _join(self) -> None:
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        host, _, port = canonicalize_bootstrap_address_or_die(self._settings.ray).rpartition(":")
+        with socket.create_connection((host.strip("[]"), int(port)), ASK_SECONDS):
+            pass  # there is somebody: where there is not, Ray would try for a quarter of an hour
         ray.init(
             address=self._settings.ray,
             namespace=f"livesvm-{self._settings.redis_prefix}",
             log_to_driver=False,
             configure_logging=False,
         )
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
         context = ray.get_runtime_context()
         self._node = ray.NodeID.from_hex(context.get_node_id())
         self._asks: Any = GcsClient(address=context.gcs_address)
         self.head_is_up = self._is_joined = True
 
     def look(self) -> bool:
-        """Ask the head whether it knows this process's node; where it does not, join anew, and return whether that was.
+        """Ask the head whether it knows this process's node; where it does not, join it, and return whether that was.
 
-        A head that does not answer is waited for: what is under way goes on.
+        A head that does not answer is waited for: what is under way goes on. It belongs in a thread of its own, where
+        Ray leaves the signals of the process alone.
         """
         if self._is_joined:
             known = self._is_known()
             self._tell_of_head(known is not None)
             if known is not False:
                 return False
-            log.warning("the node of this front end is not in the cluster any more; it joins anew")
+            log.warning("the node of this front end is not in the cluster any more; it joins again")
             self._leave()
         try:
             self._join()
             MEMBERSHIP.open()
         except Exception as error:
-            log.warning("the cluster cannot be joined yet: %s", error)
+            if not self._has_waited:
+                log.warning("the Ray cluster at %r cannot be joined, and is waited for: %s", self._settings.ray, error)
+            self._has_waited = True
+            ray.shutdown()  # what it may have joined in part
             return False
-        log.warning("this front end has joined the cluster anew")
+        log.info("this front end has joined the Ray cluster")
+        self._has_waited = False
         return True
 
     def _is_known(self) -> bool | None:

@@ -36,7 +36,7 @@ class RayFronts:
     def __init__(self, root: str, store: Store, health: Health, holder: str) -> None:
         assert isinstance(store, RedisStore)
         self._root, self._store, self._health, self.holder = root, store, health, holder
-        self._address: str | None = None
+        self._listens = ("", 0)
         self._told_node: str | None = None
         self.vouching = Vouching()
 
@@ -47,12 +47,13 @@ class RayFronts:
 
     def listens(self, host: str, port: int) -> None:
         """Where it listens; all addresses: others reach it by that of its node."""
-        there = ray.util.get_node_ip_address() if ip_address(host).is_unspecified else host
-        self._address = f"http://[{there}]:{port}" if ":" in there else f"http://{there}:{port}"
+        self._listens = (host, port)
 
     def announce(self) -> None:
         """Tell the others where this one is; raises StoreUnavailable."""
-        self._put(self._address)
+        host, port = self._listens
+        there = ray.util.get_node_ip_address() if ip_address(host).is_unspecified else host
+        self._put(f"http://[{there}]:{port}" if ":" in there else f"http://{there}:{port}")
 
     def keep(self) -> None:
         """Tell them again where this front end belongs to another node by now; raises StoreUnavailable."""
@@ -60,9 +61,10 @@ class RayFronts:
             self.announce()
 
     def leave(self) -> None:
-        """Tell the others that it cannot be reached any more; its node may read its files on."""
-        with suppress(StoreError):  # it will show no life
-            self._put(None)
+        """Tell the others that it cannot be reached any more, if they knew; its node may read its files on."""
+        if self._told_node is not None:
+            with suppress(StoreError):  # it will show no life
+                self._put(None)
 
     def _put(self, address: str | None) -> None:
         self._told_node = self._node()

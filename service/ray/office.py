@@ -98,13 +98,13 @@ class Office:
     """The front end's connection to the cluster. Its calls block on the store and on Ray."""
 
     def __init__(self, around: Surroundings) -> None:
-        """Join the cluster; raises StoreUnavailable."""
+        """Raise StoreUnavailable if the setting names no address of a cluster."""
         store = around.source.store
         assert isinstance(store, RedisStore)
         self.settings, self.health, self.store = around.settings, around.source.health, store
         self._watches: dict[str, _Watch] = {}
         self._shelves: list[Shelf] = []
-        self._stopped = threading.Event()
+        self._joined, self._stopped = threading.Event(), threading.Event()
         self.open: set[Call] = set()
         self.cluster = Cluster(around.settings)
         around.source.metrics.watch_others(self.scrape)
@@ -115,10 +115,11 @@ class Office:
         self._shelves.append(shelf)
 
     def restore(self) -> None:
-        """Learn what there is, and wait a while to hear of each; raises StoreError."""
+        """Wait for the cluster, learn what there is, and wait a while to hear of each; raises StoreError."""
+        threading.Thread(target=self._keep_joined, name="ray-head", daemon=True).start()
+        self._joined.wait()
         self._look()
         threading.Thread(target=self._keep, name="ray-watch", daemon=True).start()
-        threading.Thread(target=self._keep_joined, name="ray-head", daemon=True).start()
         end = time.monotonic() + FIRST_SECONDS
         while time.monotonic() < end and any(subject.state == "restoring" for subject in self._subjects()):
             time.sleep(0.05)
@@ -175,12 +176,14 @@ class Office:
                 log.exception("the models of the cluster were not looked at; they are again")
 
     def _keep_joined(self) -> None:
-        while not self._stopped.wait(HEAD_SECONDS):
+        while not self._stopped.is_set():
             try:
                 if self.cluster.look():
                     self._begin_again()
+                    self._joined.set()
             except Exception:
                 log.exception("the cluster was not looked at; it is again")
+            self._stopped.wait(HEAD_SECONDS)
 
     def _begin_again(self) -> None:
         """Ask all actors anew: answers to what was asked before the cluster was joined anew do not come."""

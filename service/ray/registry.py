@@ -26,7 +26,7 @@ class RayRegistry:
     """Knows every model. Its calls block on the store and on Ray, but for :meth:`get` of known ones."""
 
     def __init__(self, around: Surroundings, gone: Callable[[str], object]) -> None:
-        """Join the cluster; raises StoreUnavailable. ``gone`` is called with a model that another has deleted."""
+        """Raise StoreUnavailable if no cluster is named. ``gone`` is called with a model that another has deleted."""
         self._models: dict[str, RayModel] = {}
         self._lock = threading.RLock()
         self.gone = gone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from livesvm.service.monitoring.health import HEADLESS
-from tests.contract.redis_server import RedisServer
+from livesvm.service.monitoring.health import CLUSTERLESS, HEADLESS
+from tests.contract.redis_server import RedisServer, free_port
 from tests.service.process import ServiceProcess
 from tests.support.jobs import until
 from tests.support.ray_cluster import RayCluster
@@ -41,9 +42,14 @@ def parts(tmp_path: Path) -> Iterator[Parts]:
 
 def is_told(http: httpx.Client) -> bool:
     """Whether readiness and the metrics say that the head is away; each has to say the same as the other, soon."""
-    said = HEADLESS in http.get("/health/ready").json().get("degraded", [])
-    until(lambda: ("livesvm_ray_head_up 0.0" in http.get("/metrics").text) is said)
-    return said
+
+    def says() -> set[bool]:
+        degraded = http.get("/health/ready").json().get("degraded", [])
+        return {HEADLESS in degraded, "livesvm_ray_head_up 0.0" in http.get("/metrics").text}
+
+    while len(said := says()) > 1:
+        time.sleep(0.01)
+    return said.pop()
 
 
 def test_models_go_on_without_the_head_and_are_started_again_when_it_is_back(parts: Parts) -> None:
@@ -78,3 +84,35 @@ def test_a_front_end_outlives_the_cluster_and_joins_the_next(parts: Parts) -> No
         until(lambda: not is_told(http))
         check_whole(http, [0, 1])
         assert front.status is None
+
+
+def reasons(http: httpx.Client) -> list[str]:
+    """Why the front end is not ready, which readiness and calls say alike."""
+    try:
+        answer = http.get("/health/ready")
+    except httpx.TransportError:
+        return ["nobody listens yet"]
+    return list(answer.json().get("reasons", []))
+
+
+def test_a_front_end_that_starts_before_the_cluster_waits_for_it_and_can_be_ended_meanwhile(parts: Parts) -> None:
+    cluster, front = parts
+    with front.http(PATIENCE) as http:
+        http.post("/models", json=MODEL).raise_for_status()
+        send(http, 0).raise_for_status()
+    cluster.behead()
+    front.stop()
+    front.settings["port"] = port = free_port()
+    front.url = f"http://127.0.0.1:{port}"
+    with front.http(PATIENCE) as http:
+        front.launch()
+        until(lambda: CLUSTERLESS in reasons(http))
+        assert http.get("/models").status_code == 503
+        assert "livesvm_ray_head_up 0.0" in http.get("/metrics").text
+        assert front.stop() == 0
+        front.launch()
+        until(lambda: CLUSTERLESS in reasons(http))
+        cluster.crown()
+        until(lambda: not reasons(http))
+        assert send(http, 1).json()["version"] == 2
+        check_whole(http, [0, 1])

@@ -353,6 +353,8 @@ def test_a_cluster_is_joined_anew_by_who_is_not_known_there_and_a_head_that_is_a
         _node="node",
         _is_joined=True,
         head_is_up=True,
+        _settings=SimpleNamespace(ray="auto"),
+        _has_waited=False,
         lines=lines,
         _actors={"a": 1},
         _lock=threading.Lock(),
