@@ -51,44 +51,42 @@ class TlsFront:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.port = 0
         self.handshakes = 0
-        self._writers: list[asyncio.StreamWriter] = []
+        self._callers: list[socket.socket] = []
+        self._greeted: set[asyncio.Task[None]] = set()
+        self._open: list[asyncio.WriteTransport] = []
 
     @property
     def url(self) -> str:
         return f"rediss://127.0.0.1:{self.port}/0"
 
     async def _listen(self) -> None:
-        listening = socket.create_server(("127.0.0.1", 0))
-        listening.setblocking(False)
-        self.port = int(listening.getsockname()[1])
-        self._accepting = asyncio.create_task(self._accept(listening))
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening.setblocking(False)
+        self.port = int(self._listening.getsockname()[1])
+        self._loop.add_reader(self._listening, self._accept)
 
-    async def _accept(self, listening: socket.socket) -> None:
-        """Take every caller; what it is to speak shows in its first byte."""
-        tasks = set()
-        with listening:
-            while True:
-                caller, _ = await self._loop.sock_accept(listening)
-                tasks.add(task := asyncio.create_task(self._greet(caller)))
-                task.add_done_callback(tasks.discard)
+    def _accept(self) -> None:
+        """Take a caller; what it is to speak shows in its first byte."""
+        caller, _ = self._listening.accept()
+        caller.setblocking(False)
+        self._callers.append(caller)
+        self._greeted.add(task := self._loop.create_task(self._greet(caller)))
+        task.add_done_callback(self._greeted.discard)
 
     async def _greet(self, caller: socket.socket) -> None:
         protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._serve)
         try:
             secured = not self._also_plain or await asyncio.to_thread(_first_byte, caller) == TLS_HANDSHAKE
             context = self._context if secured else None
-            await self._loop.connect_accepted_socket(lambda: protocol, caller, ssl=context)
+            transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, caller, ssl=context)
+            self._open.append(transport)  # here, as what serves it may be ended before it begins
         except OSError:  # no handshake, or one that failed
             caller.close()
-        except asyncio.CancelledError:
-            caller.close()
-            raise
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.handshakes += 1
-        self._writers.append(writer)
         behind, before = await asyncio.open_connection("127.0.0.1", self._target)
-        self._writers.append(before)
+        self._open.append(before.transport)
         try:
             await asyncio.gather(_pump(reader, before), _pump(behind, writer))
         finally:
@@ -109,14 +107,18 @@ class TlsFront:
         self._loop.close()
 
     async def _close(self) -> None:
+        self._loop.remove_reader(self._listening)
+        self._listening.close()
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-        for writer in self._writers:
+        for transport in self._open:
             with suppress(AttributeError):  # of a connection that is closed already, in Python before 3.11.3
-                writer.transport.abort()
+                transport.abort()
         await asyncio.sleep(0)
+        for caller in self._callers:
+            caller.close()
         await self._loop.shutdown_default_executor()
 
 
