@@ -78,6 +78,5 @@ def at_place(seconds: float, zone: tzinfo, newest: float | None, field: str, row
     first, second = (wall.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
     if first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != wall:
         raise InvalidInput(f"clocks of {zone} skip {wall.isoformat()}", field=field, row=row)
-    if newest is not None and seconds_of(first) <= newest < seconds_of(second):
-        return seconds_of(second) if newest < seconds_of(second) else seconds_of(first)
-    return seconds_of(first)
+    is_second = newest is not None and seconds_of(first) <= newest < seconds_of(second)
+    return seconds_of(second if is_second else first)
