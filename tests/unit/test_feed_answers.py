@@ -245,3 +245,12 @@ def test_columns_have_one_meaning_whichever_they_are() -> None:
         with pytest.raises(ValueError, match="two meanings"):
             spec_of({"target": "y", twice[0]: ["u"], twice[1]: ["v", "u"]})
     assert spec_of({"target": "y", "time": None, "features": ["time"], "known": ["v"]}).columns == ("y", "time", "v")
+
+
+@pytest.mark.parametrize("name", ["steps", "window", "season", "lags", "batch"])
+def test_what_is_counted_is_no_duration_and_that_is_said(name: str) -> None:
+    for text, hints in (("24h", True), ("many", False)):
+        for value in (text, [1, text]):
+            with pytest.raises(ValueError, match="is a number of readings") as caught:
+                spec_of({"target": "y", name: value})
+            assert ("divide the duration" in str(caught.value)) is hints

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -11,17 +11,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from livesvm import IncrementalSVC, IncrementalSVR
+from livesvm.service.feeds import choose
 from livesvm.service.feeds.bands import BEYOND, RATE, Side
 from livesvm.service.feeds.drift import CLIP, LEAST, THRESHOLD, TOLERANCE, PageHinkley
 from livesvm.service.feeds.every import DAY, Every, duration, moment
-from livesvm.service.feeds.features import Ahead, calendar_cycles, calendar_of, day_in, layout_of, natural_period
+from livesvm.service.feeds.features import (
+    Ahead,
+    Layout,
+    calendar_cycles,
+    calendar_of,
+    day_in,
+    layout_of,
+    natural_period,
+)
+from livesvm.service.feeds.forgotten import Forgotten, are_of
 from livesvm.service.feeds.represent import FAR, MOVED, fitted, has_moved, spread
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import Scored, StepScores
 from livesvm.service.feeds.season import LEAST as LEAST_SEASON
 from livesvm.service.feeds.season import _is_peak, _least_peak
-from livesvm.service.feeds.spec import spec_of
+from livesvm.service.feeds.spec import FeedSpec, spec_of
+from livesvm.service.feeds.step_model import EPSILON, MOST, Recipe, StepModel, new_models
+from livesvm.service.feeds.timeline import Timeline
+from livesvm.solvers.errors import InvalidInput
 
+Floats = NDArray[np.float64]
 STEPS = (1, 3)
 numbers = st.floats(-100, 100).map(lambda x: round(x, 2))
 
@@ -288,3 +303,191 @@ def test_the_season_is_the_least_peak_near_the_highest(
 def test_a_peak_stands_out(change: dict[int, float], least: float, slack: float, is_peak: bool) -> None:
     r = np.array([change.get(i, v) for i, v in enumerate([*CURVE, 0.9])])
     assert _is_peak(r, 8, least, slack) is is_peak
+
+
+def test_readings_without_times_have_no_calendar() -> None:
+    for settings, cycles in (({}, 3), ({"calendar": False}, 0), ({"time": None}, 0)):
+        assert len(layout_of(spec_of({"target": "y"} | settings), 0, Every(HOUR)).cycles) == cycles
+
+
+slots = st.sets(st.integers(0, 20), max_size=4)
+
+
+@given(slots, slots, st.none() | st.integers(0, 20), st.integers(-1, 21), st.integers(0, 6))
+def test_what_is_forgotten_is_named_by_its_slots_or_by_all_before_one(
+    gone: set[int], changed: set[int], oldest: int | None, first: int, length: int
+) -> None:
+    values = dict.fromkeys(sorted(gone | changed), (0.0,))
+    forgotten, last = Forgotten(frozenset(gone), values, oldest), first + length
+    lost = {slot for slot in range(-2, 30) if slot in values or (oldest is not None and slot < oldest)}
+    assert set(np.arange(-2, 30)[forgotten.names(np.arange(-2, 30))].tolist()) == lost
+    assert forgotten.concerns(first, last) is any(slot in lost for slot in range(first, last + 1) if slot > -2)
+    assert forgotten.takes(first, last) is any(slot in gone for slot in range(first, last + 1))
+    for lags, season, step in (((1,), 0, 2), ((1, 4), 3, 2), ((1, 2), 5, 5)):
+        layout = Layout(lags, (), 0, 0, (season,) if season else (), ())
+        made = np.arange(6, 20)
+        before = lags[1] - 1 if len(lags) > 1 else 0
+        seasonal = max(s for s in range(-9, 1) if season == 0 or (step - s) % season == 0)
+        beside = [{m, m + step, m - before, m + seasonal} for m in made.tolist()]
+        assert are_of(layout, step, made, forgotten).tolist() == [bool(these & lost) for these in beside]
+
+
+READINGS = [
+    ({}, 1, True), ({}, 1.25, True), ({}, 1.26, False), ({}, 0.75, True), ({}, 0.74, False), ({}, 0.4, False),
+    ({}, 39.25, True), ({}, 39.26, False), ({}, 80.49, True), ({}, 79.51, True), ({}, 41.2, True), ({}, 41.27, False),
+    ({}, 366 * 24, True), ({}, 366 * 24 + 1, False),
+    ({"window": 9000}, 9000, True), ({"window": 9000}, 9001, False),
+    ({"every": "1y"}, 24 * 365, True), ({"every": "1y"}, 24 * 500, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "hours", "is_taken"), READINGS)
+def test_readings_are_on_the_clock_and_leap_over_no_more_than_a_year_or_the_window(
+    settings: dict[str, Any], hours: float, is_taken: bool
+) -> None:
+    spec = spec_of({"target": "y", "every": "1h", "window": 100, "missing": "skip"} | settings)
+    line = Timeline(spec, 100).read([{"time": 0.0, "y": 1.0}]).timeline
+    if is_taken:
+        plan = line.read([{"time": hours * HOUR, "y": 2.0}])
+        assert [reading.slot for reading in plan.readings] == [1]
+    else:
+        with pytest.raises(InvalidInput):
+            line.read([{"time": hours * HOUR, "y": 2.0}])
+
+
+MODELS = [
+    {}, {"epsilon": 0.3, "represent": "level"}, {"quantiles": [0.2, 0.7]}, {"task": "direction", "represent": "level"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", MODELS)
+def test_a_steps_models_are_those_of_its_recipe_in_units_of_what_they_learn(settings: dict[str, Any]) -> None:
+    spec = spec_of({"target": "y", "lags": 2, "rolling": {}, "calendar": False} | settings)
+    recipe, random = Recipe(settings.get("represent", "change"), 0.3, 2.0), np.random.default_rng(0)
+    X = random.normal(size=(60, 4)) * [1.0, 5.0, 100.0, 1.0] + 7.0
+    y = 50.0 + 20.0 * np.sin(X[:, 0]) + random.normal(size=60)
+    if spec.task == "direction":
+        y = np.where(y > np.median(y), 1.0, -1.0)
+    step, keys = StepModel(spec, recipe), list(range(50))
+    step.fit(X[:50], y[:50], keys)
+    scale = step.scale
+    assert scale is not None
+    assert scale.spreads == (spread(y[:50]), spread(X[:50, 2 if recipe.represent == "level" else 0]))
+    Z = np.clip((X - scale.centre) / scale.width, -MOST, MOST)
+    np.testing.assert_array_equal(step.scaled(np.vstack([X, X + 1e4])), np.vstack([Z, np.full_like(Z, MOST)]))
+    values = (y if spec.task == "direction" else (y - scale.middle) / scale.unit)[:50]
+    common = {"C": 2.0, "gamma": 0.3}
+    models: list[Any] = [IncrementalSVC(**common)]
+    if spec.task == "value":
+        epsilon = EPSILON if spec.epsilon == "auto" else spec.epsilon
+        models = [IncrementalSVR(epsilon=epsilon, **common)]
+        models += [IncrementalSVR(loss="pinball", quantile=q, **common) for q in spec.quantiles or ()]
+    of = [getattr(model.fit(Z[:50], values), "decision_function", model.predict)(Z) for model in models]
+    expected = np.stack(of, axis=1)
+    if spec.task == "value":
+        expected = expected * scale.unit + scale.middle
+        expected[:, 1:].sort(axis=1)
+    np.testing.assert_allclose(step.predict(X), expected, atol=1e-6)
+    back = StepModel.from_arrays(spec, step.to_arrays(), lambda kept: X[kept])
+    assert (back.refits, back.recipe) == (step.refits, recipe) == (1, recipe)
+    other = -y[3]
+    for one in (step, back):
+        one.update(X[50:], y[50:], list(range(50, 60)), [0, 1])
+        one.relabel(3, other)
+        assert one.models[0].keys_ == list(range(2, 60))
+        assert one.gap() < 1e-9
+    again = StepModel(spec, recipe)
+    again.scale, again.models = scale, new_models(spec, recipe, scale.core)
+    again.update(X[2:], np.where(np.arange(60) == 3, other, y)[2:], list(range(2, 60)), [])
+    for one in (step, back):
+        np.testing.assert_allclose(one.predict(X), again.predict(X), atol=1e-6)
+
+
+class Recorded(StepModel):
+    """A step's model that notes what it learns, and forecasts the number of examples it knows."""
+
+    learnt: ClassVar[list[int]] = []
+
+    def fit(self, X: Floats, y: Floats, keys: list[int]) -> None:
+        self.scale = fitted(X, y)
+        self.learnt[:] = keys
+
+    def update(self, X: Floats, y: Floats, keys: list[int], leaving: list[int]) -> None:
+        assert (len(X), len(y), leaving) == (len(keys), len(keys), [])
+        self.learnt.extend(keys)
+
+    def predict(self, X: Floats) -> Floats:
+        return np.full((len(X), 1), float(len(self.learnt)))
+
+
+@pytest.mark.parametrize(("n", "ahead"), [(40, 1), (60, 3), (60, 15), (90, 1), (17, 1), (25, 12), (9, 1)])
+def test_settings_are_judged_on_blocks_by_models_of_all_that_was_known(
+    n: int, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of({"target": "y", "steps": [ahead], "window": 100, "lags": 1, "rolling": {}, "calendar": False})
+    rows = Rows(layout_of(spec, 0, Every(HOUR)), 1, 100, 24)
+    for slot in range(n + ahead):
+        rows.come_true(slot, (ahead,), float(slot))
+        rows.append(slot, np.full(rows.layout.shared, slot), np.zeros((1, rows.layout.own)))
+    monkeypatch.setattr(choose, "StepModel", Recorded)
+    found, y = choose.rolling_forecasts(spec, rows, 0, Recipe("change", 0.1, 1.0))
+    first = max(round(choose.FIRST * n), choose.LEAST + ahead - 1)  # so many are known then
+    assert y.tolist() == [float(ahead)] * max(0, n - first)
+    edges = sorted({int(edge) for edge in np.linspace(first, n, choose.BLOCKS + 1)}) if first < n else []
+    starts = [max(edge for edge in edges if edge <= i) for i in range(first, n)]
+    assert found[:, 0].tolist() == [start - ahead + 1 for start in starts]  # those whose reading has come
+    if starts:
+        assert Recorded.learnt == list(range(starts[-1] - ahead + 1))
+
+
+R0, LEVEL, SEASONAL = "change", "level", "seasonal-change"
+AUTO = {"C": "auto", "gamma": "auto", "represent": "auto"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "errors", "naive", "expected"),
+    [
+        (AUTO, {}, 2.0, (R0, 0.1, 1.0)),  # nothing is better than what is begun with
+        (AUTO, {LEVEL: 0.9}, 2.0, (LEVEL, 0.1, 1.0)),
+        (AUTO, {LEVEL: 0.98}, 2.0, (R0, 0.1, 1.0)),  # not clearly
+        (AUTO, {LEVEL: 0.9, SEASONAL: 0.8, 0.4: 0.5, 3.0: 0.5, 10.0: 0.4}, 2.0, (SEASONAL, 0.4, 10.0)),
+        (AUTO, {0.02: 0.9, 0.3: 0.9, 0.01: 0.1}, 2.0, (R0, 0.02, 0.3)),  # cautious ones are not tried
+        (AUTO, {0.01: 0.9, 0.001: 0.95}, 1.0, (R0, 0.02, 0.01)),
+        (AUTO, {0.01: 1.2, 0.001: 1.1}, 1.0, (R0, 0.1, 1.0)),
+        (AUTO, {0.001: 0.9}, 1.04, (R0, 0.1, 1.0)),  # it is clearly ahead
+        (AUTO, {0.001: 0.9}, 1.02, (R0, 0.02, 0.001)),
+        (AUTO | {"C": 0.5}, {0.001: 0.1, 0.4: 0.9}, 1.0, (R0, 0.4, 0.5)),
+        (AUTO | {"gamma": 0.7}, {0.001: 0.9, 3.0: 0.95}, 0.9, (R0, 0.7, 0.001)),
+        (AUTO | {"represent": LEVEL}, {R0: 0.1, 3.0: 0.9}, 9.0, (LEVEL, 0.1, 3.0)),
+    ],
+)
+def test_one_setting_is_chosen_after_the_other_where_it_is_clearly_better(
+    settings: dict[str, Any], errors: dict[Any, float], naive: float, expected: tuple[str, float, float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The error of a recipe is the product of what is said of its parts; gammas are times the number of features."""
+    spec = spec_of({"target": "y", "season": 4, "window": 100} | settings)
+    rows = Rows(layout_of(spec, 4, Every(HOUR)), 1, 100, 24)
+    d = 1 if spec.gamma != "auto" else rows.layout.shared + rows.layout.own
+
+    def rolling(spec: FeedSpec, rows: Rows, step: int, recipe: Recipe) -> tuple[Floats, Floats]:
+        parts = (recipe.represent, round(recipe.gamma * d, 6), recipe.C)
+        error = math.prod(errors.get(part, 1.0) for part in parts)
+        y = np.array([naive, -naive])
+        return (y - [error, -error])[:, None], y
+
+    monkeypatch.setattr(choose, "rolling_forecasts", rolling)
+    chosen = choose.choose(spec, rows)
+    (recipe,) = chosen.recipes
+    assert (recipe.represent, pytest.approx(recipe.gamma * d), recipe.C) == expected
+    assert len({trial.recipe for trial in chosen.trials}) == len(chosen.trials)
+    assert recipe in {trial.recipe for trial in chosen.trials}
+
+
+@given(st.sets(st.integers(1, 200), min_size=1, max_size=30))
+def test_some_steps_are_tried_that_grow_by_a_factor(steps: set[int]) -> None:
+    horizons = tuple(sorted(steps))
+    tried = [horizons[i] for i in choose.tried_steps(horizons)]
+    wanted = [horizons[0] * (horizons[-1] / horizons[0]) ** (k / (choose.TRIED - 1)) for k in range(choose.TRIED)]
+    nearest = {min(horizons, key=lambda step: abs(step - w)) for w in wanted}
+    assert tried == (sorted(nearest) if len(horizons) > choose.TRIED else list(horizons))
