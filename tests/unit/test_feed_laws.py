@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from livesvm import IncrementalSVC, IncrementalSVR
 from livesvm.service.feeds import choose
-from livesvm.service.feeds.bands import BEYOND, RATE, Side
+from livesvm.service.feeds.bands import BEYOND, RATE, Band, ConformalBand, Side
 from livesvm.service.feeds.drift import CLIP, LEAST, THRESHOLD, TOLERANCE, PageHinkley
 from livesvm.service.feeds.every import DAY, Every, duration, moment
 from livesvm.service.feeds.features import (
@@ -25,6 +25,7 @@ from livesvm.service.feeds.features import (
     layout_of,
     natural_period,
 )
+from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forgotten import Forgotten, are_of
 from livesvm.service.feeds.represent import FAR, MOVED, fitted, has_moved, spread
 from livesvm.service.feeds.rows import Rows
@@ -491,3 +492,72 @@ def test_some_steps_are_tried_that_grow_by_a_factor(steps: set[int]) -> None:
     wanted = [horizons[0] * (horizons[-1] / horizons[0]) ** (k / (choose.TRIED - 1)) for k in range(choose.TRIED)]
     nearest = {min(horizons, key=lambda step: abs(step - w)) for w in wanted}
     assert tried == (sorted(nearest) if len(horizons) > choose.TRIED else list(horizons))
+
+
+RECORDED = [
+    {}, {"quantiles": [0.1, 0.8]}, {"band": None, "lags": 1, "season": 0}, {"task": "direction"}, {"batch": 1},
+    {"missing": "skip"}, {"time": None},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", RECORDED)
+def test_what_is_scored_is_what_was_said_and_what_came(settings: dict[str, Any]) -> None:
+    """Values by slot, naive forecasts, bands moved reading by reading, drift, and what waits."""
+    own = {"target": "y", "every": "1h", "window": 60, "steps": [1, 3], "lags": 4, "rolling": {"mean": [8]}, "batch": 7}
+    fixed = {"season": 6, "C": 1.0, "gamma": 0.05, "represent": "change"}
+    feed = Forecaster(spec_of(own | fixed | settings))
+    y = 10.0 + np.random.default_rng(1).normal(size=140).cumsum()
+    y[[70, 80, 81, 100]] = math.nan
+    rows = [({} if feed.spec.time is None else {"time": i * HOUR}) | {"y": v} for i, v in enumerate(y)]
+    outcomes = [feed.observe(rows[i : i + 10]) for i in range(0, 140, 10)]
+    closed = feed.spec.missing == "skip"  # over gaps
+    real = np.flatnonzero(~np.isnan(y))
+    at = {slot: int(i) for slot, i in enumerate(real)} if closed else {int(i): int(i) for i in real}
+    held = y[real] if closed else np.array([y[real[real <= i][-1]] for i in range(140)])  # by slot
+    (live, *_), *others = [outcome.events for outcome in outcomes if outcome.events]
+    full = next(slot for slot, i in at.items() if (real <= i).sum() == 60)
+    assert (live.kind, live.slot, live.detail["season"]) == ("live", full, feed.spec.season)
+    assert all(event.kind in ("rescaled", "drift") for events in others for event in events)
+    bands = [None if feed.spec.coverage is None else ConformalBand(feed.spec.coverage, 60) for _ in feed.steps]
+    fresh = Forecaster(feed.spec)
+    for start in range(0, 60, 10):
+        fresh.observe(rows[start : start + 10])
+    residuals = [] if fresh.choice is None else fresh.choice.residuals
+    for band, found in zip(bands, residuals, strict=False):
+        assert band is not None
+        band.seed(found[:, min(1, found.shape[1] - 1)], found[:, -1])
+    drifts, waiting, scored = [PageHinkley() for _ in feed.steps], dict[tuple[int, int], Any](), 0
+    found = {(step, one.slot): one for outcome in outcomes for step, one in outcome.scored}
+    last_slot = len(held) - 1
+    time_of = (lambda slot: float(slot)) if feed.spec.time is None else (lambda slot: at.get(slot, slot) * HOUR)
+    for slot in range(full, last_slot + 1):
+        for i, step in enumerate(feed.steps):
+            said = waiting.pop((step, slot), None)
+            assert ((step, slot) in found) is (said is not None and slot in at)
+            if said is None or slot not in at:
+                continue
+            one, made, (low, high) = found[step, slot], slot - step, said
+            scored += 1
+            season = feed.spec.season or 1
+            seasonal = held[max(s for s in range(made + 1) if (slot - s) % season == 0)]
+            change = 0.0 if feed.spec.lag_list == (1,) else held[made] - held[made - 1]
+            expected = (slot, time_of(slot), time_of(made), one.value, *said, held[slot], held[made], seasonal, change)
+            np.testing.assert_allclose(np.array(one), expected, atol=1e-9, equal_nan=True)
+            band, was_wrong = bands[i], (one.value > 0) != (held[slot] > held[made])
+            if band is not None and feed.spec.quantiles is None:
+                band.learn(held[slot], one.value, one.value, Band(low, high))
+            drifts[i].learn(float(was_wrong) if feed.spec.task == "direction" else abs(held[slot] - one.value))
+        for i, step in enumerate(feed.steps):
+            if slot in at:
+                later, band = found.get((step, slot + step)), bands[i]
+                if later is not None and band is not None and feed.spec.quantiles is None:
+                    waiting[step, slot + step] = band.around(later.value, later.value)
+                else:
+                    waiting[step, slot + step] = (math.nan,) * 2 if later is None else (later.low, later.high)
+                    assert later is None or (band is None) is math.isnan(later.low)
+    assert scored > 100
+    assert set(feed.pending) == {slot for _, slot in waiting}
+    assert [vars(one) for one in feed.drifts] == [vars(one) for one in drifts]
+    for band, mine in zip(bands, feed.bands, strict=True):
+        if band is not None and mine is not None and feed.spec.quantiles is None:
+            same(mine.to_arrays(), band.to_arrays())
