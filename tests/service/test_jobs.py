@@ -20,7 +20,7 @@ import pytest
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.errors import JobNotDone, NotApplicable, QueueFull, UnknownJob
 from livesvm.service.jobs.files import JobFiles, JobRecord
-from livesvm.service.jobs.kind import FOUND, Document, JobKind, Workplace
+from livesvm.service.jobs.kind import FOUND, Document, JobKind, Sharding, Workplace, without_keys
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.jobs.queue import JobLimits, Jobs
@@ -518,6 +518,35 @@ def test_results_that_name_examples_are_found(jobs: Jobs, live: LiveModel, tmp_p
     files.save_result(done.id, {})
     (files.place(done.id) / FOUND).write_bytes(b"rubbish")
     assert jobs.naming("m", ["c", "d"]) == {"c", "d"}  # what cannot be read may name any
+
+
+def test_what_names_examples_is_withheld_wherever_it_stands_and_nothing_else() -> None:
+    whole = {
+        "n": 3,
+        "label": "spam",
+        "keys": ["a"],
+        "curve": [{"key": 7, "label": "spam", "others": [1], "at": 0.5}, {"at": 0.6}],
+        "below": {"list": [[1], []], "deep": [{"key": 1, "keys": 2, "more": {"others": 1, "label": 2}}]},
+    }
+    kept, withheld = without_keys(whole)
+    assert kept == {
+        "n": 3,
+        "label": "spam",
+        "curve": [{"at": 0.5}, {"at": 0.6}],
+        "below": {"list": [[1], []], "deep": [{"more": {"others": 1, "label": 2}}]},
+    }
+    assert list(kept) == ["n", "label", "curve", "below"]
+    assert withheld == {
+        "keys",
+        *(f"curve.{name}" for name in ("key", "label", "others")),
+        "below.deep.key",
+        "below.deep.keys",
+    }
+
+
+@pytest.mark.parametrize(("size", "count"), [(0, 1), (1, 1), (100, 1), (101, 2), (200, 2), (201, 3)])
+def test_a_dataset_is_cut_into_as_few_shards_as_may_be(size: int, count: int) -> None:
+    assert Sharding("", "", 100, 1.0).count(size) == count
 
 
 def test_an_erasure_of_before_leaves_the_jobs_that_were_asked_for_since(jobs: Jobs, live: LiveModel) -> None:
