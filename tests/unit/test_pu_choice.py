@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from livesvm.solvers import IncrementalPUClassifier, PUClassifier, time_limit
 from livesvm.solvers.errors import InvalidInput, TimeLimit
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.pu.held_out import LAM, Folds, HeldOut
 from livesvm.solvers.pu.metrics import scores, zero_one_risk
+from livesvm.solvers.pu.ramp import _with_sum
+from livesvm.solvers.pu.starts import from_scores, ranked
 from livesvm.solvers.runtime.types import Ints
 from livesvm.solvers.sparse import SparseRows
 from tests.oracle import Matrix, Vector
@@ -208,3 +215,62 @@ def test_a_model_that_flags_everything_warns_too() -> None:
     with pytest.warns(UserWarning, match="all of 60 .* set a larger lam"):
         model = IncrementalPUClassifier(0.99, 10.0).fit(X, s)
     assert [one.name for one in model.warnings_] == ["everything_is_flagged"]
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 4)), min_size=1, max_size=9), st.floats(0, 1))
+def test_starts_fill_boxes_from_the_highest_score_to_their_sum(drawn: list[tuple[int, int]], share: float) -> None:
+    scores, tops = (np.array(each, float) for each in zip(*drawn, strict=True))
+    total = share * tops.sum()
+    sigma = ranked(scores, tops, total)
+    assert sigma.sum() == pytest.approx(total)
+    assert ((sigma >= 0) & (sigma <= tops)).all()
+    for low, high in itertools.permutations(range(len(drawn)), 2):
+        if scores[low] < scores[high]:
+            assert sigma[low] == 0 or sigma[high] == tops[high]
+    both = from_scores(scores, tops, total)  # one half of a box is filled at f = -1, the other at f = 1
+    halves = [s for value, top in zip(scores, tops, strict=True) for s in ((value + 1, top / 2), (value - 1, top / 2))]
+    filled = sorted(halves, reverse=True)
+    cut = next((s for i, (s, _) in enumerate(filled) if sum(t for _, t in filled[: i + 1]) >= total - 1e-12), -np.inf)
+    ends = scores[:, None] + [1.0, -1.0]
+    full, most = ((tops / 2) * np.count_nonzero(which, axis=1) for which in (ends > cut, ends >= cut))
+    assert both.sum() == pytest.approx(total)
+    assert ((both >= full - 1e-9) & (both <= most + 1e-9)).all()
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 2)), min_size=1, max_size=8), st.floats(0, 1))
+def test_what_is_missing_of_a_sum_is_shared_by_room(drawn: list[tuple[float, float]], share: float) -> None:
+    parts, top = (np.array(each) for each in zip(*drawn, strict=True))
+    total = share * top.sum()
+    found = _with_sum(parts * top, top, total)
+    assert found.sum() == pytest.approx(total, abs=1e-9)
+    assert ((found >= -1e-9) & (found <= top + 1e-9)).all()
+    moved = found - parts * top
+    room = (1 - parts) * top if total > (parts * top).sum() else parts * top
+    if room.sum() > 1e-6:
+        np.testing.assert_allclose(moved * room.sum(), room * moved.sum(), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("risks", "looked_at", "best"),
+    [
+        ([0.3, 0.2, 0.1, 0.05] + [0.2] * 7, 7, 3),  # three that are worse end it
+        ([0.3, 0.2, 0.1, 0.2, 0.2, 0.1, 0.2, 0.05, 0.3, 0.3, 0.3], 6, 2),  # an equal one is no better
+        ([0.3, 0.2, 0.1, 0.2, 0.2, 0.05, 0.2, 0.2, 0.2, 0.3, 0.3], 9, 5),
+        ([0.4] * 11, 11, 0),  # none is better than to flag nothing: all are looked at
+        ([0.5, 0.4, 0.4, 0.4, 0.4, 0.39, 0.41, 0.5, 0.5, 0.5, 0.5], 9, 5),
+    ],
+)
+def test_smaller_lam_are_looked_at_until_three_are_worse(risks: list[float], looked_at: int, best: int) -> None:
+    X, s = few(p=9, n=15)
+    folds, values = Folds(Kernel("rbf", 0.5), X, s == 1, np.ones(24)), [10.0**-k for k in range(11)]
+    seen = list[float]()
+
+    def told(prior: float) -> Iterator[tuple[float, float]]:
+        for lam, risk in zip(values, risks, strict=True):
+            seen.append(lam)
+            yield lam, risk
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folds, "_risks", told)
+        assert folds.best_lam(0.4) == values[best]
+    assert len(seen) == looked_at
