@@ -107,7 +107,7 @@ class JobFiles:
         for path in (self._path(id, part) for part in ("result", "job")):
             for written in (path, unfinished(path)):
                 with suppress(OSError):  # a read-only disk keeps it, and a restart knows it again
-                    written.unlink(missing_ok=True)
+                    written.unlink()
 
     def holds(self, id: str) -> bool:
         """Whether a file of a job is there, of which nothing may be left."""

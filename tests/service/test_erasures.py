@@ -148,6 +148,22 @@ def test_where_one_model_finds_no_optimum_the_receipt_says_so(
     assert receipt["refused"] == {"model n": "not erased: it took too long"}
 
 
+def test_where_no_model_finds_an_optimum_only_the_first_try_is_given_up(
+    model: Model, erasures: Erasures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unsolved: Future[Any] = Future()
+    unsolved.set_exception(NotSolved("it took too long"))
+    monkeypatch.setattr(model, "get", lambda name: SimpleNamespace(erase=lambda intent: unsolved))
+    with pytest.raises(NotSolved):
+        erasures.erase("m", Sought(("b",)), Asked(None, None, ""))
+    assert (begun(model.store), erasures.is_owed) == ([], False)
+    cut_off = model.intent()
+    model.store.put_document(cut_off.at_store, cut_off.encode())
+    erasures.look()
+    assert [one.id for one in begun(model.store)] == [cut_off.id]
+    assert (receipts(model), erasures.is_owed) == ([], True)
+
+
 def test_a_deletion_that_a_crash_has_cut_off_is_ended_and_one_that_had_no_effect_is_not(
     model: Model, erasures: Erasures
 ) -> None:
