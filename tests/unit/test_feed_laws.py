@@ -27,7 +27,7 @@ from livesvm.service.feeds.features import (
 )
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forgotten import Forgotten, are_of
-from livesvm.service.feeds.represent import FAR, MOVED, fitted, has_moved, spread
+from livesvm.service.feeds.represent import FAR, LEAST_CORE, MOVED, fitted, has_moved, spread
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import Scored, StepScores
 from livesvm.service.feeds.season import LEAST as LEAST_SEASON
@@ -198,6 +198,9 @@ def test_scales_go_with_units_and_say_when_these_have_moved(seed: int, unit: flo
     for name in ("centre", "width", "middle", "unit", "spreads"):
         expected = np.asarray(getattr(one, name)) * unit + (shift if name in ("centre", "middle") else 0)
         np.testing.assert_allclose(getattr(other, name), expected, rtol=1e-6, atol=1e-6 * unit)
+    for rare in (y, np.where(np.arange(60) % 7 == 0, y, 0.0)):  # however far from 0 most of them are
+        cores = {fitted(X, shift + unit * rare).core, fitted(X, rare).core}
+        assert cores == {1.0 if rare is y else LEAST_CORE}
     np.testing.assert_array_equal(one.centre, np.median(X, axis=0))
     assert (one.middle, one.spreads[1]) == (np.median(y), spread(X[:, 1]))
     low, high = np.quantile(y, [1 / 6, 5 / 6])
