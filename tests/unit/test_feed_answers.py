@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -22,7 +23,8 @@ from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Timeline
 from livesvm.service.feeds.times import at_place, parse, zone_of
 from livesvm.service.feeds.wanted import Wanted
-from livesvm.solvers.errors import InvalidInput
+from livesvm.service.jobs import feed_work
+from livesvm.solvers.errors import Cancelled, InvalidInput
 from tests.support.feeds import FEED, rows_of, series
 
 HOUR = 3600.0
@@ -254,3 +256,41 @@ def test_what_is_counted_is_no_duration_and_that_is_said(name: str) -> None:
             with pytest.raises(ValueError, match="is a number of readings") as caught:
                 spec_of({"target": "y", name: value})
             assert ("divide the duration" in str(caught.value)) is hints
+
+
+@pytest.mark.parametrize(("readings", "window"), [(50, 40), (79, 40), (80, 40), (83, 41), (200, 100)])
+def test_a_backtest_forecasts_half_of_the_readings(readings: int, window: int) -> None:
+    assert feed_work.half_of(readings) == window
+    with pytest.raises(InvalidInput):
+        feed_work.half_of(49)
+
+
+def test_a_backtest_is_what_a_feed_would_have_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_work, "POINTS", 7)
+    spec = spec_of(FEED | {"steps": [1, 3], "window": 90, "C": 1.0, "gamma": 0.05})
+    feed, rows, told_of = Forecaster(spec), rows_of(series(90)), list[tuple[int, int]]()
+    feed.observe(rows)
+    copy: Any = SimpleNamespace(spec=spec, state=lambda: SimpleNamespace(spec=spec, forecaster=feed))
+    other, scored = Forecaster(spec_of(spec.model_dump() | {"window": 45, "season": 6, "lags": 5})), list[Scored]()
+    for begin in range(0, 90, 24):
+        scored += [one for step, one in other.observe(rows[begin : begin + 24]).scored if step == 1]
+
+    def progress(done: int, total: int) -> bool:
+        told_of.append((done, total))
+        return True
+
+    found = feed_work.backtest({"settings": {"season": 6, "lags": 5}}, copy, progress)
+    assert told_of == [(0, 90), (24, 90), (48, 90), (72, 90)]
+    assert (found["readings"], found["own"], found["settings"]["window"]) == (90, True, 45)
+    assert (found["scores"], found["recent"]) == told.scores(other)
+    assert [point["n"] for point in found["curve"]] == list(range(len(scored), 0, -7))[::-1]  # the newest is there
+    for point in found["curve"]:
+        for name, value in (("mae", "value"), ("last_value_mae", "last"), ("seasonal_mae", "seasonal")):
+            errors = [abs(one.actual - getattr(one, value)) for one in scored[: point["n"]]]
+            assert point[name] == pytest.approx(np.mean(errors))
+    given = feed_work.Given([*rows[:30], {"time": rows[30]["time"], "y": "many"}])
+    with pytest.raises(InvalidInput) as caught:
+        feed_work.backtest({"given": given}, copy, progress)
+    assert (caught.value.field, caught.value.row) == ("y", 30)
+    with pytest.raises(Cancelled):
+        feed_work.backtest({}, copy, lambda done, total: done < 24)
