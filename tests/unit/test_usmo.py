@@ -83,6 +83,23 @@ def test_a_step_is_the_minimum_over_all_pieces() -> None:
         assert value[-1] <= value.min() + 1e-9
 
 
+@pytest.mark.parametrize("n_free", [0, 2, 4, 5, 30])
+def test_a_working_set_is_who_is_non_bound_and_who_violates_most(n_free: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usmo, "WORKING", 8)
+    problem, rng = draw("clouds", 1, KERNELS[1], 1e-2, n=60), np.random.default_rng(n_free)
+    free, n = rng.permutation(problem.n)[:n_free].tolist(), problem.n
+    sigma = problem.c2 * rng.choice([0.0, 0.5, 1.0], n)
+    sigma[free] = problem.c2[free] * rng.uniform(0.1, 0.4, n_free)
+    run = usmo.Run(problem, products.exact(problem.kernel, problem.U, 10**6), sigma)
+    if n_free > 4:
+        worst = np.maximum(run.up - run.lowest, run.highest - run.down)
+        free = sorted(free, key=lambda i: -worst[i])[:4]
+    chosen, each = list(free), (8 - len(free)) // 2
+    for values in (-run.up, run.down):
+        chosen += sorted(set(range(n)).difference(chosen), key=lambda i, v=values: v[i])[:each]  # type: ignore[misc]
+    assert run.choose().tolist() == sorted(chosen)
+
+
 def test_b_is_in_the_middle_where_nobody_is_non_bound() -> None:
     U = np.array([[-2.0], [-2.5], [2.0], [2.5]])
     problem = pu_problem(Kernel("linear"), np.array([[2.2]]), U, *costs(0.5, 2.0, np.ones(1), np.ones(4)))
