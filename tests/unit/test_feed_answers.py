@@ -195,9 +195,12 @@ LIMITS: list[tuple[str, list[Any], list[Any]]] = [
     ("C", [1e-9, 1e8, "auto"], [0.0, 1.1e8, "best"]),
     ("gamma", [1e-9, 1e8, "auto"], [0.0, 1.1e8]),
     ("epsilon", [0.0, 1e3, "auto"], [-0.1, 1001.0]),
-    ("every", ["1ms", 3660 * 86400.0, "1200mo", "0.5y"], [0.0009, 3661 * 86400.0, "1201mo", "0.7mo"]),
+    ("every", ["1ms", 3660 * 86400.0, "1200mo", "0.5y"], [0.0009, 3661 * 86400.0, "1201mo", "0.7mo", "soon"]),
     ("features", [["u"], ["u"] * 0], [["u", "u"], ["y"], ["time"]]),
     ("known", [["u"]], [["u", "u"], ["y"], ["time"]]),
+    ("missing", ["hold", "skip", "refuse"], ["zero"]),
+    ("timezone", ["Europe/Berlin", None], ["Mars/Olympus"]),
+    ("unknown", [], [1]),
     ("represent", ["change", "level", "seasonal-change", "auto"], ["trend"]),
 ]  # fmt: skip
 

@@ -14,7 +14,6 @@ from sklearn.svm import SVC, SVR
 
 from livesvm.service.feeds import choose
 from livesvm.service.feeds.choose import Trial, examples, rolling_forecasts
-from livesvm.service.feeds.choose import _least as least_of
 from livesvm.service.feeds.drift import PageHinkley
 from livesvm.service.feeds.features import Past, seasonal_values, shared_row
 from livesvm.service.feeds.forecaster import LOOKS, Forecaster, Outcome
@@ -366,13 +365,6 @@ def test_known_columns_and_features_are_used() -> None:
     assert len(one.ahead.values) == 1
     found = one.scores[0].overall("value")
     assert found["mae"] < 0.3 * found["last_value_mae"]
-
-
-def test_only_what_is_clearly_better_is_chosen() -> None:
-    start, better, hardly = (Recipe("change", gamma, 1.0) for gamma in (0.1, 0.2, 0.3))
-    errors = {start: 1.0, better: 0.9, hardly: 0.98}
-    assert least_of(start, [start, hardly], errors.__getitem__) == start
-    assert least_of(start, [hardly, better], errors.__getitem__) == better
 
 
 def test_where_nothing_is_ahead_of_naive_forecasts_models_that_stay_close_to_them_are_tried() -> None:

@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livesvm.service.feeds.bands import RATE, ConformalBand, Side
+from livesvm.service.feeds.bands import ConformalBand, Side
 from livesvm.service.feeds.drift import CLIP, PageHinkley
-from livesvm.service.feeds.every import Every, duration
+from livesvm.service.feeds.every import Every
 from livesvm.service.feeds.features import (
     Ahead,
     History,
     calendar_of,
     layout_of,
-    natural_period,
     own_rows,
     seasonal_values,
     shared_row,
@@ -71,11 +70,6 @@ def test_without_its_level_a_trend_is_nothing_and_a_season_is_whole(period: int)
     rest = _without_level(7.0 + 0.3 * t + season[t % period], period)
     first = period // 2
     assert rest == pytest.approx(season[t % period][first : first + rest.size])
-
-
-def test_natural_periods_are_those_of_the_calendar() -> None:
-    found = {text: natural_period(duration(text)) for text in ("1h", "15min", "1d", "1mo", "3mo", "1w", "7min", "1y")}
-    assert found == {"1h": 24, "15min": 96, "1d": 7, "1mo": 12, "3mo": 4, "1w": 0, "7min": 206, "1y": 0}
 
 
 def test_autocorrelation_is_that_of_its_definition() -> None:
@@ -134,16 +128,6 @@ def test_the_seasonal_value_is_the_newest_known_of_the_phase(season: int) -> Non
     known = [max(slot for slot in range(150) if (149 + step - slot) % season == 0) for step in steps]
     assert found.tolist() == known
     assert found[season - 1] == found[2 * season - 1] == 149
-
-
-def test_a_week_stands_beside_a_day() -> None:
-    spec = spec_of({"target": "y"})
-    assert layout_of(spec, 24, HOURLY).seasons == (24, 168)
-    assert layout_of(spec, 23, HOURLY).seasons == (23,)
-    assert layout_of(spec, 0, HOURLY).seasons == ()
-    assert len(layout_of(spec, 0, HOURLY).cycles) == 3
-    assert len(layout_of(spec, 0, Every(seconds=86400.0)).cycles) == 2
-    assert len(layout_of(spec, 0, Every(months=1)).cycles) == 1
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=300), st.integers(0, 9), st.floats(-10, 10))
@@ -219,21 +203,6 @@ def test_of_exchangeable_scores_no_more_lie_beyond_a_side_than_may(miss: float) 
             assert offset is not None
             beyond += scores[newest] > offset
         assert miss * (n + 1) - 1 - 1e-9 <= beyond <= miss * (n + 1) + 1e-9
-
-
-def test_a_reading_on_the_edge_of_a_band_is_inside() -> None:
-    side = Side(0.1, 10)
-    side.learn(2.0, 2.0)
-    assert side.level == pytest.approx(0.1 + RATE * 0.1)
-    side.learn(2.1, 2.0)
-    assert side.level == pytest.approx(0.1 + RATE * 0.1 + RATE * (0.1 - 1.0))
-
-
-def test_a_side_of_which_nothing_is_ever_missed_is_at_its_least_score() -> None:
-    side = Side(0.1, 10)
-    side.replace([1.0, 3.0, 2.0])
-    for side.level in (1.0, 1.5):
-        assert side.offset() == 1.0
 
 
 def test_a_side_says_whether_it_forgets_scores_from_before() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from livesvm.service.feeds import timeline as timeline_module
 from livesvm.service.feeds.cells import rows_of
 from livesvm.service.feeds.every import Every, duration, found_in, moment, seconds_of
-from livesvm.service.feeds.spec import FeedSpec, spec_of
+from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Plan, Reading, Timeline
 from livesvm.service.feeds.times import parse
 from livesvm.solvers.errors import InvalidInput
@@ -173,14 +173,6 @@ def test_a_changed_set_of_columns_is_refused() -> None:
     assert refusal(line, {"y": 1.0, "a": 1}).field == "time"
 
 
-def test_times_off_the_clock_are_refused() -> None:
-    line = read(timeline(), at(0), at(1), at(2.1), at(3)).timeline  # a little late does no harm
-    assert refusal(line, at(4), at(5.5)).row == 1
-    assert refusal(line, at(3.2)).row == 0
-    assert refusal(line, at(23.4)).row == 0
-    assert read(line, at(83.4)).accepted == 1  # clocks may drift apart while there is nothing
-
-
 def test_a_time_that_leaps_over_years_is_refused() -> None:
     for missing in ("hold", "skip"):
         line = read(timeline(missing=missing), at(0), at(1)).timeline
@@ -321,27 +313,6 @@ def test_a_timeline_is_kept() -> None:
         assert {k: str(v) for k, v in back.to_arrays().items()} == {k: str(v) for k, v in line.to_arrays().items()}
         for y in (5.0, None):  # a missing one is held
             assert back.read([at(12, y, wind=1.0)]).readings == line.read([at(12, y, wind=1.0)]).readings
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"steps": 300}, {"steps": [0]}, {"steps": []}, {"window": 10}, {"every": "soon"}, {"timezone": "Mars/Olympus"},
-        {"features": ["y"]}, {"known": ["time"]}, {"lags": [600]}, {"season": 501}, {"quantiles": [0.9, 0.1]},
-        {"band": 1.0}, {"represent": "seasonal-change", "season": 0}, {"unknown": 1}, {"C": 0.0}, {"gamma": "scale"},
-        {"missing": "zero"}, {"batch": 0}, {"rolling": {"mean": [1]}},
-    ],
-)  # fmt: skip
-def test_settings_that_cannot_be(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011
-        spec_of({"target": "y"} | settings)
-
-
-def test_a_target_is_all_that_a_feed_needs() -> None:
-    spec = FeedSpec(target="y")
-    assert (spec.horizons, spec.coverage, spec.lag_list[-1]) == ((1,), 0.9, 24)
-    assert spec_of({"target": "y", "window": 40}).lag_list[-1] == 10
-    assert spec_of({"target": "y", "steps": [24, 1]}).horizons == (1, 24)
 
 
 def test_columns_become_rows() -> None:
