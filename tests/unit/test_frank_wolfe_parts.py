@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from livesvm.solvers.frank_wolfe import by_blocks, growth, steps, subproblem
+from livesvm.solvers.frank_wolfe import blocks, by_blocks, growth, steps, subproblem
 from livesvm.solvers.frank_wolfe import problem as problem_module
 from livesvm.solvers.frank_wolfe.active_rows import ActiveRows
 from livesvm.solvers.frank_wolfe.core import NEAR, Core, SampledSearch
@@ -215,6 +215,49 @@ def test_the_last_goal_is_asked_for_where_it_is_not_far_or_all_are_active() -> N
     assert by_blocks.next_goal(0.1, 1.0, 0.01, 5) == 0.1
     assert by_blocks.next_goal(1.0, 1.0, 0.01, 0) == last
     assert by_blocks.next_goal(1.0, 0.02, 0.01, 5) == last
+
+
+def active_of(problem: Problem, b: Vector) -> blocks.Active:
+    """Return a search among all examples of a small problem."""
+    rows = ActiveRows(problem.examples, 10**6, 1, np.random.default_rng(0), problem.n)
+    return blocks.active_of(problem, np.arange(problem.n), b, exact_parts(problem, b), rows)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("scales", [True, False])
+def test_a_block_step_is_the_optimum_of_the_block_and_of_the_factors_of_both_classes(seed: int, scales: bool) -> None:
+    problem, Q = problem_of(60, seed)
+    random = np.random.default_rng(seed)
+    before = np.maximum(random.normal(size=60), 0.0)
+    active, who = active_of(problem, before.copy()), random.permutation(60)[:20]
+    blocks._step(active, who, 0.0, scales=scales)
+    b, g = active.b, active.parts.sum(axis=0)
+    np.testing.assert_allclose(g, Q @ b, atol=1e-9)
+    np.testing.assert_allclose(active.parts, exact_parts(problem, b), atol=1e-9)
+    np.testing.assert_allclose(g[who][b[who] > 0], 1.0, atol=1e-7)
+    assert (g[who] > 1.0 - 1e-7).all()
+    others = np.setdiff1d(np.flatnonzero(before), who)
+    for c in (0, 1):
+        own = others[problem.of_class[others] == c]
+        (factor,) = set(np.round(b[own] / before[own], 9))
+        if not scales:
+            assert factor == 1.0
+        else:
+            assert b[own] @ (g[own] - 1.0) == pytest.approx(0.0, abs=1e-6) or factor == blocks.LEAST_FACTOR
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_worst_of_either_class_come_into_a_block(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    problem, _ = problem_of(60, seed)
+    active, kept = active_of(problem, np.zeros(60)), random.permutation(60)[:9]
+    violations = random.integers(0, 40, 60) / 10 + random.permutation(60) * 1e-3
+    for count, least in ((10, 0.5), (50, 0.5), (6, 3.5), (10, float(np.sort(violations)[40]))):
+        expected = set()
+        for c in (0, 1):
+            own = [i for i in range(60) if active.of_class[i] == c and violations[i] > least and i not in kept]
+            expected |= set(sorted(own, key=lambda i: -violations[i])[: count // 2])
+        assert set(blocks._worst(active, violations, kept, count, least).tolist()) == expected
 
 
 def test_votes_are_counted_and_ties_are_decided_by_the_sums() -> None:
