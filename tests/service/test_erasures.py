@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing
@@ -16,8 +17,9 @@ import pytest
 from livesvm.service.errors import IdempotencyConflict, NotSolved
 from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, begun
 from livesvm.service.history.journal import Source
+from livesvm.service.history.names import stored_feed
 from livesvm.service.history.rescue import DIRECTORY, rescue
-from livesvm.service.lifecycle.erasures import DELETING, Asked, Erasures
+from livesvm.service.lifecycle.erasures import DELETING, OTHERS_SECONDS, Asked, Erasures
 from livesvm.service.lifecycle.receipts import RECEIPT
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.live.handle import Erased
@@ -162,6 +164,30 @@ def test_where_no_model_finds_an_optimum_only_the_first_try_is_given_up(
     erasures.look()
     assert [one.id for one in begun(model.store)] == [cut_off.id]
     assert (receipts(model), erasures.is_owed) == ([], True)
+
+
+def test_what_other_front_ends_have_erased_goes_here_too_once_and_theirs_under_way_is_left_to_them(
+    model: Model, erasures: Erasures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = SimpleNamespace(ray="auto", solve_seconds=5.0, data_dir=tmp_path)
+    monkeypatch.setattr(erasures, "_settings", settings)
+    monkeypatch.setattr(model, "all", lambda: [], raising=False)
+    rescue(tmp_path, "m", b"", (1, b"", 1))
+    theirs = {"receipt": "e-1", "model": "m", "kind": "model", "erased_at": "2026-01-01T00:00:00+00:00"}
+    all_of_it = {"receipt": "e-2", "model": EVERYWHERE, "parts": [{"model": "n", "kind": "feed"}]}
+    for receipt in (theirs, theirs | all_of_it):
+        kept = json.dumps(receipt | {"kept_until": "2999-01-01T00:00:00+00:00"})
+        model.store.put_document(DocumentName(RECEIPT, receipt["receipt"]), kept.encode())
+    fresh, stale = (replace(model.intent(), at=time.time() - age) for age in (0.0, 6.0 + OTHERS_SECONDS))
+    model.store.put_document(fresh.at_store, fresh.encode())
+    for _ in range(2):
+        erasures.look()
+        assert [one.id for one in begun(model.store)] == [fresh.id]
+        assert model.ended == ["m", stored_feed("n")]
+        assert not list((tmp_path / DIRECTORY).iterdir())
+    model.store.put_document(stale.at_store, stale.encode())
+    erasures.look()
+    assert [one.id for one in begun(model.store)] == [fresh.id]
 
 
 def test_a_deletion_that_a_crash_has_cut_off_is_ended_and_one_that_had_no_effect_is_not(
