@@ -358,7 +358,7 @@ class Forecaster:
 
     def publish_held(self, reading: Reading) -> None:
         """Forecast from a reading that is missing, the newest; nothing of it is kept until readings come."""
-        if self.rows is None or self.history.count < self.rows.layout.reach:
+        if self.rows is None:
             return
         shared, own = self._row(reading)
         said = self._said(reading, shared, own, self._predicted(shared[None], own[None])[0])

@@ -151,7 +151,7 @@ def test_where_one_model_finds_no_optimum_the_receipt_says_so(
 
 
 def test_where_no_model_finds_an_optimum_only_the_first_try_is_given_up(
-    model: Model, erasures: Erasures, monkeypatch: pytest.MonkeyPatch
+    model: Model, erasures: Erasures, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     unsolved: Future[Any] = Future()
     unsolved.set_exception(NotSolved("it took too long"))
@@ -164,6 +164,10 @@ def test_where_no_model_finds_an_optimum_only_the_first_try_is_given_up(
     erasures.look()
     assert [one.id for one in begun(model.store)] == [cut_off.id]
     assert (receipts(model), erasures.is_owed) == ([], True)
+    assert "not ended yet: it took too long" in caplog.text
+    monkeypatch.undo()
+    erasures.look()
+    assert "has been ended" in caplog.text
 
 
 def test_what_other_front_ends_have_erased_goes_here_too_once_and_theirs_under_way_is_left_to_them(

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import stat
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from livesvm.service.api.problem_documents import problem_of_failure
 from livesvm.service.errors import JobNotDone, NotApplicable, QueueFull, UnknownJob
+from livesvm.service.jobs import log as job_log
 from livesvm.service.jobs.files import JobFiles, JobRecord
 from livesvm.service.jobs.kind import FOUND, Document, JobKind, Sharding, Workplace, without_keys
 from livesvm.service.jobs.kinds import KINDS
+from livesvm.service.jobs.outlier_path import _check_share
 from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.jobs.retraining import Course
@@ -547,6 +551,38 @@ def test_what_names_examples_is_withheld_wherever_it_stands_and_nothing_else() -
 @pytest.mark.parametrize(("size", "count"), [(0, 1), (1, 1), (100, 1), (101, 2), (200, 2), (201, 3)])
 def test_a_dataset_is_cut_into_as_few_shards_as_may_be(size: int, count: int) -> None:
     assert Sharding("", "", 100, 1.0).count(size) == count
+
+
+@pytest.mark.parametrize(
+    ("started", "ended", "stages"),
+    [
+        (12.0, 17.5, {"wait": 2.0, "run": 5.5}),
+        (None, 13.0, {"wait": 3.0, "run": 0.0}),
+        (9.0, 11.0, {"wait": 0.0, "run": 2.0}),
+    ],
+)
+def test_the_log_says_how_long_a_job_waited_and_ran(
+    started: float | None, ended: float, stages: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = list[tuple[int, dict[str, Any]]]()
+    monkeypatch.setattr(job_log, "tell", lambda log, level, what, facts: lines.append((level, facts)))
+    record = JobRecord("j", "count", "m", {}, 10.0, "done", 3, 4, 7, started, ended)
+    failed = replace(record, state="failed", error={"names": ["NotOptimal", "SolverError"]})
+    for one, asked in ((record, None), (failed, SimpleNamespace(id="r", key="boss"))):
+        job_log.log_end(one, cast(Any, asked))
+    (level, facts), (worse, others) = lines
+    whole = {"job": "j", "kind": "count", "model": "m", "version": 7, "outcome": "done", "done": 3, "total": 4}
+    assert (level, facts) == (logging.INFO, whole | {"stages": stages})
+    more = {"outcome": "failed", "request": "r", "key": "boss", "problem": "NotOptimal"}
+    assert (worse, others) == (logging.WARNING, whole | {"stages": stages} | more)
+
+
+@pytest.mark.parametrize(
+    ("share", "n", "is_enough"), [(0.5, 2, True), (0.9, 1, False), (0.1, 10, True), (0.1, 9, False)]
+)
+def test_examples_are_held_out_where_a_share_is_at_least_one(share: float, n: int, is_enough: bool) -> None:
+    with nullcontext() if is_enough else pytest.raises(InvalidInput):
+        _check_share(share, n)
 
 
 def test_an_erasure_of_before_leaves_the_jobs_that_were_asked_for_since(jobs: Jobs, live: LiveModel) -> None:

@@ -297,3 +297,19 @@ def test_a_backtest_is_what_a_feed_would_have_said(monkeypatch: pytest.MonkeyPat
     assert (caught.value.field, caught.value.row) == ("y", 30)
     with pytest.raises(Cancelled):
         feed_work.backtest({}, copy, lambda done, total: done < 24)
+
+
+def test_settings_say_what_was_chosen_where_they_leave_it_open(looked_at: Any) -> None:
+    feed, _ = looked_at
+    found = told.settings(feed)
+    chosen = {"every": "1h", "season": 12, "lags": [1, 2, 3, 4, 5, 6], "steps": feed.chosen()}
+    assert found == feed.spec.model_dump() | {"chosen": chosen, "tried": feed.choice.table()}
+    assert [one["step"] for one in chosen["steps"]] == list(STEPS)
+    for settings, every in (({}, None), ({"every": "15min"}, "15min"), ({"time": None}, None)):
+        new = told.settings(Forecaster(spec_of({"target": "y"} | settings)))
+        assert (new["chosen"]["every"], new["chosen"]["season"], new["chosen"]["steps"], new["tried"]) == (
+            every,
+            None,
+            [],
+            [],
+        )
