@@ -22,8 +22,8 @@ before anything of it counts, and what is refused is named by row and column.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from sys import getsizeof
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,7 +102,7 @@ class Timeline:
         self.time: float | None = None
         self.slot = -1
         self.last: tuple[float, ...] | None = None
-        self.past: OrderedDict[float, Past] = OrderedDict()  # by time, the last window
+        self.past: dict[float, Past] = {}  # by time, the last window
         self.waiting: list[tuple[float, Given]] = []  # until the distance is found
         self.may_leap = False
 
@@ -177,6 +177,15 @@ class Timeline:
         self.last = before
         return changed
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the readings that are held, of which the newest stands for all, and of their table."""
+        if not self.past:
+            return 0
+        newest = next(reversed(self.past.values()))
+        objects = (newest, newest.slot, newest.values, *newest.values, 0.0)
+        return getsizeof(self.past) + len(self.past) * sum(map(getsizeof, objects))
+
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, Any]:
@@ -209,7 +218,7 @@ class Timeline:
         out.names = None if arrays["names"] is None else frozenset(arrays["names"])
         columns = (arrays[f"past.{name}"].tolist() for name in ("time", "slot", "given", "values", "held"))
         for time, slot, given, values, held in zip(*columns, strict=True):
-            out.past[time] = Past(slot, _given(given), tuple(values), held)
+            out.past[time] = _past(slot, _given(given), tuple(values), held)
         out.last = next(reversed(out.past.values())).values if out.past else None
         waiting = (arrays[f"waiting.{name}"].tolist() for name in ("time", "given"))
         out.waiting = [(time, _given(given)) for time, given in zip(*waiting, strict=True)]
@@ -335,9 +344,9 @@ class Timeline:
         values = tuple(old if new is None else new for new, old in zip(given, before, strict=True))
         self.slot += 1
         self.time, self.last = time, values
-        self.past[time] = Past(self.slot, given, values, held)
+        self.past[time] = _past(self.slot, given, values, held)
         if len(self.past) > self.spec.window:
-            self.past.popitem(last=False)
+            del self.past[next(iter(self.past))]
         plan.readings.append(Reading(self.slot, time, values, held))
 
     def _announce(self, plan: Plan, cells: Row, time: float | None, row: int) -> None:
@@ -372,6 +381,11 @@ def _number(value: Any, name: str, row: int) -> float | None:
     if not abs(number) <= 1e100:
         raise InvalidInput(f"must be a number up to 1e100, not {number}", field=name, row=row)
     return number
+
+
+def _past(slot: int, given: Given, values: tuple[float, ...], held: bool) -> Past:
+    """Return a slot whose values are held once, where all of them were given."""
+    return Past(slot, values if given == values else given, values, held)
 
 
 def _given(values: list[float]) -> Given:
