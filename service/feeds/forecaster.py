@@ -188,7 +188,7 @@ class Forecaster:
         layout = layout_of(self.spec, self.season, every)
         self.rows = Rows(layout, len(self.steps), self.spec.window, self.spec.batch)
         first, self.first = self.first, []
-        for reading in first:  # what came with them was known ahead
+        for reading in first if layout.known else []:  # what came with them was known ahead
             self.ahead.announce(reading.slot, reading.values[1 + layout.others :])
         for reading in first:
             self._enter(reading)
@@ -348,7 +348,9 @@ class Forecaster:
         return max((model.gap() for model in self.models), default=0.0)
 
     def cool(self) -> None:
-        """Give up what the next call makes again: the models are kept as a snapshot has them, until one is asked."""
+        """Give up what the next call makes again: readings and models are kept as a snapshot has them until then."""
+        self.timeline.cool()
+        self._events, self._scored = [], []
         for i, model in enumerate(self.models):
             model.cool(partial(self._features_of, i))
 
@@ -358,7 +360,7 @@ class Forecaster:
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back; 0 right after it."""
-        return sum(model.hot_bytes for model in self.models)
+        return self.timeline.hot_bytes + sum(model.hot_bytes for model in self.models)
 
     @property
     def held_bytes(self) -> int:
