@@ -199,14 +199,18 @@ class Timeline:
             return 0
         newest = next(reversed(self._past.values()))
         objects = (newest, newest.slot, newest.values, *newest.values, 0.0)
-        packed = 8 * (2 + 2 * len(newest.values)) + 1
-        return getsizeof(self._past) + len(self._past) * (sum(map(getsizeof, objects)) - packed)
+        return getsizeof(self._past) + len(self._past) * (sum(map(getsizeof, objects)) - self._packed_bytes)
 
     @property
     def held_bytes(self) -> int:
         """Bytes of the window's readings, of which the newest stands for all, or of their arrays."""
-        packed = {} if self._packed is None else self._packed
-        return self.hot_bytes + sum(array.nbytes for array in packed.values())
+        count = len(self._past) if self._packed is None else len(self._packed["time"])
+        return self.hot_bytes + count * self._packed_bytes
+
+    @property
+    def _packed_bytes(self) -> int:
+        """Bytes of a reading in arrays."""
+        return 17 + 16 * len(self.spec.columns)
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 

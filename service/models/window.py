@@ -18,7 +18,6 @@ from livesvm.service.models.commands import NOTHING, Batch, Command, Edits, Remo
 from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 from livesvm.solvers.sparse import SparseRows, like
 
-
 FLOAT = getsizeof(0.0)
 
 

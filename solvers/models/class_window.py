@@ -110,10 +110,9 @@ class ClassWindow:
         self.shared.cool()
         for pair in self.pairs.values():
             pair.cool()
-        capacity = self.shared.capacity
-        self._y, self._weight, self._cost = (
-            array[:capacity].copy() for array in (self._y, self._weight, self._cost)
-        )
+        numbers = slice(self.shared.capacity)
+        self._y, self._weight = self._y[numbers].copy(), self._weight[numbers].copy()
+        self._cost = self._cost[numbers].copy()
 
     @property
     def hot_bytes(self) -> int:

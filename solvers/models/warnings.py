@@ -93,7 +93,7 @@ def _of_kernel(kernel: Any, X: Features, *, is_scaled: bool) -> list[ModelWarnin
 
 def _are_most(which: Bools, share: float) -> bool:
     """Say whether ``which`` (m,) holds for about a ``share`` of all: a quantile, which takes longer, needs as many."""
-    return np.count_nonzero(which) >= share * which.size - 1
+    return bool(np.count_nonzero(which) >= share * which.size - 1)
 
 
 def _or_gamma(cure: str, kernel: Any, which: str) -> str:

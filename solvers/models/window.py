@@ -145,9 +145,8 @@ class Window:
     def cool(self) -> None:
         """Give up what the next update makes again; see ``PathState.cool``."""
         self.state.cool()
-        self._y, self._weight, self._side = (
-            array[: self.state.capacity].copy() for array in (self._y, self._weight, self._side)
-        )
+        slots = slice(self.state.capacity)
+        self._y, self._weight, self._side = self._y[slots].copy(), self._weight[slots].copy(), self._side[slots].copy()
 
     @property
     def hot_bytes(self) -> int:
