@@ -178,7 +178,8 @@ def test_a_feed_that_cools_at_any_moment_is_the_same(more: dict[str, Any]) -> No
             assert cool.encode() == encoded
         assert cool.forecaster.gap() <= 1e-8
         for ours, theirs in zip(cool.forecaster.latest, plain.forecaster.latest, strict=True):
-            np.testing.assert_allclose(*np.array([ours, theirs], np.float64), rtol=0, atol=1e-8)
+            both = np.array([ours, theirs], np.float64)
+            np.testing.assert_allclose(both[0], both[1], rtol=0, atol=1e-8)
     assert (cool.version, cool.position) == (plain.version, plain.position)
 
 
@@ -205,3 +206,21 @@ def test_nothing_is_held_ahead_of_a_feed_without_known_columns() -> None:
     state = FeedState.empty(spec_of(SETTINGS))
     taken(state, 0, 100)
     assert state.forecaster.ahead.values == {}
+
+
+def test_what_a_cool_feed_forgets_leaves_no_trace() -> None:
+    plain, cool = (FeedState.empty(spec_of(SETTINGS)) for _ in range(2))
+    for state in (plain, cool):
+        taken(state, 0, 100)
+    cool.cool()
+    name, time = list(plain.readings().items())[30]
+    assert name in cool.readings()
+    for state in (plain, cool):
+        state.forget([time], beyond=False)
+    cool.cool()
+    for state in (plain, cool):
+        taken(state, 100, 3)
+    assert cool.readings() == plain.readings()
+    assert cool.forecaster.gap() <= 1e-8
+    both = np.array([state.forecaster.latest for state in (plain, cool)], np.float64)
+    np.testing.assert_allclose(both[0], both[1], rtol=0, atol=1e-8)
