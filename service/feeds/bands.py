@@ -13,6 +13,7 @@ import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping
+from sys import getsizeof
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+POINTER = 8  #: bytes of a place in a list
 RATE = 0.005  #: of the level, a reading
 BEYOND = 1.5  #: times the highest score: the side of a band whose level has reached 0
 
@@ -101,6 +103,11 @@ class ConformalBand:
 
     def __init__(self, coverage: float, most: int) -> None:
         self.sides = Side((1.0 - coverage) / 2, most), Side((1.0 - coverage) / 2, most)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the scores of both sides: each a number that stands in two lists."""
+        return sum((getsizeof(0.0) + 2 * POINTER) * len(side.scores) for side in self.sides)
 
     def around(self, low: float, high: float) -> Band:
         """Return the band of a forecast, or of its two quantiles."""

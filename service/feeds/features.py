@@ -113,6 +113,11 @@ class History:
         self._at = 0
         self.count = 0
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of its array."""
+        return self._ring.nbytes
+
     def append(self, value: float) -> None:
         """Take the newest value."""
         self._ring[self._at] = self._ring[self._at + self.longest] = value
@@ -192,8 +197,7 @@ class Ahead:
 
     def reach(self, slot: int, values: tuple[float, ...]) -> None:
         """Take what was true of a slot; what was announced up to it is of no use any more."""
-        for old in [known for known in self.values if known <= slot]:
-            del self.values[old]
+        self.values = {known: told for known, told in self.values.items() if known > slot}  # a table as large as that
         self.newest = values
 
     def to_arrays(self) -> dict[str, Any]:

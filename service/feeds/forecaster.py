@@ -12,6 +12,7 @@ The same calls in the same order give the same state: nothing depends on clocks,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -187,7 +188,7 @@ class Forecaster:
         layout = layout_of(self.spec, self.season, every)
         self.rows = Rows(layout, len(self.steps), self.spec.window, self.spec.batch)
         first, self.first = self.first, []
-        for reading in first:  # what came with them was known ahead
+        for reading in first if layout.known else []:  # what came with them was known ahead
             self.ahead.announce(reading.slot, reading.values[1 + layout.others :])
         for reading in first:
             self._enter(reading)
@@ -320,6 +321,7 @@ class Forecaster:
             if band is not None and not band.sides[0].scores:
                 low, high = (residuals[:, 0],) * 2 if self.spec.quantiles is None else residuals[:, 1:].T
                 band.seed(low, high)
+        self.choice = choose.Choice(choice.recipes, choice.trials)  # residuals have had their effect
         self._announce(kind, {"season": self.season, "every": str(self.timeline.every), "chosen": self.chosen()})
 
     def chosen(self) -> list[dict[str, Any]]:
@@ -344,6 +346,28 @@ class Forecaster:
     def gap(self) -> float:
         """Return the largest relative duality gap of all models, computed from the data."""
         return max((model.gap() for model in self.models), default=0.0)
+
+    def cool(self) -> None:
+        """Give up what the next call makes again: readings and models are kept as a snapshot has them until then."""
+        self.timeline.cool()
+        self._events, self._scored = [], []
+        for i, model in enumerate(self.models):
+            model.cool(partial(self._features_of, i))
+
+    def _features_of(self, step: int, ordinals: list[int]) -> Floats:
+        return self.examples(step, ordinals)[0]
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back; 0 right after it."""
+        return self.timeline.hot_bytes + sum(model.hot_bytes for model in self.models)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays and of the readings in the window, with those that :meth:`cool` gives back."""
+        held = self.timeline.held_bytes + self.history.held_bytes + (0 if self.rows is None else self.rows.held_bytes)
+        held += sum(scores.held_bytes for scores in self.scores) + sum(model.held_bytes for model in self.models)
+        return held + sum(band.held_bytes for band in self.bands if band is not None)
 
     # -- forecasts and scores ------------------------------------------------------------------------------------------
 

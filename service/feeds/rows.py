@@ -13,7 +13,8 @@ from livesvm.service.feeds.features import Layout
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-EMPTY = -1  #: slot of a row that was dropped
+EMPTY = -1  #: slot of a place without a row, or whose row was dropped
+NOWHERE = np.empty(0, np.int64)
 
 
 class Rows:
@@ -33,27 +34,38 @@ class Rows:
         self.shared = np.zeros((size, layout.shared))
         self.own = np.zeros((size, steps, layout.own))
         self.target = np.full((size, steps), np.nan)
-        self.slot = np.zeros(size, np.int64)
+        self.slot = np.full(size, EMPTY, np.int64)
         self.learnt = np.zeros((size, steps), np.bool_)
         self.count = 0  #: rows that there have been; the newest has the ordinal count - 1
-        self.by_slot: dict[int, int] = {}
+
+    @property
+    def by_slot(self) -> dict[int, int]:
+        """The ordinals of all rows, by their slots."""
+        held = np.flatnonzero(self.slot != EMPTY)
+        return dict(zip(self.slot[held].tolist(), self._ordinals(held).tolist(), strict=True))
+
+    def _ordinals(self, places: Ints) -> Ints:
+        """Return the ordinals of the rows that lie at these places."""
+        newest = self.count - 1
+        return newest - (newest - places) % self.size
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in (self.shared, self.own, self.target, self.slot, self.learnt))
 
     def append(self, slot: int, shared: Floats, own: Floats) -> int:
         """Take the row of a reading; return its ordinal."""
         ordinal = self.count
         at = ordinal % self.size
-        if ordinal >= self.size:
-            self.by_slot.pop(int(self.slot[at]), None)
         self.shared[at], self.own[at], self.target[at], self.learnt[at] = shared, own, np.nan, False
         self.slot[at] = slot
-        self.by_slot[slot] = ordinal
         self.count += 1
         return ordinal
 
     def drop(self, ordinal: int) -> None:
         """Have nothing remain of a row; its place stays empty."""
         at = ordinal % self.size
-        self.by_slot.pop(int(self.slot[at]), None)
         self.shared[at], self.own[at], self.target[at], self.learnt[at] = 0.0, 0.0, np.nan, False
         self.slot[at] = EMPTY
 
@@ -61,10 +73,10 @@ class Rows:
         """Take the reading of a slot as the target of rows so many ``steps`` before; return (step, ordinal) of them."""
         found = []
         for i, step in enumerate(steps):
-            ordinal = self.by_slot.get(slot - step)
-            if ordinal is not None:
-                self.target[ordinal % self.size, i] = value
-                found.append((i, ordinal))
+            here = np.flatnonzero(self.slot == slot - step) if step <= slot else NOWHERE
+            if here.size:
+                self.target[here, i] = value
+                found.append((i, int(self._ordinals(here)[0])))
         return found
 
     def places(self, ordinals: list[int] | Ints) -> Ints:
@@ -104,5 +116,3 @@ class Rows:
         places = self.places(ordinals)
         for name in ("shared", "own", "target", "slot", "learnt"):
             getattr(self, name)[places] = arrays[name]
-        pairs = zip(slots.tolist(), ordinals.tolist(), strict=True)
-        self.by_slot = {slot: ordinal for slot, ordinal in pairs if slot != EMPTY}

@@ -63,6 +63,11 @@ class StepScores:
         self._ring = np.zeros((most, len(FIELDS)))
         self._n = 0
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of its arrays."""
+        return self._ring.nbytes + self.sums.nbytes
+
     def learn(self, scored: Sequence[Scored]) -> None:
         """Take forecasts whose readings have come, in order."""
         rows = np.array(scored)

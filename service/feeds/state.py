@@ -24,6 +24,8 @@ EVENTS = 200
 """Events that are kept for who comes back, fewer where each is of many forecasts."""
 EVENT_FORECASTS = 10_000
 LEAST_EVENTS = 20
+EVENT_BYTES = 250
+"""Of an event, and of each forecast in it, about."""
 ANNOUNCED = 10
 """Events but for readings that a view has at hand."""
 
@@ -117,6 +119,20 @@ class FeedState:
     def _announce(self, event: Document) -> None:
         self.numbered += 1
         self.events.append({"id": self.numbered, **event})
+
+    def cool(self) -> None:
+        """Give up what the next call makes again; nothing that the feed answers changes."""
+        self.forecaster.cool()
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back; 0 right after it."""
+        return self.forecaster.hot_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays, readings and events that the feed holds, with those that :meth:`cool` gives back."""
+        return self.forecaster.held_bytes + len(self.events) * EVENT_BYTES * (1 + len(self.spec.horizons))
 
     def encode(self) -> bytes:
         """All of it, for a snapshot."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,18 @@ Floats = NDArray[np.float64]
 EPSILON = 0.05
 MOST = 6.0  #: widths from the median: features count as no further
 CACHE_MB = 64
+KEPT_BYTES = 41  #: of an example of a cool model: key, target, weight, coefficient, segment and side
+
+Models = list[LiveSVR | LiveSVC]
+FeaturesOf = Callable[[list[int]], Floats]
+"""Gives the features (n, d), not scaled, of examples by their keys."""
+
+
+class Cool(NamedTuple):
+    """What is kept of models that gave up all that can be made again."""
+
+    arrays: list[dict[str, Any]]  #: of each model, but for its features
+    features: FeaturesOf
 
 
 class Recipe(NamedTuple):
@@ -28,7 +40,7 @@ class Recipe(NamedTuple):
     C: float
 
 
-def new_models(spec: FeedSpec, recipe: Recipe, core: float = 1.0) -> list[LiveSVR | LiveSVC]:
+def new_models(spec: FeedSpec, recipe: Recipe, core: float = 1.0) -> Models:
     """Return untrained models: of the forecast, then of the band's quantiles, if it has any.
 
     The tube without loss is ``core`` times as wide as usual: where two thirds of the targets are the same, it is their
@@ -56,9 +68,22 @@ class StepModel:
 
     def __init__(self, spec: FeedSpec, recipe: Recipe) -> None:
         self.spec, self.recipe = spec, recipe
-        self.models = new_models(spec, recipe)
+        self._models = new_models(spec, recipe)
+        self._cool: Cool | None = None
         self.scale: Scale | None = None
         self.refits = 0
+
+    @property
+    def models(self) -> Models:
+        """The models: the forecast's, then of the band's quantiles. Cool ones come back from their coefficients now.
+
+        Raises
+        ------
+        NotOptimal : they cannot
+        """
+        if self._cool is not None:
+            self._restore(*self._cool)
+        return self._models
 
     @property
     def level(self) -> int:
@@ -68,7 +93,7 @@ class StepModel:
     def fit(self, X: Floats, y: Floats, keys: list[int]) -> None:
         """Learn from nothing, with a scale of these examples."""
         self.scale = fitted(X, y, self.level)
-        self.models = new_models(self.spec, self.recipe, self.scale.core)
+        self._models, self._cool = new_models(self.spec, self.recipe, self.scale.core), None
         self.refits += 1
         self.update(X, y, keys, [])
 
@@ -122,31 +147,68 @@ class StepModel:
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 
+    def cool(self, features: FeaturesOf) -> None:
+        """Keep of the models only what a snapshot would, until they are asked for; ``features`` gives theirs back."""
+        if self._cool is None:
+            found = self._arrays()
+            for arrays in found:
+                arrays["keys"] = np.array(arrays["keys"], np.int64)
+            self._models, self._cool = [], Cool(found, features)
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back."""
+        return sum(model.held_bytes - KEPT_BYTES * model.n_window_ for model in self._models)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays."""
+        kept = [] if self._cool is None else self._cool.arrays
+        return sum(model.held_bytes for model in self._models) + sum(KEPT_BYTES * len(one["keys"]) for one in kept)
+
     def to_arrays(self) -> dict[str, Any]:
         """Return everything but the features, which the window of rows has."""
         assert self.scale is not None
         out: dict[str, Any] = dict(self.recipe._asdict(), refits=self.refits)
         out |= {f"scale.{name}": np.asarray(value) for name, value in self.scale._asdict().items()}
-        for i, model in enumerate(self.models):
-            arrays = model.to_arrays()
-            del arrays["X"]
+        for i, arrays in enumerate(self._arrays()):
             out |= {f"model{i}.{name}": value for name, value in arrays.items()}
         return out
 
+    def _arrays(self) -> list[dict[str, Any]]:
+        """Return everything but the features, of each model."""
+        if self._cool is not None:
+            return [{**arrays, "keys": arrays["keys"].tolist()} for arrays in self._cool.arrays]
+        found = [model.to_arrays() for model in self._models]
+        for arrays in found:
+            del arrays["X"]
+        return found
+
+    def _restore(self, kept: list[dict[str, Any]], features: FeaturesOf) -> None:
+        """Have the models that ``kept`` was taken from, with features of the rows."""
+        assert self.scale is not None
+        models = new_models(self.spec, self.recipe, self.scale.core)
+        for i, (model, arrays) in enumerate(zip(models, kept, strict=True)):
+            parameters = {name: getattr(model, name) for name in model_parameters(model)}
+            keys = np.asarray(arrays["keys"], np.int64).tolist()
+            X = self.scaled(features(keys))
+            models[i] = type(model).from_arrays(parameters, {**arrays, "X": X, "keys": keys})
+        self._models, self._cool = models, None
+
     @classmethod
-    def from_arrays(cls, spec: FeedSpec, arrays: Mapping[str, Any], X_of: Any) -> StepModel:
-        """Return the models that ``to_arrays`` was taken from; ``X_of`` gives features (n, d) of a list of keys."""
+    def from_arrays(cls, spec: FeedSpec, arrays: Mapping[str, Any], features: FeaturesOf) -> StepModel:
+        """Return the models that ``to_arrays`` was taken from; raises NotOptimal where they cannot be restored."""
         step = cls(spec, Recipe(arrays["represent"], float(arrays["gamma"]), float(arrays["C"])))
         step.refits = int(arrays["refits"])
         s = {name: np.asarray(arrays.get(f"scale.{name}", 1.0)) for name in Scale._fields}  # feeds had no core before
         spreads = (float(s["spreads"][0]), float(s["spreads"][1]))
         step.scale = Scale(s["centre"], s["width"], float(s["middle"]), float(s["unit"]), spreads, float(s["core"]))
-        step.models = new_models(spec, step.recipe, step.scale.core)
-        for i, model in enumerate(step.models):
-            kept = {k.removeprefix(f"model{i}."): v for k, v in arrays.items() if k.startswith(f"model{i}.")}
-            kept["X"] = step.scaled(X_of(list(kept["keys"])))
-            parameters = {name: getattr(model, name) for name in model_parameters(model)}
-            step.models[i] = type(model).from_arrays(parameters, kept)
+        kept: list[dict[str, Any]] = [{} for _ in step.models]
+        for name, value in arrays.items():
+            if name.startswith("model"):
+                number, _, field = name.removeprefix("model").partition(".")
+                kept[int(number)][field] = value
+        step._restore(kept, features)
         return step
 
 

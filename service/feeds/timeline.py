@@ -22,8 +22,8 @@ before anything of it counts, and what is refused is named by row and column.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from sys import getsizeof
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +37,8 @@ ENOUGH = 8  #: readings from which their distance is found
 LEAP = 366 * DAY  #: that a gap may always be long
 MOST_HELD = 10**5  #: readings of one call, those that gaps hold among them
 OFF = 0.25  #: by how much of their distance readings may be early or late
+
+PAST = ("time", "slot", "held", "given", "values")  #: what is kept of the last window
 
 Row = Mapping[str, Any]
 Given = tuple[float | None, ...]
@@ -102,9 +104,17 @@ class Timeline:
         self.time: float | None = None
         self.slot = -1
         self.last: tuple[float, ...] | None = None
-        self.past: OrderedDict[float, Past] = OrderedDict()  # by time, the last window
+        self._past: dict[float, Past] = {}
+        self._packed: Mapping[str, Any] | None = None  # the same as arrays, of a cool timeline
         self.waiting: list[tuple[float, Given]] = []  # until the distance is found
         self.may_leap = False
+
+    @property
+    def past(self) -> dict[float, Past]:
+        """The last window by time, oldest first; that of a cool timeline comes back from its arrays now."""
+        if self._packed is not None:
+            self._past, self._packed = _unpacked(self._packed), None
+        return self._past
 
     def read(self, rows: Sequence[Row], *, logged: bool = False) -> Plan:
         """Check a call's rows and say what they bring; this timeline stays as it is.
@@ -133,7 +143,7 @@ class Timeline:
 
     def _copy(self) -> Timeline:
         copy = Timeline.__new__(Timeline)
-        vars(copy).update(vars(self), past=self.past.copy(), waiting=list(self.waiting))
+        vars(copy).update(vars(self) | {"_past": self.past.copy(), "_packed": None, "waiting": list(self.waiting)})
         return copy
 
     def _row(self, plan: Plan, cells: Row, time: float | None, row: int) -> bool:
@@ -177,25 +187,56 @@ class Timeline:
         self.last = before
         return changed
 
+    def cool(self) -> None:
+        """Keep the last window as arrays until the next call."""
+        if self._past:
+            self._past, self._packed = {}, self._arrays_of_past()
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back."""
+        if not self._past:
+            return 0
+        newest = next(reversed(self._past.values()))
+        objects = (newest, newest.slot, newest.values, *newest.values, 0.0)
+        return getsizeof(self._past) + len(self._past) * (sum(map(getsizeof, objects)) - self._packed_bytes)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the window's readings, of which the newest stands for all, or of their arrays."""
+        count = len(self._past) if self._packed is None else len(self._packed["time"])
+        return self.hot_bytes + count * self._packed_bytes
+
+    @property
+    def _packed_bytes(self) -> int:
+        """Bytes of a reading in arrays."""
+        return 17 + 16 * len(self.spec.columns)
+
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows; missing values are NaN."""
-        past = list(self.past.values())
         width = len(self.spec.columns)
+        past = self._arrays_of_past() if self._packed is None else self._packed
         return {
             "every": [] if self.every is None else [self.every.seconds, self.every.months, self.every.day],
             "zoned": self.zoned,
             "names": None if self.names is None else sorted(self.names),
             "time": self.time,
             "slot": self.slot,
-            "past.time": np.array(list(self.past)),
-            "past.slot": np.array([p.slot for p in past], np.int64),
-            "past.held": np.array([p.held for p in past], np.bool_),
-            "past.given": np.array([p.given for p in past], np.float64).reshape(-1, width),
-            "past.values": np.array([p.values for p in past]).reshape(-1, width),
+            **{f"past.{name}": array for name, array in past.items()},
             "waiting.time": np.array([time for time, _ in self.waiting]),
             "waiting.given": np.array([given for _, given in self.waiting], np.float64).reshape(-1, width),
+        }
+
+    def _arrays_of_past(self) -> dict[str, Any]:
+        past, width = list(self._past.values()), len(self.spec.columns)
+        return {
+            "time": np.array(list(self._past)),
+            "slot": np.array([p.slot for p in past], np.int64),
+            "held": np.array([p.held for p in past], np.bool_),
+            "given": np.array([p.given for p in past], np.float64).reshape(-1, width),
+            "values": np.array([p.values for p in past]).reshape(-1, width),
         }
 
     @classmethod
@@ -207,9 +248,7 @@ class Timeline:
             out.every = Every(float(seconds), int(months), out.zone, *map(int, day))
         out.zoned, out.time, out.slot = arrays["zoned"], arrays["time"], int(arrays["slot"])
         out.names = None if arrays["names"] is None else frozenset(arrays["names"])
-        columns = (arrays[f"past.{name}"].tolist() for name in ("time", "slot", "given", "values", "held"))
-        for time, slot, given, values, held in zip(*columns, strict=True):
-            out.past[time] = Past(slot, _given(given), tuple(values), held)
+        out._past = _unpacked({name: arrays[f"past.{name}"] for name in PAST})
         out.last = next(reversed(out.past.values())).values if out.past else None
         waiting = (arrays[f"waiting.{name}"].tolist() for name in ("time", "given"))
         out.waiting = [(time, _given(given)) for time, given in zip(*waiting, strict=True)]
@@ -335,9 +374,9 @@ class Timeline:
         values = tuple(old if new is None else new for new, old in zip(given, before, strict=True))
         self.slot += 1
         self.time, self.last = time, values
-        self.past[time] = Past(self.slot, given, values, held)
+        self.past[time] = _past(self.slot, given, values, held)
         if len(self.past) > self.spec.window:
-            self.past.popitem(last=False)
+            del self.past[next(iter(self.past))]
         plan.readings.append(Reading(self.slot, time, values, held))
 
     def _announce(self, plan: Plan, cells: Row, time: float | None, row: int) -> None:
@@ -372,6 +411,18 @@ def _number(value: Any, name: str, row: int) -> float | None:
     if not abs(number) <= 1e100:
         raise InvalidInput(f"must be a number up to 1e100, not {number}", field=name, row=row)
     return number
+
+
+def _unpacked(arrays: Mapping[str, Any]) -> dict[float, Past]:
+    """Return the last window by time, of its arrays."""
+    columns = (arrays[name].tolist() for name in PAST)
+    found = zip(*columns, strict=True)
+    return {time: _past(slot, _given(given), tuple(values), held) for time, slot, held, given, values in found}
+
+
+def _past(slot: int, given: Given, values: tuple[float, ...], held: bool) -> Past:
+    """Return a slot whose values are held once, where all of them were given."""
+    return Past(slot, values if given == values else given, values, held)
 
 
 def _given(values: list[float]) -> Given:

@@ -435,6 +435,20 @@ class ModelState:
         n = len(self.window.arrivals)
         return self.estimator.window_features.nbytes / n if n else 0.0
 
+    def cool(self) -> None:
+        """Give up what the next update makes again, as kernel rows; nothing that the model answers changes."""
+        self.estimator.cool()
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back; 0 right after it."""
+        return self.estimator.hot_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays and tables that the model holds, with those that :meth:`cool` gives back."""
+        return self.estimator.held_bytes + self.window.held_bytes
+
     def prepare(self) -> None:
         """Do now what the first update would have to do besides, and predictions do not need."""
         if self.is_fitted:

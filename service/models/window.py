@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
+from sys import getsizeof
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from livesvm.service.models.arrays import MAX_KEY, Key, Rows, Vector
 from livesvm.service.models.commands import NOTHING, Batch, Command, Edits, Removal, Update
 from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 from livesvm.solvers.sparse import SparseRows, like
+
+FLOAT = getsizeof(0.0)
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,11 @@ class Window:
             self.tags |= command.add.tagged
             self.n_features = command.add.X.shape[1]
             self.is_sparse = isinstance(command.add.X, SparseRows)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the tables here and of the times in them."""
+        return getsizeof(self.arrivals) + FLOAT * len(self.arrivals) + getsizeof(self.tags)
 
     def check_width(self, width: int, limits: Limits) -> None:
         """Raise InvalidInput if examples of this width do not fit."""

@@ -387,6 +387,11 @@ class LiveL2SVC(LiveEstimator):
     def prepare(self) -> None:
         """Do nothing: an update needs nothing but the window."""
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays: the window's, and of what the last training found."""
+        return self._examples_here.held_bytes + (0 if self._trained is None else self._trained.held_bytes)
+
     def check_scale(
         self,
         X: ArrayLike | None = None,

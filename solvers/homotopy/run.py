@@ -19,6 +19,7 @@ from livesvm.solvers.homotopy.recompute import mean_diagonal, need_rows, refacto
 from livesvm.solvers.homotopy.target import set_out
 from livesvm.solvers.problem.state import Motion, PathState
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
+from livesvm.solvers.runtime.memory import scratch
 from livesvm.solvers.runtime.scalars import One
 
 PREFETCH = 128  # kernel rows fetched at once, of examples that will soon change sides
@@ -133,7 +134,7 @@ def walk_of(
         NOBODY,
         rows.values,
         rows.row_of,
-        state.scratch,
+        scratch(),
         status,
         stop,
         _tolerances(state, units, precision),

@@ -14,13 +14,14 @@ from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.recompute import add_multiples, mean_diagonal
 from livesvm.solvers.homotopy.refill import refill
-from livesvm.solvers.homotopy.run import SETTINGS, Trace
+from livesvm.solvers.homotopy.run import NOBODY, SETTINGS, Trace
 from livesvm.solvers.homotopy.solve import follow
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.cholesky import Factor
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.problem.state import Examples, PathState
+from livesvm.solvers.problem.state import Examples, PathState, capacity_for
 from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.memory import padded
 from livesvm.solvers.runtime.threads import in_parts
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
@@ -45,6 +46,8 @@ def resume(
     NotOptimal : the coefficients are damaged, or the optimum cannot be reached from them
     MemoryLimit : the kernel rows of the free examples do not fit into the cache
     """
+    state.put_off(NOBODY)
+    state.resize(padded(X.shape[0]))
     slots = state.insert(X, losses)
     e = state.examples
     if not (np.isfinite(beta).all() and np.isfinite(b) and ((segment >= 0) & (segment <= 2 * losses.n_kinks)).all()):
@@ -54,8 +57,9 @@ def resume(
     state.b = b
     state.kappa = mean_diagonal(state)
     free = _steadiest_first(state, slots[(segment & 1) == 1])
-    if free.size > state.rows.max_rows:
-        raise MemoryLimit(8 * state.capacity * free.size, state.rows.limit)
+    longest = 8 * capacity_for(slots.size)
+    if free.size > max(1, state.cache_bytes // longest):
+        raise MemoryLimit(longest * free.size, state.cache_bytes)
     _compute_f(state)
     state.put_off(free)
     audit = audited(state)

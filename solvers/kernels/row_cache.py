@@ -34,6 +34,13 @@ class RowCache:
     def max_rows(self) -> int:
         return max(1, self.limit // (8 * max(1, self.row_of.size)))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows that have been written to, up to the last that is held, and of whose they are."""
+        held = np.flatnonzero(self.slot_of >= 0)
+        rows = 1 + int(held[-1]) if held.size else 0
+        return 8 * rows * self.row_of.size + self.row_of.nbytes + self.slot_of.nbytes + self.used.nbytes
+
     def copy_from(self, other: RowCache, slots: Ints, held: Ints) -> None:
         """Start anew with copies of rows of another cache, whose ``slots`` (m,) are 0 to m - 1 here: those of ``held``.
 

@@ -93,6 +93,35 @@ class Shared:
             self.XT = XT
         self.XT[:, numbers] = dense(X).T
 
+    def cool(self) -> None:
+        """Give up the room for more examples."""
+        if self._spare:
+            n = self.n_numbers
+            self.diagonals = self.diagonals[:n].copy()
+            self.XT = self.XT.resized(n) if isinstance(self.XT, SparseRows) else self.XT[:, :n].copy()
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back."""
+        return self._data_bytes * self._spare // self.capacity if self._spare else 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays, and of a precomputed kernel matrix."""
+        held = self.XT.values.nbytes + self.XT.indices.nbytes if isinstance(self.XT, SparseRows) else 0
+        return self._data_bytes + held + (0 if self.kernel.gram is None else self.kernel.gram.values.nbytes)
+
+    @property
+    def _spare(self) -> int:
+        """Numbers that nobody has had."""
+        return self.capacity - self.n_numbers
+
+    @property
+    def _data_bytes(self) -> int:
+        """Bytes of what there is by number, but for what sparse rows hold."""
+        features = 2 * self.XT.start.nbytes if isinstance(self.XT, SparseRows) else self.XT.nbytes
+        return features + self.diagonals.nbytes
+
     def features(self, numbers: Ints) -> Features:
         """Return the features of examples, (m, d)."""
         found = self.columns(numbers)

@@ -524,6 +524,27 @@ class LiveEstimator(Fitted):
         """
         self._learnt.state.prepare()
 
+    def cool(self) -> None:
+        """Give up what the next update makes again: kernel rows, their factor, work, and room for more examples.
+
+        Nothing that the model answers changes, and updates lead to the same optimum; the next one takes longer.
+        """
+        if hasattr(self, "_window"):
+            self._window.cool()
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back; 0 right after it."""
+        return self._window.hot_bytes if hasattr(self, "_window") else 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays that the model holds, with those that :meth:`cool` gives back."""
+        if not hasattr(self, "_window"):
+            return 0
+        came = 8 * self._window.state.n_features * len(self._came) if self._feature_scale is not None else 0
+        return self._window.held_bytes + came
+
     @property
     def is_settled(self) -> bool:
         """Whether what the first examples decide of the model is decided; a model that waits for more is not."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import combinations
+from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,27 @@ class ClassWindow:
         """Build now what was put off: factors and kernel rows."""
         for pair in self.pairs.values():
             pair.state.prepare()
+
+    def cool(self) -> None:
+        """Give up what the next update makes again, of every pair; see ``PathState.cool``."""
+        self.shared.cool()
+        for pair in self.pairs.values():
+            pair.cool()
+        numbers = slice(self.shared.capacity)
+        self._y, self._weight = self._y[numbers].copy(), self._weight[numbers].copy()
+        self._cost = self._cost[numbers].copy()
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back."""
+        return self.shared.hot_bytes + sum(pair.hot_bytes for pair in self.pairs.values())
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays, and of the table of keys."""
+        pairs = sum(pair.held_bytes for pair in self.pairs.values())
+        arrays = (self._y, self._weight, self._cost)
+        return pairs + self.shared.held_bytes + sum(array.nbytes for array in arrays) + getsizeof(self.keys)
 
     @property
     def examples(self) -> Any:

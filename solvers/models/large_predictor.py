@@ -48,6 +48,12 @@ class Trained(NamedTuple):
         """Numbers of classes, in the order of the coefficients."""
         return list(combinations(range(self.classes.size), 2))
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of its arrays."""
+        X = (self.X.data, self.X.indices, self.X.indptr) if sparse.issparse(self.X) else (self.X,)
+        return sum(int(array.nbytes) for array in (*X, self.coefficients, self.R))
+
     def to_arrays(self, place: Ints) -> dict[str, Any]:
         """Return everything a checkpoint needs beside a window whose examples are at these places, or nowhere (-1)."""
         found: dict[str, Any] = {

@@ -119,6 +119,23 @@ class Pair:
             self._undo()
             self._undo = self._n_bound = None
 
+    def cool(self) -> None:
+        """Give up what the next update makes again; see ``PathState.cool``."""
+        self.settle()
+        self.state.cool()
+        self._desk = PairDesk()
+        self.slot = self.slot[: self.shared.capacity].copy()
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back."""
+        return self.state.hot_bytes + self._desk.nbytes
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays."""
+        return self.state.held_bytes + self._desk.nbytes + self.slot.nbytes
+
     def settle(self) -> None:
         """Let the last change be final."""
         self._undo = None
@@ -163,7 +180,7 @@ class Pair:
         for mine, new in zip(losses, change.new_losses, strict=True):
             mine[place] = new
         everyone = np.concatenate([stay, change.come])
-        state = PathState(old.kernel, refill, intercept=old.intercept, cache_bytes=old.rows.limit)
+        state = PathState(old.kernel, refill, intercept=old.intercept, cache_bytes=old.cache_bytes)
         slots, trace = batch_update.fill(
             state,
             everyone[:, None].astype(np.float64),
@@ -187,7 +204,7 @@ class Pair:
             return
         stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
         everyone = self.shared.features(np.concatenate([stay, change.come]))
-        check_positive(kernel, everyone, self.state.rows.limit)
+        check_positive(kernel, everyone, self.state.cache_bytes)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 

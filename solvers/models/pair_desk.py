@@ -19,9 +19,11 @@ from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.by_address import address_of
 from livesvm.solvers.runtime.interrupt import check, watch
+from livesvm.solvers.runtime.memory import scratch
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import dense
 
+OWN = Desk._fields.index("come")  #: the first array of a desk that is not the pair's
 MOST = 64  #: examples that come and leave, in an update that is small
 
 DONE, BEGUN, REFUSED, STOPPED, CROWDED = (outcome.value for outcome in Outcome)
@@ -58,7 +60,7 @@ class PairDesk:
         a, b = two
         n, n_come, n_leave = state.n, work.come[a] + work.come[b], work.leave[a] + work.leave[b]
         is_small = n_come + n_leave <= MOST and 2 * n_leave < n and n + n_come <= min(LARGE, state.capacity)
-        if not (is_small and state.is_prepared and state.rows.limit == cache_bytes):
+        if not (is_small and state.is_prepared and state.cache_bytes == cache_bytes):
             return None, None
         check()
         before = _Before(
@@ -96,6 +98,11 @@ class PairDesk:
         undo()
         return None, None
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the work arrays."""
+        return 0 if self._desk is None else sum(array.nbytes for array in self._desk[OWN:])
+
     def _desk_for(self, state: PathState, slot: Ints) -> Desk:
         """Return the work arrays beside those of the pair, which may be other ones than the last time."""
         d, XT, rows = self._desk, dense(state.XT), state.rows
@@ -123,7 +130,7 @@ class PairDesk:
             NOBODY,
             rows.values,
             rows.row_of,
-            state.scratch,
+            scratch(),
             self._status,
             self._stop,
             self._tolerances,

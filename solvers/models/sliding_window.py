@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,12 @@ class SlidingWindow:
     def who(self) -> Ints:
         """The slots of the window, oldest first, (n,)."""
         return np.fromiter(self.slots.values(), np.int64, len(self.slots))
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays, and of the table of keys."""
+        arrays = (self.X, self.y, self.weights, self.place, self.taught, self.costs, self.parts)
+        return sum(array.nbytes for array in arrays) + getsizeof(self.slots)
 
     def forget(self) -> None:
         """Know nothing of any training."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from sys import getsizeof
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,6 +142,23 @@ class Window:
             self.state, slots, terms.losses(y, self.weights), terms.walls(y), terms.theta, self._side[slots]
         )
 
+    def cool(self) -> None:
+        """Give up what the next update makes again; see ``PathState.cool``."""
+        self.state.cool()
+        slots = slice(self.state.capacity)
+        self._y, self._weight, self._side = self._y[slots].copy(), self._weight[slots].copy(), self._side[slots].copy()
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back."""
+        return self.state.hot_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays, and of the table of keys."""
+        arrays = (self._y, self._weight, self._side)
+        return self.state.held_bytes + sum(array.nbytes for array in arrays) + getsizeof(self.keys)
+
     def sizes(self) -> tuple[float, float]:
         """Return the largest k(x, x) and the largest weight."""
         slots = self.slots
@@ -274,7 +292,7 @@ class Window:
         y, weights, sides = self._y[slots], self._weight[slots], self._side[slots]
         everyone = stacked([old.features(slots), change.X]) if slots.size else change.X
         kernel = replace(old.kernel, center=center_of(everyone)) if is_free else old.kernel
-        state = PathState(kernel, refill, intercept=old.intercept, cache_bytes=old.rows.limit)
+        state = PathState(kernel, refill, intercept=old.intercept, cache_bytes=old.cache_bytes)
         fresh, trace = batch_update.fill(
             state,
             everyone,
@@ -320,7 +338,7 @@ class Window:
             return
         stay = np.setdiff1d(self.slots, leave)
         everyone = stacked([self.state.features(stay), X]) if stay.size else X
-        check_positive(kernel, everyone, self.state.rows.limit)
+        check_positive(kernel, everyone, self.state.cache_bytes)
 
     def flip_signs(self) -> None:
         """Exchange the two classes; the mirror image of an optimum is the optimum of the mirror image."""

@@ -19,7 +19,7 @@ def compact_copy(state: PathState, slots: Ints) -> PathState:
     numbers of a precomputed kernel matrix are shared: the copy cannot take examples in.
     """
     copy = PathState(
-        state.kernel, state.build, intercept=state.intercept, total=state.total, cache_bytes=state.rows.limit
+        state.kernel, state.build, intercept=state.intercept, total=state.total, cache_bytes=state.cache_bytes
     )
     m = slots.size
     if bool((slots == np.arange(m)).all()):  # plain copies cost less

@@ -81,6 +81,11 @@ def _resized(a: NDArray[Any], capacity: int, fill: float = 0) -> NDArray[Any]:
     return new
 
 
+def capacity_for(n: int) -> int:
+    """Return the slots that ``n`` examples get: with room for a batch that comes before one goes."""
+    return padded(64 + n * 5 // 4)
+
+
 class PathState:
     """One model: examples by slot, their coefficients, the factor of the free block and a cache of kernel rows."""
 
@@ -98,7 +103,6 @@ class PathState:
         self._put_off: Ints | None = None  #: free examples whose factor and kernel rows are not there yet
         self._rows = RowCache(cache_bytes)
         self._motion = empty_motion(0)
-        self.scratch = aligned(1 << 20)  #: work of the strides; untouched memory costs nothing
         self.kappa = 1.0  #: weight of 1 1' in the factor
         self.events_since_refresh = 0
         self.heaviest = 0.0  #: largest sum of |beta| k(x, x) since then, at the end of an update
@@ -106,15 +110,14 @@ class PathState:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy takes along: not kernel rows, factor and work, which are made when asked for."""
-        made = ("_factor", "_rows", "_motion", "scratch", "XT", "examples", "_put_off")
+        made = ("_factor", "_rows", "_motion", "XT", "examples", "_put_off")
         kept = {name: value for name, value in self.__dict__.items() if name not in made}
         n, e = self.n_slots, self.examples
         places = e.n_kinks[:n].astype(np.int8), e.segment[:n].astype(np.int8)
         arrays = [a[:n].copy() for a in (e.kinks, e.levels, e.f, e.beta)]
-        free = self.free_slots() if self._put_off is None else self._put_off
         XT = self.XT.resized(n).packed() if isinstance(self.XT, SparseRows) else self.XT[:, :n].copy()
         kept |= {"XT": XT, "arrays": arrays, "places": places}
-        return kept | {"free": free, "limit": self._rows.limit}
+        return kept | {"free": self.free_slots(), "limit": self.cache_bytes}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         """Put off what was not taken along."""
@@ -127,9 +130,7 @@ class PathState:
         diagonal = self.kernel.diagonal(X)
         arrays = (kinks, levels, *at_rest, *counts, f, beta, diagonal)
         self.examples = Examples(*(_resized(a, n) for a in arrays))
-        self._factor, self._motion = empty_factor(0, n), empty_motion(0)
-        self._rows.resize(n)
-        self.scratch = aligned(1 << 20)
+        self._factor, self._motion = empty_factor(0, 0), empty_motion(0)
 
     @staticmethod
     def _empty_examples(c: int) -> Examples:
@@ -203,6 +204,41 @@ class PathState:
         """Let the empty factor and cache be filled for the examples ``free`` when one of them is asked for."""
         self._put_off = free
 
+    def cool(self) -> None:
+        """Give up what the next update makes again: kernel rows, their factor, work, and room for more examples."""
+        self.put_off(self.free_slots())
+        self._factor, self._motion, self._rows = empty_factor(0, 0), empty_motion(0), RowCache(self.cache_bytes)
+        if self._spare:
+            self.resize(self.capacity - self._spare)
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` gives back."""
+        return self._made_bytes + (self._data_bytes * self._spare // self.capacity if self._spare else 0)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all arrays here, with those that :meth:`cool` gives back."""
+        gram = self.kernel.gram
+        held = self.XT.values.nbytes + self.XT.indices.nbytes if isinstance(self.XT, SparseRows) else 0
+        return self._made_bytes + self._data_bytes + held + (0 if gram is None else gram.values.nbytes)
+
+    @property
+    def _made_bytes(self) -> int:
+        *arrays, _size = self._factor
+        return self._rows.nbytes + sum(array.nbytes for array in (*arrays, *self._motion))
+
+    @property
+    def _data_bytes(self) -> int:
+        """Bytes of what there is by slot, but for what sparse rows hold."""
+        features = 2 * self.XT.start.nbytes if isinstance(self.XT, SparseRows) else self.XT.nbytes
+        return features + sum(array.nbytes for array in self.examples)
+
+    @property
+    def _spare(self) -> int:
+        """Slots that nobody has used, but for those that fill a line."""
+        return max(0, self.capacity - padded(self.n_slots))
+
     def prepare(self) -> None:
         """Build factor and kernel rows now if they were put off.
 
@@ -214,6 +250,7 @@ class PathState:
         if put_off is None:
             return
         try:
+            self._make_room()
             self.build(self, put_off)
         except BaseException:
             self._put_off = put_off
@@ -224,13 +261,23 @@ class PathState:
         """Whether factor and kernel rows are there."""
         return self._put_off is None
 
+    def _make_room(self) -> None:
+        """Let factor and cache have as many slots as there are, where examples came while these were put off."""
+        if self._factor.position.size != self.capacity:
+            self._factor = grown(self._factor, self._factor.R.shape[0], self.capacity)
+        if self._rows.row_of.size != self.capacity:
+            self._rows.resize(self.capacity)
+
     def empty_factor(self) -> None:
         """Let nobody stand in the factor, and nothing be put off: whoever is free has yet to be put there."""
         self._put_off = None
         self._factor = empty_factor(self._factor.R.shape[0], self.capacity)
+        self._make_room()
 
     def free_slots(self) -> Ints:
         """Return the slots of the free examples, in the factor's order."""
+        if self._put_off is not None:
+            return self._put_off.copy()
         factor = self.factor
         size, live = factor.size.tolist()
         slots = factor.slot[:size]
@@ -262,8 +309,7 @@ class PathState:
         """Return ``m`` slots for new examples, who are in use from now on; makes room for them."""
         fresh = max(0, m - len(self.vacant))
         if self.n_slots + fresh > self.capacity:
-            # with room for a batch that comes before one goes
-            self.resize(padded(64 + (self.n_slots + fresh) * 5 // 4))
+            self.resize(capacity_for(self.n_slots + fresh))
         staying = len(self.vacant) - (m - fresh)
         reused = self.vacant[staying:][::-1]
         del self.vacant[staying:]
@@ -307,8 +353,13 @@ class PathState:
             XT = aligned(self.XT.shape[0], capacity, make=np.zeros)
             XT[:, : self.n_slots] = self.XT[:, : self.n_slots]
             self.XT = XT
-        self.factor = grown(self.factor, self.factor.R.shape[0], capacity)
-        self.rows.resize(capacity)
+        if self._put_off is None:
+            self._make_room()
+
+    @property
+    def cache_bytes(self) -> int:
+        """Memory that the kernel rows may take."""
+        return self._rows.limit
 
     def allow(self, cache_bytes: int) -> None:
         """Let the kernel rows take so much memory from now on.
@@ -317,7 +368,7 @@ class PathState:
         ------
         MemoryLimit : those of the free examples do not fit into it
         """
-        if self.rows.limit == cache_bytes:
+        if self.cache_bytes == cache_bytes:
             return
         needed = 8 * self.capacity * self.n_free
         if needed > cache_bytes:

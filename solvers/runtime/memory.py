@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -10,6 +11,9 @@ import numpy as np
 from livesvm.solvers.runtime.types import Floats
 
 LINE = 8  #: numbers; 64 bytes
+SCRATCH = 2**20  #: numbers; memory that is not written to takes no room
+
+_here = threading.local()
 
 
 def aligned(*shape: int, make: Callable[[int], Floats] = np.empty) -> Floats:
@@ -27,3 +31,11 @@ def padded(length: int) -> int:
     """
     lines = -(-length // LINE)
     return LINE * (lines + (lines % 2 == 0))
+
+
+def scratch() -> Floats:
+    """Return this thread's work memory for one compiled call, (SCRATCH,); every call may overwrite it."""
+    found: Floats | None = getattr(_here, "scratch", None)
+    if found is None:
+        found = _here.scratch = aligned(SCRATCH)
+    return found
