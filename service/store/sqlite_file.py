@@ -61,15 +61,14 @@ def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
         with sqlite_errors():
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
-            if marks is not None:
-                _compare(db, path, marks)
+            heads = None if marks is None else _compare(db, path, marks)
             _bring_up_to_date(db, path)
             write_probe(db, 1)
             _mend(db)
             marks = marks or new_marks(path)
             db.execute("UPDATE epochs SET newest = max(newest, ?)", (marks.newest_epoch,))
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # a killed service leaves there what was deleted
-            marks.adopt(_heads(db))
+            marks.adopt(_heads(db) if heads is None else heads)
             marks.write()
             db.execute("PRAGMA synchronous = NORMAL")  # from here on by Syncs
     except BaseException:
@@ -86,8 +85,8 @@ def compare_marks(db: sqlite3.Connection, path: Path) -> Marks:
     return marks
 
 
-def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> None:
-    """Learn what the database has lost, before anything is written to it; raises StoreDamaged.
+def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> dict[bytes, int]:
+    """Learn what the database has lost, before anything is written to it; return its heads; raises StoreDamaged.
 
     What the write-ahead log holds behind its damage is overwritten from here on, so files are copied where something
     is lost, or may be.
@@ -96,7 +95,8 @@ def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> None:
     try:
         with sqlite_errors():
             _tell_missing(path, check_tables(db).missing)
-            new = marks.compare(_heads(db), _newest_epoch(db))
+            heads = _heads(db)
+            new = marks.compare(heads, _newest_epoch(db))
     except StoreDamaged:
         _keep_copy(path, found)
         raise
@@ -106,6 +106,7 @@ def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> None:
     elif found.behind and not marks.is_exact:
         log.error("nothing that is known to be acknowledged is lost, but the write-ahead log of %s is torn", path)
         _keep_copy(path, found)
+    return heads
 
 
 def _keep_copy(path: Path, found: Walk) -> None:
@@ -147,9 +148,9 @@ def damaged_copies(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f"{path.name}{COPY}*"))
 
 
-def _heads(db: sqlite3.Connection) -> dict[str, int]:
-    """The newest record of each model."""
-    return {str(model): int(sequence) for model, sequence in db.execute("SELECT id, sequence FROM models")}
+def _heads(db: sqlite3.Connection) -> dict[bytes, int]:
+    """Return the newest record of each model, by its id as bytes, of which SQLite makes many at once."""
+    return dict(db.execute("SELECT CAST(id AS BLOB), CAST(sequence AS INTEGER) FROM models"))
 
 
 def _newest_epoch(db: sqlite3.Connection) -> int:

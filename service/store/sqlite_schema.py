@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from livesvm.service.store.base import StoreTooNew
 from livesvm.service.store.seals import answer_seal, request_seal, seal, sha256
 
-SCHEMA = 7
+SCHEMA = 8
 """2: writers and epochs, checksums of snapshots. 3: seals of rows, the list of kept snapshots. 4: seals of requests.
-5: solutions. 6: what is written to see whether it can be. 7: documents."""
+5: solutions. 6: what is written to see whether it can be. 7: documents.
+8: summaries; specifications in a table of their own."""
 _TABLES = """
 CREATE TABLE models (
     id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
@@ -70,6 +71,14 @@ CREATE TABLE documents (
     ) WITHOUT ROWID;
 """
 """One tree, so that there is no index that could show less than the table holds."""
+_FROM_7 = """
+CREATE TABLE specs (model TEXT PRIMARY KEY, spec BLOB NOT NULL);
+INSERT INTO specs SELECT id, spec FROM models;
+ALTER TABLE models DROP COLUMN spec;
+ALTER TABLE models ADD COLUMN described INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE models ADD COLUMN summary BLOB NOT NULL DEFAULT x'';
+"""
+"""What a start and every append read of a model is short, so that many models take few pages."""
 STEPS = {
     0: (_TABLES, 4),
     1: (_FROM_1, 2),
@@ -77,10 +86,21 @@ STEPS = {
     3: (_FROM_3, 4),
     4: (_FROM_4, 5),
     5: (_FROM_5, 6),
-    6: (_FROM_6, SCHEMA),
+    6: (_FROM_6, 7),
+    7: (_FROM_7, SCHEMA),
 }
 """From each schema, what leads to a newer one, and which."""
-_SINCE = {"models": 0, "log": 0, "snapshots": 0, "requests": 0, "epochs": 2, "solutions": 5, "probe": 6, "documents": 7}
+_SINCE = {
+    "models": 0,
+    "log": 0,
+    "snapshots": 0,
+    "requests": 0,
+    "epochs": 2,
+    "solutions": 5,
+    "probe": 6,
+    "documents": 7,
+    "specs": 8,
+}
 """The schema from which on each table is there."""
 _FUNCTIONS: dict[str, Callable[..., bytes]] = {
     "sha256": sha256,
