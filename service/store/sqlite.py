@@ -119,9 +119,7 @@ class SqliteStore:
         self._database.marks.created(model, sequence, lease.epoch)
         return lease
 
-    def _insert_model(
-        self, db: sqlite3.Connection, model: str, spec: bytes, sequence: int, summary: bytes = b""
-    ) -> Lease:
+    def _insert_model(self, db: sqlite3.Connection, model: str, spec: bytes, sequence: int, summary: bytes) -> Lease:
         if db.execute("SELECT 1 FROM models WHERE id = ?", (model,)).fetchone() is not None:
             raise ModelExists(f"model {model} is stored already")
         lease = Lease(model, self._database.new_epoch(db), self._database.writer)

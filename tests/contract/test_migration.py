@@ -21,6 +21,7 @@ from livesvm.service.store.base import (
 )
 from livesvm.service.store.seals import sha256
 from livesvm.service.store.sqlite import SqliteStore
+from tests.contract.undo import UNDO_5, UNDO_6
 
 SCHEMA_1 = """
 CREATE TABLE models (
@@ -124,11 +125,7 @@ def test_requests_of_schema_3_are_sealed(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "s")) as db:
         for column in ("seal", "answer_seal"):
             db.execute(f"ALTER TABLE requests DROP COLUMN {column}")
-        db.execute("DROP TABLE solutions")
-        db.execute("DROP TABLE probe")
-        db.execute("DROP TABLE documents")
-        db.execute("PRAGMA user_version = 3")
-        db.commit()
+        db.executescript(f"{UNDO_5} PRAGMA user_version = 3;")
     for _ in range(2):
         with closing(SqliteStore(tmp_path / "s")) as store:
             assert store.requests("m") == {
@@ -142,7 +139,7 @@ def test_solutions_come_with_schema_5(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "s")) as store:
         store.append(store.create("m", b""), 1, b"record", None, keep=1)
     with closing(sqlite3.connect(tmp_path / "s")) as db:
-        db.executescript("DROP TABLE solutions; DROP TABLE probe; DROP TABLE documents; PRAGMA user_version = 4;")
+        db.executescript(f"{UNDO_5} PRAGMA user_version = 4;")
     with closing(SqliteStore(tmp_path / "s")) as store:
         assert [record.data for record in store.log("m", 0)] == [b"record"]
         assert store.solution("m") is None
@@ -153,7 +150,7 @@ def test_solutions_come_with_schema_5(tmp_path: Path) -> None:
 def test_what_pings_write_comes_with_schema_6(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "s").close()
     with closing(sqlite3.connect(tmp_path / "s")) as db:
-        db.executescript("DROP TABLE probe; DROP TABLE documents; PRAGMA user_version = 5;")
+        db.executescript(f"{UNDO_6} PRAGMA user_version = 5;")
     with closing(SqliteStore(tmp_path / "s", probe_seconds=0)) as store:
         store.ping()
         assert store._read("SELECT length(data) FROM probe") == [(1,)]
