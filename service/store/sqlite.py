@@ -42,6 +42,7 @@ from livesvm.service.store.seals import (
 from livesvm.service.store.sqlite_database import PROBE_SECONDS, Database
 from livesvm.service.store.sqlite_file import overwriting
 from livesvm.service.store.sqlite_rows import Row, checked, damaged, is_sealed, remembered, request_rows
+from livesvm.service.store.sqlite_schema import mend_requests, shows_requests
 
 KEPT_SNAPSHOTS = 2
 PAGE = 1000
@@ -182,6 +183,7 @@ class SqliteStore:
         """Take a new epoch; there is no other service to wait for. One that is lost can be taken to be deleted."""
         if self._database.only_read:
             return self._stored_lease(model)
+        self._mend(model)
         with self._transaction() as db:
             epoch = self._database.new_epoch(db)
             query = "UPDATE models SET epoch = ?, writer = ?, attempt = 0 WHERE id = ?"
@@ -189,6 +191,20 @@ class SqliteStore:
             if not is_there and model not in self._database.marks.damage:
                 raise ModelGone(f"model {model} is not stored")
         return Lease(model, epoch, self._database.writer)
+
+    def _mend(self, model: str) -> None:
+        """Build the indexes of requests from the table where they hide some of a model's."""
+        with self._database.unsynced() as db:
+            if shows_requests(db, model):
+                return
+        try:
+            with self._transaction() as db:
+                is_mended = mend_requests(db)
+        except StoreDamaged as error:  # whoever asks for what is damaged gets the error
+            log.warning("%s", error)
+            return
+        if is_mended:
+            log.warning("the index of requests was damaged; it was built from the table")
 
     def _stored_lease(self, model: str) -> Lease:
         """The lease of whoever wrote last, good for reading until the database can be written."""

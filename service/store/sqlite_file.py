@@ -15,7 +15,7 @@ from urllib.parse import quote
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.service.store.files import put_in_place, unfinished
 from livesvm.service.store.sqlite_marks import ENDING, Marks, new_marks, read_marks
-from livesvm.service.store.sqlite_schema import add_functions, check_tables, mend_requests, prepare
+from livesvm.service.store.sqlite_schema import add_functions, check_tables, prepare
 from livesvm.service.store.sqlite_wal import Walk, walk
 
 ROOM = 2**20
@@ -64,7 +64,6 @@ def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
             heads = None if marks is None else _compare(db, path, marks)
             _bring_up_to_date(db, path)
             write_probe(db, 1)
-            _mend(db)
             marks = marks or new_marks(path)
             db.execute("UPDATE epochs SET newest = max(newest, ?)", (marks.newest_epoch,))
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # a killed service leaves there what was deleted
@@ -336,17 +335,6 @@ def _bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
     with transaction(db):
         _tell_missing(path, check_tables(db).missing)
         prepare(db)
-
-
-def _mend(db: sqlite3.Connection) -> None:
-    try:
-        with sqlite_errors(), transaction(db):
-            mended = mend_requests(db)
-    except StoreDamaged as error:  # who asks for what is damaged is told
-        log.warning("%s", error)
-        return
-    if mended:
-        log.warning("the index of requests was damaged; it was built anew from the table")
 
 
 def _make(path: Path) -> None:

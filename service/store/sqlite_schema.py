@@ -102,6 +102,10 @@ _SINCE = {
     "specs": 8,
 }
 """The schema from which on each table is there."""
+_BY_KEY = "FROM requests INDEXED BY sqlite_autoindex_requests_1 WHERE model = ?"
+_BY_SEQUENCE = "FROM requests INDEXED BY requests_by_sequence WHERE model = ?"
+_REQUESTS = f"""SELECT rowid, model, key, sequence FROM requests NOT INDEXED
+    WHERE rowid IN (SELECT rowid {_BY_KEY} UNION SELECT rowid {_BY_SEQUENCE})"""
 _FUNCTIONS: dict[str, Callable[..., bytes]] = {
     "sha256": sha256,
     "seal": seal,
@@ -152,14 +156,28 @@ def prepare(db: sqlite3.Connection) -> None:
         db.execute(f"PRAGMA user_version = {found}")
 
 
-def mend_requests(db: sqlite3.Connection) -> bool:
-    """Build the indexes of requests anew, inside a transaction, where they do not show what the table holds.
+def shows_requests(db: sqlite3.Connection, model: str) -> bool:
+    """Return whether the indexes of requests show all of a model's requests, by what they hold of it alone.
 
-    A request that its index does not show would be taken for a new one and be done twice. Where a row itself is damaged
-    nothing is done: then it is the old index that tells. Says whether anything was.
+    Each index is compared with the rows that the other one finds. A request that its index does not show would be
+    taken for a new one and be done twice.
     """
-    if db.execute("PRAGMA integrity_check(requests)").fetchall() == [("ok",)]:
-        return False
+    try:
+        keys = dict(db.execute(f"SELECT rowid, key {_BY_KEY}", (model,)))
+        sequences = dict(db.execute(f"SELECT rowid, sequence {_BY_SEQUENCE}", (model,)))
+        shown = {(row, model, keys.get(row), sequences.get(row)) for row in {*keys, *sequences}}
+        return shown == {*db.execute(_REQUESTS, (model, model))}
+    except sqlite3.DatabaseError as error:
+        if (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_CORRUPT:
+            return False
+        raise
+
+
+def mend_requests(db: sqlite3.Connection) -> bool:
+    """Build the indexes of requests from the table, inside a transaction, unless a row itself is damaged.
+
+    Then it is the old index that tells. Returns whether anything was built.
+    """
     rows = db.execute("SELECT model, key, sequence, body, seal FROM requests NOT INDEXED")
     if not all(sealed == request_seal(*row) for *row, sealed in rows):
         return False
