@@ -9,8 +9,8 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:alive:<holder>            counter that a living service keeps raising
     {p}:gone                      set of services whose models are free; one that takes or creates a model leaves it
     {p}:documents                 hash: kind:name -> document, sealed
-    {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, whether all is sealed; summary behind its
-                                  checksum, described
+    {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, whether all is sealed;
+                                  summary behind its checksum, described
     {p}:m:<id>:log                stream: entry <sequence>-0, field data
     {p}:m:<id>:aborted            set of marks of records without effect, as :mod:`.sealed` makes them
     {p}:m:<id>:requests, answers  hashes by idempotency key of what it makes of requests and of their answers
@@ -20,8 +20,8 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:m:<id>:chunk:<nonce>:<i>  bytes
     {p}:m:<id>:solution           the newest solution, sealed
 
-A model may be taken over from another holder when that holder is gone, or its counter has stood still for ``lease_seconds`` on this
-process's monotonic clock: no wall clock takes part, neither here nor in Redis.
+A model may be taken over from another holder when that holder is gone, or its counter has stood still for
+``lease_seconds`` on this process's monotonic clock: no wall clock takes part, neither here nor in Redis.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ class RedisStore:
         return now - before[1] >= self._lease_seconds
 
     def is_silent(self, holder: str) -> bool:
-        """Whether a service shows no life: is gone, or has shown none for a day, or a lease from the first look at it."""
+        """Whether a service is gone, or has shown no life for a day, or for a lease from the first look at it."""
         with self._errors():
             there = self._client.exists(f"{self._p}:alive:{holder}")
             return not there or self._has_lapsed(holder.encode())
@@ -313,7 +313,7 @@ class RedisStore:
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Ask for a thousand of them at once."""
-        heads = {}
+        heads: dict[str, Head] = {}
         for batch in batches(models, MODELS):
             found = zip(batch, self._metas(batch, "lease", "sequence"), strict=True)
             heads |= {model: head(model, lease, sequence) for model, (lease, sequence) in found if lease and sequence}
@@ -457,9 +457,7 @@ class RedisStore:
             self._write(scripts.WRITE_CHUNK, lease, pointer.nonce, number, chunk, patient=True)
         return pointer
 
-    def _publish(
-        self, script: str, lease: Lease, sequence: int, pointer: Pointer, summary: bytes, *more: int
-    ) -> None:
+    def _publish(self, script: str, lease: Lease, sequence: int, pointer: Pointer, summary: bytes, *more: int) -> None:
         value = checked_summary(lease.model, sequence, summary)
         arguments = (pointer.nonce, sequence, pointer.encode(sequence), value, *more)
         answer = self._write(script, lease, *arguments, patient=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from livesvm.service.store.base import Durability, Fenced, Head, Indexed, Lease, ModelGone, SnapshotInfo, StoreDamaged
 from livesvm.service.store.chunks import Pointer
+from livesvm.service.store.sealed import LONGEST
 from livesvm.service.store.seals import open_summary
 
 
@@ -28,7 +29,7 @@ def head(model: str, lease: bytes, sequence: bytes) -> Head:
 def indexed(model: str, found: Sequence[bytes | None], gone: Collection[bytes]) -> Indexed:
     """Return what a model's sequence, described, summary and holder say."""
     sequence, described, value, holder = (part or b"" for part in found)
-    number = int(described) if described.isdigit() else 0
+    number = int(described) if described.isdigit() and len(described) <= LONGEST else 0
     held_by = b"" if holder in gone else holder
     return Indexed(model, int(sequence), *open_summary(model, number, value), held_by.decode())
 

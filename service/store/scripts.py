@@ -197,8 +197,9 @@ return {'ok'}
 )
 
 # A mark that does not say which record it is of is kept as one of the newest, until that is trimmed.
-# ARGV: nonce, sequence, pointer, the summary with its checksum or '', snapshots to keep. Of the pointer's JSON only "nonce" and "chunks" are read,
-# by their place, so that one that is damaged elsewhere is removed with its chunks like any other.
+# ARGV: nonce, sequence, pointer, the summary with its checksum or '', snapshots to keep. Of the pointer's JSON only
+# "nonce" and "chunks" are read, by their place, so that one that is damaged elsewhere is removed with its chunks like
+# any other.
 PUBLISH_SNAPSHOT = (
     _HELD
     + _UNLINK
@@ -241,7 +242,8 @@ return {'ok'}
 """
 )
 
-# ARGV: nonce, sequence, pointer, the summary as above. As the script above, but nothing else is kept, and the log goes on after this record.
+# ARGV: nonce, sequence, pointer, the summary as above. As the script above, but nothing else is kept, and the log goes
+# on after this record.
 SUPERSEDE = (
     _HELD
     + _UNLINK

@@ -239,7 +239,7 @@ class SqliteStore:
         """Read where each stands; nowhere, once another file or none is in the place of this one."""
         if self._database.is_elsewhere:
             return {}
-        found = {}
+        found: dict[str, Head] = {}
         for batch in batches(models, PAGE):
             rows = self._read(f"SELECT id, epoch, writer, sequence FROM models WHERE id IN ({_places(batch)})", *batch)
             found |= {id_: Head(Lease(id_, epoch, writer), n) for id_, epoch, writer, n in rows}

@@ -7,12 +7,13 @@ import time
 
 import pytest
 
+from livesvm.service import crash
+from livesvm.service.store import redis, sqlite
 from livesvm.service.store.base import (
     DocumentName,
     Durability,
     Fenced,
     Idempotency,
-    Indexed,
     Lease,
     LogRecord,
     ModelExists,
@@ -24,8 +25,6 @@ from livesvm.service.store.base import (
     StoreDamaged,
     StoredModel,
 )
-from livesvm.service import crash
-from livesvm.service.store import redis, sqlite
 from tests.contract.conftest import Open
 
 KEEP = 100

@@ -28,9 +28,7 @@ def fill(path: Path, count: int, spec: Made, snapshot: Made, summary: Made, *, s
             with store._transaction() as db:
                 leases = [store._insert_model(db, id_, _made(spec, id_), sequence, b"") for id_ in batch]
                 for id_ in batch:
-                    store._insert_snapshot(
-                        db, id_, sequence, _made(snapshot, id_), sequence, _made(summary, id_)
-                    )
+                    store._insert_snapshot(db, id_, sequence, _made(snapshot, id_), sequence, _made(summary, id_))
             for lease in leases:
                 store._database.marks.created(lease.model, sequence, lease.epoch)
     return ids
