@@ -56,7 +56,7 @@ _REQUESTS = f"SELECT {_REQUEST} FROM requests"
 _INSERT_SNAPSHOT = """INSERT OR REPLACE INTO snapshots (model, sequence, version, saved, sha256, data, seal)
     VALUES (?, ?, ?, ?, ?, ?, ?)"""
 _MODEL = "SELECT id, spec FROM models LEFT JOIN specs ON model = id"
-_INDEX = "SELECT id, sequence, described, summary FROM models"
+_INDEX = "SELECT id, CAST(sequence AS INTEGER), described, summary FROM models"
 _HEAD = "SELECT epoch, sequence FROM models WHERE id = ?"
 _NEXT = "UPDATE models SET sequence = ? WHERE id = ? AND epoch = ? AND sequence = ?"
 _ANSWER = """UPDATE requests SET answer = ?, answer_seal = ? WHERE model = ? AND key = ?

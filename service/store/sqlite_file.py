@@ -149,7 +149,8 @@ def damaged_copies(path: Path) -> list[Path]:
 
 def _heads(db: sqlite3.Connection) -> dict[bytes, int]:
     """Return the newest record of each model, by its id as bytes, of which SQLite makes many at once."""
-    return dict(db.execute("SELECT CAST(id AS BLOB), CAST(sequence AS INTEGER) FROM models"))
+    query = "SELECT CAST(id AS BLOB), coalesce(CAST(sequence AS INTEGER), 0) FROM models WHERE length(id) > 0"
+    return dict(db.execute(query))
 
 
 def _newest_epoch(db: sqlite3.Connection) -> int:
