@@ -404,3 +404,20 @@ def test_an_older_change_of_documents_takes_nothing_back(tmp_path: Path) -> None
     assert marks.compare({}, 5) == []
     with pytest.raises(StoreDamaged, match="receipts and traces of erasures"):
         marks.compare({}, 4)
+
+
+@pytest.mark.parametrize("has_marks", [False, True])
+def test_a_start_marks_what_it_finds(has_marks: bool, tmp_path: Path) -> None:
+    path, marks = tmp_path / "s", tmp_path / "s-mark"
+    with closing(SqliteStore(path)) as store:
+        lease = store.create("m", b"spec")
+        older = marks.read_bytes()
+        store.append(lease, 1, b"data", None, keep=1)
+    marks.write_bytes(older) if has_marks else marks.unlink()
+    SqliteStore(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE models SET sequence = 0")
+        db.commit()
+    with closing(SqliteStore(path)) as store:
+        (found,) = store.index()
+        assert "up to record 1, and the database has it up to record 0" in found.damage
