@@ -138,6 +138,22 @@ class StoredModel:
             raise StoreDamaged(self.damage)
 
 
+class Indexed(NamedTuple):
+    """What a start reads of each stored model: neither its specification nor its state."""
+
+    id: str
+    sequence: int
+    """Number of the newest record."""
+    summary: bytes
+    """The short description that was stored last, empty if there is none or it is damaged."""
+    described: int
+    """The record up to which the summary is true, 0 without one."""
+    holder: str = ""
+    """The service that holds the model now, empty if none does or the store is not shared."""
+    damage: str = ""
+    """What is known to be lost of the model."""
+
+
 class DocumentName(NamedTuple):
     """What a document is found by: a kind, which has no colon, and a name."""
 
@@ -187,11 +203,32 @@ class Store(Protocol):
         What can be told without wearing the disk is looked at each time; what takes a write, every few seconds.
         """
 
-    def create(self, model: str, spec: bytes, sequence: int = 0) -> Lease:
-        """Store a new model whose log begins after ``sequence``, and take its lease; raises ModelExists."""
+    def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:
+        """Store a new model whose log begins after ``sequence``, and take its lease; raises ModelExists.
+
+        The ``summary`` describes the model for :meth:`index` up to the record ``sequence``.
+        """
+
+    def index(self, models: Iterable[str] | None = None) -> Iterator[Indexed]:
+        """Yield every stored model, or those of these ids that are stored; read page by page, in no order.
+
+        A model that is created or deleted meanwhile may be missing or there.
+        """
+
+    def changes(self) -> int:
+        """Return a number that rises whenever a service creates or deletes a model; 0 where no other service can."""
+
+    def describe(self, lease: Lease, sequence: int, summary: bytes) -> None:
+        """Replace the summary by one that is true up to the record ``sequence``; raises Fenced.
+
+        A loss of power before the next append or snapshot may take it back.
+        """
 
     def models(self) -> list[StoredModel]:
-        """Every stored model, by id."""
+        """Every stored model with its specification, by id."""
+
+    def model(self, model: str) -> StoredModel | None:
+        """Return one stored model with its specification, None if it is not stored."""
 
     def acquire(self, model: str) -> Lease:
         """Take a model over: a new epoch, which fences every writer before.
@@ -208,6 +245,12 @@ class Store(Protocol):
 
     def release(self, lease: Lease) -> None:
         """Let another service take the model over at once; raises Fenced."""
+
+    def release_all(self) -> None:
+        """Let other services take every model of this one over at once, until it takes or creates a model again."""
+
+    def is_silent(self, holder: str) -> bool:
+        """Return whether a service shows no life, so that its models can be taken; True where no other can be."""
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Where each of these models stands; those that are not stored are left out."""
@@ -248,13 +291,17 @@ class Store(Protocol):
     def forget_requests(self, lease: Lease, keys: Iterable[str]) -> None:
         """Forget what is remembered under these idempotency keys; no error where nothing is."""
 
-    def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
-        """Store a snapshot that holds every record up to ``sequence``; keep two; trim the log below the older."""
+    def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
+        """Store a snapshot that holds every record up to ``sequence``; keep two; trim the log below the older.
 
-    def supersede(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
+        In the same step the ``summary`` takes the place of the one before; an empty one removes it.
+        """
+
+    def supersede(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
         """Let one snapshot stand for every record up to ``sequence``, in one step, whatever was stored of them.
 
-        Older records, snapshots and solutions go; remembered requests stay, and the log goes on after ``sequence``.
+        Older records, snapshots, solutions and the summary go; remembered requests stay, and the log goes on after
+        ``sequence``.
         Raises OutOfSequence if it has gone on already.
         """
 

@@ -50,7 +50,9 @@ def copy_models(source: Store, target: Store, patience: float, say: Callable[[Co
     ------
     LeaseHeld if a living service holds a model, ModelExists if the target has one of that id, StoreError
     """
-    for stored in source.models():
+    for found in source.index():
+        if (stored := source.model(found.id)) is None:
+            continue  # deleted meanwhile
         stored.check()
         lease = acquire_patiently(source, stored.id, patience)
         try:
@@ -103,6 +105,8 @@ def _copy(source: Store, target: Store, stored: StoredModel, held: Lease) -> Cop
         target.put_requests(lease, requests)
         if solution is not None:
             target.save_solution(lease, solution)
+        for summary, described in _summaries(source, model):
+            target.describe(lease, described, summary)
         _check(source, target, model)
     except BaseException:
         target.delete(lease)
@@ -134,7 +138,12 @@ def _check(source: Store, target: Store, model: str) -> None:
         and source.requests(model) == target.requests(model)
         and _solution(source, model) == target.solution(model)
         and kept == [snapshot.sequence for snapshot in target.snapshots(model)]
+        and _summaries(source, model) == _summaries(target, model)
         and all(source.load_snapshot(model, n) == target.load_snapshot(model, n) for n in kept)
     )
     if not same:
         raise StoreDamaged(f"the copy of model {model} is not what was copied")
+
+
+def _summaries(store: Store, model: str) -> list[tuple[bytes, int]]:
+    return [(found.summary, found.described) for found in store.index([model])]

@@ -5,9 +5,12 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:schema                    version of this layout
     {p}:models                    hash: id -> specification
     {p}:epochs                    counter that every lease takes its epoch from
+    {p}:changes                   counter that rises with every model that is created or deleted
     {p}:alive:<holder>            counter that a living service keeps raising
+    {p}:gone                      set of services whose models are free; one that takes or creates a model leaves it
     {p}:documents                 hash: kind:name -> document, sealed
-    {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, whether all is sealed
+    {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, whether all is sealed;
+                                  summary behind its checksum, described
     {p}:m:<id>:log                stream: entry <sequence>-0, field data
     {p}:m:<id>:aborted            set of marks of records without effect, as :mod:`.sealed` makes them
     {p}:m:<id>:requests, answers  hashes by idempotency key of what it makes of requests and of their answers
@@ -17,8 +20,8 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:m:<id>:chunk:<nonce>:<i>  bytes
     {p}:m:<id>:solution           the newest solution, sealed
 
-A model may be taken over from another holder when that holder's counter has stood still for ``lease_seconds`` on this
-process's monotonic clock: no wall clock takes part, neither here nor in Redis.
+A model may be taken over from another holder when that holder is gone, or its counter has stood still for
+``lease_seconds`` on this process's monotonic clock: no wall clock takes part, neither here nor in Redis.
 """
 
 from __future__ import annotations
@@ -28,7 +31,6 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import islice
 from typing import Any
 
 import redis
@@ -41,6 +43,7 @@ from livesvm.service.store.base import (
     Durability,
     Head,
     Idempotency,
+    Indexed,
     Lease,
     LeaseHeld,
     LogRecord,
@@ -56,10 +59,11 @@ from livesvm.service.store.base import (
     StoreTooNew,
     StoreUnavailable,
 )
+from livesvm.service.store.batches import batches
 from livesvm.service.store.chunks import Pointer, join, split
 from livesvm.service.store.connect import connect, root_of
 from livesvm.service.store.redis_files import ELSEWHERE, rewrite_log
-from livesvm.service.store.replies import checked, head, level, snapshot
+from livesvm.service.store.replies import checked, head, indexed, level, snapshot
 from livesvm.service.store.script_runner import ScriptRunner
 from livesvm.service.store.sealed import (
     older_request,
@@ -74,10 +78,11 @@ from livesvm.service.store.sealed import (
     sealed_request,
     sealed_solution,
 )
+from livesvm.service.store.seals import checked_summary
 
-SCHEMA = 4
+SCHEMA = 5
 """2: seals of requests, answers and marks; a model from before is sealed when its lease is taken. 3: solutions. 4:
-documents."""
+documents. 5: summaries, changes and services that are gone; what is from before has none."""
 KEPT_SNAPSHOTS = 2
 SNAPSHOT_PATIENCE = 20
 """How much longer than another call one chunk of a snapshot may take."""
@@ -87,6 +92,9 @@ _FOLLOWS = "equal or smaller than the target stream"
 """In what Redis says of a record that does not follow the newest one."""
 _PAGE = 128
 _BATCH = 500
+MODELS = 1000
+"""Models that are asked for at once."""
+_INDEX = ("sequence", "described", "summary", "holder")
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +143,9 @@ class RedisStore:
 
     def _keys(self, model: str) -> list[str]:
         return [f"{self._p}:m:{model}:{name}" for name in scripts.MODEL_KEYS]
+
+    def _names(self, *names: str) -> list[str]:
+        return [f"{self._p}:{name}" for name in names]
 
     def _key(self, model: str, name: str) -> str:
         return f"{self._p}:m:{model}:{name}"
@@ -185,17 +196,38 @@ class RedisStore:
 
     # Models and leases.
 
-    def create(self, model: str, spec: bytes, sequence: int = 0) -> Lease:
+    def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:
         """Add to the index and take the lease, in one script."""
-        keys = [f"{self._p}:models", f"{self._p}:epochs", self._key(model, "meta")]
+        keys = [*self._names("models", "epochs"), self._key(model, "meta"), *self._names("changes", "gone")]
+        value = checked_summary(model, sequence, summary)
         with self._errors():
-            answer = self._scripts(scripts.CREATE, keys, [model, spec, self._writer, self._holder, sequence])
+            answer = self._scripts(scripts.CREATE, keys, [model, spec, self._writer, self._holder, sequence, value])
         if answer[0] == b"exists":
             raise ModelExists(f"model {model} is stored already")
         return Lease(model, int(answer[1]), self._writer)
 
+    def index(self, models: Iterable[str] | None = None) -> Iterator[Indexed]:
+        """Read the ids, then a thousand models at once."""
+        with self._errors():
+            gone = self._client.smembers(f"{self._p}:gone")
+            if models is None:
+                models = [id_.decode() for id_ in sorted(self._patient.hkeys(f"{self._p}:models"))]
+        for batch in batches(models, MODELS):
+            for id_, found in zip(batch, self._metas(batch, *_INDEX), strict=True):
+                if found[0] is not None:
+                    yield indexed(id_, found, gone)
+
+    def changes(self) -> int:
+        """Read the counter."""
+        with self._errors():
+            return int(self._client.get(f"{self._p}:changes") or 0)
+
+    def describe(self, lease: Lease, sequence: int, summary: bytes) -> None:
+        """Replace the fields, behind the lease."""
+        self._write(scripts.DESCRIBE, lease, sequence, checked_summary(lease.model, sequence, summary))
+
     def models(self) -> list[StoredModel]:
-        """Read the index."""
+        """Read the specifications."""
         with self._errors():
             found = self._client.hgetall(f"{self._p}:models")
         return [StoredModel(id_.decode(), spec) for id_, spec in sorted(found.items())]
@@ -214,7 +246,7 @@ class RedisStore:
                 raise ModelGone(f"model {model} is not stored")
             if holder and holder != self._holder.encode() and not self._has_lapsed(holder):
                 raise LeaseHeld(f"model {model} is held by another service, {self._told_of(holder.decode())}")
-            keys = [f"{self._p}:epochs", self._key(model, "meta")]
+            keys = [*self._names("epochs"), self._key(model, "meta"), *self._names("gone")]
             answer = self._scripts(scripts.ACQUIRE, keys, [lease, self._writer, self._holder])
         taken = Lease(model, int(checked(answer, model)[1]), self._writer)
         if sealed is None:
@@ -243,8 +275,12 @@ class RedisStore:
         return holder
 
     def _has_lapsed(self, holder: bytes) -> bool:
-        """Whether a holder has shown no life for as long as a lease lasts, from the first look at it."""
-        counter = self._client.get(f"{self._p}:alive:{holder.decode()}")
+        """Whether a holder is gone, or has shown no life for as long as a lease lasts, from the first look at it."""
+        pipe = self._client.pipeline(transaction=False)
+        pipe.sismember(f"{self._p}:gone", holder).get(f"{self._p}:alive:{holder.decode()}")
+        is_gone, counter = pipe.execute()
+        if is_gone:
+            return True
         now = time.monotonic()
         before = self._seen.get(holder)
         if before is None or before[0] != counter:
@@ -253,7 +289,7 @@ class RedisStore:
         return now - before[1] >= self._lease_seconds
 
     def is_silent(self, holder: str) -> bool:
-        """Whether a service shows no life: has not for a day, or for a lease from the first look at it."""
+        """Whether a service is gone, or has shown no life for a day, or for a lease from the first look at it."""
         with self._errors():
             there = self._client.exists(f"{self._p}:alive:{holder}")
             return not there or self._has_lapsed(holder.encode())
@@ -270,19 +306,31 @@ class RedisStore:
         """Leave the lease without a holder."""
         self._write(scripts.RELEASE, lease)
 
+    def release_all(self) -> None:
+        """Add this service to those that are gone; its writers stay until they are fenced."""
+        with self._errors():
+            self._scripts(scripts.RELEASE_ALL, self._names(f"alive:{self._holder}", "gone"), [self._holder])
+
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
-        """Ask for all of them at once."""
-        wanted = list(models)
+        """Ask for a thousand of them at once."""
+        heads: dict[str, Head] = {}
+        for batch in batches(models, MODELS):
+            found = zip(batch, self._metas(batch, "lease", "sequence"), strict=True)
+            heads |= {model: head(model, lease, sequence) for model, (lease, sequence) in found if lease and sequence}
+        return heads
+
+    def _metas(self, models: list[str], *fields: str) -> list[list[bytes | None]]:
+        """Read these fields of what is kept of each model."""
         with self._errors():
             pipe = self._client.pipeline(transaction=False)
-            for model in wanted:
-                pipe.hmget(self._key(model, "meta"), "lease", "sequence")
-            found = pipe.execute() if wanted else []
-        return {m: head(m, lease, sequence) for m, (lease, sequence) in zip(wanted, found, strict=True) if lease}
+            for model in models:
+                pipe.hmget(self._key(model, "meta"), *fields)
+            found: list[list[bytes | None]] = pipe.execute()
+        return found
 
     def delete(self, lease: Lease) -> None:
         """Remove every key of the model, unfinished chunks too, in one script."""
-        self._write(scripts.DELETE, lease, lease.model, also=[f"{self._p}:models"])
+        self._write(scripts.DELETE, lease, lease.model, also=self._names("models", "changes"))
 
     # The log.
 
@@ -377,8 +425,7 @@ class RedisStore:
 
     def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
         """Write them in batches, each behind the lease."""
-        rest = iter(requests.items())
-        while batch := list(islice(rest, _BATCH)):
+        for batch in batches(requests.items(), _BATCH):
             arguments: list[Any] = []
             for key, known in batch:
                 request = sealed_request(lease.model, key, known.sequence, known.body)
@@ -388,21 +435,20 @@ class RedisStore:
 
     def forget_requests(self, lease: Lease, keys: Iterable[str]) -> None:
         """Remove their fields in batches, each behind the lease."""
-        rest = iter(keys)
-        while batch := list(islice(rest, _BATCH)):
+        for batch in batches(keys, _BATCH):
             self._write(scripts.FORGET_REQUESTS, lease, *batch)
 
     # Snapshots.
 
-    def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
+    def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
         """Write the chunks, then the pointer with the trimming of the log, in one last script."""
         pointer = self._write_chunks(lease, data, version)
         crash.point("in-snapshot")
-        self._publish(scripts.PUBLISH_SNAPSHOT, lease, sequence, pointer, KEPT_SNAPSHOTS)
+        self._publish(scripts.PUBLISH_SNAPSHOT, lease, sequence, pointer, summary, KEPT_SNAPSHOTS)
 
-    def supersede(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
+    def supersede(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
         """Write the chunks, then put the pointer in place of all else, in one last script."""
-        self._publish(scripts.SUPERSEDE, lease, sequence, self._write_chunks(lease, data, version))
+        self._publish(scripts.SUPERSEDE, lease, sequence, self._write_chunks(lease, data, version), summary)
 
     def _write_chunks(self, lease: Lease, data: bytes, version: int) -> Pointer:
         pointer = Pointer.of(data, version)
@@ -411,8 +457,9 @@ class RedisStore:
             self._write(scripts.WRITE_CHUNK, lease, pointer.nonce, number, chunk, patient=True)
         return pointer
 
-    def _publish(self, script: str, lease: Lease, sequence: int, pointer: Pointer, *more: int) -> None:
-        arguments = (pointer.nonce, sequence, pointer.encode(sequence), *more)
+    def _publish(self, script: str, lease: Lease, sequence: int, pointer: Pointer, summary: bytes, *more: int) -> None:
+        value = checked_summary(lease.model, sequence, summary)
+        arguments = (pointer.nonce, sequence, pointer.encode(sequence), value, *more)
         answer = self._write(script, lease, *arguments, patient=True)
         if answer[0] == b"sequence":
             raise OutOfSequence(f"the log of model {lease.model} goes on to record {int(answer[1])}")

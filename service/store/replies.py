@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from livesvm.service.store.base import Durability, Fenced, Head, Lease, ModelGone, SnapshotInfo, StoreDamaged
+from livesvm.service.store.base import Durability, Fenced, Head, Indexed, Lease, ModelGone, SnapshotInfo, StoreDamaged
 from livesvm.service.store.chunks import Pointer
+from livesvm.service.store.sealed import LONGEST
+from livesvm.service.store.seals import open_summary
 
 
 def checked(answer: list[Any], model: str) -> list[Any]:
@@ -22,6 +24,14 @@ def head(model: str, lease: bytes, sequence: bytes) -> Head:
     """Where a model stands, by its lease and its newest record."""
     epoch, _, writer = lease.decode().partition(":")
     return Head(Lease(model, int(epoch), writer), int(sequence))
+
+
+def indexed(model: str, found: Sequence[bytes | None], gone: Collection[bytes]) -> Indexed:
+    """Return what a model's sequence, described, summary and holder say."""
+    sequence, described, value, holder = (part or b"" for part in found)
+    number = int(described) if described.isdigit() and len(described) <= LONGEST else 0
+    held_by = b"" if holder in gone else holder
+    return Indexed(model, int(sequence), *open_summary(model, number, value), held_by.decode())
 
 
 def snapshot(sequence: int, pointer: bytes) -> SnapshotInfo:

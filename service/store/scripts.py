@@ -35,23 +35,38 @@ local function unlink_unfinished(but)
 end
 """
 
-# KEYS: the index, the epochs, the model's meta. ARGV: id, spec, writer, holder, sequence.
-CREATE = """
+_DESCRIBE = """
+local function describe(meta, sequence, summary)
+  if summary == '' then redis.call('HDEL', meta, 'described', 'summary')
+  else redis.call('HSET', meta, 'described', sequence, 'summary', summary) end
+end
+"""
+
+# KEYS: the index, the epochs, the model's meta, the changes, the services that are gone.
+# ARGV: id, spec, writer, holder, sequence, the summary with its checksum or ''.
+CREATE = (
+    _DESCRIBE
+    + """
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return {'exists'} end
 local epoch = redis.call('INCR', KEYS[2])
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('HSET', KEYS[3], 'lease', epoch .. ':' .. ARGV[3], 'holder', ARGV[4], 'attempt', 0, 'sequence', ARGV[5],
   'sealed', 1)
+describe(KEYS[3], ARGV[5], ARGV[6])
+redis.call('INCR', KEYS[4])
+redis.call('SREM', KEYS[5], ARGV[4])
 return {'ok', epoch}
 """
+)
 
-# KEYS: the epochs, the model's meta. ARGV: the lease that was seen, writer, holder.
+# KEYS: the epochs, the model's meta, the services that are gone. ARGV: the lease that was seen, writer, holder.
 ACQUIRE = """
 local lease = redis.call('HGET', KEYS[2], 'lease')
 if not lease then return {'gone'} end
 if lease ~= ARGV[1] then return {'fenced', lease} end
 local epoch = redis.call('INCR', KEYS[1])
 redis.call('HSET', KEYS[2], 'lease', epoch .. ':' .. ARGV[2], 'holder', ARGV[3], 'attempt', 0)
+redis.call('SREM', KEYS[3], ARGV[3])
 return {'ok', epoch}
 """
 
@@ -67,8 +82,14 @@ redis.call('HSET', KEYS[2], 'lease', epoch .. ':' .. ARGV[1], 'attempt', ARGV[2]
 return {'ok', epoch, found[3]}
 """
 
+# KEYS: the key of the service's life, the services that are gone. ARGV: holder.
+RELEASE_ALL = "redis.call('DEL', KEYS[1]) redis.call('SADD', KEYS[2], ARGV[1]) return {'ok'}"
+
 # ARGV of this and all that follow: the lease, then what is named.
 RELEASE = _HELD + "redis.call('HSET', KEYS[1], 'holder', '') return {'ok'}"
+
+# ARGV: sequence, the summary with its checksum or ''.
+DESCRIBE = _HELD + _DESCRIBE + "describe(KEYS[1], ARGV[2], ARGV[3]) return {'ok'}"
 
 # ARGV: sequence, data, keep, idempotency key or '', the sealed request.
 APPEND = (
@@ -176,11 +197,13 @@ return {'ok'}
 )
 
 # A mark that does not say which record it is of is kept as one of the newest, until that is trimmed.
-# ARGV: nonce, sequence, pointer, snapshots to keep. Of the pointer's JSON only "nonce" and "chunks" are read,
-# by their place, so that one that is damaged elsewhere is removed with its chunks like any other.
+# ARGV: nonce, sequence, pointer, the summary with its checksum or '', snapshots to keep. Of the pointer's JSON only
+# "nonce" and "chunks" are read, by their place, so that one that is damaged elsewhere is removed with its chunks like
+# any other.
 PUBLISH_SNAPSHOT = (
     _HELD
     + _UNLINK
+    + _DESCRIBE
     + """
 local count = redis.call('HGET', KEYS[8], ARGV[2])
 if not count then return {'lost'} end
@@ -190,11 +213,12 @@ end
 local replaced = redis.call('HGET', KEYS[7], ARGV[3])
 redis.call('HSET', KEYS[7], ARGV[3], ARGV[4])
 if replaced then unlink_behind(replaced) end
+describe(KEYS[1], ARGV[3], ARGV[5])
 unlink_unfinished(ARGV[2])
 local sequences = {}
 for _, field in ipairs(redis.call('HKEYS', KEYS[7])) do sequences[#sequences + 1] = tonumber(field) end
 table.sort(sequences, function(a, b) return a > b end)
-local keep = tonumber(ARGV[5])
+local keep = tonumber(ARGV[6])
 for i = keep + 1, #sequences do
   local field = string.format('%.0f', sequences[i])
   unlink_behind(redis.call('HGET', KEYS[7], field))
@@ -218,10 +242,12 @@ return {'ok'}
 """
 )
 
-# ARGV: nonce, sequence, pointer. As the script above, but nothing else is kept, and the log goes on after this record.
+# ARGV: nonce, sequence, pointer, the summary as above. As the script above, but nothing else is kept, and the log goes
+# on after this record.
 SUPERSEDE = (
     _HELD
     + _UNLINK
+    + _DESCRIBE
     + """
 local newest = tonumber(redis.call('HGET', KEYS[1], 'sequence'))
 if newest > tonumber(ARGV[3]) then return {'sequence', newest} end
@@ -231,6 +257,7 @@ for i = 0, tonumber(count) - 1 do
   if redis.call('EXISTS', KEYS[9] .. ':' .. ARGV[2] .. ':' .. i) == 0 then return {'lost'} end
 end
 redis.call('HSET', KEYS[1], 'sequence', ARGV[3])
+describe(KEYS[1], ARGV[3], ARGV[5])
 local replaced = redis.call('HVALS', KEYS[7])
 redis.call('DEL', KEYS[7])
 redis.call('HSET', KEYS[7], ARGV[3], ARGV[4])
@@ -241,7 +268,7 @@ return {'ok'}
 """
 )
 
-# KEYS: the model's, then the index. ARGV: id.
+# KEYS: the model's, then the index and the changes. ARGV: id.
 DELETE = (
     _HELD
     + _UNLINK
@@ -250,8 +277,9 @@ for _, pointer in ipairs(redis.call('HVALS', KEYS[7])) do
   unlink_behind(pointer)
 end
 unlink_unfinished('')
-for i = 1, #KEYS - 1 do redis.call('UNLINK', KEYS[i]) end
-redis.call('HDEL', KEYS[#KEYS], ARGV[2])
+for i = 1, #KEYS - 2 do redis.call('UNLINK', KEYS[i]) end
+redis.call('HDEL', KEYS[#KEYS - 1], ARGV[2])
+redis.call('INCR', KEYS[#KEYS])
 return {'ok'}
 """
 )

@@ -15,6 +15,7 @@ from livesvm.service.store.base import (
     Fenced,
     Head,
     Idempotency,
+    Indexed,
     Lease,
     LogRecord,
     ModelExists,
@@ -28,12 +29,24 @@ from livesvm.service.store.base import (
     StoredModel,
     StoreUnavailable,
 )
-from livesvm.service.store.seals import answer_seal, document_seal, seal, sha256, solution_seal
+from livesvm.service.store.batches import batches
+from livesvm.service.store.seals import (
+    answer_seal,
+    checked_summary,
+    document_seal,
+    open_summary,
+    seal,
+    sha256,
+    solution_seal,
+)
 from livesvm.service.store.sqlite_database import PROBE_SECONDS, Database
 from livesvm.service.store.sqlite_file import overwriting
-from livesvm.service.store.sqlite_rows import checked, damaged, is_sealed, remembered, request_rows
+from livesvm.service.store.sqlite_rows import Row, checked, damaged, is_sealed, remembered, request_rows
+from livesvm.service.store.sqlite_schema import mend_requests, shows_requests
 
 KEPT_SNAPSHOTS = 2
+PAGE = 1000
+"""Models that are read at once; other calls go between."""
 DATABASE = "livesvm.sqlite3"
 """Name of the file in a data directory."""
 _ROW_OF = "rowid IN (SELECT rowid FROM {0} WHERE model = ?"
@@ -42,14 +55,32 @@ _REQUEST = "model, key, sequence, body, seal, answer, answer_seal"
 _REQUESTS = f"SELECT {_REQUEST} FROM requests"
 _INSERT_SNAPSHOT = """INSERT OR REPLACE INTO snapshots (model, sequence, version, saved, sha256, data, seal)
     VALUES (?, ?, ?, ?, ?, ?, ?)"""
+_MODEL = "SELECT id, spec FROM models LEFT JOIN specs ON model = id"
+_INDEX = "SELECT id, CAST(sequence AS INTEGER), described, summary FROM models"
 _HEAD = "SELECT epoch, sequence FROM models WHERE id = ?"
 _NEXT = "UPDATE models SET sequence = ? WHERE id = ? AND epoch = ? AND sequence = ?"
 _ANSWER = """UPDATE requests SET answer = ?, answer_seal = ? WHERE model = ? AND key = ?
     AND EXISTS (SELECT 1 FROM models WHERE id = ? AND epoch = ?)"""
+_DESCRIBE = "UPDATE models SET described = ?, summary = ? WHERE id = ? AND epoch = ?"
 _KNOWN = "SELECT 1 FROM requests WHERE model = ? AND key = ?"
 """Asks the index alone."""
 
 log = logging.getLogger(__name__)
+
+
+def _described(model: str, sequence: int, summary: bytes) -> tuple[int, bytes]:
+    """Return the columns of a model's summary."""
+    return (sequence if summary else 0), checked_summary(model, sequence, summary)
+
+
+def _as_bytes(spec: object) -> bytes:
+    """Return a specification; of what damage has made of one, something that no checksum fits."""
+    return spec if isinstance(spec, bytes) else str(spec).encode()
+
+
+def _places(values: list[str]) -> str:
+    """Return the places of so many values in a query."""
+    return ", ".join("?" * len(values))
 
 
 class SqliteStore:
@@ -82,31 +113,77 @@ class SqliteStore:
         """Look at the disk, take the write lock, and commit as much as was refused last, or a byte now and then."""
         self._database.probe()
 
-    def create(self, model: str, spec: bytes, sequence: int = 0) -> Lease:
+    def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:
         """Insert the model with its first epoch."""
         with self._transaction() as db:
-            row = db.execute("SELECT 1 FROM models WHERE id = ?", (model,)).fetchone()
-            if row is not None:
-                raise ModelExists(f"model {model} is stored already")
-            epoch = self._database.new_epoch(db)
-            row = (model, spec, epoch, sequence, time.time(), self._database.writer)
-            columns = "(id, spec, epoch, sequence, created, writer)"
-            db.execute(f"INSERT INTO models {columns} VALUES (?, ?, ?, ?, ?, ?)", row)
-        self._database.marks.created(model, sequence, epoch)
-        return Lease(model, epoch, self._database.writer)
+            lease = self._insert_model(db, model, spec, sequence, summary)
+        self._database.marks.created(model, sequence, lease.epoch)
+        return lease
+
+    def _insert_model(self, db: sqlite3.Connection, model: str, spec: bytes, sequence: int, summary: bytes) -> Lease:
+        if db.execute("SELECT 1 FROM models WHERE id = ?", (model,)).fetchone() is not None:
+            raise ModelExists(f"model {model} is stored already")
+        lease = Lease(model, self._database.new_epoch(db), self._database.writer)
+        row = (model, lease.epoch, sequence, time.time(), lease.writer, *_described(model, sequence, summary))
+        columns = "(id, epoch, sequence, created, writer, described, summary)"
+        db.execute(f"INSERT INTO models {columns} VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        db.execute("INSERT OR REPLACE INTO specs (model, spec) VALUES (?, ?)", (model, spec))
+        return lease
+
+    def index(self, models: Iterable[str] | None = None) -> Iterator[Indexed]:
+        """Read the table of models, page by page in the order of ids, and add those that it has lost."""
+        damage = dict(self._database.marks.damage)
+        if models is not None:
+            models = list(models)
+            damage = {id_: damage[id_] for id_ in models if id_ in damage}
+        for id_, sequence, described, value in self._pages(models):
+            yield Indexed(id_, sequence, *open_summary(id_, described, value), "", damage.pop(id_, ""))
+        for id_, reason in damage.items():
+            yield Indexed(id_, 0, b"", 0, "", reason)
+
+    def _pages(self, models: list[str] | None) -> Iterator[Row]:
+        """Read what a start reads of all models or of these."""
+        if models is not None:
+            for batch in batches(models, PAGE):
+                yield from self._read(f"{_INDEX} WHERE id IN ({_places(batch)})", *batch)
+            return
+        page = self._read(f"{_INDEX} ORDER BY id LIMIT {PAGE}")
+        while page:
+            yield from page
+            page = self._read(f"{_INDEX} WHERE id > ? ORDER BY id LIMIT {PAGE}", page[-1][0])
+
+    def changes(self) -> int:
+        """Return 0: no other service creates or deletes a model here."""
+        return 0
+
+    def describe(self, lease: Lease, sequence: int, summary: bytes) -> None:
+        """Write without an fsync of its own; while there is only reading, nothing."""
+        if self._database.only_read:
+            return
+        changed = (*_described(lease.model, sequence, summary), lease.model, lease.epoch)
+        with self._database.unsynced() as db:
+            if not db.execute(_DESCRIBE, changed).rowcount:
+                self._held(db, lease)
 
     def models(self) -> list[StoredModel]:
-        """Read the table of models, and add those that it has lost."""
-        rows = self._read("SELECT id, spec FROM models")
-        specs = {str(id_): spec if isinstance(spec, bytes) else str(spec).encode() for id_, spec in rows}
+        """Read the tables of models and specifications, and add those that are lost."""
+        specs = {str(id_): _as_bytes(spec) for id_, spec in self._read(_MODEL)}
         damage = dict(self._database.marks.damage)
         ids = sorted({*specs, *damage})
         return [StoredModel(id_, specs.get(id_, b""), damage.get(id_, "")) for id_ in ids]
+
+    def model(self, model: str) -> StoredModel | None:
+        """Read its rows, or say that it is lost."""
+        rows, damage = self._read(f"{_MODEL} WHERE id = ?", model), self._database.marks.damage.get(model, "")
+        if not (rows or damage):
+            return None
+        return StoredModel(model, _as_bytes(rows[0][1]) if rows else b"", damage)
 
     def acquire(self, model: str) -> Lease:
         """Take a new epoch; there is no other service to wait for. One that is lost can be taken to be deleted."""
         if self._database.only_read:
             return self._stored_lease(model)
+        self._mend(model)
         with self._transaction() as db:
             epoch = self._database.new_epoch(db)
             query = "UPDATE models SET epoch = ?, writer = ?, attempt = 0 WHERE id = ?"
@@ -114,6 +191,20 @@ class SqliteStore:
             if not is_there and model not in self._database.marks.damage:
                 raise ModelGone(f"model {model} is not stored")
         return Lease(model, epoch, self._database.writer)
+
+    def _mend(self, model: str) -> None:
+        """Build the indexes of requests from the table where they hide some of a model's."""
+        with self._database.unsynced() as db:
+            if shows_requests(db, model):
+                return
+        try:
+            with self._transaction() as db:
+                is_mended = mend_requests(db)
+        except StoreDamaged as error:  # whoever asks for what is damaged gets the error
+            log.warning("%s", error)
+            return
+        if is_mended:
+            log.warning("the index of requests was damaged; it was built from the table")
 
     def _stored_lease(self, model: str) -> Lease:
         """The lease of whoever wrote last, good for reading until the database can be written."""
@@ -137,13 +228,22 @@ class SqliteStore:
         """Check the lease: nobody else may hold the file, so there is nothing to let go of."""
         self.last_sequence(lease)
 
+    def release_all(self) -> None:
+        """Do nothing: no other service may hold the file."""
+
+    def is_silent(self, holder: str) -> bool:
+        """Return True: there is no other service."""
+        return True
+
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Read where each stands; nowhere, once another file or none is in the place of this one."""
         if self._database.is_elsewhere:
             return {}
-        wanted = set(models)
-        rows = self._read("SELECT id, epoch, writer, sequence FROM models")
-        return {id_: Head(Lease(id_, epoch, writer), n) for id_, epoch, writer, n in rows if id_ in wanted}
+        found: dict[str, Head] = {}
+        for batch in batches(models, PAGE):
+            rows = self._read(f"SELECT id, epoch, writer, sequence FROM models WHERE id IN ({_places(batch)})", *batch)
+            found |= {id_: Head(Lease(id_, epoch, writer), n) for id_, epoch, writer, n in rows}
+        return found
 
     def delete(self, lease: Lease) -> None:
         """Remove the model's rows from every table."""
@@ -153,7 +253,7 @@ class SqliteStore:
             with self._transaction() as db, overwriting(db):
                 self._held(db, lease)
                 db.execute("DELETE FROM models WHERE id = ?", (lease.model,))
-                for table in ("log", "snapshots", "requests", "solutions"):
+                for table in ("specs", "log", "snapshots", "requests", "solutions"):
                     db.execute(f"DELETE FROM {table} WHERE model = ?", (lease.model,))
                 epoch = self._database.new_epoch(db)
         except ModelGone:
@@ -256,19 +356,26 @@ class SqliteStore:
             rows = [(lease.model, key) for key in keys]
             db.executemany("DELETE FROM requests WHERE model = ? AND key = ?", rows)
 
-    def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
+    def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
         """Insert it and trim what lies below the older one, in one transaction."""
-        columns = (lease.model, sequence, version, time.time(), sha256(data))
         with self._transaction() as db:
             self._held(db, lease)
-            db.execute(_INSERT_SNAPSHOT, (*columns, data, seal(*columns)))
-            query = "SELECT sequence FROM snapshots WHERE model = ? ORDER BY sequence DESC LIMIT ?"
-            kept = [row[0] for row in db.execute(query, (lease.model, KEPT_SNAPSHOTS))]
-            db.execute("DELETE FROM snapshots WHERE model = ? AND sequence < ?", (lease.model, kept[-1]))
-            db.execute("UPDATE models SET kept = ? WHERE id = ?", (" ".join(map(str, kept)), lease.model))
-            if len(kept) == KEPT_SNAPSHOTS:  # with a single one, the whole log is what stands behind it
-                db.execute("DELETE FROM log WHERE model = ? AND sequence <= ?", (lease.model, kept[-1]))
+            self._insert_snapshot(db, lease.model, sequence, data, version, summary)
             crash.point("in-snapshot")
+
+    @staticmethod
+    def _insert_snapshot(
+        db: sqlite3.Connection, model: str, sequence: int, data: bytes, version: int, summary: bytes
+    ) -> None:
+        columns = (model, sequence, version, time.time(), sha256(data))
+        db.execute(_INSERT_SNAPSHOT, (*columns, data, seal(*columns)))
+        query = "SELECT sequence FROM snapshots WHERE model = ? ORDER BY sequence DESC LIMIT ?"
+        kept = [row[0] for row in db.execute(query, (model, KEPT_SNAPSHOTS))]
+        db.execute("DELETE FROM snapshots WHERE model = ? AND sequence < ?", (model, kept[-1]))
+        changed = (" ".join(map(str, kept)), *_described(model, sequence, summary), model)
+        db.execute("UPDATE models SET kept = ?, described = ?, summary = ? WHERE id = ?", changed)
+        if len(kept) == KEPT_SNAPSHOTS:  # with a single one, the whole log is what stands behind it
+            db.execute("DELETE FROM log WHERE model = ? AND sequence <= ?", (model, kept[-1]))
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
         """Read all but the bytes, and look whether all are there that should be."""
@@ -297,16 +404,15 @@ class SqliteStore:
             raise StoreDamaged(f"snapshot {sequence} of model {model} does not match its checksum")
         return bytes(data)
 
-    def supersede(self, lease: Lease, sequence: int, data: bytes, version: int) -> None:
+    def supersede(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
         """Remove log, snapshots and solution and insert the snapshot, in one transaction."""
-        columns = (lease.model, sequence, version, time.time(), sha256(data))
         with self._transaction() as db, overwriting(db):
             if self._held(db, lease) > sequence:
                 raise OutOfSequence(f"the log of model {lease.model} goes on after record {sequence}")
             for table in ("log", "snapshots", "solutions"):
                 db.execute(f"DELETE FROM {table} WHERE model = ?", (lease.model,))
-            db.execute(_INSERT_SNAPSHOT, (*columns, data, seal(*columns)))
-            db.execute("UPDATE models SET sequence = ?, kept = ? WHERE id = ?", (sequence, str(sequence), lease.model))
+            db.execute("UPDATE models SET sequence = ? WHERE id = ?", (sequence, lease.model))
+            self._insert_snapshot(db, lease.model, sequence, data, version, summary)
         self._database.marks.reached(lease.model, sequence)
 
     def save_solution(self, lease: Lease, solution: Solution) -> None:

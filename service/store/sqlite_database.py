@@ -158,7 +158,7 @@ class Database:
             if is_anew:
                 db.execute("VACUUM")
             copy_log(db)
-            self.marks.write()
+            self.marks.forget_deleted()
         return is_anew
 
     def damaged_copies(self) -> list[str]:

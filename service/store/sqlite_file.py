@@ -15,7 +15,7 @@ from urllib.parse import quote
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.service.store.files import put_in_place, unfinished
 from livesvm.service.store.sqlite_marks import ENDING, Marks, new_marks, read_marks
-from livesvm.service.store.sqlite_schema import add_functions, check_tables, mend_requests, prepare
+from livesvm.service.store.sqlite_schema import add_functions, check_tables, prepare
 from livesvm.service.store.sqlite_wal import Walk, walk
 
 ROOM = 2**20
@@ -61,15 +61,13 @@ def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
         with sqlite_errors():
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
-            if marks is not None:
-                _compare(db, path, marks)
+            heads = None if marks is None else _compare(db, path, marks)
             _bring_up_to_date(db, path)
             write_probe(db, 1)
-            _mend(db)
             marks = marks or new_marks(path)
             db.execute("UPDATE epochs SET newest = max(newest, ?)", (marks.newest_epoch,))
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # a killed service leaves there what was deleted
-            marks.adopt(_heads(db))
+            marks.adopt(_heads(db) if heads is None else heads)
             marks.write()
             db.execute("PRAGMA synchronous = NORMAL")  # from here on by Syncs
     except BaseException:
@@ -86,8 +84,8 @@ def compare_marks(db: sqlite3.Connection, path: Path) -> Marks:
     return marks
 
 
-def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> None:
-    """Learn what the database has lost, before anything is written to it; raises StoreDamaged.
+def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> dict[bytes, int]:
+    """Learn what the database has lost, before anything is written to it; return its heads; raises StoreDamaged.
 
     What the write-ahead log holds behind its damage is overwritten from here on, so files are copied where something
     is lost, or may be.
@@ -96,7 +94,8 @@ def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> None:
     try:
         with sqlite_errors():
             _tell_missing(path, check_tables(db).missing)
-            new = marks.compare(_heads(db), _newest_epoch(db))
+            heads = _heads(db)
+            new = marks.compare(heads, _newest_epoch(db))
     except StoreDamaged:
         _keep_copy(path, found)
         raise
@@ -106,6 +105,7 @@ def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> None:
     elif found.behind and not marks.is_exact:
         log.error("nothing that is known to be acknowledged is lost, but the write-ahead log of %s is torn", path)
         _keep_copy(path, found)
+    return heads
 
 
 def _keep_copy(path: Path, found: Walk) -> None:
@@ -147,9 +147,10 @@ def damaged_copies(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f"{path.name}{COPY}*"))
 
 
-def _heads(db: sqlite3.Connection) -> dict[str, int]:
-    """The newest record of each model."""
-    return {str(model): int(sequence) for model, sequence in db.execute("SELECT id, sequence FROM models")}
+def _heads(db: sqlite3.Connection) -> dict[bytes, int]:
+    """Return the newest record of each model, by its id as bytes, of which SQLite makes many at once."""
+    query = "SELECT CAST(id AS BLOB), coalesce(CAST(sequence AS INTEGER), 0) FROM models WHERE length(id) > 0"
+    return dict(db.execute(query))
 
 
 def _newest_epoch(db: sqlite3.Connection) -> int:
@@ -335,17 +336,6 @@ def _bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
     with transaction(db):
         _tell_missing(path, check_tables(db).missing)
         prepare(db)
-
-
-def _mend(db: sqlite3.Connection) -> None:
-    try:
-        with sqlite_errors(), transaction(db):
-            mended = mend_requests(db)
-    except StoreDamaged as error:  # who asks for what is damaged is told
-        log.warning("%s", error)
-        return
-    if mended:
-        log.warning("the index of requests was damaged; it was built anew from the table")
 
 
 def _make(path: Path) -> None:

@@ -16,9 +16,12 @@ import struct
 import threading
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from livesvm.service.store.base import StoreDamaged
 from livesvm.service.store.files import write_whole
@@ -26,11 +29,19 @@ from livesvm.service.store.files import write_whole
 ENDING = "-mark"
 """Of the file's name, behind that of the database."""
 _SIZE = 128
-_SLOT = struct.Struct(f"<BBQQ{_SIZE - 22}s")
+_NAME = _SIZE - 22
+_SLOT = struct.Struct(f"<BBqq{_NAME}s")
 _CHECKSUM = struct.Struct("<I")
+_SLOTS = np.dtype(
+    [("check", "<u4"), ("kind", "u1"), ("length", "u1"), ("sequence", "<i8"), ("epoch", "<i8"), ("name", f"S{_NAME}")]
+)
+"""A checksum and a slot, as a row of an array: a start reads a hundred thousand of them at once."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_DOCUMENTS = "documents:"
+_DOCUMENTS = b"documents:"
 """Name of the mark of all documents; no model has a colon in its id."""
+_UNUSED = b""
+"""Name of the mark in a slot that the next new name takes; it says that nothing is deleted."""
+Slots = npt.NDArray[np.void]
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +66,7 @@ class Kind(IntEnum):
 _DAMAGE = (Kind.LOST, Kind.RETURNED)
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """What is acknowledged of one name: its newest record, and the epoch of its making, deletion or change."""
 
     kind: Kind
@@ -67,57 +77,83 @@ class Mark:
 class Marks:
     """The marks of one database; safe from any thread.
 
+    They are kept as the file holds them, as that is a third of what as many objects take.
+
     Parameters
     ----------
     path : the file, which :meth:`write` makes
-    found : the marks by name
+    slots : the marks, without that of a boot
     boot : the boot of the machine that they were written in
     """
 
-    def __init__(self, path: Path, found: Mapping[str, Mark], boot: str = "") -> None:
+    def __init__(self, path: Path, slots: bytes = b"", boot: str = "") -> None:
         self._path = path
-        self._marks = dict(found)
         self._boot = boot
-        self._places: dict[str, int] = {}
+        self._slots = bytearray(_packed(boot.encode(), Mark(Kind.BOOT)) + slots)
+        self._find()
         self._file: int | None = None
         self._lock = threading.Lock()
         self._is_synced = True
         self.damage: dict[str, str] = {}
         """What was lost, by the id of its model."""
 
+    def _find(self) -> None:
+        """Find the places of all marks."""
+        names: list[bytes] = self._rows()["name"].tolist()
+        self._places = dict(zip(names[1:], range(1, len(names)), strict=True))
+        self._places.pop(_UNUSED, None)
+        is_full = len(self._places) == len(names) - 1
+        self._unused = [] if is_full else sorted({*range(1, len(names))} - {*self._places.values()})
+        self._deleted = {*self._named(Kind.DELETED)} - {_UNUSED}
+
+    def _rows(self) -> Slots:
+        return np.frombuffer(bytes(self._slots), _SLOTS)
+
+    def _named(self, *kinds: Kind) -> list[bytes]:
+        rows = self._rows()
+        names: list[bytes] = rows["name"][np.isin(rows["kind"], kinds)].tolist()
+        return names
+
+    def _get(self, name: bytes) -> Mark | None:
+        place = self._places.get(name)
+        if place is None:
+            return None
+        kind, _, sequence, epoch, _ = _SLOT.unpack_from(self._slots, place * _SIZE + _CHECKSUM.size)
+        return Mark(Kind(kind), sequence, epoch)
+
     @property
     def is_exact(self) -> bool:
         """Whether nothing was acknowledged that the marks do not say."""
-        return self._boot != "" and self._boot == _this_boot()
+        return bool(self._boot) and self._boot == _this_boot()
 
     @property
     def newest_epoch(self) -> int:
-        """The newest epoch that any mark knows."""
-        return max((mark.epoch for mark in self._marks.values()), default=0)
+        """The newest epoch that they know."""
+        return int(self._rows()["epoch"].max())
 
     @property
     def lost(self) -> list[str]:
         """Models that the database was found to have lost, or some of."""
-        return sorted(name for name, mark in self._marks.items() if mark.kind in _DAMAGE)
+        return sorted(name.decode() for name in self._named(*_DAMAGE))
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is stored."""
-        return all(mark.kind in (Kind.DELETING, Kind.DELETED) for mark in self._marks.values())
+        return not self._named(Kind.STORED, *_DAMAGE)
 
-    def compare(self, heads: Mapping[str, int], epoch: int) -> list[str]:
+    def compare(self, heads: Mapping[bytes, int], epoch: int) -> list[str]:
         """Learn which models the database has lost, or some of; return those that were not known to be lost.
 
         Parameters
         ----------
-        heads : the newest record of each model that the database has
+        heads : the newest record of each model that the database has, by its id as bytes
         epoch : the newest epoch that the database has given out
 
         Raises
         ------
         StoreDamaged if it has lost documents
         """
-        documents = self._marks.get(_DOCUMENTS)
+        documents = self._get(_DOCUMENTS)
         if documents is not None and documents.epoch > epoch:
             raise StoreDamaged(
                 "descriptions of datasets, or receipts and traces of erasures, were acknowledged and are lost: "
@@ -125,23 +161,31 @@ class Marks:
             )
         self.damage.clear()
         new = []
-        for name, mark in list(self._marks.items()):
-            kind = mark.kind if name == _DOCUMENTS else _compared(mark, heads.get(name), epoch)
+        rows, found = self._compared_with(heads)
+        is_as_it_was = (rows["kind"] == Kind.STORED) & (rows["sequence"] <= found) & (rows["epoch"] <= epoch)
+        for name in {*rows["name"][~is_as_it_was].tolist()} & self._places.keys() - {_DOCUMENTS}:
+            mark, head = self._get(name) or Mark(Kind.STORED), heads.get(name)
+            kind = _compared(mark, head, epoch)
             if kind is None:
-                del self._marks[name]
+                self._forget(name)
                 continue
-            self._marks[name] = replace(mark, kind=kind)
+            self._set(name, mark._replace(kind=kind))
             if kind in _DAMAGE:
-                self.damage[name] = self._reason(self._marks[name], heads.get(name))
+                self.damage[name.decode()] = self._reason(mark._replace(kind=kind), head)
                 if mark.kind is not kind:
-                    new.append(name)
+                    new.append(name.decode())
         return new
 
-    def adopt(self, heads: Mapping[str, int]) -> None:
+    def adopt(self, heads: Mapping[bytes, int]) -> None:
         """Know that these records are on the disk; what is lost stays so."""
-        for name, head in heads.items():
-            mark = self._marks.get(name, Mark(Kind.STORED))
-            self._marks[name] = replace(mark, sequence=max(head, mark.sequence))
+        rows, found = self._compared_with(heads)
+        for name in {*rows["name"][found > rows["sequence"]].tolist()} | (heads.keys() - self._places.keys()):
+            self._set(name, (self._get(name) or Mark(Kind.STORED))._replace(sequence=heads[name]))
+
+    def _compared_with(self, heads: Mapping[bytes, int]) -> tuple[Slots, npt.NDArray[np.int64]]:
+        """Return the marks, and the newest record that the database has of each, -1 for none."""
+        rows = self._rows()
+        return rows, np.array([heads.get(name, -1) for name in rows["name"].tolist()])
 
     def _reason(self, mark: Mark, head: int | None) -> str:
         accept = f"stop the service and remove {self._path} to go on with what there is"
@@ -152,49 +196,62 @@ class Marks:
         return f"{lost}: restore a backup, delete the model, or {accept}"
 
     def write(self) -> None:
-        """Write all marks anew, on the disk, without those of what is deleted; raises OSError."""
+        """Write all marks into a new file, on the disk, without those of what is deleted; raises OSError."""
         with self._lock:
-            self._marks = {name: mark for name, mark in self._marks.items() if mark.kind is not Kind.DELETED}
-            self._boot = _this_boot()
-            slots = {self._boot: Mark(Kind.BOOT)} | self._marks
-            write_whole(self._path, b"".join(_packed(name, mark) for name, mark in slots.items()))
-            self._forget()
-            self._places = {name: place for place, name in enumerate(slots)}
+            rows = self._rows()
+            is_kept = rows["kind"] != Kind.DELETED
+            is_kept[0] = False
+            boot = _this_boot()
+            slots = _packed(boot.encode(), Mark(Kind.BOOT)) + rows[is_kept].tobytes()
+            write_whole(self._path, slots)
+            self._close()
+            if len(slots) < len(self._slots):
+                self._slots = bytearray(slots)
+                self._find()
+            self._slots[:_SIZE], self._boot = slots[:_SIZE], boot
             self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
             self._is_synced = True
+
+    def forget_deleted(self) -> None:
+        """Overwrite the marks of what is deleted, and have that on the disk; raises OSError."""
+        with self._lock:
+            for name in list(self._deleted):
+                self._write(self._places[name], _FREE)
+                self._forget(name)
+        self.sync()
 
     def reached(self, model: str, sequence: int) -> None:
         """Know that a record is on the disk."""
         with self._lock:
-            mark = self._marks.get(model, Mark(Kind.STORED))
+            mark = self._get(model.encode()) or Mark(Kind.STORED)
             if sequence >= mark.sequence:
-                self._put(model, replace(mark, kind=Kind.STORED, sequence=sequence))
+                self._put(model.encode(), mark._replace(kind=Kind.STORED, sequence=sequence))
                 self.damage.pop(model, None)
 
     def created(self, model: str, sequence: int, epoch: int) -> None:
         """Know that a new model is on the disk."""
         with self._lock:
-            self._put(model, Mark(Kind.STORED, sequence, epoch))
+            self._put(model.encode(), Mark(Kind.STORED, sequence, epoch))
             self.damage.pop(model, None)
 
     def deleting(self, model: str) -> None:
         """Know that a model may be deleted from here on, until it is or its next record is on the disk."""
         with self._lock:
-            before = self._marks.get(model)
+            before = self._get(model.encode())
             if before is not None and before.kind is not Kind.DELETED:
-                self._put(model, replace(before, kind=Kind.DELETING))
+                self._put(model.encode(), before._replace(kind=Kind.DELETING))
 
     def deleted(self, model: str, epoch: int) -> None:
         """Know that the disk no longer has a model."""
         with self._lock:
-            self._put(model, Mark(Kind.DELETED, 0, epoch))
+            self._put(model.encode(), Mark(Kind.DELETED, 0, epoch))
             self.damage.pop(model, None)
 
     def documents_changed(self, epoch: int) -> None:
         """Know that a change of documents is on the disk."""
         with self._lock:
-            before = self._marks.get(_DOCUMENTS, Mark(Kind.STORED))
-            self._put(_DOCUMENTS, replace(before, epoch=max(epoch, before.epoch)))
+            before = self._get(_DOCUMENTS) or Mark(Kind.STORED)
+            self._put(_DOCUMENTS, before._replace(epoch=max(epoch, before.epoch)))
 
     def sync(self) -> None:
         """Have the marks on the disk, so that a loss of power takes none of them; raises OSError."""
@@ -213,21 +270,42 @@ class Marks:
     def close(self) -> None:
         """Close the file."""
         with self._lock:
-            self._forget()
+            self._close()
 
-    def _put(self, name: str, mark: Mark) -> None:
+    def _put(self, name: bytes, mark: Mark) -> None:
         """Write one slot; where the disk does not take it, the mark is older than what it could say."""
-        self._marks[name] = mark
-        place = self._places.setdefault(name, len(self._places))
-        if self._file is None:
-            return
+        place = self._set(name, mark)
         try:
-            os.pwrite(self._file, _packed(name, mark), place * _SIZE)
-            self._is_synced = False
+            self._write(place, self._slots[place * _SIZE : (place + 1) * _SIZE])
         except OSError as error:
-            log.warning("the mark of %s was not written: %s", name, error)
+            log.warning("the mark of %s was not written: %s", name.decode(), error)
 
-    def _forget(self) -> None:
+    def _set(self, name: bytes, mark: Mark) -> int:
+        """Change one mark in memory; return its place."""
+        place = self._places.get(name)
+        if place is None:
+            place = self._unused.pop() if self._unused else len(self._slots) // _SIZE
+            self._places[name] = place
+        self._slots[place * _SIZE : (place + 1) * _SIZE] = _packed(name, mark)
+        if mark.kind is Kind.DELETED:
+            self._deleted.add(name)
+        else:
+            self._deleted.discard(name)
+        return place
+
+    def _forget(self, name: bytes) -> None:
+        """Make the slot of one mark free in memory."""
+        place = self._places.pop(name)
+        self._deleted.discard(name)
+        self._unused.append(place)
+        self._slots[place * _SIZE : (place + 1) * _SIZE] = _FREE
+
+    def _write(self, place: int, slot: bytes | bytearray) -> None:
+        if self._file is not None:
+            os.pwrite(self._file, slot, place * _SIZE)
+            self._is_synced = False
+
+    def _close(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -237,23 +315,28 @@ def read_marks(database: Path) -> Marks | None:
     """Return the marks beside a database, None if there are none that can be read; raises OSError."""
     path = database.with_name(database.name + ENDING)
     try:
-        data = path.read_bytes()
+        data = memoryview(path.read_bytes())
     except FileNotFoundError:
         return None
-    slots = [_unpacked(data[place : place + _SIZE]) for place in range(0, len(data), _SIZE)]
-    good = dict(slot for slot in slots if slot is not None)
-    if len(good) < len(slots):
+    whole = len(data) // _SIZE * _SIZE
+    rows: Slots = np.frombuffer(data[:whole], _SLOTS)
+    begin = _CHECKSUM.size
+    sums = [zlib.crc32(data[place + begin : place + _SIZE]) for place in range(0, whole, _SIZE)]
+    is_good = rows["check"] == np.array(sums, np.uint32)
+    damaged = int(np.count_nonzero(~is_good)) + (whole < len(data))
+    if damaged:
         log.error(
-            "%d of %d marks in %s are damaged; what they say is not compared", slots.count(None), len(slots), path
+            "%d of %d marks in %s are damaged; what they say is not compared", damaged, -(-len(data) // _SIZE), path
         )
-    boots = [name for name, mark in good.items() if mark.kind is Kind.BOOT]
-    marks = {name: mark for name, mark in good.items() if mark.kind is not Kind.BOOT}
-    return Marks(path, marks, boots[0] if boots and None not in slots else "") if good else None
+    is_boot = is_good & (rows["kind"] == Kind.BOOT)
+    boots: list[Any] = rows["name"][is_boot].tolist()
+    boot = boots[0].decode() if boots and not damaged else ""
+    return Marks(path, rows[is_good & ~is_boot].tobytes(), boot) if is_good.any() else None
 
 
 def new_marks(database: Path) -> Marks:
     """Return the marks of a database that had none."""
-    return Marks(database.with_name(database.name + ENDING), {})
+    return Marks(database.with_name(database.name + ENDING))
 
 
 def _compared(mark: Mark, head: int | None, epoch: int) -> Kind | None:
@@ -268,19 +351,12 @@ def _compared(mark: Mark, head: int | None, epoch: int) -> Kind | None:
     return Kind.LOST if head < mark.sequence else Kind.STORED
 
 
-def _packed(name: str, mark: Mark) -> bytes:
-    raw = name.encode()
-    slot = _SLOT.pack(mark.kind, len(raw), mark.sequence, mark.epoch, raw)
+def _packed(name: bytes, mark: Mark) -> bytes:
+    slot = _SLOT.pack(mark.kind, len(name), mark.sequence, mark.epoch, name)
     return _CHECKSUM.pack(zlib.crc32(slot)) + slot
 
 
-def _unpacked(data: bytes) -> tuple[str, Mark] | None:
-    """Name and mark of a slot, None if it is damaged."""
-    slot = data[_CHECKSUM.size :]
-    if len(data) != _SIZE or data[: _CHECKSUM.size] != _CHECKSUM.pack(zlib.crc32(slot)):
-        return None
-    kind, length, sequence, epoch, raw = _SLOT.unpack(slot)
-    return raw[:length].decode(), Mark(Kind(kind), sequence, epoch)
+_FREE = _packed(_UNUSED, Mark(Kind.DELETED))
 
 
 def _this_boot() -> str:

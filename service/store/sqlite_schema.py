@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from livesvm.service.store.base import StoreTooNew
 from livesvm.service.store.seals import answer_seal, request_seal, seal, sha256
 
-SCHEMA = 7
+SCHEMA = 8
 """2: writers and epochs, checksums of snapshots. 3: seals of rows, the list of kept snapshots. 4: seals of requests.
-5: solutions. 6: what is written to see whether it can be. 7: documents."""
+5: solutions. 6: what is written to see whether it can be. 7: documents.
+8: summaries; specifications in a table of their own."""
 _TABLES = """
 CREATE TABLE models (
     id TEXT PRIMARY KEY, spec BLOB NOT NULL, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
@@ -70,6 +71,14 @@ CREATE TABLE documents (
     ) WITHOUT ROWID;
 """
 """One tree, so that there is no index that could show less than the table holds."""
+_FROM_7 = """
+CREATE TABLE specs (model TEXT PRIMARY KEY, spec BLOB NOT NULL);
+INSERT INTO specs SELECT id, spec FROM models;
+ALTER TABLE models DROP COLUMN spec;
+ALTER TABLE models ADD COLUMN described INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE models ADD COLUMN summary BLOB NOT NULL DEFAULT x'';
+"""
+"""What a start and every append read of a model is short, so that many models take few pages."""
 STEPS = {
     0: (_TABLES, 4),
     1: (_FROM_1, 2),
@@ -77,11 +86,26 @@ STEPS = {
     3: (_FROM_3, 4),
     4: (_FROM_4, 5),
     5: (_FROM_5, 6),
-    6: (_FROM_6, SCHEMA),
+    6: (_FROM_6, 7),
+    7: (_FROM_7, SCHEMA),
 }
 """From each schema, what leads to a newer one, and which."""
-_SINCE = {"models": 0, "log": 0, "snapshots": 0, "requests": 0, "epochs": 2, "solutions": 5, "probe": 6, "documents": 7}
+_SINCE = {
+    "models": 0,
+    "log": 0,
+    "snapshots": 0,
+    "requests": 0,
+    "epochs": 2,
+    "solutions": 5,
+    "probe": 6,
+    "documents": 7,
+    "specs": 8,
+}
 """The schema from which on each table is there."""
+_BY_KEY = "FROM requests INDEXED BY sqlite_autoindex_requests_1 WHERE model = ?"
+_BY_SEQUENCE = "FROM requests INDEXED BY requests_by_sequence WHERE model = ?"
+_REQUESTS = f"""SELECT rowid, model, key, sequence FROM requests NOT INDEXED
+    WHERE rowid IN (SELECT rowid {_BY_KEY} UNION SELECT rowid {_BY_SEQUENCE})"""
 _FUNCTIONS: dict[str, Callable[..., bytes]] = {
     "sha256": sha256,
     "seal": seal,
@@ -132,14 +156,28 @@ def prepare(db: sqlite3.Connection) -> None:
         db.execute(f"PRAGMA user_version = {found}")
 
 
-def mend_requests(db: sqlite3.Connection) -> bool:
-    """Build the indexes of requests anew, inside a transaction, where they do not show what the table holds.
+def shows_requests(db: sqlite3.Connection, model: str) -> bool:
+    """Return whether the indexes of requests show all of a model's requests, by what they hold of it alone.
 
-    A request that its index does not show would be taken for a new one and be done twice. Where a row itself is damaged
-    nothing is done: then it is the old index that tells. Says whether anything was.
+    Each index is compared with the rows that the other one finds. A request that its index does not show would be
+    taken for a new one and be done twice.
     """
-    if db.execute("PRAGMA integrity_check(requests)").fetchall() == [("ok",)]:
-        return False
+    try:
+        keys = dict(db.execute(f"SELECT rowid, key {_BY_KEY}", (model,)))
+        sequences = dict(db.execute(f"SELECT rowid, sequence {_BY_SEQUENCE}", (model,)))
+        shown = {(row, model, keys.get(row), sequences.get(row)) for row in {*keys, *sequences}}
+        return shown == {*db.execute(_REQUESTS, (model, model))}
+    except sqlite3.DatabaseError as error:
+        if (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_CORRUPT:
+            return False
+        raise
+
+
+def mend_requests(db: sqlite3.Connection) -> bool:
+    """Build the indexes of requests from the table, inside a transaction, unless a row itself is damaged.
+
+    Then it is the old index that tells. Returns whether anything was built.
+    """
     rows = db.execute("SELECT model, key, sequence, body, seal FROM requests NOT INDEXED")
     if not all(sealed == request_seal(*row) for *row, sealed in rows):
         return False

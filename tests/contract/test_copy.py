@@ -40,6 +40,7 @@ def fill(store: Store) -> None:
             store.save_snapshot(lease, sequence, b"snapshot %d" % sequence, sequence - 1)
     store.abort(lease, 8)
     store.save_solution(lease, Solution(9, b"solution"))
+    store.describe(lease, 7, b"summary")
     store.release(lease)
     store.release(store.create("empty", b"another"))
     store.put_document(DATASET, b"rivers")
@@ -54,6 +55,7 @@ def contents(store: Store) -> object:
             store.requests(model.id),
             store.solution(model.id),
             store.heads([model.id])[model.id].sequence,
+            [(found.sequence, found.summary, found.described) for found in store.index([model.id])],
         )
         for model in store.models()
     ]

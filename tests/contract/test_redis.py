@@ -106,7 +106,7 @@ def test_every_key_is_under_the_prefix_in_one_slot_and_none_stays(
     assert all(key.startswith(f"{{{prefix}}}:") for key in keys(redis_server, prefix))
     assert redis_server.client().dbsize() == before + len(keys(redis_server, prefix)) - 1  # the schema was there
     store.delete(lease)
-    assert {key.rpartition(":")[2] for key in keys(redis_server, prefix)} == {"schema", "epochs"}
+    assert {key.rpartition(":")[2] for key in keys(redis_server, prefix)} == {"schema", "epochs", "changes"}
 
 
 def test_any_damaged_byte_of_a_chunk_is_noticed(redis_server: RedisServer, prefix: str, store: RedisStore) -> None:
@@ -199,6 +199,63 @@ def test_a_service_takes_its_own_models_back_at_once_and_a_released_one_is_free(
             two.acquire("m")
         again.release(lease)
         two.acquire("m")
+
+
+def test_what_a_service_released_at_its_stop_is_free_until_it_takes_something_again(
+    redis_server: RedisServer, prefix: str
+) -> None:
+    with (
+        closing(RedisStore(redis_server.url, "one", prefix=prefix)) as one,
+        closing(RedisStore(redis_server.url, "one", prefix=prefix)) as again,
+        closing(RedisStore(redis_server.url, "two", prefix=prefix)) as two,
+    ):
+        old = {name: one.create(name, b"") for name in "abcd"}
+        one.ping()
+        assert not two.is_silent("one")
+        with pytest.raises(LeaseHeld):
+            two.acquire("a")
+        assert {found.holder for found in two.index()} == {"one"}
+        one.release_all()
+        one.ping()  # a thread that has not ended yet
+        assert two.is_silent("one")
+        assert {found.holder for found in two.index()} == {""}
+        two.acquire("a")
+        with pytest.raises(Fenced):
+            one.append(old["a"], 1, b"", None, keep=1)
+        one.append(old["b"], 1, b"", None, keep=1)
+        assert {found.id: found.holder for found in two.index()} == {"a": "two", "b": "", "c": "", "d": ""}
+        again.ping()
+        two.acquire("b")
+        again.acquire("c")
+        for name in "cd":
+            with pytest.raises(LeaseHeld):
+                two.acquire(name)
+        with pytest.raises(LeaseHeld):
+            again.acquire("a")
+        assert {found.id: found.holder for found in two.index()} == {"a": "two", "b": "two", "c": "one", "d": "one"}
+        again.release_all()
+        again.create("e", b"")
+        with pytest.raises(LeaseHeld):
+            two.acquire("d")
+
+
+def test_all_is_released_by_a_server_without_memory(own_server: RedisServer) -> None:
+    with closing(RedisStore(own_server.url, "one")) as one, closing(RedisStore(own_server.url, "two")) as two:
+        lease = one.create("m", b"", 0, b"summary")
+        own_server.client().config_set("maxmemory", "1")
+        one.release_all()
+        assert two.is_silent("one")
+        one.delete(lease)
+        assert two.changes() == 2
+
+
+def test_an_index_reads_neither_specifications_nor_states(redis_server: RedisServer, store: RedisStore) -> None:
+    store.save_snapshot(store.create("m", b"spec"), 0, b"state", 0, b"summary")
+    client: Any = redis_server.client()
+    client.config_resetstat()
+    assert [found.summary for found in store.index()] == [b"summary"]
+    calls = {name.removeprefix("cmdstat_") for name in client.info("commandstats")}
+    assert calls - {"info", "config", "config|resetstat"} == {"smembers", "hkeys", "hmget"}
 
 
 def test_of_two_that_take_over_together_one_wins(redis_server: RedisServer, prefix: str, store: RedisStore) -> None:

@@ -168,19 +168,29 @@ def test_a_model_that_is_lost_can_be_put_back(killed: Path, tmp_path: Path) -> N
         assert store.load_snapshot("a", UPDATES) == b"snapshot"
 
 
-def test_marks_that_the_disk_does_not_take_are_written_where_they_were(
+def test_marks_of_what_was_deleted_stay_until_the_disk_takes_that_they_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    marks = tmp_path / "s-mark"
     with closing(SqliteStore(tmp_path / "s")) as store:
         lease = store.create("m", b"spec")
-        with monkeypatch.context() as full:
-            full.setattr(sqlite_marks, "write_whole", _refuse)
-            with pytest.raises(StoreUnavailable):
-                store.wipe(wholly=False)
+        store.delete(store.create("gone", b"spec"))
+        for call in ("pwrite", "fsync"):
+            with monkeypatch.context() as full:
+                full.setattr(os, call, _refuse)
+                with pytest.raises(StoreUnavailable):
+                    store.wipe(wholly=False)
+            assert (b"gone" in marks.read_bytes()) == (call == "pwrite")
+        store.wipe(wholly=False)
         store.append(lease, 1, b"data", None, keep=1)
+        size = marks.stat().st_size
+        store.create("another", b"spec")
+        assert marks.stat().st_size == size
         cut = _cut_after(tmp_path, 0)
     with closing(SqliteStore(cut)) as store:
-        assert "up to record 1, and the database has it up to record 0" in store.models()[0].damage
+        another, m = store.models()
+        assert "the database does not have it" in another.damage
+        assert "up to record 1, and the database has it up to record 0" in m.damage
 
 
 def test_without_the_marks_it_goes_on_with_what_there_is(killed: Path, tmp_path: Path) -> None:
@@ -334,7 +344,7 @@ def test_an_older_record_that_is_on_the_disk_later_takes_nothing_back(tmp_path: 
     marks.close()
     found = read_marks(tmp_path / "s")
     assert found is not None
-    assert found.compare({"m": 6}, 1) == ["m"]
+    assert found.compare({b"m": 6}, 1) == ["m"]
     found.reached("m", 6)
     assert found.lost == ["m"]
 
@@ -394,3 +404,20 @@ def test_an_older_change_of_documents_takes_nothing_back(tmp_path: Path) -> None
     assert marks.compare({}, 5) == []
     with pytest.raises(StoreDamaged, match="receipts and traces of erasures"):
         marks.compare({}, 4)
+
+
+@pytest.mark.parametrize("has_marks", [False, True])
+def test_a_start_marks_what_it_finds(has_marks: bool, tmp_path: Path) -> None:
+    path, marks = tmp_path / "s", tmp_path / "s-mark"
+    with closing(SqliteStore(path)) as store:
+        lease = store.create("m", b"spec")
+        older = marks.read_bytes()
+        store.append(lease, 1, b"data", None, keep=1)
+    marks.write_bytes(older) if has_marks else marks.unlink()
+    SqliteStore(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE models SET sequence = 0")
+        db.commit()
+    with closing(SqliteStore(path)) as store:
+        (found,) = store.index()
+        assert "up to record 1, and the database has it up to record 0" in found.damage

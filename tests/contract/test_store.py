@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from livesvm.service import crash
+from livesvm.service.store import redis, sqlite
 from livesvm.service.store.base import (
     DocumentName,
     Durability,
@@ -89,6 +91,7 @@ def test_the_newest_writer_fences_the_others(open_store: Open) -> None:
         lambda: old_store.abort(old, 1),
         lambda: old_store.remember(old, "k", b"answer"),
         lambda: old_store.save_snapshot(old, 1, b"snapshot", 1),
+        lambda: old_store.describe(old, 1, b"stale"),
         lambda: old_store.last_sequence(old),
         lambda: old_store.put_requests(old, {"k": Remembered(b"", 1, None)}),
         lambda: old_store.forget_requests(old, ["k"]),
@@ -101,6 +104,7 @@ def test_the_newest_writer_fences_the_others(open_store: Open) -> None:
     append(new_store, new, 2)
     assert list(new_store.log("m", 0)) == [LogRecord(1, b"record 1", False), LogRecord(2, b"record 2", False)]
     assert new_store.snapshots("m") == []
+    assert [found.summary for found in new_store.index()] == [b""]
 
 
 def test_a_deleted_model_is_gone_and_fences_its_writer(store: Store) -> None:
@@ -436,3 +440,112 @@ def test_a_wiped_store_holds_what_it_held(wholly: bool, open_store: Open) -> Non
     assert other.load_snapshot("m", 1) == b"snapshot"
     assert other.requests("m") == {"k": Remembered(b"body", 1, None)}
     assert other.document(DocumentName("kind", "name")) == b"document"
+
+
+def index(store: Store) -> list[tuple[str, int, bytes, int]]:
+    return [(found.id, found.sequence, found.summary, found.described) for found in store.index()]
+
+
+def test_an_index_names_every_model_with_its_newest_record_and_the_summary_that_was_stored_last(
+    open_store: Open,
+) -> None:
+    store, other = open_store(), open_store()
+    assert index(store) == []
+    store.create("bare", b"spec")
+    lease = store.create("m", b"spec", 7, b"made \x00")
+    assert index(other) == [("bare", 0, b"", 0), ("m", 7, b"made \x00", 7)]
+    append(store, lease, 8)
+    assert index(other) == [("bare", 0, b"", 0), ("m", 8, b"made \x00", 7)]
+    store.describe(lease, 8, b"described")
+    assert index(other) == [("bare", 0, b"", 0), ("m", 8, b"described", 8)]
+    store.describe(lease, 8, b"")
+    assert index(other) == [("bare", 0, b"", 0), ("m", 8, b"", 0)]
+    store.delete(lease)
+    assert [found.damage for found in store.index()] == [""]
+    assert index(other) == [("bare", 0, b"", 0)]
+
+
+def test_an_index_of_some_leaves_out_what_is_not_stored(store: Store) -> None:
+    for name in "abc":
+        store.create(name, b"", 1, name.encode())
+    assert [found.summary for found in store.index(["c", "x", "a"])] in ([b"a", b"c"], [b"c", b"a"])
+    assert list(store.index([])) == []
+
+
+def test_a_summary_takes_the_place_of_the_one_before_with_each_snapshot(store: Store) -> None:
+    lease = store.create("m", b"", 0, b"empty")
+    for sequence in (1, 2, 3):
+        append(store, lease, sequence)
+    store.save_snapshot(lease, 2, b"two", 2, b"of two")
+    assert index(store) == [("m", 3, b"of two", 2)]
+    store.save_snapshot(lease, 3, b"three", 3)
+    assert index(store) == [("m", 3, b"", 0)]
+    store.save_snapshot(lease, 3, b"three", 3, b"of three")
+    store.supersede(lease, 3, b"erased", 3)
+    assert index(store) == [("m", 3, b"", 0)]
+    store.supersede(lease, 5, b"erased", 4, b"of five")
+    assert index(store) == [("m", 5, b"of five", 5)]
+
+
+def test_a_snapshot_that_is_cut_off_leaves_the_summary(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    lease = store.create("m", b"", 0, b"before")
+    append(store, lease, 1)
+    with monkeypatch.context() as cut:
+        cut.setattr(crash, "point", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            store.save_snapshot(lease, 1, b"snapshot", 1, b"after")
+    assert (kept(store), index(store)) == ([], [("m", 1, b"before", 0)])
+    store.save_snapshot(lease, 1, b"snapshot", 1, b"after")
+    assert (kept(store), index(store)) == ([1], [("m", 1, b"after", 1)])
+
+
+def test_many_models_are_read_in_pages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "PAGE", 3)
+    monkeypatch.setattr(redis, "MODELS", 3)
+    names = [f"m{number}" for number in range(7)]
+    leases = {name: store.create(name, b"", number) for number, name in enumerate(names)}
+    assert [(found.id, found.sequence) for found in store.index()] == list(zip(names, range(7), strict=True))
+    heads = store.heads(reversed([*names, "absent"]))
+    assert {name: head.lease for name, head in heads.items()} == leases
+    assert {found.id for found in store.index(names[:4])} == {*names[:4]}
+
+
+def test_one_model_is_read_alone(open_store: Open) -> None:
+    store = open_store()
+    assert store.model("m") is None
+    lease = store.create("m", b"spec \x00")
+    store.create("other", b"")
+    assert open_store().model("m") == StoredModel("m", b"spec \x00")
+    store.delete(lease)
+    assert store.model("m") is None
+
+
+def test_a_model_that_is_created_or_deleted_is_learnt_of_in_one_call(open_store: Open) -> None:
+    store, other = open_store(), open_store()
+    seen = [other.changes()]
+    lease = store.create("m", b"")
+    seen.append(other.changes())
+    append(store, lease, 1)
+    store.save_snapshot(store.acquire("m"), 1, b"", 1, b"summary")
+    assert other.changes() == seen[-1]
+    store.delete(store.acquire("m"))
+    seen.append(other.changes())
+    assert seen == sorted({*seen}) if store.shared else seen == [0, 0, 0]
+
+
+def test_a_service_that_never_was_is_silent(store: Store) -> None:
+    assert store.is_silent("nobody")
+
+
+def test_writers_go_on_after_all_is_released_until_another_takes_a_model(open_store: Open) -> None:
+    store = open_store()
+    leases = {name: store.create(name, b"") for name in ("a", "m")}
+    store.release_all()
+    append(store, leases["m"], 1)
+    assert [found.holder for found in store.index()] == ["", ""]
+    other = open_store()
+    newer = other.acquire("m")
+    with pytest.raises(Fenced):
+        append(store, leases["m"], 2)
+    append(other, newer, 2)
+    append(store, leases["a"], 1)

@@ -85,7 +85,7 @@ def test_what_cannot_be_restored_is_told_and_the_rest_goes_on(both: str, stored:
 @pytest.mark.parametrize(
     ("damage", "reasons"),
     [
-        ("UPDATE models SET spec = substr(spec, 1, length(spec) - 1) || x'00' WHERE id = 'm'", {"m": "checksum"}),
+        ("UPDATE specs SET spec = substr(spec, 1, length(spec) - 1) || x'00' WHERE model = 'm'", {"m": "checksum"}),
         ("UPDATE models SET id = 'n' WHERE id = 'm'", {"n": "ends at record 0 of 5", "m": "does not have it"}),
     ],
 )
