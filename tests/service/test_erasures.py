@@ -182,7 +182,9 @@ def test_what_other_front_ends_have_erased_goes_here_too_once_and_theirs_under_w
     for receipt in (theirs, theirs | all_of_it):
         kept = json.dumps(receipt | {"kept_until": "2999-01-01T00:00:00+00:00"})
         model.store.put_document(DocumentName(RECEIPT, receipt["receipt"]), kept.encode())
-    fresh, stale = (replace(model.intent(), at=time.time() - age) for age in (0.0, 6.0 + OTHERS_SECONDS))
+    fresh, stale = (
+        replace(model.intent(), at=time.time() - age) for age in (3.0 + OTHERS_SECONDS, 6.0 + OTHERS_SECONDS)
+    )
     model.store.put_document(fresh.at_store, fresh.encode())
     for _ in range(2):
         erasures.look()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from livesvm.service.monitoring.health import HEADLESS, Health
+from livesvm.service.monitoring.health import CLUSTERLESS, HEADLESS, Health
 from livesvm.service.monitoring.metrics import Metrics
+from livesvm.service.ray import cluster
 from livesvm.service.ray.membership import Membership, NotJoined
+from livesvm.service.store.base import StoreUnavailable
+from tests.contract.redis_server import free_port
 
 SECONDS = 10.0
 
@@ -40,14 +46,44 @@ def test_a_cluster_is_left_when_calls_have_ended_and_no_other_begins() -> None:
 def test_a_head_that_is_away_leaves_a_front_end_ready_and_is_told() -> None:
     metrics, is_up = Metrics(), [True]
     health = Health(metrics)
-    health.restored()
     health.watch_models(lambda: ["live"])
     health.watch_head(lambda: is_up[0])
+    assert CLUSTERLESS not in health.reasons()
+    is_up[0] = False
+    assert CLUSTERLESS in health.reasons()  # before it has begun, it is waited for
+    is_up[0] = True
+    health.restored()
     assert (health.reasons(), health.degraded()) == ([], [])
     assert "livesvm_ray_head_up 1.0" in metrics.render().decode()
     is_up[0] = False
     assert (health.reasons(), health.degraded()) == ([], [HEADLESS])
     assert "livesvm_ray_head_up 0.0" in metrics.render().decode()
+
+
+def test_a_cluster_that_is_not_there_is_waited_for_and_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    membership, joined = Membership(), list[str]()
+    monkeypatch.setattr(cluster, "MEMBERSHIP", membership)
+    settings: Any = SimpleNamespace(ray="nonsense", redis_prefix="p")
+    with pytest.raises(StoreUnavailable, match="LIVESVM_RAY is 'nonsense'"):
+        cluster.Cluster(settings)
+    settings.ray = f"127.0.0.1:{free_port()}"
+    waiting = cluster.Cluster(settings)
+    monkeypatch.setattr(cluster, "canonicalize_bootstrap_address_or_die", str)
+    monkeypatch.setattr(cluster.ray, "init", lambda **how: joined.append(how["address"]))
+    assert [waiting.look(), waiting.look()] == [False, False]
+    assert (waiting.head_is_up, joined, len(caplog.records)) == (False, [], 1)
+    with pytest.raises(NotJoined), membership.inside():
+        raise AssertionError
+    with socket.create_server(("127.0.0.1", int(settings.ray.rpartition(":")[2]))):
+        monkeypatch.setattr(cluster, "GcsClient", lambda address: None)
+        context = SimpleNamespace(get_node_id=lambda: "00" * 28, gcs_address="")
+        monkeypatch.setattr(cluster.ray, "get_runtime_context", lambda: context)
+        assert waiting.look()
+    assert (waiting.head_is_up, joined) == (True, [settings.ray])
+    with membership.inside():
+        pass
 
 
 def test_one_that_stands_by_is_ready_to_serve_once_it_does() -> None:
