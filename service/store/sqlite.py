@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from livesvm.service import crash
@@ -73,9 +74,11 @@ def _described(model: str, sequence: int, summary: bytes) -> tuple[int, bytes]:
     return (sequence if summary else 0), checked_summary(model, sequence, summary)
 
 
-def _as_bytes(spec: object) -> bytes:
-    """Return a specification; of what damage has made of one, something that no checksum fits."""
-    return spec if isinstance(spec, bytes) else str(spec).encode()
+def _stored(model: str, spec: object) -> StoredModel:
+    """Return a model with its specification; of what damage has made of one, something that no checksum fits."""
+    if spec is None:
+        return StoredModel(model, b"", f"the database has lost the specification of model {model}")
+    return StoredModel(model, spec if isinstance(spec, bytes) else str(spec).encode())
 
 
 def _places(values: list[str]) -> str:
@@ -167,17 +170,18 @@ class SqliteStore:
 
     def models(self) -> list[StoredModel]:
         """Read the tables of models and specifications, and add those that are lost."""
-        specs = {str(id_): _as_bytes(spec) for id_, spec in self._read(_MODEL)}
-        damage = dict(self._database.marks.damage)
-        ids = sorted({*specs, *damage})
-        return [StoredModel(id_, specs.get(id_, b""), damage.get(id_, "")) for id_ in ids]
+        found = {str(id_): _stored(str(id_), spec) for id_, spec in self._read(_MODEL)}
+        for id_, damage in dict(self._database.marks.damage).items():
+            found[id_] = StoredModel(id_, found[id_].spec if id_ in found else b"", damage)
+        return [found[id_] for id_ in sorted(found)]
 
     def model(self, model: str) -> StoredModel | None:
         """Read its rows, or say that it is lost."""
         rows, damage = self._read(f"{_MODEL} WHERE id = ?", model), self._database.marks.damage.get(model, "")
         if not (rows or damage):
             return None
-        return StoredModel(model, _as_bytes(rows[0][1]) if rows else b"", damage)
+        found = _stored(model, rows[0][1]) if rows else StoredModel(model, b"")
+        return replace(found, damage=damage) if damage else found
 
     def acquire(self, model: str) -> Lease:
         """Take a new epoch; there is no other service to wait for. One that is lost can be taken to be deleted."""

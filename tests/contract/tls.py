@@ -17,6 +17,8 @@ import trustme
 TLS_HANDSHAKE = b"\x16"
 """The first byte of whoever begins one [RFC 8446, sec. 5.1]."""
 HELLO_SECONDS = 5.0
+CLOSE_SECONDS = 0.02
+"""For which transports that were cut off may note it."""
 
 
 class TlsFront:
@@ -116,7 +118,10 @@ class TlsFront:
         for transport in self._open:
             with suppress(AttributeError):  # of a connection that is closed already, in Python before 3.11.3
                 transport.abort()
-        await asyncio.sleep(0)
+        for caller in self._callers:
+            with suppress(OSError):
+                caller.shutdown(socket.SHUT_RDWR)  # a transport whose handshake was cut off reads the end, and closes
+        await asyncio.sleep(CLOSE_SECONDS)
         for caller in self._callers:
             caller.close()
         await self._loop.shutdown_default_executor()

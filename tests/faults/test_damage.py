@@ -86,7 +86,7 @@ def test_what_cannot_be_restored_is_told_and_the_rest_goes_on(both: str, stored:
     ("damage", "reasons"),
     [
         ("UPDATE specs SET spec = substr(spec, 1, length(spec) - 1) || x'00' WHERE model = 'm'", {"m": "checksum"}),
-        ("UPDATE models SET id = 'n' WHERE id = 'm'", {"n": "ends at record 0 of 5", "m": "does not have it"}),
+        ("UPDATE models SET id = 'n' WHERE id = 'm'", {"n": "lost the specification", "m": "does not have it"}),
     ],
 )
 def test_a_model_that_is_not_known_any_more_keeps_no_other_from_being_served(

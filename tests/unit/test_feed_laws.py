@@ -407,7 +407,7 @@ def test_a_steps_models_are_those_of_its_recipe_in_units_of_what_they_learn(sett
         assert one.models[0].keys_ == list(range(2, 60))
         assert one.gap() < 1e-9
     again = StepModel(spec, recipe)
-    again.scale, again.models = scale, new_models(spec, recipe, scale.core)
+    again.scale, again.models[:] = scale, new_models(spec, recipe, scale.core)
     again.update(X[2:], np.where(np.arange(60) == 3, other, y)[2:], list(range(2, 60)), [])
     for one in (step, back):
         np.testing.assert_allclose(one.predict(X), again.predict(X), atol=1e-6)
@@ -531,7 +531,8 @@ def test_what_is_scored_is_what_was_said_and_what_came(settings: dict[str, Any])
     fresh = Forecaster(feed.spec)
     for start in range(0, 60, 10):
         fresh.observe(rows[start : start + 10])
-    residuals = [] if fresh.choice is None else fresh.choice.residuals
+    assert fresh.rows is not None
+    residuals = [] if fresh.choice is None else choose.choose(fresh.spec, fresh.rows).residuals
     for band, before in zip(bands, residuals, strict=False):
         assert band is not None
         band.seed(before[:, min(1, before.shape[1] - 1)], before[:, -1])
