@@ -180,6 +180,10 @@ class OutOfMemory(ServiceError):
     """What is to be kept does not fit into the memory budget."""
 
 
+class NoRoom(ServiceError):
+    """The replica is at rest, and others that are in use leave no memory to wake it; soon one of them may rest."""
+
+
 class BodyTimeout(ServiceError):
     """The request body did not arrive in time."""
 

@@ -195,8 +195,8 @@ class Settings(BaseSettings):
         description="Connections of one client, that is of an address (IPv6: of a network of 64 bits). A proxy is one "
         "client: behind it, as many as LIVESVM_MAX_CONNECTIONS.",
     )
-    max_models: int = Field(default=256, ge=1, description="Models that may exist at once.")
-    max_feeds: int = Field(default=64, ge=1, description="Feeds that may exist at once.")
+    max_models: int = Field(default=100_000, ge=1, description="Models that may exist at once.")
+    max_feeds: int = Field(default=100_000, ge=1, description="Feeds that may exist at once.")
     max_examples: int = Field(default=50_000, ge=1, description="Examples that one window may hold.")
     max_features: int = Field(default=10_000, ge=1, description="Features that one example may have.")
     max_classes: int = Field(
@@ -217,6 +217,12 @@ class Settings(BaseSettings):
         "quarters of what the machine, or its control group, gives.",
     )
     snapshot_updates: int = Field(default=200, ge=1, description="A model is snapshot after this many updates.")
+    rest_seconds: float = Field(
+        default=600.0,
+        gt=0,
+        description="A model or feed that was not used for so many seconds goes to rest: its state leaves memory, and "
+        "the next call brings it back. Sooner where memory is short.",
+    )
     snapshot_seconds: float = Field(
         default=300.0, gt=0, description="A changed model is snapshot after this many seconds."
     )

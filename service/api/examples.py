@@ -14,7 +14,7 @@ import numpy as np
 from pydantic_core import to_json
 
 from livesvm.service.errors import NotAcceptable
-from livesvm.service.live.handle import Description
+from livesvm.service.hosting.handle import Description
 from livesvm.service.models.arrays import Rows, Tags, npz_members
 from livesvm.service.models.examples import SIDES, Page
 from livesvm.solvers.sparse import SparseRows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.step_model import CACHE_MB
-from livesvm.service.live.memory import FIXED_BYTES, FLOAT, model_bytes
+from livesvm.service.models.size import FIXED_BYTES, FLOAT, model_bytes
 
 CALENDAR = 8
 """Features of a time, at most."""

@@ -154,11 +154,11 @@ class Checkpoints:
                 raise
         crash.point("after-solution")
 
-    def save(self, state: Kept) -> None:
-        """Write a snapshot; raises StoreError."""
+    def save(self, state: Kept, summary: bytes) -> None:
+        """Write a snapshot, and what is shown of it at rest; raises StoreError."""
         crash.point("before-snapshot")
         data = state.encode()
-        self._journal.save_snapshot(state.sequence, data, state.version)
+        self._journal.save_snapshot(state.sequence, data, state.version, summary)
         crash.point("after-snapshot")
         self.saved(state, len(data))
 
@@ -167,11 +167,11 @@ class Checkpoints:
         self._snapshot_bytes = size
         self._start_anew(state, None)
 
-    def save_quietly(self, state: Kept) -> None:
+    def save_quietly(self, state: Kept, summary: bytes) -> None:
         """Write a snapshot; a failure loses nothing, as the log has it all, and is tried again later."""
         try:
             self._journal.settle()
-            self.save(state)
+            self.save(state, summary)
         except Exception as error:
             log.warning("model %s: no snapshot was written: %s", self._journal.lease.model, error)
             self._start_anew(state, None if self._journal.fenced else time.monotonic())

@@ -139,18 +139,22 @@ class Journal:
         """Keep the answer to a request."""
         self._call("answer", lambda store: store.remember(self.lease, request, answer))
 
-    def save_snapshot(self, sequence: int, data: bytes, version: int) -> None:
-        """Keep a snapshot that holds every record up to ``sequence``."""
+    def save_snapshot(self, sequence: int, data: bytes, version: int, summary: bytes) -> None:
+        """Keep a snapshot that holds every record up to ``sequence``, and what is shown of it at rest."""
         try:
-            self._call("snapshot", lambda store: store.save_snapshot(self.lease, sequence, data, version))
+            self._call("snapshot", lambda store: store.save_snapshot(self.lease, sequence, data, version, summary))
         except StoreError:
             self.source.metrics.snapshots.labels("failed").inc()
             raise
         self.source.metrics.snapshots.labels("written").inc()
 
-    def supersede(self, sequence: int, data: bytes, version: int) -> None:
+    def describe(self, sequence: int, summary: bytes) -> None:
+        """Keep what is shown of the model at rest, true up to ``sequence``."""
+        self._call("snapshot", lambda store: store.describe(self.lease, sequence, summary))
+
+    def supersede(self, sequence: int, data: bytes, version: int, summary: bytes) -> None:
         """Let one snapshot stand for every record up to ``sequence``, and for all that was stored of them."""
-        self._call("snapshot", lambda store: store.supersede(self.lease, sequence, data, version))
+        self._call("snapshot", lambda store: store.supersede(self.lease, sequence, data, version, summary))
         self.known = sequence
 
     def requests(self) -> dict[str, Remembered]:

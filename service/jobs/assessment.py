@@ -7,8 +7,8 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from livesvm.service.errors import EmptyModel
+from livesvm.service.hosting.handle import Description
 from livesvm.service.jobs.kind import Document, JobKind, Order
-from livesvm.service.live.handle import Description
 from livesvm.service.models.fields import SHORT, Request
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy

@@ -11,14 +11,14 @@ from typing import Any
 
 from livesvm.service.feeds import choose, told
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.handle import FeedCopy, FeedHandle
+from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.feeds.state import FeedState
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.history.names import stored_feed
+from livesvm.service.hosting.handle import Description, FeedCopy, FeedHandle
 from livesvm.service.jobs.kind import JobKind
 from livesvm.service.jobs.plots import Extension, draw_lines
-from livesvm.service.live.handle import Description
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.runtime.progress import Progress
 
@@ -54,7 +54,7 @@ class Subject:
 
     def describe(self) -> Description:
         """What it needs of the memory."""
-        return Description("live", version=self.feed.view.version, memory=self.feed.memory)
+        return Description("live", memory=feed_bytes(self.feed.spec))
 
     def copy(self) -> Future[FeedCopy]:
         """The feed as it is when its turn comes."""

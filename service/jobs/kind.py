@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from livesvm.service.datasets.catalogue import Datasets
+from livesvm.service.hosting.handle import Description
 from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.plots import Extension
-from livesvm.service.live.handle import Description
 from livesvm.service.models.fields import Request
 from livesvm.service.models.labels import Targets
 from livesvm.service.models.spec import ModelSpec

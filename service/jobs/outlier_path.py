@@ -8,12 +8,12 @@ import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
 from livesvm.service.errors import EmptyModel, NotApplicable
+from livesvm.service.hosting.handle import Description
 from livesvm.service.jobs import plots
 from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.kind import Document, JobKind, Order, check_known
 from livesvm.service.jobs.plots import Curve, Extension
 from livesvm.service.jobs.regularization_path import check_shape, error_of
-from livesvm.service.live.handle import Description
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.commands import Edits, Robust, Update
 from livesvm.service.models.fields import Request

@@ -21,6 +21,8 @@ from typing import Any
 
 from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.errors import JobInterrupted, JobNotDone, NoPlot, NotApplicable, QueueFull, UnknownJob
+from livesvm.service.hosting.handle import Description, ModelHandle
+from livesvm.service.hosting.memory import check_grown
 from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.failures import is_foreseen, recorded
 from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, State
@@ -28,13 +30,12 @@ from livesvm.service.jobs.kind import FOUND, KEY_FIELDS, JobKind, Sharding, Subj
 from livesvm.service.jobs.kinds import ALL_KINDS
 from livesvm.service.jobs.log import log_end
 from livesvm.service.jobs.plots import Extension
-from livesvm.service.live.handle import Description, ModelHandle
-from livesvm.service.live.memory import check_grown, model_bytes
 from livesvm.service.logs.calls import current, note
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.fields import Request
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.retrained import Retrained
+from livesvm.service.models.size import model_bytes
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling
 from livesvm.service.resources.memory import Budget

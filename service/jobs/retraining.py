@@ -14,10 +14,10 @@ from pydantic import ConfigDict, Field
 
 from livesvm.service.datasets.arrays import MOST_LABELS
 from livesvm.service.errors import EmptyModel, UnknownDataset
+from livesvm.service.hosting.handle import Description
 from livesvm.service.jobs import plots
 from livesvm.service.jobs.kind import FOUND, Document, JobKind, Order, Workplace
 from livesvm.service.jobs.plots import Curve, Extension
-from livesvm.service.live.handle import Description
 from livesvm.service.models.fields import SHORT, Cost, Id, Request
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.spec import KernelSpec, ModelSpec

@@ -8,11 +8,11 @@ import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
 from livesvm.service.errors import EmptyModel, NotApplicable
+from livesvm.service.hosting.handle import Description
 from livesvm.service.jobs import plots
 from livesvm.service.jobs.kind import Document, JobKind, Order
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.jobs.regularization_path import error_of
-from livesvm.service.live.handle import Description
 from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.fields import SHORT, Cost, Request
 from livesvm.service.models.learners import task_of

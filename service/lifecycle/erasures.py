@@ -27,12 +27,12 @@ from livesvm.service.errors import (
     UnknownFeed,
     UnknownModel,
 )
-from livesvm.service.feeds.handle import AllFeeds
 from livesvm.service.feeds.wanted import Wanted
 from livesvm.service.history.erasure import EVERYWHERE, LEFT, Intent, Part, Seen, begun
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
+from livesvm.service.hosting.handle import Erased, Feeds, Hosting, Models
 from livesvm.service.jobs.fronts import Fronts
 from livesvm.service.jobs.queue import Jobs
 from livesvm.service.lifecycle.errands import Errands
@@ -40,7 +40,6 @@ from livesvm.service.lifecycle.finding import Finder
 from livesvm.service.lifecycle.places import around, in_words, on_ray
 from livesvm.service.lifecycle.receipts import RECEIPT, Done, Receipts, conflict, places_of
 from livesvm.service.lifecycle.search import Sought
-from livesvm.service.live.handle import Erased, Models
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName, StoreError, StoreUnavailable
 from livesvm.solvers.errors import SolverError
@@ -85,15 +84,15 @@ class Erasures:
         self,
         settings: Settings,
         source: Source,
-        subjects: tuple[Models, AllFeeds],
+        hosting: Hosting,
         around: Around,
         fronts: Fronts | None = None,
     ) -> None:
         self._settings, self._store, self._health, self._metrics = settings, source.store, source.health, source.metrics
-        self._registry, self._feeds = subjects
+        self._models, self._feeds = hosting.models, hosting.feeds
         self._jobs, self._datasets = around
         self._errands = Errands(source.store, fronts, *around)
-        self._finder = Finder(settings.data_dir, source, subjects, around)
+        self._finder = Finder(settings.data_dir, source, hosting, around)
         self.receipts = Receipts(settings, source)
         self._lock = threading.Lock()
         self._owed: set[str] = set()
@@ -112,7 +111,7 @@ class Erasures:
         StoreError or ModelUnavailable where it was begun, and is ended as soon as that can be done. A request that was
         made before gets its receipt again; raises IdempotencyConflict if it was another one.
         """
-        self._registry.get(model)
+        self._models.get(model)
         return self._once(model, asked, lambda: self._of_keys(model, sought))
 
     def erase_everywhere(self, sought: Sought, asked: Asked) -> Answered:
@@ -267,9 +266,9 @@ class Erasures:
             except StoreError as error:
                 log.warning("what %s has left could not be wiped: %s", stored, error)
 
-    def _home(self, stored: str) -> tuple[Models | AllFeeds, str]:
+    def _home(self, stored: str) -> tuple[Models | Feeds, str]:
         """Where it lives, and what it is called there."""
-        return (self._feeds, stored.removeprefix(FEEDS)) if is_feed(stored) else (self._registry, stored)
+        return (self._feeds, stored.removeprefix(FEEDS)) if is_feed(stored) else (self._models, stored)
 
     def _tidy(self, stored: str) -> None:
         """Remove what is left of a model or feed that was deleted; raises StoreError."""

@@ -8,14 +8,13 @@ from pathlib import Path
 
 from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.errors import ModelUnavailable, NothingToErase, UnknownFeed, UnknownModel
-from livesvm.service.feeds.handle import AllFeeds
 from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, Seen
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed
+from livesvm.service.hosting.handle import Hosting
 from livesvm.service.jobs.queue import Jobs
 from livesvm.service.lifecycle.places import in_words
 from livesvm.service.lifecycle.search import Held, Sought, held, requests_of
-from livesvm.service.live.handle import Models
 from livesvm.service.models.arrays import Key
 from livesvm.service.store.base import Fenced, StoreBehind
 
@@ -23,11 +22,9 @@ from livesvm.service.store.base import Fenced, StoreBehind
 class Finder:
     """Finds where keys and tags are named; its calls wait for the store, and for the writers of what names them."""
 
-    def __init__(
-        self, data_dir: Path, source: Source, subjects: tuple[Models, AllFeeds], around: tuple[Jobs, Datasets]
-    ) -> None:
+    def __init__(self, data_dir: Path, source: Source, hosting: Hosting, around: tuple[Jobs, Datasets]) -> None:
         self._data_dir, self._store, self._health = data_dir, source.store, source.health
-        self._registry, self._feeds = subjects
+        self._hosting = hosting
         self._jobs, self._datasets = around
 
     def find(self, target: str, sought: Sought) -> Intent:
@@ -90,5 +87,5 @@ class Finder:
 
     def _seen(self, stored: str, keys: Sequence[Key]) -> Seen:
         if is_feed(stored):
-            return self._feeds.get(stored.removeprefix(FEEDS)).seen(None).result()
-        return self._registry.get(stored).seen(keys).result()
+            return self._hosting.feeds.get(stored.removeprefix(FEEDS)).seen(None).result()
+        return self._hosting.models.get(stored).seen(keys).result()

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -19,18 +20,16 @@ from socket import gethostname
 from livesvm.service.access.keys import parse_keys
 from livesvm.service.datasets.catalogue import DIRECTORY, Carrier, Datasets
 from livesvm.service.errors import NotReady
-from livesvm.service.feeds.handle import AllFeeds
-from livesvm.service.feeds.registry import Feeds
 from livesvm.service.history.journal import Source
 from livesvm.service.history.rescue import tell_of
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.handle import Feeds, Hosting, Models
+from livesvm.service.hosting.registry import Registry
 from livesvm.service.jobs.files import JobFiles
 from livesvm.service.jobs.fronts import Fronts
 from livesvm.service.jobs.kind import Sharding
 from livesvm.service.jobs.queue import Elsewhere, JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
-from livesvm.service.live.handle import Models
-from livesvm.service.live.registry import Registry
-from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling, call_compiled_code
@@ -89,25 +88,16 @@ def open_store(settings: Settings, holder: str) -> Store:
     )
 
 
-def open_models(around: Surroundings, gone: Callable[[str], object]) -> Models:
-    """The models: those of this process, or of the Ray cluster that the settings name; raises StoreUnavailable.
+def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
+    """The models and feeds of this process, or of the Ray cluster that the settings name; raises StoreUnavailable.
 
-    ``gone`` is called with a model that another front end of the cluster has deleted.
+    ``gone`` is called with what one is stored under that another front end of the cluster has deleted.
     """
-    if not around.settings.ray:
-        return Registry(around)
-    from livesvm.service.ray.registry import RayRegistry  # and its library only where models live elsewhere
+    if not context.settings.ray:
+        return Registry(context)
+    from livesvm.service.ray.registry import RayHosting  # and its library only where replicas live elsewhere
 
-    return RayRegistry(around, gone)
-
-
-def open_feeds(around: Surroundings, models: Models) -> AllFeeds:
-    """The feeds: those of this process, or of the cluster where the models are."""
-    if not around.settings.ray:
-        return Feeds(around)
-    from livesvm.service.ray.feeds import feeds_beside
-
-    return feeds_beside(models)
+    return RayHosting(context, gone)
 
 
 def _elsewhere(settings: Settings) -> Elsewhere | None:
@@ -177,13 +167,14 @@ class Service:
         self.budget = Budget(settings.memory_mb * MEGABYTE)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         self.metrics.watch_memory(self.budget)
-        around = Surroundings(settings, source, self.turns, self.budget, holder)
-        self.registry = open_models(around, lambda model: self.jobs.forget(model))
-        self.feeds_by_id = open_feeds(around, self.registry)
-        self.metrics.watch_feeds(self.feeds_by_id.states, self.feeds_by_id.samples, settings.metrics_models)
-        self.health.watch_sources(self.feeds_by_id.troubles)
-        self.health.watch_models(lambda: [*self.registry.states(), *self.feeds_by_id.states()])
-        self.metrics.watch(self.registry.samples, settings.metrics_models)
+        context = Context(settings, source, self.turns, self.budget, holder)
+        self.hosting = open_hosting(context, lambda stored: self.jobs.forget(stored))
+        models, feeds = self.hosting.models, self.hosting.feeds
+        self.metrics.watch(models.states, models.samples, settings.metrics_models)
+        self.metrics.watch_feeds(feeds.states, feeds.samples, settings.metrics_models)
+        self.metrics.watch_replicas(self._replicas)
+        self.health.watch_sources(feeds.troubles)
+        self.health.watch_models(lambda: Counter(models.states()) + Counter(feeds.states()))
         self.fronts: Fronts | None
         self.fronts, carrier = _beside(settings, self.store, self.health, holder)
         self.datasets = Datasets(settings, self.store, self.health, self.budget, carrier)
@@ -203,8 +194,7 @@ class Service:
             mark="" if self.fronts is None else self.fronts.mark,
         )
         self.metrics.watch_jobs(self.jobs.counts)
-        subjects, beside = (self.registry, self.feeds_by_id), (self.jobs, self.datasets)
-        self.erasures = Erasures(settings, source, subjects, beside, self.fronts)
+        self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts)
         self.erasing = Pool("erase", 1, ERASURES)
         self.readers = Pool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", 2, settings.max_calls)
@@ -219,13 +209,19 @@ class Service:
         """The models, once they are restored; raises NotReady before."""
         if not self.health.is_restored:
             raise NotReady(self.health.reasons())
-        return self.registry
+        return self.hosting.models
 
-    def feeds(self) -> AllFeeds:
+    def feeds(self) -> Feeds:
         """The feeds, once they may be asked for; raises NotReady before."""
         if not self.health.is_restored:
             raise NotReady(self.health.reasons())
-        return self.feeds_by_id
+        return self.hosting.feeds
+
+    def _replicas(self) -> dict[str, int]:
+        """How many are in memory, and how many at rest."""
+        homes = self.hosting.models, self.hosting.feeds
+        awake = sum(len(home.awake()) for home in homes)
+        return {"awake": awake, "at-rest": sum(map(len, homes)) - awake}
 
     def listens(self, host: str, port: int) -> None:
         """Where it listens, which others are told: front ends once it is restored, those that stand by at once."""
@@ -245,8 +241,7 @@ class Service:
         return self._begun
 
     def _bring_back(self) -> None:
-        self.registry.restore()
-        self.feeds_by_id.restore()
+        self.hosting.restore()
         self.erasures.finish()
         self.datasets.tidy()
         if self.fronts is not None:
@@ -272,10 +267,8 @@ class Service:
         gc.freeze()  # what lives from here to the end need not be walked by every collection
         gc.enable()
         self.health.restored()
-        self.registry.prepare()
         if self.settings.compile_ahead:
             self.compiling.begin()
-        self.registry.restore_rest()
 
     async def watch_store(self) -> None:
         """Keep telling the store that this service is alive, and asking where it stands."""
@@ -296,8 +289,7 @@ class Service:
 
     def _look(self) -> None:
         if self.health.is_restored:
-            self.registry.watch()
-            self.feeds_by_id.watch()
+            self.hosting.watch()
 
     async def take_models_over(self) -> None:
         """Keep restoring what other services let go of."""
@@ -308,8 +300,7 @@ class Service:
 
     def _take_over(self) -> None:
         try:
-            self.registry.take_over()
-            self.feeds_by_id.take_over()
+            self.hosting.take_over()
             if self.erasures.is_owed or self.store.shared:
                 self.erasures.look()
             if self.fronts is not None:
@@ -342,10 +333,8 @@ class Service:
             with suppress(StoreError):  # it will show no life
                 self.store.delete_document(self._at_store)
         with _asking():
-            self.registry.watch()  # what the store has lost is kept elsewhere
-            self.feeds_by_id.watch()
-        self.registry.stop()
-        self.feeds_by_id.stop()
+            self.hosting.watch()  # what the store has lost is kept elsewhere
+        self.hosting.stop()
         self.store.close()
         self._lock.release()
 

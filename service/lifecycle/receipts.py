@@ -14,9 +14,9 @@ from livesvm.service.errors import IdempotencyConflict
 from livesvm.service.history.erasure import EVERYWHERE, Intent, Part
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
+from livesvm.service.hosting.handle import Erased
 from livesvm.service.lifecycle.places import Places, of_part
 from livesvm.service.lifecycle.search import Sought
-from livesvm.service.live.handle import Erased
 from livesvm.service.receipts.receipt import HASH, BadReceipt, hashed, names, names_tag, signed, verified
 from livesvm.service.receipts.signing import FILE, Signer
 from livesvm.service.settings import Settings

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
@@ -70,8 +69,8 @@ class FeedSeries(Collector):
 
     def __init__(
         self,
-        states: Callable[[], Iterable[ServingState]],
-        samples: Callable[[], Iterable[FeedSample]],
+        states: Callable[[], Mapping[ServingState, int]],
+        samples: Callable[[int], Iterable[FeedSample]],
         limit: int,
     ) -> None:
         self._states, self._samples, self._limit = states, samples, limit
@@ -82,12 +81,12 @@ class FeedSeries(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """How many feeds are in which state, and the series of those that have some."""
-        counts = Counter(self._states())
+        counts = self._states()
         states = GaugeMetricFamily("livesvm_feeds", "Feeds held", labels=["state"])
         for state in get_args(ServingState):
-            states.add_metric([state], counts[state])
+            states.add_metric([state], counts.get(state, 0))
         yield states
-        shown = list(self._samples())[: self._limit]
+        shown = list(self._samples(self._limit))
         for name, help_, value_of in _PER_FEED:
             family = GaugeMetricFamily(f"livesvm_feed_{name}", help_, labels=["feed"])
             for sample in shown:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from livesvm.service.models.types import ServingState
@@ -35,7 +34,7 @@ class Health:
         self._metrics = metrics
         self._lease_seconds = lease_seconds
         self._answered_at = time.monotonic()
-        self._states: Callable[[], Iterable[ServingState]] = tuple
+        self._states: Callable[[], Mapping[ServingState, int]] = dict
         self._uncompiled: Callable[[], Iterable[str]] = tuple
         self._sources: Callable[[], Iterable[str]] = tuple
         self._head_is_up: Callable[[], bool] = lambda: True
@@ -51,8 +50,8 @@ class Health:
         metrics.store_up.set_function(lambda: self._store_up and not self._is_silent)
         metrics.ready.set_function(lambda: not self.reasons())
 
-    def watch_models(self, states: Callable[[], Iterable[ServingState]]) -> None:
-        """Judge by the models too, whose states are asked for whenever readiness is."""
+    def watch_models(self, states: Callable[[], Mapping[ServingState, int]]) -> None:
+        """Judge by the models too; how many are in which state is asked for whenever readiness is."""
         self._states = states
 
     def watch_compiling(self, uncompiled: Callable[[], Iterable[str]]) -> None:
@@ -108,8 +107,8 @@ class Health:
             "requests are being rehearsed": not self._restored and self._came_back and self._warm,
             "the service is stopping": self._stopping,
         }
-        states = list(self._states())
-        unserved = [] if "live" in states else _told(states) or ["no model is served here"] * serves
+        states = self._states()
+        unserved = [] if states.get("live") else _told(states) or ["no model is served here"] * serves
         return [reason for reason, holds in found.items() if holds] + unserved
 
     def degraded(self) -> list[str]:
@@ -188,9 +187,8 @@ class Health:
                 log.warning("the store is available again, after %.1f s", time.monotonic() - self._down_since)
 
 
-def _told(states: Iterable[ServingState]) -> list[str]:
+def _told(states: Mapping[ServingState, int]) -> list[str]:
     """How many models are not served, by why."""
-    states = list(states)
-    counts = Counter(state for state in states if state != "live")
-    told = {state: _UNSERVED.get(state, f"are {state}") for state in sorted(counts)}
-    return [f"{counts[state]} of {len(states)} models {why}" for state, why in told.items()]
+    total = sum(states.values())
+    counts = sorted((state, count) for state, count in states.items() if count and state != "live")
+    return [f"{count} of {total} models {_UNSERVED.get(state, f'are {state}')}" for state, count in counts]

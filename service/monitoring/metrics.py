@@ -83,9 +83,13 @@ _PER_MODEL: tuple[tuple[str, str, Callable[[ModelSample], float | None]], ...] =
 class _Models(Collector):
     """Series of the models, made when they are asked for, so that a deleted model leaves none behind."""
 
-    def __init__(self, samples: Callable[[], Iterable[ModelSample]], limit: int) -> None:
-        self._samples = samples
-        self._limit = limit
+    def __init__(
+        self,
+        states: Callable[[], Mapping[ServingState, int]],
+        samples: Callable[[int], Iterable[ModelSample]],
+        limit: int,
+    ) -> None:
+        self._states, self._samples, self._limit = states, samples, limit
 
     def describe(self) -> Iterable[Metric]:
         """Nothing before it is asked for."""
@@ -93,12 +97,11 @@ class _Models(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """How many models are in which state, and the series of those that have some."""
-        samples = list(self._samples())
+        counts, shown = self._states(), self._samples(self._limit)
         states = GaugeMetricFamily("livesvm_models", "Models held", labels=["state"])
         for state in get_args(ServingState):
-            states.add_metric([state], sum(sample.state == state for sample in samples))
+            states.add_metric([state], counts.get(state, 0))
         yield states
-        shown = [sample for sample in samples if sample.state not in ("restoring", "failed", "held")][: self._limit]
         for name, help_, value_of in _PER_MODEL:
             family = GaugeMetricFamily(f"livesvm_model_{name}", help_, labels=["model"])
             for sample in shown:
@@ -220,6 +223,11 @@ class Metrics:
             "livesvm_store_seconds", "Time of one call of the store", ["operation"], buckets=_SECONDS, registry=r
         )
         self.store_errors = Counter("livesvm_store_errors", "Calls of the store that failed", ["operation"], registry=r)
+        self.wakes = Counter("livesvm_wakes", "Replicas that a call, or a start, has woken", ["kind"], registry=r)
+        self.rests = Counter("livesvm_rests", "Replicas that went to rest", ["kind"], registry=r)
+        for kind in ("model", "feed"):
+            self.wakes.labels(kind)
+            self.rests.labels(kind)
         self.snapshots = Counter("livesvm_snapshots", "Snapshots by outcome", ["outcome"], registry=r)
         for outcome in ("written", "failed", "damaged"):
             self.snapshots.labels(outcome)
@@ -243,18 +251,27 @@ class Metrics:
         self.store_up = Gauge("livesvm_store_up", "1 when the store answered last time", registry=r)
         Gauge("livesvm_info", "The version of the service", ["version"], registry=r).labels(version("livesvm")).set(1)
 
-    def watch(self, samples: Callable[[], Iterable[ModelSample]], limit: int) -> None:
-        """Show the models that ``samples`` returns, the first ``limit`` with series of their own."""
-        self.registry.register(_Models(samples, limit))
+    def watch(
+        self,
+        states: Callable[[], Mapping[ServingState, int]],
+        samples: Callable[[int], Iterable[ModelSample]],
+        limit: int,
+    ) -> None:
+        """Show how many models are in which state, and what ``samples`` returns of the first ``limit``."""
+        self.registry.register(_Models(states, samples, limit))
 
     def watch_feeds(
         self,
-        states: Callable[[], Iterable[ServingState]],
-        samples: Callable[[], Iterable[FeedSample]],
+        states: Callable[[], Mapping[ServingState, int]],
+        samples: Callable[[int], Iterable[FeedSample]],
         limit: int,
     ) -> None:
         """Show the states of feeds, and what ``samples`` returns of the first ``limit``."""
         self.registry.register(FeedSeries(states, samples, limit))
+
+    def watch_replicas(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        """Show how many replicas are awake, and how many at rest, as ``counts`` returns them."""
+        self.registry.register(_Counts("livesvm_replicas", "Models and feeds by whether they are in memory", counts))
 
     def watch_jobs(self, counts: Callable[[], Mapping[str, int]]) -> None:
         """Show how many jobs there are by state, as ``counts`` returns them."""

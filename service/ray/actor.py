@@ -33,7 +33,6 @@ from livesvm.service.jobs.failures import is_foreseen
 from livesvm.service.live.failed import FailedModel
 from livesvm.service.live.model import LiveModel
 from livesvm.service.live.registry import Registry
-from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.logs import calls
 from livesvm.service.logs.setup import set_up
 from livesvm.service.models.published import Published

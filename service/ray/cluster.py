@@ -22,7 +22,7 @@ from ray.exceptions import ActorDiedError, RayError
 
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.live.memory import model_bytes
+from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
 from livesvm.service.ray.lines import Lines

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from livesvm.service.errors import FeedExists, ModelUnavailable, Restoring, TooManyFeeds, UnknownFeed
 from livesvm.service.feeds.calls import Progress
-from livesvm.service.feeds.handle import FeedCopy, sample_of
 from livesvm.service.feeds.lookback import Lookback
 from livesvm.service.feeds.pump import Flow
 from livesvm.service.feeds.size import feed_bytes
@@ -25,7 +24,7 @@ from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.wanted import Wanted
 from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.names import FEEDS, is_feed, stored_feed
-from livesvm.service.live.handle import NEWS_SECONDS, Erased, Models, Reply, Return
+from livesvm.service.hosting.handle import NEWS_SECONDS, Erased, FeedCopy, Models, Reply, Return, sample_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample
@@ -44,7 +43,7 @@ NEVER = Return(0, 0, 0, 0)
 
 
 class RayFeed(InActor):
-    """A feed in an actor. Implements :class:`~livesvm.service.feeds.handle.FeedHandle`.
+    """A feed in an actor. Implements :class:`~livesvm.service.hosting.handle.FeedHandle`.
 
     Invariant: ``_told`` is the newest that was heard of, and ``view`` has its events with those heard of before.
     """

@@ -11,7 +11,7 @@ from typing import Any
 
 from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
 from livesvm.service.history.erasure import Intent, Seen
-from livesvm.service.live.handle import NEWS_SECONDS, Description, Erased, Reply
+from livesvm.service.hosting.handle import NEWS_SECONDS, Description, Erased, Reply
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import Page, Wanted
@@ -80,7 +80,7 @@ class RayRecent:
 
 
 class RayModel(InActor):
-    """A model in an actor. Implements :class:`~livesvm.service.live.handle.ModelHandle`.
+    """A model in an actor. Implements :class:`~livesvm.service.hosting.handle.ModelHandle`.
 
     Invariant: ``_view`` is the newest that was heard of; what predicts here is of a version at most that new.
     """

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.live.handle import Reply
+from livesvm.service.hosting.handle import Reply
 from livesvm.service.logs.calls import current
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.calls import Call, Office

@@ -15,7 +15,7 @@ import numpy as np
 from livesvm.service.feeds.pump import Flow
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import View as FeedState
-from livesvm.service.live.handle import Description, Return
+from livesvm.service.hosting.handle import Description, Return
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from prometheus_client.core import Metric
 
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState

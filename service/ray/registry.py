@@ -10,7 +10,6 @@ from contextlib import suppress
 
 from livesvm.service.errors import TooManyModels, UnknownModel
 from livesvm.service.history.names import is_feed
-from livesvm.service.live.surroundings import Surroundings
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.metrics import ModelSample

@@ -252,6 +252,9 @@ class Store(Protocol):
     def is_silent(self, holder: str) -> bool:
         """Return whether a service shows no life, so that its models can be taken; True where no other can be."""
 
+    def whereabouts(self, holder: str) -> str:
+        """Return where people reach a service, or its name where it does not say."""
+
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Where each of these models stands; those that are not stored are left out."""
 

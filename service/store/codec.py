@@ -49,6 +49,12 @@ def pack(document: dict[str, Any]) -> bytes:
     return payload
 
 
+def unpack(payload: bytes) -> dict[str, Any]:
+    """The document of a payload; raises ValueError if it is none."""
+    document: dict[str, Any] = msgpack.unpackb(payload, ext_hook=_unpack, strict_map_key=False)
+    return document
+
+
 def decode(data: bytes) -> dict[str, Any]:
     """The document in ``data``; raises StoreDamaged or StoreTooNew."""
     if len(data) < _HEADER.size:
@@ -59,8 +65,7 @@ def decode(data: bytes) -> dict[str, Any]:
         raise StoreDamaged("record does not match its checksum")
     if schema not in READABLE:
         raise StoreTooNew(f"record has schema {schema}; this version reads {sorted(READABLE)}")
-    document: dict[str, Any] = msgpack.unpackb(payload, ext_hook=_unpack, strict_map_key=False)
-    return document
+    return unpack(payload)
 
 
 def _digest(schema: int, payload: bytes) -> bytes:

@@ -245,7 +245,7 @@ class RedisStore:
             if lease is None:
                 raise ModelGone(f"model {model} is not stored")
             if holder and holder != self._holder.encode() and not self._has_lapsed(holder):
-                raise LeaseHeld(f"model {model} is held by another service, {self._told_of(holder.decode())}")
+                raise LeaseHeld(f"model {model} is held by another service, {self.whereabouts(holder.decode())}")
             keys = [*self._names("epochs"), self._key(model, "meta"), *self._names("gone")]
             answer = self._scripts(scripts.ACQUIRE, keys, [lease, self._writer, self._holder])
         taken = Lease(model, int(checked(answer, model)[1]), self._writer)
@@ -267,8 +267,8 @@ class RedisStore:
         pairs = [(mark, sealed_mark(lease.model, int(mark))) for mark in marks if mark.isdigit()]
         self._write(scripts.SEAL_MARKS, lease, *(part for pair in pairs for part in pair))
 
-    def _told_of(self, holder: str) -> str:
-        """Where a service says that it is reached; its name, if it does not say."""
+    def whereabouts(self, holder: str) -> str:
+        """Read where it says that it is reached."""
         with suppress(StoreDamaged):
             if (told := self.document(DocumentName(SERVICE, holder))) is not None:
                 return f"at {told.decode()}"

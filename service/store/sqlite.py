@@ -239,6 +239,10 @@ class SqliteStore:
         """Return True: there is no other service."""
         return True
 
+    def whereabouts(self, holder: str) -> str:
+        """Return its name: there is no other service."""
+        return holder
+
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Read where each stands; nowhere, once another file or none is in the place of this one."""
         if self._database.is_elsewhere:

@@ -23,8 +23,8 @@ from livesvm.service.errors import IdempotencyConflict, RequestErased
 from livesvm.service.history.erasure import Intent, Part
 from livesvm.service.history.journal import Source
 from livesvm.service.lifecycle.search import requests_of
-from livesvm.service.live.model import LiveModel
-from livesvm.service.live.surroundings import Surroundings
+from livesvm.service.hosting.model import HostedModel
+from livesvm.service.hosting.context import Context
 from livesvm.service.models.commands import Batch, Removal, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
@@ -75,10 +75,10 @@ class Machine(RuleBasedStateMachine):
         self.store = self.open_store(self.place)
         self.live = self.alive(self.store.create("m", codec.encode({"spec": SPEC.model_dump_json()})))
 
-    def alive(self, lease: Any) -> LiveModel:
+    def alive(self, lease: Any) -> HostedModel:
         metrics = Metrics()
         source = Source(self.store, Health(metrics), metrics)
-        return LiveModel(SPEC, lease, Surroundings(self.settings, source, Turns(1)))
+        return HostedModel(SPEC, lease, Context(self.settings, source, Turns(1)))
 
     def reopen(self) -> None:
         """Another process starts on what is stored."""

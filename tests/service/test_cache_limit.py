@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from livesvm.service.api.problem_documents import kind_of
-from livesvm.service.live.model import LiveModel
+from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.commands import Batch, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store.base import StoreError
@@ -39,7 +39,7 @@ def test_a_model_at_the_limit_of_its_cache_comes_back(
         assert ("twice as much" in caplog.text) is snapshot
 
 
-def grown(store: SqliteStore) -> LiveModel:
+def grown(store: SqliteStore) -> HostedModel:
     """A model that has grown in two steps with a cache of one megabyte."""
     live = alive(store, store.create("m", b""), SPEC, cache_mb=1)
     rng = np.random.default_rng(0)

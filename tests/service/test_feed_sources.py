@@ -15,13 +15,13 @@ import redis
 
 from livesvm.service.errors import OutOfTime
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.live import LiveFeed
+from livesvm.service.hosting.feed import HostedFeed
 from livesvm.service.feeds.registry import Feeds
 from livesvm.service.feeds.sources.opening import open_source
 from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.history.journal import Source
-from livesvm.service.live.surroundings import Surroundings
+from livesvm.service.hosting.context import Context
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.turns import Turns
@@ -81,7 +81,7 @@ def feeds_of(place: Path, server: RedisServer, store: Store | None = None, holde
     settings = Settings(data_dir=place, sources=f"plant={server.url}")
     metrics = Metrics()
     held = SqliteStore(place / "store") if store is None else store
-    around = Surroundings(settings, Source(held, Health(metrics), metrics), Turns(1), holder=holder)
+    around = Context(settings, Source(held, Health(metrics), metrics), Turns(1), holder=holder)
     feeds = Feeds(around)
     metrics.watch_feeds(feeds.states, feeds.samples, 9)
     try:
@@ -92,12 +92,12 @@ def feeds_of(place: Path, server: RedisServer, store: Store | None = None, holde
         held.close()
 
 
-def at(feed: LiveFeed, position: int) -> None:
+def at(feed: HostedFeed, position: int) -> None:
     """Wait until so many readings are taken, and their source knows."""
     until(lambda: feed.view.position == position)
 
 
-def same(feed: LiveFeed, count: int) -> None:
+def same(feed: HostedFeed, count: int) -> None:
     """The feed forecasts as one that was given so many readings."""
     one = Forecaster(feed.spec)
     one.observe(rows_of(series(count)))

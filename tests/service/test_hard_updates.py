@@ -14,9 +14,9 @@ import pytest
 from livesvm.service.errors import ModelUnavailable, OutOfTime, Restoring, TurnMissed, UnknownModel
 from livesvm.service.history.journal import Source
 from livesvm.service.live.failed import FailedModel
-from livesvm.service.live.model import LiveModel
-from livesvm.service.live.registry import Registry
-from livesvm.service.live.surroundings import Surroundings
+from livesvm.service.hosting.model import HostedModel
+from livesvm.service.hosting.registry import Registry
+from livesvm.service.hosting.context import Context
 from livesvm.service.models.commands import Command
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.spec import ModelSpec
@@ -81,14 +81,14 @@ def registry_of(store: Store, **settings: Any) -> Registry:
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
     chosen = Settings(**{"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9} | settings)
-    return Registry(Surroundings(chosen, source, Turns(1)))
+    return Registry(Context(chosen, source, Turns(1)))
 
 
-def until_live(registry: Registry, model: str) -> LiveModel:
+def until_live(registry: Registry, model: str) -> HostedModel:
     """The model once it is back."""
     for _ in range(2000):
         found = registry.find(model)
-        if isinstance(found, LiveModel):
+        if isinstance(found, HostedModel):
             return found
         time.sleep(0.01)
     raise AssertionError("it never came back")
@@ -176,7 +176,7 @@ def test_an_unanswered_update_is_set_aside_once_and_others_do_not_wait(
     request_key: str | None, store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("livesvm.service.history.replay.LEAST_SECONDS", 0.5)
-    monkeypatch.setattr("livesvm.service.live.registry.RESTORE_SECONDS", 0.2)
+    monkeypatch.setattr("livesvm.service.hosting.registry.RESTORE_SECONDS", 0.2)
     killed_in_the_middle(store, hard, request_key)
     registry = registry_of(store, solve_seconds=0.1)
     registry.restore()
@@ -205,7 +205,7 @@ def test_an_answered_update_is_never_set_aside(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("livesvm.service.history.replay.LEAST_SECONDS", 0.1)
-    monkeypatch.setattr("livesvm.service.live.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.hosting.registry.RESTORE_SECONDS", 0.1)
     live = alive(store, store.create("m", SPEC))
     live.update(batch(0), None).result()
     live.update(batch(1, 9), "name").result()
@@ -224,7 +224,7 @@ def test_an_update_whose_solution_is_damaged_is_not_set_aside(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("livesvm.service.history.replay.LEAST_SECONDS", 0.1)
-    monkeypatch.setattr("livesvm.service.live.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.hosting.registry.RESTORE_SECONDS", 0.1)
     live = alive(store, store.create("m", SPEC), solution_seconds=1e-9)
     live.update(batch(0), None).result()
     live.update(batch(1, 9), None).result()
@@ -263,7 +263,7 @@ def test_a_hard_update_is_answered_only_when_its_solution_is_stored(
 def test_a_model_can_be_deleted_while_it_is_restored(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livesvm.service.live.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.hosting.registry.RESTORE_SECONDS", 0.1)
     killed_in_the_middle(store, hard)
     registry = registry_of(store, solve_seconds=1000)
     registry.restore()
@@ -278,7 +278,7 @@ def test_a_model_can_be_deleted_while_it_is_restored(
 def test_a_stop_does_not_wait_for_what_is_restored(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livesvm.service.live.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.hosting.registry.RESTORE_SECONDS", 0.1)
     killed_in_the_middle(store, hard)
     registry = registry_of(store, solve_seconds=1000)
     registry.restore()
@@ -293,8 +293,8 @@ def test_a_stop_while_the_store_is_away_does_not_wait_for_what_is_restored(
     store: FailingStore, hard: Hard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever asks the store again and again until it is back ends with the service."""
-    monkeypatch.setattr("livesvm.service.live.registry.RESTORE_SECONDS", 0.1)
-    monkeypatch.setattr("livesvm.service.live.registry.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("livesvm.service.hosting.registry.RESTORE_SECONDS", 0.1)
+    monkeypatch.setattr("livesvm.service.hosting.registry.RETRY_SECONDS", 0.01)
     killed_in_the_middle(store, hard)
     registry = registry_of(store, solve_seconds=1000)
     registry.restore()

@@ -16,7 +16,7 @@ import pytest
 
 from livesvm.service.errors import UnknownModel
 from livesvm.service.history.versions import oldest_kept, state_at
-from livesvm.service.live.model import LiveModel
+from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.commands import Batch, Command, Edits, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
@@ -43,7 +43,7 @@ def held(state: ModelState) -> dict[str, Any]:
     return {**told, **{name: document[name] for name in names}, "arrived": document["arrived"].tolist()}
 
 
-def drawn(rng: np.random.Generator, live: LiveModel) -> Update:
+def drawn(rng: np.random.Generator, live: HostedModel) -> Update:
     """Any update, of this task from the first on."""
     update = any_update(rng, live)
     if update.add is not None and live.spec.task == "oneclass":
@@ -51,7 +51,7 @@ def drawn(rng: np.random.Generator, live: LiveModel) -> Update:
     return update
 
 
-def updated(live: LiveModel, update: Update) -> bool:
+def updated(live: HostedModel, update: Update) -> bool:
     """Whether an update could be applied."""
     try:
         live.update(update, None).result()
@@ -60,7 +60,7 @@ def updated(live: LiveModel, update: Update) -> bool:
     return True
 
 
-def checked(store: FailingStore, live: LiveModel, known: dict[int, dict[str, Any]]) -> set[int]:
+def checked(store: FailingStore, live: HostedModel, known: dict[int, dict[str, Any]]) -> set[int]:
     """Have every version again, as it was then, but for those that are said not to be kept; which those are."""
     missing = set()
     for version, expected in known.items():

@@ -30,7 +30,7 @@ from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.jobs.retraining import Course
 from livesvm.service.live.handle import Description
-from livesvm.service.live.model import LiveModel
+from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.retrained import Retrained
@@ -100,7 +100,7 @@ class Work:
 
 
 @pytest.fixture
-def live(tmp_path: Path) -> Iterator[LiveModel]:
+def live(tmp_path: Path) -> Iterator[HostedModel]:
     with closing(SqliteStore(tmp_path / "store")) as store:
         model = alive(store, store.create("m", b""))
         model.update(batch(0), None).result()
@@ -131,7 +131,7 @@ def reopened(tmp_path: Path) -> Jobs:
 
 
 def test_a_job_that_writes_down_too_much_fails_and_the_next_one_runs(
-    tmp_path: Path, live: LiveModel, work: Work
+    tmp_path: Path, live: HostedModel, work: Work
 ) -> None:
     """Nothing tells beforehand how long a path is; the process never takes more than its limit for one."""
     gc.collect()
@@ -150,7 +150,7 @@ def test_a_job_that_writes_down_too_much_fails_and_the_next_one_runs(
     jobs.stop()
 
 
-def test_a_job_runs_to_its_end_and_is_kept(jobs: Jobs, live: LiveModel, work: Work, tmp_path: Path) -> None:
+def test_a_job_runs_to_its_end_and_is_kept(jobs: Jobs, live: HostedModel, work: Work, tmp_path: Path) -> None:
     record = jobs.submit("wait", live, {"by": 2})
     assert work.begun.wait(SECONDS)
     until(lambda: jobs.get(record.id).done > 3)
@@ -169,7 +169,7 @@ def test_a_job_runs_to_its_end_and_is_kept(jobs: Jobs, live: LiveModel, work: Wo
     assert again.result(record.id) == {"asked": {"by": 2}}
 
 
-def test_the_time_of_a_job_is_from_its_start_to_its_end(jobs: Jobs, live: LiveModel, work: Work) -> None:
+def test_the_time_of_a_job_is_from_its_start_to_its_end(jobs: Jobs, live: HostedModel, work: Work) -> None:
     running = jobs.submit("wait", live, {})
     assert work.begun.wait(SECONDS)
     waiting = [jobs.submit(kind, live, {}).id for kind in ("count", "fail")]
@@ -184,7 +184,7 @@ def test_the_time_of_a_job_is_from_its_start_to_its_end(jobs: Jobs, live: LiveMo
         assert job.started_at >= job.created_at
 
 
-def test_jobs_that_fail_say_why_and_no_more_than_the_caller_may_know(jobs: Jobs, live: LiveModel) -> None:
+def test_jobs_that_fail_say_why_and_no_more_than_the_caller_may_know(jobs: Jobs, live: HostedModel) -> None:
     failed = finished(jobs, jobs.submit("fail", live, {}).id)
     assert failed.error is not None
     assert failed.state == "failed"
@@ -196,7 +196,7 @@ def test_jobs_that_fail_say_why_and_no_more_than_the_caller_may_know(jobs: Jobs,
     assert finished(jobs, jobs.submit("count", live, {}).id).state == "done"
 
 
-def test_running_and_waiting_jobs_can_be_cancelled(jobs: Jobs, live: LiveModel, work: Work) -> None:
+def test_running_and_waiting_jobs_can_be_cancelled(jobs: Jobs, live: HostedModel, work: Work) -> None:
     running = jobs.submit("wait", live, {})
     assert work.begun.wait(SECONDS)
     waiting = jobs.submit("wait", live, {})
@@ -211,7 +211,7 @@ def test_running_and_waiting_jobs_can_be_cancelled(jobs: Jobs, live: LiveModel, 
 
 
 @contextmanager
-def crowded(live: LiveModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def crowded(live: HostedModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An update under way that does not end inside, and as many behind it as may wait."""
     begun, go = threading.Event(), threading.Event()
     apply = ModelState.apply
@@ -236,7 +236,7 @@ def crowded(live: LiveModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_job_waits_for_its_turn_behind_a_full_queue(
-    jobs: Jobs, live: LiveModel, monkeypatch: pytest.MonkeyPatch
+    jobs: Jobs, live: HostedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with crowded(live, monkeypatch):
         record = jobs.submit("count", live, {})
@@ -248,7 +248,7 @@ def test_a_job_waits_for_its_turn_behind_a_full_queue(
 
 
 def test_a_job_that_waits_for_its_turn_can_be_cancelled(
-    jobs: Jobs, live: LiveModel, monkeypatch: pytest.MonkeyPatch
+    jobs: Jobs, live: HostedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with crowded(live, monkeypatch):
         record = jobs.submit("count", live, {})
@@ -257,7 +257,7 @@ def test_a_job_that_waits_for_its_turn_can_be_cancelled(
         assert finished(jobs, record.id).state == "cancelled"
 
 
-def test_one_that_is_cancelled_asks_its_model_for_nothing_any_more(jobs: Jobs, live: LiveModel) -> None:
+def test_one_that_is_cancelled_asks_its_model_for_nothing_any_more(jobs: Jobs, live: HostedModel) -> None:
     copy = Future[Any]()
     subject: Any = SimpleNamespace(id="m", describe=live.describe, copy=lambda: copy)
     record = jobs.submit("count", subject, {})
@@ -267,7 +267,7 @@ def test_one_that_is_cancelled_asks_its_model_for_nothing_any_more(jobs: Jobs, l
     assert copy.cancelled()
 
 
-def test_only_so_many_wait_and_only_so_many_are_kept(jobs: Jobs, live: LiveModel, work: Work, tmp_path: Path) -> None:
+def test_only_so_many_wait_and_only_so_many_are_kept(jobs: Jobs, live: HostedModel, work: Work, tmp_path: Path) -> None:
     first = jobs.submit("wait", live, {})
     assert work.begun.wait(SECONDS)
     others = [jobs.submit("count", live, {}) for _ in range(2)]
@@ -286,7 +286,7 @@ def test_only_so_many_wait_and_only_so_many_are_kept(jobs: Jobs, live: LiveModel
         jobs.get(first.id)
 
 
-def test_what_an_orderly_stop_cuts_off_has_failed(jobs: Jobs, live: LiveModel, work: Work, tmp_path: Path) -> None:
+def test_what_an_orderly_stop_cuts_off_has_failed(jobs: Jobs, live: HostedModel, work: Work, tmp_path: Path) -> None:
     running = jobs.submit("wait", live, {})
     assert work.begun.wait(SECONDS)
     waiting = jobs.submit("count", live, {})
@@ -314,7 +314,7 @@ def test_what_a_crash_cut_off_has_failed_and_damaged_records_are_passed_over(tmp
     assert all(record.error and problem_of_failure(record.error)["type"].endswith(":interrupted") for record in known)
 
 
-def test_a_job_goes_with_its_model(jobs: Jobs, live: LiveModel, work: Work, tmp_path: Path) -> None:
+def test_a_job_goes_with_its_model(jobs: Jobs, live: HostedModel, work: Work, tmp_path: Path) -> None:
     running = jobs.submit("wait", live, {})
     assert work.begun.wait(SECONDS)
     jobs.submit("count", live, {})
@@ -330,7 +330,7 @@ def test_a_job_goes_with_its_model(jobs: Jobs, live: LiveModel, work: Work, tmp_
     assert list((tmp_path / "jobs").iterdir()) == []
 
 
-def test_a_disk_that_takes_nothing_takes_no_job(live: LiveModel, tmp_path: Path) -> None:
+def test_a_disk_that_takes_nothing_takes_no_job(live: HostedModel, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     jobs = Jobs(JobFiles(tmp_path / "file" / "jobs"), JobLimits(1, 1, 1), Metrics())
     with pytest.raises(StoreUnavailable):
@@ -360,7 +360,7 @@ class NotingFiles(JobFiles):
     ("kind", "last"), [("count", "done"), ("fail", "failed"), ("break", "failed"), ("wait", "cancelled")]
 )
 def test_what_is_said_of_a_job_is_on_the_disk_by_then(
-    kind: str, last: str, live: LiveModel, work: Work, tmp_path: Path
+    kind: str, last: str, live: HostedModel, work: Work, tmp_path: Path
 ) -> None:
     files = NotingFiles(tmp_path / "jobs")
     files.jobs = jobs = Jobs(files, JobLimits(1, 2, 3), Metrics(), work.kinds)
@@ -374,7 +374,7 @@ def test_what_is_said_of_a_job_is_on_the_disk_by_then(
     jobs.stop()
 
 
-def test_a_job_that_never_ran_is_cancelled_on_the_disk_first(live: LiveModel, work: Work, tmp_path: Path) -> None:
+def test_a_job_that_never_ran_is_cancelled_on_the_disk_first(live: HostedModel, work: Work, tmp_path: Path) -> None:
     files = NotingFiles(tmp_path / "jobs")
     files.jobs = jobs = Jobs(files, JobLimits(1, 2, 3), Metrics(), work.kinds)
     jobs.submit("wait", live, {})
@@ -412,7 +412,7 @@ def test_a_record_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert files.load() == [first]
 
 
-def test_a_result_is_applied_as_an_update_where_its_kind_allows_that(jobs: Jobs, live: LiveModel, work: Work) -> None:
+def test_a_result_is_applied_as_an_update_where_its_kind_allows_that(jobs: Jobs, live: HostedModel, work: Work) -> None:
     record = jobs.submit("count", live, {})
     finished(jobs, record.id)
     model, update = jobs.update_of(record.id, {"by": 2})
@@ -425,7 +425,7 @@ def test_a_result_is_applied_as_an_update_where_its_kind_allows_that(jobs: Jobs,
         jobs.update_of(waiting.id, {})
 
 
-def test_a_retraining_is_applied_with_the_version_that_it_worked_on(jobs: Jobs, live: LiveModel, work: Work) -> None:
+def test_a_retraining_is_applied_with_the_version_that_it_worked_on(jobs: Jobs, live: HostedModel, work: Work) -> None:
     live.update(batch(1), None).result()
     record = jobs.submit("train", live, {})
     finished(jobs, record.id)
@@ -439,7 +439,7 @@ def test_a_retraining_is_applied_with_the_version_that_it_worked_on(jobs: Jobs, 
         jobs.update_of(record.id, {"by": 2})
 
 
-def test_a_plot_is_of_what_there_is_so_far_and_then_of_the_result(jobs: Jobs, live: LiveModel, work: Work) -> None:
+def test_a_plot_is_of_what_there_is_so_far_and_then_of_the_result(jobs: Jobs, live: HostedModel, work: Work) -> None:
     record = jobs.submit("show", live, {})
     assert work.begun.wait(SECONDS)
     assert jobs.plot(record.id, "svg") == b"1"
@@ -474,7 +474,7 @@ def test_the_memory_of_a_retraining_is_that_of_its_copies() -> None:
         assert needed(asked, now) == size
 
 
-def test_a_job_works_with_what_updates_have_changed(live: LiveModel) -> None:
+def test_a_job_works_with_what_updates_have_changed(live: HostedModel) -> None:
     live.update(Update(edits=Edits(C=0.05)), None).result()
     copied = live.copy().result()
     assert copied.estimator().C == live.published.C == 0.05
@@ -483,7 +483,7 @@ def test_a_job_works_with_what_updates_have_changed(live: LiveModel) -> None:
     np.testing.assert_allclose(mine, live.predict(probe).decision, rtol=0, atol=1e-9)
 
 
-def test_a_job_that_computes_leaves_the_live_model_alone(live: LiveModel, tmp_path: Path) -> None:
+def test_a_job_that_computes_leaves_the_live_model_alone(live: HostedModel, tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "other")) as store:
         jobs = Jobs(JobFiles(tmp_path / "jobs"), JobLimits(2, 4, 9), Metrics(), KINDS)
         before = live.predict(np.eye(2)).decision
@@ -497,7 +497,7 @@ def test_a_job_that_computes_leaves_the_live_model_alone(live: LiveModel, tmp_pa
 
 
 def test_an_erasure_ends_the_jobs_of_a_model_and_those_that_use_a_dataset(
-    jobs: Jobs, live: LiveModel, work: Work, tmp_path: Path
+    jobs: Jobs, live: HostedModel, work: Work, tmp_path: Path
 ) -> None:
     used, other = ({"dataset": {"name": "d", "directory": place}} for place in ("d-1", "d-2"))
     ended = finished(jobs, jobs.submit("count", live, used).id)
@@ -511,7 +511,7 @@ def test_an_erasure_ends_the_jobs_of_a_model_and_those_that_use_a_dataset(
     assert jobs.all() == []
 
 
-def test_results_that_name_examples_are_found(jobs: Jobs, live: LiveModel, tmp_path: Path) -> None:
+def test_results_that_name_examples_are_found(jobs: Jobs, live: HostedModel, tmp_path: Path) -> None:
     done, files = finished(jobs, jobs.submit("count", live, {}).id), JobFiles(tmp_path / "jobs")
     files.save_result(done.id, {"keys": ["a"], "n": 3, "curve": [{"key": [7, ["b"]]}]})
     assert jobs.naming("m", ["a", "b", "c", 7, 3]) == {"a", "b", 7}
@@ -585,7 +585,7 @@ def test_examples_are_held_out_where_a_share_is_at_least_one(share: float, n: in
         _check_share(share, n)
 
 
-def test_an_erasure_of_before_leaves_the_jobs_that_were_asked_for_since(jobs: Jobs, live: LiveModel) -> None:
+def test_an_erasure_of_before_leaves_the_jobs_that_were_asked_for_since(jobs: Jobs, live: HostedModel) -> None:
     before = finished(jobs, jobs.submit("count", live, {}).id)
     since = finished(jobs, jobs.submit("count", live, {}).id)
     assert before.created_at < since.created_at
@@ -595,7 +595,7 @@ def test_an_erasure_of_before_leaves_the_jobs_that_were_asked_for_since(jobs: Jo
 
 @pytest.mark.parametrize("is_refused", [False, True])
 def test_memory_of_what_a_job_was_given_is_given_back(
-    is_refused: bool, live: LiveModel, work: Work, tmp_path: Path
+    is_refused: bool, live: HostedModel, work: Work, tmp_path: Path
 ) -> None:
     budget = Budget()
     jobs = Jobs(JobFiles(tmp_path / "jobs"), JobLimits(1, 1, 3), Metrics(), work.kinds, budget)
@@ -616,7 +616,7 @@ def test_memory_of_what_a_job_was_given_is_given_back(
 
 
 def test_a_job_whose_files_cannot_be_removed_is_not_called_erased(
-    jobs: Jobs, live: LiveModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    jobs: Jobs, live: HostedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stays = finished(jobs, jobs.submit("count", live, {}).id)
     with monkeypatch.context() as patched:

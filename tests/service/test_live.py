@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from livesvm.service.errors import IdempotencyConflict
-from livesvm.service.live.model import LiveModel
+from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models import commands
 from livesvm.service.models.commands import Batch, Edits, Removal, Update
 from livesvm.service.models.spec import ModelSpec
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Iterator[FailingStore]:
 
 
 @pytest.fixture
-def live(store: FailingStore) -> Iterator[LiveModel]:
+def live(store: FailingStore) -> Iterator[HostedModel]:
     model = alive(store, store.create("m", b""))
     yield model
     store.failing = ""
@@ -38,7 +38,7 @@ def live(store: FailingStore) -> Iterator[LiveModel]:
 
 @pytest.mark.parametrize("after_effect", [False, True])
 def test_an_append_that_failed_has_no_effect_whether_it_was_written_or_not(
-    after_effect: bool, store: FailingStore, live: LiveModel
+    after_effect: bool, store: FailingStore, live: HostedModel
 ) -> None:
     live.update(batch(0), None).result()
     before = decisions(live)
@@ -55,7 +55,7 @@ def test_an_append_that_failed_has_no_effect_whether_it_was_written_or_not(
     check_restored(store, live)
 
 
-def test_an_answer_that_could_not_be_kept_is_given_and_kept_later(store: FailingStore, live: LiveModel) -> None:
+def test_an_answer_that_could_not_be_kept_is_given_and_kept_later(store: FailingStore, live: HostedModel) -> None:
     store.failing = "remember"
     answer = live.update(batch(0), "name").result()
     assert answer.replayed is False
@@ -103,7 +103,7 @@ def test_what_double_precision_cannot_hold_is_refused_before_it_is_logged(store:
 
 
 def test_an_unforeseen_failure_rebuilds_the_model(
-    store: FailingStore, live: LiveModel, monkeypatch: pytest.MonkeyPatch
+    store: FailingStore, live: HostedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live.update(batch(0), None).result()
     before = decisions(live)
@@ -121,7 +121,7 @@ def test_an_unforeseen_failure_rebuilds_the_model(
 
 @pytest.mark.parametrize("failing", ["abort", "last_sequence"])
 def test_a_model_that_fails_while_the_store_is_away_is_rebuilt_later(
-    failing: str, store: FailingStore, live: LiveModel, monkeypatch: pytest.MonkeyPatch
+    failing: str, store: FailingStore, live: HostedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live.update(batch(0), None).result()
     before = decisions(live)
@@ -192,7 +192,7 @@ def test_a_model_is_snapshot_once_its_log_is_larger_than_the_last(
 
 
 def test_a_path_that_cannot_be_walked_again_is_replaced_by_a_fresh_solve(
-    store: FailingStore, live: LiveModel, monkeypatch: pytest.MonkeyPatch
+    store: FailingStore, live: HostedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(3):
         live.update(batch(seed), None).result()
@@ -214,7 +214,7 @@ def test_a_path_that_cannot_be_walked_again_is_replaced_by_a_fresh_solve(
 
 
 def test_an_acknowledged_update_that_can_no_longer_be_applied_is_told(
-    store: FailingStore, live: LiveModel, monkeypatch: pytest.MonkeyPatch
+    store: FailingStore, live: HostedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(2):
         live.update(batch(seed), None).result()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from livesvm.service.api.problem_documents import kind_of
 from livesvm.service.errors import BodyTooLarge, MemoryBusy, OutOfMemory
-from livesvm.service.live.memory import model_bytes
+from livesvm.service.models.size import model_bytes
 from livesvm.service.resources.machine import memory_bytes, resident_bytes
 from livesvm.service.resources.memory import KINDS, MEGABYTE, Budget
 from tests.service.process import ServiceProcess, blobs

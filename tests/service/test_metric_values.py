@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from livesvm.service.live.model import LiveModel
+from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.commands import Removal, Update
 from livesvm.service.models.state import ModelState
 from livesvm.service.monitoring.metrics import Metrics
@@ -259,7 +259,7 @@ def unsolved(state: ModelState, command: object) -> None:
 
 
 def test_what_fails_is_counted_as_that(store: FailingStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    live: LiveModel = alive(store, store.create("m", b""))
+    live: HostedModel = alive(store, store.create("m", b""))
     metrics = live._metrics
     live.update(batch(0), None).result()
     failed = {"livesvm_updates_total{outcome=failed,task=svc}": 1.0}

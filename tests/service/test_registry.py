@@ -13,8 +13,8 @@ import pytest
 from livesvm.service.errors import ModelUnavailable, TooManyModels, UnknownModel
 from livesvm.service.history.journal import Source
 from livesvm.service.live.failed import FailedModel
-from livesvm.service.live.registry import Registry
-from livesvm.service.live.surroundings import Surroundings
+from livesvm.service.hosting.registry import Registry
+from livesvm.service.hosting.context import Context
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
@@ -51,7 +51,7 @@ def opened(store: RegistryStore) -> Registry:
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
     settings = Settings(max_models=QUOTA, snapshot_replay_seconds=1e9, solution_seconds=1e9)
-    registry = Registry(Surroundings(settings, source, Turns(1)))
+    registry = Registry(Context(settings, source, Turns(1)))
     registry.restore()
     return registry
 

@@ -12,7 +12,7 @@ import pytest
 
 from livesvm.service.history import replay
 from livesvm.service.history.replay import together
-from livesvm.service.live.model import LiveModel
+from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
@@ -76,7 +76,7 @@ def test_a_key_of_the_window_that_comes_back_goes_first() -> None:
     assert net.added == ["a"]
 
 
-def restored(store: SqliteStore, live: LiveModel) -> LiveModel:
+def restored(store: SqliteStore, live: HostedModel) -> HostedModel:
     """The model of another process; the same as the living one in everything that can be asked."""
     again = alive(store, store.acquire("m"), SPEC)
     assert again.sample().version == live.sample().version

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from livesvm.service.history.solutions import solution_of
-from livesvm.service.live.model import LiveModel
+from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.commands import Batch, Edits, Robust, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store import codec
@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Iterator[FailingStore]:
 ALWAYS = 1e-9
 
 
-def with_solution(store: SqliteStore, spec: ModelSpec, seeds: range = range(6)) -> LiveModel:
+def with_solution(store: SqliteStore, spec: ModelSpec, seeds: range = range(6)) -> HostedModel:
     """A living model whose every update left its solution."""
     live = alive(store, store.create("m", b""), spec, solution_seconds=ALWAYS)
     for seed in seeds:
@@ -43,7 +43,7 @@ def with_solution(store: SqliteStore, spec: ModelSpec, seeds: range = range(6)) 
     return live
 
 
-def again(store: SqliteStore, live: LiveModel, replayed: int) -> LiveModel:
+def again(store: SqliteStore, live: HostedModel, replayed: int) -> HostedModel:
     """The model of another process: the same, after so many updates were solved again."""
     back = alive(store, store.acquire("m"), live.spec)
     assert back.recovered.replayed == replayed

@@ -15,9 +15,9 @@ from livesvm.service.errors import ModelUnavailable, UnknownModel
 from livesvm.service.history.journal import Source
 from livesvm.service.history.versions import decided_state
 from livesvm.service.live import standby
-from livesvm.service.live.registry import Registry
+from livesvm.service.hosting.registry import Registry
 from livesvm.service.live.standby import Standby
-from livesvm.service.live.surroundings import Surroundings
+from livesvm.service.hosting.context import Context
 from livesvm.service.models.commands import Command
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
@@ -47,7 +47,7 @@ class Instance:
         self.health = Health(self.metrics)
         settings = Settings(snapshot_replay_seconds=1e9, solution_seconds=1e9)
         source = Source(store, self.health, self.metrics)
-        self.registry = Registry(Surroundings(settings, source, Turns(1)))
+        self.registry = Registry(Context(settings, source, Turns(1)))
         self.health.watch_models(self.registry.states)
         self.registry.restore()
 

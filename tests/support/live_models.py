@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.history.journal import Source
-from livesvm.service.live.model import LiveModel
-from livesvm.service.live.surroundings import Surroundings
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.model import HostedModel
+from livesvm.service.hosting.replica import first_summary
 from livesvm.service.models.commands import Batch, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
@@ -18,7 +19,7 @@ from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.turns import Turns
 from livesvm.service.settings import Settings
-from livesvm.service.store.base import Lease, Store, StoreUnavailable
+from livesvm.service.store.base import Indexed, Lease, Store, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import NotOptimal
 
@@ -67,12 +68,37 @@ class FailingStore(SqliteStore):
             super().save_solution(*arguments)
 
 
-def alive(store: Store, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -> LiveModel:
-    """A model of which nothing is written for the time its updates take: the first may have code to compile."""
+class Alone:
+    """Owns a single replica, and has no other to put to rest."""
+
+    def __init__(self) -> None:
+        self.rests: list[Indexed] = []
+
+    def woke(self, replica: Any) -> None:
+        """Nothing comes of it."""
+
+    def rested(self, replica: Any, now: Indexed) -> None:
+        """Note it."""
+        self.rests.append(now)
+
+    def make_room(self, size: int) -> None:
+        """There is none to be made."""
+
+
+def context_of(store: Store, **settings: Any) -> Context:
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
     chosen = Settings(**{"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9} | settings)
-    return LiveModel(spec, lease, Surroundings(chosen, source, Turns(1)))
+    return Context(chosen, source, Turns(1))
+
+
+def alive(store: Store, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -> HostedModel:
+    """A model of which nothing is written for the time its updates take: the first may have code to compile."""
+    summary = first_summary(spec, wakes=False)
+    found = Indexed(lease.model, store.last_sequence(lease), summary, 0)
+    made = HostedModel(lease.model, lease.model, found, context_of(store, **settings), Alone())
+    made.begin(lease)
+    return made
 
 
 def batch(seed: int, n: int = 8) -> Update:
@@ -81,11 +107,11 @@ def batch(seed: int, n: int = 8) -> Update:
     return Update(Batch(rng.normal(size=(n, 2)) + y[:, None], y))
 
 
-def decisions(model: LiveModel) -> Any:
+def decisions(model: HostedModel) -> Any:
     return model.predict(PROBE).decision
 
 
-def check_restored(store: SqliteStore, model: LiveModel) -> None:
+def check_restored(store: SqliteStore, model: HostedModel) -> None:
     """Another process would find the same model."""
     again = alive(store, store.acquire("m"))
     assert again.published.version == model.published.version

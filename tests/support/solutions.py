@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.live.model import LiveModel
+from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.commands import Edits, Removal, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store.base import StoreUnavailable
@@ -24,7 +24,7 @@ REGRESSION = ModelSpec.model_validate({"id": "m", "task": "svr", "C": 5.0, "epsi
 ONE_CLASS = ModelSpec.model_validate({"id": "m", "task": "oneclass", "nu": 0.3})
 
 
-def any_update(rng: np.random.Generator, live: LiveModel) -> Update:
+def any_update(rng: np.random.Generator, live: HostedModel) -> Update:
     """An update that adds, removes, brings back, relabels, reweights, decays, or changes C."""
     keys = list(live._state.window.arrivals)
     if not keys:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from livesvm.service.lifecycle.parts import LEAST_BASE
-from livesvm.service.live.memory import model_bytes
+from livesvm.service.models.size import model_bytes
 from livesvm.service.ray.local import SETTINGS
 from livesvm.service.settings import Settings, table
 from tests.documents import ROOT, read

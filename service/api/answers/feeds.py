@@ -70,6 +70,9 @@ class FeedDescription(BaseModel):
     state: Literal["filling", "live", "restoring", "failed", "held", "fenced", "behind"] = Field(
         description="`filling` until the window is first full; else as of models."
     )
+    awake: bool = Field(
+        default=True, description="Whether its state is in memory; in a list one at rest is told of without its scores."
+    )
     version: int = Field(default=0, description="Calls that had an effect.")
     position: int = Field(default=0, description="Readings that were ever accepted.")
     rows: int = Field(default=0, description="Rows that were read, ignored and announced ones among them.")
@@ -91,9 +94,10 @@ class FeedDescription(BaseModel):
 
 
 class FeedList(BaseModel):
-    """Every feed, by id."""
+    """Feeds, by id."""
 
     feeds: list[FeedDescription]
+    next: str | None = Field(default=None, description="Behind which there are more: `after` of the next call.")
 
 
 class HistoryRow(BaseModel):

@@ -68,6 +68,10 @@ class ModelDescription(BaseModel):
         description="Served; not restorable; held by another service; read-only as another service took it over; "
         "read-only as the store lost updates that it had acknowledged."
     )
+    awake: bool = Field(
+        default=True,
+        description="Whether its state is in memory; one at rest is brought back by the call that needs it.",
+    )
     task: str
     kernel: dict[str, Any]
     C: float | None = Field(description="The current one; an update can change it.")
@@ -111,9 +115,10 @@ class ModelDescription(BaseModel):
 
 
 class ModelList(BaseModel):
-    """Every model, by id."""
+    """Models, by id."""
 
     models: list[ModelDescription]
+    next: str | None = Field(default=None, description="Behind which there are more: `after` of the next call.")
 
 
 class RecentUpdate(BaseModel):

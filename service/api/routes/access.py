@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -23,17 +23,19 @@ from livesvm.service.api.problem_documents import MEDIA_TYPE
 from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.api.vouched import VOUCHED, asked_of
 from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnMissed, Unauthorized, Withdrawn
-from livesvm.service.feeds.handle import AnyFeed
+from livesvm.service.hosting.handle import NEWS_SECONDS, Collection, Hosted, Reply
 from livesvm.service.jobs.plots import MEDIA
 from livesvm.service.lifecycle.parts import Service
-from livesvm.service.live.handle import NEWS_SECONDS, AnyModel, Reply
 from livesvm.service.logs.calls import known_as, note
 from livesvm.service.models.fields import MODEL_ID
 from livesvm.service.resources.turns import Solve
 
 SOON_SECONDS = 0.05
 """After so long it is watched whether the caller still waits."""
+PAGE = 1000
+"""Models or feeds in a list, at most, and unless fewer are asked for."""
 T = TypeVar("T")
+A = TypeVar("A", bound=Hosted)
 
 bearer = HTTPBearer(auto_error=False, description="An API key; asked for when the service has any configured.")
 
@@ -48,6 +50,10 @@ Parts = Annotated[Service, Depends(the_service)]
 ModelId = Annotated[str, Path(json_schema_extra={"pattern": MODEL_ID, "maxLength": 64})]
 
 
+After = Annotated[str, Query(max_length=64, description="Only those behind this id; what `next` told.")]
+Limit = Annotated[int, Query(ge=1, le=PAGE, description="At most so many.")]
+
+
 MaxSeconds = Annotated[
     float | None,
     Query(
@@ -56,6 +62,12 @@ MaxSeconds = Annotated[
         description="Time until the answer has to be there, waiting included; past it nothing is changed.",
     ),
 ]
+
+
+def page_of(home: Collection[Any, A], after: str, limit: int) -> tuple[Sequence[A], str | None]:
+    """Return some models or feeds in the order of ids, and the one behind which the next are, if there are more."""
+    found = home.page(after, limit + 1)
+    return found[:limit], found[limit - 1].id if len(found) > limit else None
 
 
 def within(seconds: float | None) -> Solve:
@@ -128,7 +140,7 @@ async def in_control(service: Service, call: Callable[[], Response]) -> Response
         return await service.control.run(call)
 
 
-async def up_to_date(one: AnyModel | AnyFeed) -> None:
+async def up_to_date(one: Hosted) -> None:
     """Wait until all that anybody was told of a model or a feed is known here; where it lives may take a second to say.
 
     Raises UnknownModel or UnknownFeed if it is gone.

@@ -12,19 +12,23 @@ from livesvm.service.api.answers.models import Recovery
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content
 from livesvm.service.api.requests import FeedRequest
 from livesvm.service.api.routes.access import (
+    PAGE,
+    After,
+    Limit,
     ModelId,
     Parts,
     answers,
     awaited,
     in_control,
     moment,
+    page_of,
     remove,
     scope,
     told,
     up_to_date,
 )
-from livesvm.service.feeds.handle import AnyFeed, FeedHandle
 from livesvm.service.history.names import stored_feed
+from livesvm.service.hosting.handle import AnyFeed, FeedHandle
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.resources.turns import Solve
 
@@ -44,7 +48,7 @@ async def create(request: Request, service: Parts) -> Response:
     feeds = service.feeds()
     body = await read_body(request)
 
-    def make() -> FeedHandle:
+    def make() -> AnyFeed:
         """Read what is asked and store it."""
         wanted = parse_json(body, FeedRequest)
         return feeds.create(wanted.id, wanted.spec())
@@ -55,14 +59,18 @@ async def create(request: Request, service: Parts) -> Response:
 
 
 @router.get(
-    "/feeds", summary="List the feeds", dependencies=[scope("read")], responses=answers(200, FeedList, "All, by id.")
+    "/feeds", summary="List the feeds", dependencies=[scope("read")], responses=answers(200, FeedList, "By id.")
 )
-async def list_all(service: Parts) -> Response:
-    """Every feed, by id, without what was tried."""
+async def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
+    """Feeds, by id, without what was tried; of more than `limit` the first ones, and in `next` where more are."""
     feeds = service.feeds()
-    return await in_control(
-        service, lambda: told(FeedList(feeds=[description(feed, service, whole=False) for feed in feeds.all()]))
-    )
+
+    def tell() -> Response:
+        """Put one page together."""
+        found, following = page_of(feeds, after, limit)
+        return told(FeedList(feeds=[description(feed, service, whole=False) for feed in found], next=following))
+
+    return await in_control(service, tell)
 
 
 @router.get(
@@ -135,7 +143,7 @@ def description(feed: AnyFeed, service: Service, *, whole: bool = True) -> FeedD
     """What the API says of a feed."""
     live = feed.served
     if live is None:
-        return FeedDescription(id=feed.id, state=feed.state, error=feed.reason)
+        return _described_at_rest(feed)
     seen, level = live.view, service.health.durability
     found = dict(seen.settings)
     chosen = found["chosen"]
@@ -154,9 +162,19 @@ def description(feed: AnyFeed, service: Service, *, whole: bool = True) -> FeedD
             "durability": None if level is None else level.value,
             "queue_depth": live.queue_depth,
             "updated_at": moment(seen.updated_at),
-            "recovery": Recovery(**vars(live.returned)),
+            "recovery": None if live.returned is None else Recovery(**vars(live.returned)),
         }
     )
+
+
+def _described_at_rest(feed: AnyFeed) -> FeedDescription:
+    """What is said of a feed without waking it, or of one that is not served."""
+    seen = feed.glimpse
+    if seen is None or feed.reason is not None:
+        return FeedDescription(id=feed.id, state=feed.state, awake=False, error=feed.reason)
+    told = {name: getattr(seen, name) for name in ("version", "position", "rows", "time")}
+    now = {"state": seen.state, "awake": False, "updated_at": moment(seen.updated_at)}
+    return FeedDescription.model_validate({"id": feed.id, **told, **now})
 
 
 def source_told(feed: FeedHandle) -> FeedSource | None:

@@ -18,11 +18,15 @@ from livesvm.service.api.answers.models import (
 )
 from livesvm.service.api.bodies.reading import parse_json, read_body, schema_content
 from livesvm.service.api.routes.access import (
+    PAGE,
+    After,
+    Limit,
     ModelId,
     Parts,
     answers,
     in_control,
     moment,
+    page_of,
     remove,
     scope,
     stream_answers,
@@ -30,8 +34,8 @@ from livesvm.service.api.routes.access import (
     up_to_date,
 )
 from livesvm.service.api.streams import Event, event_stream
-from livesvm.service.errors import ModelUnavailable, UnknownModel
-from livesvm.service.live.handle import AnyModel
+from livesvm.service.errors import ModelUnavailable, Restoring, UnknownModel
+from livesvm.service.hosting.handle import AnyModel
 from livesvm.service.models.learners import CHANGEABLE, task_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
@@ -49,10 +53,16 @@ router = APIRouter(tags=["models"])
 )
 async def create(request: Request, service: Parts) -> Response:
     """Create a live model; it can be updated at once and predicts once it knows an example."""
-    registry = service.models()
+    models = service.models()
     body = await read_body(request)
+
+    def make() -> AnyModel:
+        """Read what is asked and store it."""
+        spec = parse_json(body, ModelSpec)
+        return models.create(spec.id, spec)
+
     with service.control.place():
-        live = await service.control.run(lambda: registry.create(parse_json(body, ModelSpec)))
+        live = await service.control.run(make)
     headers = {"location": f"/models/{live.id}"}
     return told(description(live, service), status=201, headers=headers)
 
@@ -61,14 +71,18 @@ async def create(request: Request, service: Parts) -> Response:
     "/models",
     summary="List the models",
     dependencies=[scope("read")],
-    responses=answers(200, ModelList, "Every model, by id."),
+    responses=answers(200, ModelList, "Models, by id."),
 )
-async def list_all(service: Parts) -> Response:
-    """Every model, by id."""
-    registry = service.models()
-    return await in_control(
-        service, lambda: told(ModelList(models=[description(model, service) for model in registry.all()]))
-    )
+async def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
+    """Models, by id; of more than `limit` the first ones, and in `next` behind which to ask for more."""
+    models = service.models()
+
+    def tell() -> Response:
+        """Put one page together."""
+        found, following = page_of(models, after, limit)
+        return told(ModelList(models=[description(model, service) for model in found], next=following))
+
+    return await in_control(service, tell)
 
 
 @router.get(
@@ -111,8 +125,8 @@ async def watch(id: ModelId, request: Request, service: Parts) -> Response:
     def look() -> Event | None:
         """The newest version; None once the model is gone."""
         try:
-            live = service.registry.get(id)
-        except (UnknownModel, ModelUnavailable):
+            live = service.hosting.models.get(id)
+        except (UnknownModel, ModelUnavailable, Restoring):
             return None
         return Event("update", _seen(live.published))
 
@@ -149,6 +163,7 @@ def description(model: AnyModel, service: Parts) -> ModelDescription:
     return ModelDescription(
         id=model.id,
         state=now.state,
+        awake=now.awake,
         task=spec.task,
         kernel=now.kernel or spec.kernel.model_dump(),
         C=now.C,

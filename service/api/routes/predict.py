@@ -20,7 +20,7 @@ from livesvm.service.api.bodies.reading import (
 from livesvm.service.api.predictions import Calibrated, answering, at_once, is_quick
 from livesvm.service.api.routes.access import ModelId, Parts, answers, awaited, scope
 from livesvm.service.api.routes.quick import quick
-from livesvm.service.live.handle import ModelHandle, Reader
+from livesvm.service.hosting.handle import ModelHandle, Reader
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Cut, Published
 from livesvm.service.resources.turns import Solve

@@ -28,7 +28,7 @@ from livesvm.service.api.routes.access import (
 )
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.streams import Event, every_event
-from livesvm.service.errors import ModelUnavailable, UnknownFeed
+from livesvm.service.errors import ModelUnavailable, Restoring, UnknownFeed
 from livesvm.service.feeds.lookback import MOST_POINTS, Lookback
 from livesvm.service.feeds.told import seconds_asked
 from livesvm.service.jobs.feed_plots import draw_feed
@@ -172,6 +172,7 @@ async def watch(id: ModelId, request: Request, service: Parts, last_event_id: La
     Each has a number, which a restart does not change. Who sends the last one in `Last-Event-ID` gets all that came
     after it; `missed` says that some of them are kept no more. Without it the stream begins with the newest.
     """
+    await up_to_date(service.feeds().find(id))
     live = service.feeds().get(id)
     view = live.view
     earlier: list[dict[str, Any]] = []
@@ -186,6 +187,8 @@ async def watch(id: ModelId, request: Request, service: Parts, last_event_id: La
         nonlocal seen, earlier
         try:
             now = service.feeds().get(id).view
+        except Restoring:  # it is at rest, or wakes: there is nothing new
+            return []
         except (UnknownFeed, ModelUnavailable):
             return None
         newest = earlier[-1]["id"] if earlier else 0

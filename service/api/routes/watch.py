@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -12,14 +14,18 @@ from livesvm.service.access.keys import SCOPES, allows, key_of
 from livesvm.service.api.answers.operations import Access
 from livesvm.service.api.routes.access import Credentials, Parts, answers, moment, scope, stream_answers, told
 from livesvm.service.api.streams import Event, event_stream
-from livesvm.service.feeds.handle import AnyFeed
+from livesvm.service.errors import UnknownFeed, UnknownModel
+from livesvm.service.hosting.handle import AnyFeed, AnyModel, Collection, Hosted
 from livesvm.service.lifecycle.parts import Service
-from livesvm.service.live.handle import AnyModel, Description
 
 LOOK_SECONDS = 0.5
 """Between two looks at all models."""
-_SHOWN = ("state", "version", "n_support", "C", "predicted", "queue_depth", "error")
+SHOWN = 1000
+"""Models, and feeds, that are told of by id; of others those that are awake."""
+_SHOWN = ("state", "awake", "version", "n_support", "C", "predicted", "queue_depth", "error")
 _SCORED = ("step", "mae", "last_value_mae", "seasonal_mae")
+
+A = TypeVar("A", bound=Hosted)
 
 router = APIRouter(tags=["operations"])
 
@@ -64,14 +70,13 @@ class Changes:
         """What has changed since the look before; the same event again where nothing has."""
         service = self._service
         health = service.health.reasons(), service.health.degraded()
-        models = {model.id: (model, model.describe()) for model in service.registry.all()}
-        feeds = {feed.id: (feed, feed.state, feed.served and feed.served.view) for feed in service.feeds_by_id.all()}
-        new, gone = self._models.compare(models)
-        new_feeds, gone_feeds = self._feeds.compare(feeds)
+        models, feeds = service.hosting.models, service.hosting.feeds
+        new, gone = self._models.compare(models.glance(SHOWN))
+        new_feeds, gone_feeds = self._feeds.compare(feeds.glance(SHOWN))
         if new or gone or new_feeds or gone_feeds or health != self._health:
             data = {"ready": not health[0], "reasons": health[0], "degraded": health[1]}
-            data |= {"models": [_row(*models[id_]) for id_ in new], "gone": gone}
-            data |= {"feeds": [_feed_row(feeds[id_][0]) for id_ in new_feeds], "gone_feeds": gone_feeds}
+            data |= {"models": _rows(models, new, _row), "gone": gone}
+            data |= {"feeds": _rows(feeds, new_feeds, _feed_row), "gone_feeds": gone_feeds}
             self._last = Event("service", data)
         self._health = health
         return self._last
@@ -91,8 +96,20 @@ class _Kept:
         return new, gone
 
 
-def _row(model: AnyModel, now: Description) -> dict[str, object]:
+def _rows(
+    home: Collection[Any, A], ids: Iterable[str], row: Callable[[A], dict[str, object]]
+) -> list[dict[str, object]]:
+    """What an overview shows of these, but for those that are gone meanwhile."""
+    rows = []
+    for id_ in ids:
+        with suppress(UnknownModel, UnknownFeed):
+            rows.append(row(home.find(id_)))
+    return rows
+
+
+def _row(model: AnyModel) -> dict[str, object]:
     """What an overview shows of a model."""
+    now = model.describe()
     shown = {name: getattr(now, name) for name in _SHOWN}
     return {"id": model.id, "task": model.spec.task, "updated_at": moment(now.updated_at)} | shown | asdict(now.sizes)
 
@@ -101,11 +118,12 @@ def _feed_row(feed: AnyFeed) -> dict[str, object]:
     """What an overview shows of a feed."""
     live = feed.served
     if live is None:
-        return {"id": feed.id, "state": feed.state, "error": feed.reason}
+        return _glimpsed(feed)
     seen = live.view
     return {
         "id": feed.id,
         "state": seen.state if feed.state == "live" else feed.state,
+        "awake": True,
         "error": None,
         "target": live.spec.target,
         "position": seen.position,
@@ -113,3 +131,13 @@ def _feed_row(feed: AnyFeed) -> dict[str, object]:
         "updated_at": moment(seen.updated_at),
         "recent": [{name: score.get(name) for name in _SCORED} for score in seen.recent],
     }
+
+
+def _glimpsed(feed: AnyFeed) -> dict[str, object]:
+    """The same of a feed at rest, or of one that is not served."""
+    row: dict[str, object] = {"id": feed.id, "state": feed.state, "awake": False, "error": feed.reason}
+    if (seen := feed.glimpse) is None or feed.reason is not None:
+        return row
+    recent = [{"step": step.step, "mae": step.error, "last_value_mae": step.naive_error} for step in seen.steps]
+    row |= {"state": seen.state, "target": seen.target, "position": seen.position, "time": seen.time}
+    return row | {"updated_at": moment(seen.updated_at), "recent": recent}

@@ -10,9 +10,9 @@ from math import inf
 from livesvm.service.errors import ModelUnavailable, ServiceError
 from livesvm.service.history.erasure import left
 from livesvm.service.history.versions import decided_state
-from livesvm.service.live.memory import ModelMemory
-from livesvm.service.live.recent import Recent
-from livesvm.service.live.surroundings import Surroundings
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.memory import bytes_of
+from livesvm.service.hosting.recent import Recent
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
@@ -28,25 +28,27 @@ IDLE_SECONDS = 60.0
 class Standby:
     """Predicts by what the store holds, which is asked for anything newer once in the time of a lease.
 
-    Implements :class:`~livesvm.service.live.handle.Reader`.
+    Implements :class:`~livesvm.service.hosting.handle.Reader`.
     """
 
     stale = True
 
-    def __init__(self, id: str, spec: ModelSpec, around: Surroundings) -> None:
+    def __init__(self, id: str, spec: ModelSpec, context: Context) -> None:
         self.id, self.spec = id, spec
         self.recent = Recent()
-        self._around = around
-        self._memory = ModelMemory(around.budget, id, around.settings.cache_mb)
+        self._context = context
         self._lock = threading.Lock()
         self._is_over = False
         self._asked_at = time.monotonic()
         self._forget()
 
+    def __str__(self) -> str:
+        return f"copy of model {self.id}"
+
     def _forget(self) -> None:
-        self._memory.release()
+        self._context.budget.release(self)
         self._state: ModelState | None = None
-        self._published = Published.of(ModelState.empty(self.spec, self._around.settings.cache_mb))
+        self._published = Published.of(ModelState.empty(self.spec, self._context.settings.cache_mb))
         self._read_at = self._tried_at = -inf
         self._erased_at, self._fault = 0.0, ""
         self._lease: Lease | None = None
@@ -62,7 +64,7 @@ class Standby:
     @property
     def published(self) -> Published:
         """The version that is here; without what it decides by if :meth:`reader` may have to ask the store soon."""
-        soon = self._is_due(0.5 * self._around.settings.lease_seconds)
+        soon = self._is_due(0.5 * self._context.settings.lease_seconds)
         return replace(self._published, predictor=None) if soon else self._published
 
     def reader(self, X: Rows) -> Published:
@@ -72,7 +74,7 @@ class Standby:
         """
         self._asked_at = time.monotonic()
         with self._lock:
-            if self._is_due(self._around.settings.lease_seconds):
+            if self._is_due(self._context.settings.lease_seconds):
                 self._read()
                 self._tried_at = time.monotonic()
             if self._state is None:
@@ -106,23 +108,23 @@ class Standby:
 
     def _erased(self) -> float:
         """Return when the newest erasure was asked for, Unix time."""
-        with self._around.source.health.store_call("load"):
-            return left(self._around.source.store, self.id).at
+        with self._context.source.health.store_call("load"):
+            return left(self._context.source.store, self.id).at
 
     def _read(self) -> None:
         """Bring the copy up to what is stored; where that fails, the one that is here stays."""
-        source, solve = self._around.source, Solve(self._around.settings.solve_seconds)
+        source, solve = self._context.source, Solve(self._context.settings.solve_seconds)
         try:
-            with self._around.turns.turn(solve), source.health.store_call("load"):
+            with self._context.turns.turn(solve), source.health.store_call("load"):
                 state = self._newest()
-            self._around.budget.resize(self._memory, self._memory.of(state))
+            self._context.budget.resize(self, bytes_of(state, self._context.settings.cache_mb))
         except (StoreError, ServiceError, SolverError) as error:
             self._fault = str(error)
             return
         self._state, self._published, self._read_at = state, Published.of(state), time.monotonic()
 
     def _newest(self) -> ModelState:
-        store, cache_mb = self._around.source.store, self._around.settings.cache_mb
+        store, cache_mb = self._context.source.store, self._context.settings.cache_mb
         head, erased_at = store.heads([self.id]).get(self.id), self._erased()
         if head is None:
             raise ModelGone(f"model {self.id} is not stored")

@@ -15,8 +15,11 @@ from livesvm.service.store.base import DocumentName
 class Stored(Protocol):
     """What a snapshot is made of: a model's state, or a feed's."""
 
-    version: int
-    sequence: int
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def sequence(self) -> int: ...
 
     def encode(self) -> bytes:
         """All of it."""
@@ -29,7 +32,7 @@ def solve(state: ModelState, intent: Intent, stored: str) -> tuple[Outcome | Non
     return outcome, state.certificate() if state.can_predict else None
 
 
-def write(journal: Journal, state: Stored, intent: Intent, keep: int) -> tuple[int, int]:
+def write(journal: Journal, state: Stored, intent: Intent, summary: bytes, keep: int) -> tuple[int, int]:
     """Have a snapshot of the state stand for all that was stored; its bytes, and how many requests went.
 
     Raises StoreError; done again, it ends where it would have.
@@ -42,7 +45,7 @@ def write(journal: Journal, state: Stored, intent: Intent, keep: int) -> tuple[i
     journal.put_document(DocumentName(LEFT, model), now.encode())
     journal.left = now
     data = state.encode()
-    journal.supersede(state.sequence, data, state.version)
+    journal.supersede(state.sequence, data, state.version, summary)
     crash.point("erase-superseded")
     journal.forget_requests(requests)
     crash.point("erase-forgotten")

@@ -1,0 +1,314 @@
+"""All replicas of one kind, by id: created, found, listed, deleted. Of one at rest only the store's index is kept."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from bisect import bisect_right, insort
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
+
+from livesvm.service.errors import ServiceError
+from livesvm.service.hosting import summary
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.replica import Replica, first_summary
+from livesvm.service.logs.audit import changed
+from livesvm.service.models.types import ServingState
+from livesvm.service.settings import Settings
+from livesvm.service.store.base import Indexed, ModelExists, StoreError
+
+R = TypeVar("R", bound=Replica[Any])
+
+
+@dataclass(frozen=True)
+class Kind(Generic[R]):
+    """What is hosted: models, or feeds.
+
+    Parameters
+    ----------
+    replica : the handle of one
+    prefix : of what it is stored under
+    letter : that ids begin with which nobody has chosen
+    exists, too_many : what refuses a new one
+    limit : how many there may be
+    check : raises InvalidInput for a specification that this service does not take, or OutOfMemory
+    """
+
+    replica: type[R]
+    prefix: str
+    letter: str
+    exists: type[Exception]
+    too_many: type[ServiceError]
+    limit: Callable[[Settings], int]
+    check: Callable[[Any, Context], None]
+
+    def stored(self, id: str) -> str:
+        """What one is stored under."""
+        return self.prefix + id
+
+
+class Collection(Generic[R]):
+    """Owns every replica of a kind. Its calls block on the store, but for those that only look.
+
+    ``_index`` has all of them; ``_kept`` those that are awake, or unavailable, as they are; ``_handles`` every one that
+    somebody has at hand, so that there is never a second.
+    """
+
+    def __init__(self, kind: Kind[R], context: Context, make_room: Callable[[int], None]) -> None:
+        self.kind, self._context = kind, context
+        self.make_room = make_room
+        self._lock = threading.RLock()
+        self._index: dict[str, Indexed] = {}
+        self._ids: list[str] = []
+        self._kept: dict[str, R] = {}
+        self._handles: WeakValueDictionary[str, R] = WeakValueDictionary()
+        self._stale: set[str] = set()
+        self._held_by: dict[str, set[str]] = {}
+        self._making: set[str] = set()
+
+    # What routes and jobs ask.
+
+    def get(self, id: str) -> R:
+        """One that is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
+        found: R = self.find(id).serving()
+        return found
+
+    def find(self, id: str) -> R:
+        """One, however it is; raises UnknownModel or UnknownFeed."""
+        if (found := self.known(id)) is None:
+            raise self.kind.replica.gone(f"there is no {self.kind.replica.word} {id[:64]!r}")
+        return found
+
+    def known(self, id: str) -> R | None:
+        """One, however it is, if there is one."""
+        with self._lock:
+            if (found := self._handles.get(id)) is not None:
+                return found
+            indexed = self._index.get(id)
+            return None if indexed is None else self._handle(id, indexed)
+
+    def page(self, after: str = "", limit: int | None = None) -> list[R]:
+        """Some, or all, in the order of ids, behind one of them."""
+        with self._lock:
+            first = bisect_right(self._ids, after) if after else 0
+            ids = self._ids[first : None if limit is None else first + limit]
+        return [found for id_ in ids if (found := self.known(id_)) is not None]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._ids)
+
+    def awake(self) -> list[R]:
+        """Those whose state is in memory, and those that are not served."""
+        with self._lock:
+            return list(self._kept.values())
+
+    def states(self) -> Mapping[ServingState, int]:
+        """How many are in which state."""
+        with self._lock:
+            kept = dict(self._kept)
+            held = sum(len(ids - kept.keys()) for ids in self._held_by.values())
+            stale = len(self._stale - kept.keys())
+            resting = len(self._ids) - len(kept) - held - stale
+        counts: Counter[ServingState] = Counter(replica.state for replica in kept.values())
+        counts.update({"held": held, "restoring": stale, "live": resting})
+        return +counts
+
+    def glance(self, limit: int) -> Mapping[str, object]:
+        """Of the first ones, and of those that are awake, something that changes when what is told of them does."""
+        with self._lock:
+            found: dict[str, object] = {id_: self._index[id_] for id_ in self._ids[:limit]}
+            kept = list(self._kept.values())
+        return found | {replica.id: replica.stamp() for replica in kept}
+
+    def samples(self, limit: int) -> list[Any]:
+        """What the metrics show of the first ones that are served."""
+        with self._lock:
+            ids = list(self._ids)
+        found = (replica.sample() for id_ in ids if (replica := self.known(id_)) is not None and replica.is_served)
+        return list(islice((sample for sample in found if sample is not None), limit))
+
+    def create(self, id: str | None, spec: Any) -> R:
+        """Store a new one; raises InvalidInput, OutOfMemory, StoreError, or what its kind refuses it with."""
+        kind, source = self.kind, self._context.source
+        kind.check(spec, self._context)
+        id = id or self.new_id()
+        stored, told = kind.stored(id), first_summary(spec, kind.replica.wakes(spec))
+        with self._reserved(id):
+            try:
+                with source.health.store_call("create"):
+                    lease = source.store.create(stored, kind.replica.encode_spec(spec), 0, told)
+            except ModelExists:
+                raise self._exists(id) from None
+            replica = self._add(id, Indexed(stored, 0, told, 0))
+            try:
+                replica.begin(lease)
+            except StoreError as error:
+                replica.set_aside("failed", str(error))  # it is stored: it can be deleted
+                raise
+        changed("create", replica.audit_name, version=0)
+        return replica
+
+    def new_id(self) -> str:
+        """An id that nobody has chosen."""
+        return f"{self.kind.letter}-{secrets.token_hex(6)}"
+
+    def delete(self, id: str) -> Future[None]:
+        """Remove one and all that is stored of it; raises at once where another service has it.
+
+        What its mailbox finds out later is in the future; whoever asked calls :meth:`forget` when that is done.
+        """
+        return self.find(id).delete()
+
+    def forget(self, id: str) -> None:
+        """Let go of one that was deleted."""
+        found = self.known(id)
+        self.drop(id)
+        if found is not None:
+            changed("delete", found.audit_name)
+            found.stop()
+
+    # What its replicas tell.
+
+    def woke(self, replica: R) -> None:
+        """One is awake, or unavailable: it is kept as it is."""
+        with self._lock:
+            if self._handles.get(replica.id) is replica:
+                self._kept[replica.id] = replica
+                self._stale.discard(replica.id)
+
+    def rested(self, replica: R, now: Indexed) -> None:
+        """One is at rest: what the index says of it is all that is kept."""
+        with self._lock:
+            if self._kept.pop(replica.id, None) is not None:
+                self._index[replica.id] = now
+
+    # What the registry does.
+
+    def learn(self, found: Iterable[Indexed]) -> None:
+        """Know what the store's index says of some, or of all at a start."""
+        with self._lock:
+            for one in found:
+                self._learn(one)
+            self._ids = sorted(self._index)
+
+    def learn_again(self, found: Indexed) -> None:
+        """Know what the index says now of one that is not awake."""
+        id_ = found.id.removeprefix(self.kind.prefix)
+        with self._lock:
+            replica = self._handles.get(id_)
+            if id_ in self._making or (replica is not None and replica.is_awake):
+                return
+            for ids in self._held_by.values():
+                ids.discard(id_)
+            self._kept.pop(id_, None)
+            if id_ not in self._index:
+                insort(self._ids, id_)
+            self._learn(found)
+            if replica is not None:
+                replica.found_again(found)
+                self._judge(replica, found)
+
+    def _learn(self, found: Indexed) -> None:
+        id_ = found.id.removeprefix(self.kind.prefix)
+        self._index[id_] = found
+        if found.holder and found.holder != self._context.holder:
+            self._held_by.setdefault(found.holder, set()).add(id_)
+        elif found.damage:
+            self._handle(id_, found)
+        elif summary.wakes(found.summary) or found.described < found.sequence or not found.sequence:
+            self._stale.add(id_)
+
+    def drop(self, id: str) -> None:
+        """Know nothing of one any more."""
+        with self._lock:
+            if self._index.pop(id, None) is not None:
+                self._ids.remove(id)
+            self._kept.pop(id, None)
+            self._handles.pop(id, None)
+            self._stale.discard(id)
+            for ids in self._held_by.values():
+                ids.discard(id)
+
+    def stale(self) -> list[str]:
+        """Those that are to be woken, as what is known of them at rest may be old, or as something is read for them."""
+        with self._lock:
+            return sorted(self._stale)
+
+    def resting(self) -> list[str]:
+        """Those that are at rest, and nobody has at hand."""
+        with self._lock:
+            return [id_ for id_ in self._ids if id_ not in self._handles]
+
+    def holders(self) -> dict[str, list[str]]:
+        """Which other services hold how many, as far as is known: what those are stored under."""
+        with self._lock:
+            found = {name: [self.kind.stored(id_) for id_ in ids] for name, ids in self._held_by.items() if ids}
+            unknown = [replica.stored for replica in self._kept.values() if replica.state == "held"]
+        named = {id_ for ids in found.values() for id_ in ids}
+        if rest := [id_ for id_ in unknown if id_ not in named]:
+            found[""] = rest
+        return found
+
+    def gone_but(self, stored: set[str]) -> list[str]:
+        """Those that are not among what is stored, nor awake, nor being made."""
+        with self._lock:
+            busy = {id_ for id_, replica in self._kept.items() if replica.is_awake} | self._making
+            return [id_ for id_ in self._ids if id_ not in busy and self.kind.stored(id_) not in stored]
+
+    def all_handles(self) -> list[R]:
+        """Every one that somebody has at hand."""
+        with self._lock:
+            return list(self._handles.values())
+
+    def _add(self, id: str, found: Indexed) -> R:
+        with self._lock:
+            self._index[id] = found
+            insort(self._ids, id)
+            return self._handle(id, found)
+
+    def _handle(self, id: str, found: Indexed) -> R:
+        """Make the handle of one, which becomes it while somebody has it."""
+        made = self.kind.replica(id, self.kind.stored(id), found, self._context, self)
+        self._handles[id] = made
+        self._judge(made, found)
+        return made
+
+    def _judge(self, replica: R, found: Indexed) -> None:
+        """Have it say what the index says against it."""
+        if found.holder and found.holder != self._context.holder:
+            with suppress(StoreError):
+                where = self._context.source.store.whereabouts(found.holder)
+                replica.held_elsewhere(f"model {found.id} is held by another service, {where}")
+        elif found.damage:
+            replica.set_aside("failed", found.damage)
+
+    def _exists(self, id: str) -> Exception:
+        return self.kind.exists(f"a {self.kind.replica.word} {id} exists")
+
+    @contextmanager
+    def _reserved(self, id: str) -> Iterator[None]:
+        """Hold an id, and its place in the quota, while it is being made."""
+        most = self.kind.limit(self._context.settings)
+        with self._lock:
+            if id in self._index or id in self._making:
+                raise self._exists(id)
+            if len(self._index) + len(self._making) >= most:
+                raise self.kind.too_many(f"there are {most} {self.kind.replica.word}s, the limit")
+            self._making.add(id)
+        try:
+            yield
+        finally:
+            self._making.discard(id)
+
+
+def wake_quietly(replica: Replica[Any]) -> None:
+    """Begin to wake one; what keeps it from that is known by it."""
+    with suppress(ServiceError):
+        replica.wake()

@@ -1,0 +1,328 @@
+"""One hosted feed: what calls of its log mean, and a view that readers share.
+
+The replica logs, applies and answers what changes it, as a model's. One record of its log holds a call whatever the
+number of steps, and everything follows from that log. Forecasts are read from the newest view and never wait.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from livesvm.service.errors import NoSource, ServiceError, UnknownFeed
+from livesvm.service.feeds.calls import Call, Delivery, Observations, Pause, Progress, Tuning
+from livesvm.service.feeds.lookback import Lookback, look_back
+from livesvm.service.feeds.pump import Flow, Pump
+from livesvm.service.feeds.recovery import Recovery
+from livesvm.service.feeds.size import feed_bytes
+from livesvm.service.feeds.sources.base import Entry
+from livesvm.service.feeds.sources.opening import open_source
+from livesvm.service.feeds.sources.spec import RedisStreamSpec
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.state import FeedState, View, answer
+from livesvm.service.feeds.step_model import Recipe
+from livesvm.service.feeds.wanted import Wanted
+from livesvm.service.history.erasure import Intent, Seen
+from livesvm.service.history.recovery import Recovered
+from livesvm.service.history.replay import Patience
+from livesvm.service.hosting.handle import Erased, FeedCopy, Glimpse, Reply, sample_of, steps_of
+from livesvm.service.hosting.replica import Replica
+from livesvm.service.logs.audit import changed
+from livesvm.service.logs.calls import stage
+from livesvm.service.monitoring.feeds import FeedSample, StepSample
+from livesvm.service.resources.turns import Solve
+from livesvm.service.store.base import Lease
+
+_SHOWN = ("version", "position", "rows", "state", "time", "every", "updated_at")
+"""Of its view, what is told of a feed at rest."""
+
+
+UNKNOWN = FeedSpec(target="unknown")
+
+
+class HostedFeed(Replica[FeedState]):
+    """The handle of a feed in this process."""
+
+    word, gone, spec_field, undoes = "feed", UnknownFeed, "feed", False
+
+    _view: View | None = None
+    _pump: Pump | None = None
+
+    @staticmethod
+    def parse_spec(text: str) -> FeedSpec:
+        """The specification in JSON."""
+        return FeedSpec.model_validate_json(text)
+
+    @classmethod
+    def wakes(cls, spec: FeedSpec) -> bool:
+        """Whether it wakes with the service: one with a source does."""
+        return spec.source is not None
+
+    @property
+    def spec(self) -> FeedSpec:
+        """What it was created as; of one of which that is not known, or damaged, no more than that there is one."""
+        return self._spec or UNKNOWN
+
+    # What readers ask, from any thread.
+
+    @property
+    def view(self) -> View:
+        """The feed as readers see it, after its newest call; raises Restoring while it is at rest."""
+        seen = self._view
+        if seen is None:
+            self._refuse("restoring", "it wakes")
+        return seen
+
+    @property
+    def served(self) -> HostedFeed | None:
+        """The feed itself, while it is awake."""
+        return None if self._view is None else self
+
+    @property
+    def glimpse(self) -> Glimpse | None:
+        """What is known of it without waking it."""
+        told = None if self._summary is None else self._summary.told
+        if told is None:
+            return None
+        return Glimpse(self.spec.target, **told | {"steps": tuple(StepSample(*step) for step in told["steps"])})
+
+    def news(self) -> Future[None] | None:
+        """Ends once it is awake; None where it is, or cannot be."""
+        return None if self._fault is not None or self._view is not None else self.wake()
+
+    def stamp(self) -> object:
+        """Its state, and its view."""
+        return self.state, self._view
+
+    def sample(self) -> FeedSample | None:
+        """What the metrics show; None where nothing is known."""
+        if self.served is not None:
+            return sample_of(self)
+        seen = self.glimpse
+        if seen is None or not self.is_served:
+            return None
+        now = seen.position, self.queue_depth, seen.updated_at, seen.every, self.spec.coverage
+        return FeedSample(self.id, *now, seen.steps)
+
+    @property
+    def flow(self) -> Flow | None:
+        """How its source flows; None if it has none, or is at rest."""
+        return None if self._pump is None else self._pump.flow
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes readings now, as far as is known."""
+        return self.state == "live"
+
+    @property
+    def progress(self) -> Progress:
+        """How far it has come in its source."""
+        return self.view.progress
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether nothing needs it awake; its source does."""
+        return self._pump is None and super().may_rest
+
+    # What the mailbox is asked; each returns at once and raises QueueFull or ModelUnavailable.
+
+    def observe(self, rows: Sequence[Mapping[str, Any]], request: str | None) -> Future[Reply]:
+        """Take one call's rows; ``request`` is its Idempotency-Key."""
+        return self._ask(Observations.of(rows, request, time.time()))
+
+    def deliver(self, entries: Sequence[Entry], why: str | None = None) -> Future[Reply]:
+        """Take what its source has handed out, but for what it has taken; if ``why``, refuse it all."""
+        return self.change(None, bytes, partial(self._deliver, entries, why))
+
+    def pause(self, paused: bool) -> Future[Reply]:
+        """Take nothing more from its source, or go on; raises NoSource."""
+        if self.spec.source is None:
+            raise NoSource(f"{self} has no source")
+        return self._ask(Pause(paused, time.time()))
+
+    def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
+        """Learn the window anew with what a job has found."""
+        return self._ask(Tuning(job, list(recipes), request, time.time()))
+
+    def seen(self, wanted: Wanted | None) -> Future[Seen]:
+        """The readings that are wanted, if any, by their times as text; raises InvalidInput where there is none."""
+        return self._submit(lambda: self._seen(wanted), rests=False, always=True)
+
+    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
+        """Forget readings, by their times as text, and all that was stored of the feed before.
+
+        A time that the window does not hold means those before it. What is left to do then, of files and of the store
+        as a whole, is for whoever asked.
+        """
+        return self._submit(lambda: self._erase(intent, self.begun(solve)), always=True)
+
+    def history(self, asked: Lookback) -> Future[dict[str, Any]]:
+        """Readings with the forecasts that were made for them; the future may raise InvalidInput."""
+        return self.read(lambda: look_back(self.current.forecaster, asked))
+
+    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
+        """Recompute the certificate of every step's models from the data of the window."""
+        return self.read(lambda: self._certificate(self.begun(solve)))
+
+    def events(self) -> Future[list[dict[str, Any]]]:
+        """Every event that is kept, oldest first."""
+        return self.read(lambda: list(self.view.events), always=True)
+
+    def copy(self) -> Future[FeedCopy]:
+        """Copy the feed as it is when its turn comes, for a job; no queue is too full for that."""
+        return self.read(self._copy, always=True)
+
+    def give_up(self, reason: ServiceError) -> None:
+        """End the solve that is under way, and refuse what waits, as nobody needs this feed here any more."""
+        self.leave_source()
+        super().give_up(reason)
+
+    def leave_source(self) -> None:
+        """Take nothing more from its source; returns at once."""
+        if self._pump is not None:
+            self._pump.leave()
+
+    def stop(self) -> None:
+        """Let the mailbox run empty, write a snapshot if anything changed, and let go of the feed."""
+        pump = self._pump
+        if pump is not None:
+            pump.stop()
+        super().stop()
+        source = None if self._spec is None else self.spec.source
+        if source is not None and self.deleted:
+            (pump or self._pump_of(source)).forget()
+
+    # In the mailbox.
+
+    def _recover(self, lease: Lease, patience: Patience) -> Recovered[FeedState]:
+        context = self.context
+        return Recovery(context.source, lease, self.spec, context.turns, patience.whole).run()
+
+    def _publish(self) -> None:
+        self._view = View.of(self.current)
+        if self._pump is None and self.spec.source is not None:
+            self._pump = self._pump_of(self.spec.source)
+            self._pump.start()
+
+    def _pump_of(self, source: RedisStreamSpec) -> Pump:
+        opened = partial(open_source, source, self.id, self.spec.time, self.context.settings, self.context.holder)
+        return Pump(f"{self}", self, opened, source.count)
+
+    def _forget(self) -> None:
+        self._view = None
+
+    def _size(self, state: FeedState) -> int:
+        return feed_bytes(self.spec)
+
+    def _tell(self) -> dict[str, Any]:
+        seen = self.view
+        told = {name: getattr(seen, name) for name in _SHOWN}
+        return told | {"steps": [[step.step, step.error, step.naive_error, step.coverage] for step in steps_of(seen)]}
+
+    def _count(self, became: str, seconds: float | None) -> None:
+        metrics = self.context.source.metrics
+        metrics.feed_calls.labels(became).inc()
+        if seconds is not None:
+            metrics.feed_seconds.observe(seconds)
+
+    def _ask(self, call: Call) -> Future[Reply]:
+        return self.change(call.request, call.digest, partial(self._execute, call))
+
+    def _deliver(self, entries: Sequence[Entry], why: str | None, digest: bytes, solve: Solve) -> Reply:
+        state = self.current
+        taken = state.progress.taken
+        new = [entry for entry in entries if taken is None or entry.position > taken]
+        if not new:
+            return Reply(b"", replayed=True)
+        return self._execute(Delivery.of(new, state.forecaster, time.time(), why), digest, solve)
+
+    def _execute(self, call: Call, digest: bytes, solve: Solve) -> Reply:
+        """Log, then apply, then publish, then answer."""
+        state, before, began = self.current, self.view, time.perf_counter()
+        plan = call.check(state.forecaster)
+        with self.held.growing(self._size(state)):
+            done, record, durability = self.perform(call, digest, lambda: state.apply(call, plan), solve)
+        same = done["state"] == before.state == "live" and not done["events"]
+        self._view = View.of(state, before if same else None)
+        self.checkpoints.note_change(time.perf_counter() - began, len(record))
+        for event in done["events"]:
+            self.context.source.metrics.feed_events.labels(event["kind"]).inc()
+        counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
+        changed("observe", f"{self}", version=state.version, durability=durability.value, **counts)
+        told = answer(done, durability)
+        self.remember(call.request, told)
+        return Reply(told)
+
+    def _seen(self, wanted: Wanted | None) -> Seen:
+        self.check_open()
+        state = self.current
+        if wanted is None:
+            return Seen(state.version, state.sequence)
+        readings = state.readings()
+        times, missing = wanted.among(state.forecaster.timeline, readings)
+        found = sum(time in readings for time in times)
+        return Seen(state.version, state.sequence, found, tuple(times), tuple(missing))
+
+    def _erase(self, intent: Intent, solve: Solve) -> Erased:
+        """Learn without, then have that stand for all that was stored; until then readers see what was before."""
+        self.check_open()
+        state = self.current
+        try:
+            stage("turn")
+            with self.context.turns.turn(solve):
+                stage("solve")
+                if intent.by_time:
+                    names = state.names()
+                    leaving = [names[str(name)] for name in intent.leaving(self.stored, names, {})]
+                    state.forget(leaving, beyond=len(leaving) < len(intent.keys))
+                certificate = _worst(state)
+        except BaseException:
+            self.breaks()
+            raise
+        requests = self.supersede(intent)
+        removed = intent.part(self.stored).found
+        changed("erase", f"{self}", version=state.version, asked=len(intent.keys), removed=removed)
+        return Erased(state.version, requests, certificate)
+
+    def _certificate(self, solve: Solve) -> dict[str, Any]:
+        feed = self.current.forecaster
+        stage("turn")
+        with self.context.turns.turn(solve):
+            stage("solve")
+            steps = [
+                {"step": step, "model": name, **_proof(model)}
+                for step, one in zip(feed.steps, feed.models, strict=False)
+                for name, model in zip(_names(self.spec), one.models, strict=True)
+            ]
+        worst = max((step["relative_gap"] for step in steps), default=None)
+        return {"position": self.current.position, "relative_gap": worst, "steps": steps}
+
+    def _copy(self) -> FeedCopy:
+        state = self.current
+        return FeedCopy(self.spec, state.encode(), state.version)
+
+
+def _worst(state: FeedState) -> dict[str, Any] | None:
+    """What a receipt says of the optima of all models; None while there is none."""
+    found = [_proof(model) for one in state.forecaster.models for model in one.models]
+    if not found:
+        return None
+    worst = {name: max(one[name] for one in found) for name in ("relative_gap", "max_violation")}
+    return {"version": state.version, **worst, "n_examples": max(one["n_examples"] for one in found)}
+
+
+def _names(spec: FeedSpec) -> list[str]:
+    """What each model of a step is of."""
+    return ["forecast", *(f"quantile {level:g}" for level in spec.quantiles or [])]
+
+
+def _proof(model: Any) -> dict[str, Any]:
+    found = model.certificate()
+    return {
+        "relative_gap": float(found.relative_gap),
+        "max_violation": float(found.max_violation),
+        "n_examples": int(found.n_examples),
+    }

@@ -1,0 +1,469 @@
+"""The handles of models and feeds: all that routes, jobs and erasures know of one, wherever it lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from livesvm.service.feeds.calls import Progress
+from livesvm.service.feeds.lookback import Lookback
+from livesvm.service.feeds.pump import Flow
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.state import FeedState, View
+from livesvm.service.feeds.step_model import Recipe
+from livesvm.service.feeds.wanted import Wanted as WantedReadings
+from livesvm.service.history.erasure import Intent, Seen
+from livesvm.service.history.recovery import Recovered
+from livesvm.service.models.arrays import Key, Rows
+from livesvm.service.models.commands import Update
+from livesvm.service.models.examples import Page, Wanted
+from livesvm.service.models.outcome import Sizes
+from livesvm.service.models.published import Published
+from livesvm.service.models.retrained import Retrained
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelCopy
+from livesvm.service.models.types import ServingState
+from livesvm.service.monitoring.feeds import FeedSample, SourceSample, StepSample
+from livesvm.service.monitoring.metrics import ModelSample
+from livesvm.service.resources.turns import Solve
+
+NEWS_SECONDS = 1.0
+"""For which a description waits for where a model lives, or for it to wake; after that, it is as last heard of."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The bytes of an answer; ``replayed`` if the request had been answered before."""
+
+    body: bytes
+    replayed: bool = False
+
+
+@dataclass(frozen=True)
+class Erased:
+    """An erasure that the model and its history have behind them, and the certificate of the optimum that is left.
+
+    ``requests`` is how many were forgotten; there is no certificate of a model without examples.
+    """
+
+    version: int
+    requests: int
+    certificate: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Return:
+    """How a replica came back when it woke last; see ``history.recovery.Recovered``."""
+
+    snapshot_version: int
+    replayed: int
+    damaged_snapshots: int
+    set_aside: int
+
+    @classmethod
+    def of(cls, found: Recovered[Any]) -> Return:
+        """The same of what was found."""
+        return cls(found.snapshot_version, found.replayed, found.damaged_snapshots, found.set_aside)
+
+
+@dataclass(frozen=True)
+class Description:
+    """A model as it is now; ``error`` is why it is not served.
+
+    ``memory`` is what it needs of the budget once an update has been made, in bytes.
+    ``row_bytes`` are those of one example's features, on average; ``awake`` is whether its state is in memory.
+
+    ``predicted`` counts the rows that it has predicted since it came back; ``classes`` has the examples of each label;
+    ``parameters`` are the present ones, but for C and the kernel, whose coefficient in use is ``gamma``.
+    """
+
+    state: ServingState
+    version: int = 0
+    sizes: Sizes = field(default_factory=Sizes)
+    n_features: int | None = None
+    row_bytes: float = 0.0
+    is_sparse: bool = False
+    n_support: int = 0
+    C: float | None = None
+    kernel: dict[str, Any] | None = None
+    robust: dict[str, Any] | None = None
+    classes: dict[Any, int] | None = None
+    gamma: float | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+    warnings: list[dict[str, str]] = field(default_factory=list)
+    updated_at: float | None = None
+    can_predict: bool = False
+    awake: bool = True
+    queue_depth: int = 0
+    memory: int = 0
+    cache_mb: int = 0
+    predicted: int = 0
+    returned: Return | None = None
+    error: str | None = None
+
+    def published(self, spec: ModelSpec) -> Published:
+        """The version as readers see it, without what it decides by."""
+        rest = self.n_features, self.n_support, self.C, self.updated_at, self.kernel or {}, self.robust, self.row_bytes
+        classes = np.array(list(self.classes)) if self.classes else None
+        more = self.classes, classes, spec.decision_function_shape, self.gamma, self.parameters, self.warnings
+        return Published(self.version, None, self.sizes, *rest, self.is_sparse, *more)
+
+    def sample(self, id: str) -> ModelSample:
+        """What the metrics show."""
+        sizes = vars(self.sizes)
+        return ModelSample(
+            id, self.state, self.version, **sizes, queue_depth=self.queue_depth, updated_at=self.updated_at
+        )
+
+
+@dataclass(frozen=True)
+class FeedCopy:
+    """A feed as it was when it was copied, for a job: its specification, its state as bytes, its version."""
+
+    spec: FeedSpec
+    data: bytes
+    version: int
+
+    def state(self) -> FeedState:
+        """A feed of one's own."""
+        return FeedState.decode(self.spec, self.data)
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """What is told of a feed while it is at rest; ``state`` is as in its view."""
+
+    target: str
+    state: str
+    version: int
+    position: int
+    rows: int
+    time: str | float | None
+    every: float | None
+    updated_at: float | None
+    steps: tuple[StepSample, ...] = ()
+
+
+class RecentUpdates(Protocol):
+    """What a model has done lately."""
+
+    @property
+    def predicted(self) -> int:
+        """Rows that were predicted."""
+
+    def updates(self) -> list[dict[str, Any]]:
+        """The newest updates, newest first; may have to be asked for, which a thread does."""
+
+    def note_predicted(self, rows: int) -> None:
+        """Count rows that were predicted."""
+
+
+class Reader(Protocol):
+    """What predicts: a model, or a copy of it."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What it was created as."""
+
+    @property
+    def published(self) -> Published:
+        """The newest version, for readers."""
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since it was last known here that there is nothing newer; None where that is always known."""
+
+    def reader(self, X: Rows) -> Published:
+        """The version that decides rows X (m, d); it may have to be asked for, which a thread does."""
+
+    @property
+    def recent(self) -> RecentUpdates:
+        """What its newest updates did, and how many rows it has predicted."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether updates are refused now, so that newer data may be unknown."""
+
+
+class ModelHandle(Reader, Protocol):
+    """A model that is served. Futures end with what its writer found out; calls raise QueueFull or ModelUnavailable."""
+
+    def describe(self) -> Description:
+        """The model as it is now."""
+
+    def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Apply an update; ``request`` is its Idempotency-Key, ``solve`` how long it may take."""
+
+    def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Go back to a kept version, as a new one."""
+
+    def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Put what a retraining has found in place of the model, as a new version."""
+
+    def versions(self) -> dict[str, Any]:
+        """Which versions can be had; asks the store, so it belongs in a thread."""
+
+    def seen(self, keys: Sequence[Key]) -> Future[Seen]:
+        """How many of these keys the window holds, in the version that is newest when its turn comes."""
+
+    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
+        """Forget examples, whether they are in the window or have left, and all that was stored of the model before.
+
+        Done again, it ends where it would have. What is left to do then, of files and of the store as a whole, is for
+        whoever asked.
+        """
+
+    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
+        """Recompute the certificate of the version that is newest when its turn comes."""
+
+    def calibrated(self, solve: Solve | None = None) -> Future[Published]:
+        """The newest version with what its decisions become as probabilities; of a model that has them."""
+
+    def copy(self) -> Future[ModelCopy]:
+        """Copy the version that is newest when its turn comes, for a job."""
+
+    def examples(self, wanted: Wanted) -> Future[Page]:
+        """Some of the examples of the version that is newest when its turn comes."""
+
+    def checkpoint(self) -> Future[dict[str, Any]]:
+        """Write a snapshot."""
+
+    def write_back(self) -> Future[dict[str, Any]]:
+        """Have the store hold this model again, should it have lost it."""
+
+
+class FeedHandle(Protocol):
+    """A feed that is served. Futures end with what its writer found out; calls raise QueueFull or ModelUnavailable."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+
+    @property
+    def spec(self) -> FeedSpec:
+        """What it was created as."""
+
+    @property
+    def state(self) -> ServingState:
+        """``live``, or ``fenced`` or ``behind`` when it is read-only."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether readings are refused now, so that newer ones may be unknown."""
+
+    @property
+    def view(self) -> View:
+        """The feed as readers see it, after its newest call; of its events at least the newest.
+
+        Raises Restoring while it is at rest.
+        """
+
+    @property
+    def queue_depth(self) -> int:
+        """Calls that wait for the writer."""
+
+    @property
+    def returned(self) -> Return | None:
+        """How it came back."""
+
+    @property
+    def flow(self) -> Flow | None:
+        """How its source flows; None if it has none."""
+
+    @property
+    def progress(self) -> Progress:
+        """How far it has come in its source."""
+
+    def observe(self, rows: Sequence[Mapping[str, Any]], request: str | None) -> Future[Reply]:
+        """Take one call's rows; ``request`` is its Idempotency-Key."""
+
+    def pause(self, paused: bool) -> Future[Reply]:
+        """Take nothing more from its source, or go on; raises NoSource."""
+
+    def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
+        """Learn the window anew with what a job has found."""
+
+    def seen(self, wanted: WantedReadings | None) -> Future[Seen]:
+        """The readings that are wanted, if any, by their times as text; raises InvalidInput where there is none."""
+
+    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
+        """Forget readings, by their times as text, and all that was stored of the feed before."""
+
+    def history(self, asked: Lookback) -> Future[dict[str, Any]]:
+        """Readings with the forecasts that were made for them; the future may raise InvalidInput."""
+
+    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
+        """Recompute the certificate of every step's models from the data of the window."""
+
+    def events(self) -> Future[list[dict[str, Any]]]:
+        """Every event that is kept, oldest first."""
+
+    def copy(self) -> Future[FeedCopy]:
+        """Copy the feed as it is when its turn comes, for a job; no queue is too full for that."""
+
+    def write_back(self) -> Future[dict[str, Any]]:
+        """Have the store hold this feed again, should it have lost it."""
+
+
+class Hosted(Protocol):
+    """A model or a feed, whether it is served or not."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+
+    @property
+    def stored(self) -> str:
+        """The name that it is stored under."""
+
+    @property
+    def state(self) -> ServingState:
+        """How it is."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not served."""
+
+    def news(self) -> Future[None] | None:
+        """Ends once all that anybody has been told of it is known here; None where that is so already.
+
+        It may raise ModelUnavailable, and UnknownModel or UnknownFeed if it is gone.
+        """
+
+
+class AnyModel(Hosted, Protocol):
+    """A model that is served or not."""
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What it was created as; raises Restoring where that is not known yet."""
+
+    def describe(self) -> Description:
+        """The model as it is now."""
+
+
+class AnyFeed(Hosted, Protocol):
+    """A feed that is served or not."""
+
+    @property
+    def served(self) -> FeedHandle | None:
+        """The feed itself, if it is awake, and served."""
+
+    @property
+    def glimpse(self) -> Glimpse | None:
+        """What is known of it without waking it; None if nothing is."""
+
+
+H = TypeVar("H", covariant=True)
+A = TypeVar("A", bound=Hosted, covariant=True)
+
+
+class Collection(Protocol[H, A]):
+    """All replicas of a kind, by id, wherever they live: ``H`` are those that are served, ``A`` any of them."""
+
+    def get(self, id: str) -> H:
+        """One that is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
+
+    def find(self, id: str) -> A:
+        """One, however it is; raises UnknownModel or UnknownFeed."""
+
+    def page(self, after: str = "", limit: int | None = None) -> Sequence[A]:
+        """Some, or all, in the order of ids, behind one of them."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def glance(self, limit: int) -> Mapping[str, object]:
+        """Of the first ones, and of those that are awake, something that changes when what is told of them does."""
+
+    def awake(self) -> Sequence[A]:
+        """Those whose state is in memory, and those that are not served."""
+
+    def states(self) -> Mapping[ServingState, int]:
+        """How many are in which state."""
+
+    def samples(self, limit: int) -> Sequence[Any]:
+        """What the metrics show of the first ones."""
+
+    def delete(self, id: str) -> Future[None]:
+        """Remove one and all that is stored of it; whoever asked calls :meth:`forget` when that is done."""
+
+    def forget(self, id: str) -> None:
+        """Let go of one that was deleted."""
+
+
+class Models(Collection["ModelHandle", AnyModel], Protocol):
+    """The models of one service."""
+
+    def readable(self, id: str) -> Reader:
+        """One that predicts, if need be by a copy; raises as :meth:`get`."""
+
+    def create(self, id: str | None, spec: ModelSpec) -> AnyModel:
+        """Store a new model; raises InvalidInput, ModelExists, TooManyModels or StoreError."""
+
+
+class Feeds(Collection["FeedHandle", AnyFeed], Protocol):
+    """The feeds of one service."""
+
+    def create(self, id: str | None, spec: FeedSpec) -> AnyFeed:
+        """Store a new feed; raises InvalidInput, FeedExists, TooManyFeeds, OutOfMemory or StoreError."""
+
+    def troubles(self) -> list[str]:
+        """Sources that are not read, and why."""
+
+
+class Hosting(Protocol):
+    """All that one service hosts, wherever it lives. Its calls block on the store."""
+
+    @property
+    def models(self) -> Models:
+        """The models."""
+
+    @property
+    def feeds(self) -> Feeds:
+        """The feeds."""
+
+    def restore(self) -> None:
+        """Learn what is stored; raises StoreError."""
+
+    def watch(self) -> None:
+        """Learn whether other writers or losses of the store concern any replica; raises StoreError."""
+
+    def take_over(self) -> None:
+        """Have what other services let go of, forget what they deleted; raises StoreError."""
+
+    def stop(self) -> None:
+        """Let go of everything."""
+
+
+def sample_of(feed: FeedHandle) -> FeedSample:
+    """What the metrics show of a feed that is awake."""
+    seen, flow = feed.view, feed.flow
+    steps = steps_of(seen)
+    now = seen.position, feed.queue_depth, seen.updated_at, seen.every, feed.spec.coverage
+    source = None
+    if flow is not None:
+        backlog = None if flow.backlog is None else flow.backlog.entries
+        source = SourceSample(flow.fault is None, backlog, feed.progress.refused)
+    return FeedSample(feed.id, *now, steps, source)
+
+
+def steps_of(view: View) -> tuple[StepSample, ...]:
+    """What the metrics show of its steps."""
+    return tuple(_sampled(scores) for scores in view.recent if scores["n"])
+
+
+def _sampled(scores: dict[str, Any]) -> StepSample:
+    if "accuracy" in scores:
+        naive = max(scores["last_change_accuracy"], scores["majority_accuracy"])
+        return StepSample(scores["step"], 1.0 - scores["accuracy"], 1.0 - naive)
+    naive = min(scores["last_value_mae"], scores["seasonal_mae"])
+    return StepSample(scores["step"], scores["mae"], naive, scores.get("coverage"))

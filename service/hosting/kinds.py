@@ -1,0 +1,88 @@
+"""The kinds of what is hosted: one entry each."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+from livesvm.service.errors import FeedExists, TooManyFeeds, TooManyModels
+from livesvm.service.feeds.size import features_at_most, feed_bytes
+from livesvm.service.feeds.sources.opening import url_of
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.history.names import FEEDS
+from livesvm.service.hosting.collection import Collection, Kind
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.feed import HostedFeed
+from livesvm.service.hosting.model import HostedModel
+from livesvm.service.hosting.standby import Standby
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.store.base import ModelExists, StoreError
+from livesvm.solvers.errors import InvalidInput
+
+
+def _check_model(spec: ModelSpec, context: Context) -> None:
+    limit = context.settings.max_features
+    if spec.n_features is not None and spec.n_features > limit:
+        raise InvalidInput(f"is {spec.n_features}, LIVESVM_MAX_FEATURES is {limit}", field="n_features")
+
+
+def _check_feed(spec: FeedSpec, context: Context) -> None:
+    settings = context.settings
+    for name, size, most in (
+        ("window", spec.window, settings.max_examples),
+        ("features", features_at_most(spec), settings.max_features),
+    ):
+        if size > most:
+            raise InvalidInput(f"makes {size}, the limit is {most}", field=name)
+    if spec.source is not None:
+        url_of(spec.source, settings)
+    context.budget.check("models", feed_bytes(spec))
+
+
+MODEL = Kind(HostedModel, "", "m", ModelExists, TooManyModels, lambda settings: settings.max_models, _check_model)
+FEED = Kind(HostedFeed, FEEDS, "f", FeedExists, TooManyFeeds, lambda settings: settings.max_feeds, _check_feed)
+
+
+class Models(Collection[HostedModel]):
+    """The models of one service, with copies of those that another service holds."""
+
+    _standbys: dict[str, Standby] | None = None
+    _standby_lock = threading.Lock()
+
+    def create(self, id: str | None, spec: ModelSpec) -> HostedModel:
+        """Store a new model; raises InvalidInput, ModelExists, TooManyModels or StoreError."""
+        chosen = id or spec.id or self.new_id()
+        return super().create(chosen, spec.model_copy(update={"id": chosen}))
+
+    def readable(self, id: str) -> HostedModel | Standby:
+        """One that predicts, if need be by a copy of what is stored; raises as :meth:`get`."""
+        found = self.find(id)
+        if found.state != "held":
+            return found.serving()  # type: ignore[no-any-return]
+        with self._standby_lock:
+            self._standbys = self._standbys or {}
+            standby = self._standbys.get(id)
+            if standby is None or standby.spec != found.spec:  # another one was made under that id
+                self._standbys[id] = Standby(id, found.spec, self._context)
+                if standby is not None:
+                    standby.release()
+            return self._standbys[id]
+
+    def tidy(self) -> None:
+        """Let go of copies that nobody asks for, or of models that are not held elsewhere any more."""
+        for id_, standby in list((self._standbys or {}).items()):
+            found = self.known(id_)
+            if found is not None and found.state == "held":
+                with suppress(StoreError):
+                    standby.tidy()
+            elif self._standbys is not None:
+                self._standbys.pop(id_).release()
+
+
+class Feeds(Collection[HostedFeed]):
+    """The feeds of one service."""
+
+    def troubles(self) -> list[str]:
+        """Sources that are not read, and why."""
+        flows = [(feed, feed.flow) for feed in self.awake()]
+        return sorted(f"the source of {feed}: {flow.fault}" for feed, flow in flows if flow is not None and flow.fault)

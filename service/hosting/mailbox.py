@@ -1,0 +1,175 @@
+"""Mailboxes on shared threads: calls of one replica run in order, one at a time, and take no thread between them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import copy_context
+from typing import TypeVar
+
+from livesvm.service.errors import ModelUnavailable, QueueFull
+from livesvm.service.logs.calls import stage
+
+MOST_THREADS = 64
+"""Calls that wait for a disk, or for their turn to solve, hold one each."""
+IDLE_SECONDS = 5.0
+"""After which a thread without work ends."""
+
+T = TypeVar("T")
+
+
+class Threads:
+    """As many threads as there is work for, at most ``most``; each ends when it has had none for a while."""
+
+    def __init__(self, most: int = MOST_THREADS) -> None:
+        self._most = most
+        self._work: deque[Callable[[], None]] = deque()
+        self._wanted = threading.Condition()
+        self._idle = self._count = 0
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Have a thread do the work, which must not raise; returns at once."""
+        with self._wanted:
+            self._work.append(work)
+            if self._idle >= len(self._work) or self._count >= self._most:
+                self._wanted.notify()
+                return
+            self._count += 1
+        threading.Thread(target=self._run, name="mailbox", daemon=True).start()
+
+    def _run(self) -> None:
+        while (work := self._next()) is not None:
+            work()
+            del work  # a replica that goes to rest is not kept by the thread that waits for other work
+
+    def _next(self) -> Callable[[], None] | None:
+        """The next work; None if there was none for a while, and the thread does not count any more."""
+        end = time.monotonic() + IDLE_SECONDS
+        with self._wanted:
+            self._idle += 1
+            try:
+                while not self._work:
+                    if not self._wanted.wait(end - time.monotonic()) and not self._work:
+                        self._count -= 1
+                        return None
+                return self._work.popleft()
+            finally:
+                self._idle -= 1
+
+
+class Mailbox:
+    """Calls of one replica, in the order they were handed in, behind a bounded number of others.
+
+    Parameters
+    ----------
+    threads : that run them
+    name : of the replica, for people
+    size : calls that may wait, but for those that always get a place
+    """
+
+    def __init__(self, threads: Threads, name: str, size: int) -> None:
+        self._threads, self._name, self._size = threads, name, size
+        self._changed = threading.Condition()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._depth = 0
+        self._busy = self._closed = False
+
+    @property
+    def depth(self) -> int:
+        """Calls that wait, without those that were cancelled."""
+        return self._depth
+
+    def submit(
+        self, call: Callable[[], T], *, after: Callable[[], None] | None = None, always: bool = False
+    ) -> Future[T]:
+        """Hand in a call; the future gets its result or its error. Raises QueueFull or ModelUnavailable.
+
+        ``after`` is called once it has its answer, and must not raise; ``always``: it waits however many do.
+        """
+        future: Future[T] = Future()
+        context = copy_context()
+        stage("queue")
+
+        def run() -> None:
+            """Call, unless nobody waits any more, and give the future its result."""
+            if future.set_running_or_notify_cancel():
+                self._count(-1)
+                try:
+                    future.set_result(context.run(_timed, call))
+                except BaseException as error:
+                    future.set_exception(error)
+            if after is not None:
+                after()
+
+        with self._changed:
+            if self._closed:
+                raise ModelUnavailable(f"{self._name} is being stopped")
+            if not always and self._depth >= self._size:
+                raise QueueFull(f"{self._size} calls wait for {self._name} already")
+            self._depth += 1
+            self._waiting.append(run)
+            if not self._busy:
+                self._busy = True
+                self._threads.submit(self._run)
+        future.add_done_callback(self._forget_cancelled)
+        return future
+
+    @contextmanager
+    def borrowed(self) -> Iterator[bool]:
+        """Keep every call waiting inside, if none runs or waits now; whether that is so. Never waits itself."""
+        with self._changed:
+            mine = not (self._busy or self._waiting)
+            self._busy = self._busy or mine
+        try:
+            yield mine
+        finally:
+            if mine:
+                self._go_on()
+
+    def close(self) -> None:
+        """Take nothing more, and return when everything handed in before is done."""
+        with self._changed:
+            self._closed = True
+            while self._busy:
+                self._changed.wait()
+
+    def _run(self) -> None:
+        """Run the calls that wait, until there is none."""
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    break
+                run = self._waiting.popleft()
+            run()
+            del run
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Let go; what came meanwhile runs."""
+        with self._changed:
+            if self._waiting:
+                self._threads.submit(self._run)
+            else:
+                self._busy = False
+                self._changed.notify_all()
+
+    def _forget_cancelled(self, future: Future[T]) -> None:
+        if future.cancelled():
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        with self._changed:
+            self._depth += change
+
+
+def _timed(call: Callable[[], T]) -> T:
+    """Call, and note when it begins and ends."""
+    stage("write")
+    try:
+        return call()
+    finally:
+        stage("answer")

@@ -1,0 +1,332 @@
+"""One hosted model: what its log's entries mean, and an immutable snapshot that readers share.
+
+The replica logs, applies and answers what changes it; here is what that means for a model. Predictions take whatever
+was published last and never wait for learning. Nothing above this module may assume that the model is in this process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from livesvm.service.errors import EmptyModel, UnknownModel
+from livesvm.service.history.entries import Entry, Restoration, Retraining, digest_of_restore, digest_of_swap
+from livesvm.service.history.erasure import Intent, Seen
+from livesvm.service.history.recovery import Means, Recovered, recover
+from livesvm.service.history.replay import Patience
+from livesvm.service.history.versions import oldest_kept, state_at
+from livesvm.service.hosting import erasing
+from livesvm.service.hosting.handle import Description, Erased, Reply
+from livesvm.service.hosting.memory import bytes_after, bytes_of
+from livesvm.service.hosting.recent import Recent
+from livesvm.service.hosting.replica import Replica
+from livesvm.service.logs.audit import changed
+from livesvm.service.logs.calls import stage
+from livesvm.service.models.arrays import Key, Rows
+from livesvm.service.models.commands import Update
+from livesvm.service.models.examples import Page, Wanted, page_of
+from livesvm.service.models.learners import check_update, task_of
+from livesvm.service.models.outcome import Sizes
+from livesvm.service.models.published import Prediction, Published
+from livesvm.service.models.retrained import Retrained
+from livesvm.service.models.size import model_bytes
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelCopy, ModelState
+from livesvm.service.models.window import Limits
+from livesvm.service.monitoring.metrics import ModelSample
+from livesvm.service.resources.turns import Solve
+from livesvm.service.store.base import Lease
+from livesvm.solvers.errors import InvalidInput
+
+_SHOWN: tuple[str, ...] = ("version", "n_features", "row_bytes", "is_sparse", "n_support", "C", "kernel", "robust", "gamma")
+_SHOWN = (*_SHOWN, "parameters", "warnings", "updated_at")
+"""Of what is published, what is told under the same name."""
+
+
+class HostedModel(Replica[ModelState]):
+    """The handle of a model in this process."""
+
+    word, gone, spec_field, undoes = "model", UnknownModel, "spec", True
+    age = None  #: what is published here is the newest
+
+    _published: Published | None = None
+    _recent: Recent | None = None
+
+    @staticmethod
+    def parse_spec(text: str) -> ModelSpec:
+        """The specification in JSON."""
+        return ModelSpec.model_validate_json(text)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What it was created as; of one of which that is not known, or damaged, the defaults."""
+        return self._spec or ModelSpec(id=self.id)
+
+    @property
+    def audit_name(self) -> str:
+        """Its id."""
+        return self.id
+
+    # What readers ask, from any thread.
+
+    @property
+    def published(self) -> Published:
+        """The newest version; without what it decides by while the model is at rest."""
+        seen = self._published
+        return self.describe().published(self.spec) if seen is None else seen
+
+    @property
+    def recent(self) -> Recent:
+        """What it has done since it woke."""
+        if self._recent is None:
+            self._recent = Recent()
+        return self._recent
+
+    def predict(self, X: Rows) -> Prediction:
+        """Decide rows X (m, d) by the newest version; raises EmptyModel or InvalidInput."""
+        seen = self.reader(X)
+        seen.check(self.spec, X, self.context.settings.max_predict_rows)
+        decision, prediction = seen.decide(self.spec, X)
+        self.context.source.metrics.predictions.labels(self.spec.task).inc(len(decision))
+        self.recent.note_predicted(len(decision))
+        return Prediction(seen.version, decision, prediction, self.stale)
+
+    def reader(self, X: Rows) -> Published:
+        """The newest version, whatever the rows; wakes a model at rest, so it belongs in a thread."""
+        self.used_at = time.monotonic()
+        while (seen := self._published) is None:
+            self.wake().result()
+        return seen
+
+    def stamp(self) -> object:
+        """All that is told of it."""
+        return self.describe()
+
+    def sample(self) -> ModelSample:
+        """What the metrics show."""
+        return self.describe().sample(self.id)
+
+    def describe(self) -> Description:
+        """The model as it is now."""
+        seen = self._published
+        if seen is None:
+            return self._described_at_rest()
+        return Description(
+            self.state,
+            sizes=seen.sizes,
+            classes=seen.counts,
+            can_predict=seen.predictor is not None,
+            queue_depth=self.queue_depth,
+            memory=_bytes(seen.sizes, seen.row_bytes, seen.counts, self._cache_mb),
+            cache_mb=self.context.settings.cache_mb,
+            predicted=self.recent.predicted,
+            returned=self.returned,
+            error=self.reason,
+            **{name: getattr(seen, name) for name in _SHOWN},
+        )
+
+    def _described_at_rest(self) -> Description:
+        told = None if self._summary is None else self._summary.told
+        unknown = Description("live", n_features=self.spec.n_features, C=self.spec.C)
+        now = unknown if told is None else _described(told)
+        memory = _bytes(now.sizes, now.row_bytes, now.classes, self._cache_mb)
+        cache_mb, depth = self.context.settings.cache_mb, self.queue_depth
+        here = replace(now, memory=memory, cache_mb=cache_mb, queue_depth=depth)
+        return replace(here, state=self.state, awake=False, error=self.reason)
+
+    # What the mailbox is asked; each returns at once and raises QueueFull or ModelUnavailable.
+
+    def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Apply an update; ``request`` is its Idempotency-Key, ``solve`` how long it may take."""
+        return self.change(request, update.digest, partial(self._apply, update, request), solve)
+
+    def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Go back to a kept version, as a new one; ``request`` is its Idempotency-Key."""
+        digest = partial(digest_of_restore, version)
+        return self.change(request, digest, partial(self._restore, version, request), solve)
+
+    def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+        """Put what a retraining has found in place of the model; ``request`` is its Idempotency-Key."""
+        digest = partial(digest_of_swap, found.job)
+        return self.change(request, digest, partial(self._swap, found, request), solve)
+
+    def seen(self, keys: Sequence[Key]) -> Future[Seen]:
+        """How many of these keys the window holds, of a model that takes changes now; raises StoreError otherwise."""
+        return self._submit(lambda: self._seen(keys), rests=False, always=True)
+
+    def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
+        """Forget examples, in the window or not, and all that was stored of the model before; see ``erasing``."""
+        return self._submit(lambda: self._erase(intent, self.begun(solve)), always=True)
+
+    def versions(self) -> dict[str, Any]:
+        """Which versions can be had; asks the store, so it belongs in a thread."""
+        with self.context.source.health.store_call("load"):
+            store = self.context.source.store
+            snapshots, oldest = store.snapshots(self.id), oldest_kept(store, self.id)
+        snapshots = [snapshot for snapshot in snapshots if not snapshot.is_damaged]
+        kept = [
+            {"version": s.version, "saved_at": datetime.fromtimestamp(s.saved_at, UTC).isoformat(), "bytes": s.size}
+            for s in snapshots
+        ]
+        served = self.describe().version
+        current = max([served, *(snapshot.version for snapshot in snapshots)])  # another service may have gone on
+        return {"current": current, "oldest": oldest, "stale": self.stale or current > served, "snapshots": kept}
+
+    def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
+        """Recompute the certificate of the version that is newest when its turn comes."""
+        return self.read(lambda: self._certificate(self.begun(solve)))
+
+    def calibrated(self, solve: Solve | None = None) -> Future[Published]:
+        """The version that is newest when its turn comes, with its calibration; found once for each."""
+        return self.read(lambda: self._calibrated(self.begun(solve)))
+
+    def copy(self) -> Future[ModelCopy]:
+        """Copy the version that is newest when its turn comes, for a job; no mailbox is too full for that."""
+        return self.read(self._copy, always=True)
+
+    def examples(self, wanted: Wanted) -> Future[Page]:
+        """Some of the examples of the version that is newest when its turn comes."""
+        return self.read(lambda: page_of(self.current, wanted))
+
+    # In the mailbox.
+
+    @property
+    def _cache_mb(self) -> int:
+        return self.context.settings.cache_mb if task_of(self.spec).is_exact else 0
+
+    @property
+    def _limits(self) -> Limits:
+        settings, window = self.context.settings, self.spec.window
+        return Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
+
+    def _recover(self, lease: Lease, patience: Patience) -> Recovered[ModelState]:
+        context = self.context
+        return recover(context.source, lease, self.spec, Means(context.settings.cache_mb, context.turns, patience))
+
+    def _publish(self) -> None:
+        self._published = Published.of(self.current)
+
+    def _forget(self) -> None:
+        self._published = self._recent = None
+
+    def _size(self, state: ModelState) -> int:
+        return bytes_of(state, self._cache_mb)
+
+    def _tell(self) -> dict[str, Any]:
+        seen = self._published
+        assert seen is not None
+        told = {name: getattr(seen, name) for name in _SHOWN}
+        told |= {"sizes": list(vars(seen.sizes).values()), "can_predict": seen.predictor is not None}
+        return told | {"classes": None if seen.counts is None else list(map(list, seen.counts.items()))}
+
+    def _count(self, became: str, seconds: float | None) -> None:
+        metrics = self.context.source.metrics
+        metrics.updates.labels(self.spec.task, became).inc()
+        if seconds is not None:
+            metrics.update_seconds.labels(self.spec.task).observe(seconds)
+
+    def _apply(self, update: Update, request: str | None, digest: bytes, solve: Solve) -> Reply:
+        state = self.current
+        check_update(self.spec, update)
+        update = state.settled(update)
+        state.check_labels(update, self.context.settings.max_classes)
+        state.check_change(update)
+        command = state.window.plan(update, self._limits, time.time(), request)
+        state.check_scale(command)
+        with self.held.growing(bytes_after(state, command, self._cache_mb)):
+            return self._execute(command, digest, solve)
+
+    def _restore(self, version: int, request: str | None, digest: bytes, solve: Solve) -> Reply:
+        self.journal.left.check(version)
+        source, cache_mb = self.context.source, self.context.settings.cache_mb
+        with self.context.turns.turn(solve), source.health.store_call("load"):
+            found = state_at(source.store, self.spec, cache_mb, self.id, version)
+        with self.held.growing(bytes_of(found, self._cache_mb)):
+            return self._execute(Restoration(version, found.encode(), request, time.time()), digest, solve)
+
+    def _swap(self, found: Retrained, request: str | None, digest: bytes, solve: Solve) -> Reply:
+        if found.version < self.journal.left.version:
+            reason = "began before examples were erased, and knows them; retrain the model again"
+            raise InvalidInput(reason, field="job")
+        with self.held.growing(self.held.size + found.size()):
+            with self.context.turns.turn(solve):
+                now, changed = found.brought_up_to(self.current)
+            return self._execute(Retraining(found.job, now, request, time.time(), changed), digest, solve)
+
+    def _execute(self, entry: Entry, digest: bytes, solve: Solve) -> Reply:
+        """Log, then apply, then publish, then answer."""
+        state, metrics, task = self.current, self.context.source.metrics, self.spec.task
+        outcome, record, durability = self.perform(entry, digest, lambda: entry.apply(state), solve)
+        metrics.solve_seconds.labels(task).observe(outcome.seconds)
+        metrics.update_events.labels(task).observe(outcome.events)
+        if outcome.more.get("abandoned"):
+            metrics.abandoned.labels(task).inc()
+        self._publish()
+        self.checkpoints.note_change(outcome.seconds, len(record))
+        told = entry.told(outcome)
+        self.recent.note_update(state.version, state.updated_at, outcome, told)
+        changed(**told, model=self.id, version=state.version, durability=durability.value)
+        answer = entry.answer(state.version, outcome, durability)
+        self.remember(entry.request, answer)
+        self.checkpoints.keep_solution(state, record, outcome.seconds)
+        return Reply(answer)
+
+    def _seen(self, keys: Sequence[Key]) -> Seen:
+        self.check_open()
+        state = self.current
+        return Seen(state.version, state.sequence, sum(key in state.window.arrivals for key in keys))
+
+    def _erase(self, intent: Intent, solve: Solve) -> Erased:
+        """Solve without, then have that stand for all that was stored; until then readers see what was before."""
+        self.check_open()
+        state = self.current
+        stage("turn")
+        with self.context.turns.turn(solve):
+            stage("solve")
+            outcome, certificate = erasing.solve(state, intent, self.id)
+        requests = self.supersede(intent)
+        counts = {"asked": len(intent.all_keys), "removed": intent.part(self.id).found, "requests": requests}
+        changed("erase", self.id, version=state.version, **counts)
+        if outcome is not None:
+            self.context.source.metrics.solve_seconds.labels(self.spec.task).observe(outcome.seconds)
+        return Erased(state.version, requests, certificate)
+
+    def _certificate(self, solve: Solve) -> dict[str, Any]:
+        if self.current.sizes.n_examples == 0:
+            raise EmptyModel(f"model {self.id} knows no example yet")
+        stage("turn")
+        with self.context.turns.turn(solve):
+            stage("solve")
+            return self.current.certificate()
+
+    def _calibrated(self, solve: Solve) -> Published:
+        seen = self._published
+        assert seen is not None
+        if seen.calibration is None:
+            seen.check_known(self.spec)
+            stage("turn")
+            with self.context.budget.holding("jobs", self.held.size), self.context.turns.turn(solve):
+                stage("solve")
+                self._published = seen = replace(seen, calibration=self.current.calibration())
+        return seen
+
+    def _copy(self) -> ModelCopy:
+        if self.current.sizes.n_examples == 0 and task_of(self.spec).is_exact:
+            raise EmptyModel(f"model {self.id} knows no example yet")
+        return self.current.copy()
+
+
+def _bytes(sizes: Sizes, row_bytes: float, classes: dict[Any, int] | None, cache_mb: int) -> int:
+    """Bytes of a model, once an update has made what cooling gives up."""
+    return model_bytes(sizes.n_examples, row_bytes, sizes.n_free, cache_mb, len(classes or ()))
+
+
+def _described(told: dict[str, Any]) -> Description:
+    counts, sizes = told["classes"], Sizes(*told["sizes"])
+    classes = None if counts is None else dict(counts)
+    return Description("live", **told | {"sizes": sizes, "classes": classes})

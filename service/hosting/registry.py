@@ -1,0 +1,264 @@
+"""All that one service hosts in this process: learnt from the store's index, woken, looked after, put to rest."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import Any
+
+from livesvm.service.errors import CutOff, NotSolved, OutOfMemory, ServiceError
+from livesvm.service.history.names import is_feed
+from livesvm.service.hosting.collection import Collection
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.kinds import FEED, MODEL, Feeds, Models
+from livesvm.service.hosting.replica import Replica
+from livesvm.service.resources.machine import give_back
+from livesvm.service.resources.memory import MEGABYTE
+from livesvm.service.store.base import StoreError, StoreUnavailable
+
+START_SECONDS = 0.5
+"""For which a start waits for replicas that wake with it."""
+WOKEN_AT_ONCE = 4
+"""By the registry itself; calls wake others meanwhile."""
+RETRY_SECONDS = 1.0
+"""Between two tries while the store is away."""
+SWEEP_SECONDS = 0.25
+"""Between two looks at what is due."""
+SCRUB_SECONDS = 1.0
+"""Between two looks at what is stored of a replica at rest."""
+HOT_BYTES = 128 * MEGABYTE
+"""Of kernel rows and factors that replicas keep, beside those of the :data:`HOT_REPLICAS` used last."""
+HOT_REPLICAS = 16
+HOT_SECONDS = 0.5
+"""For which a replica keeps them at any rate."""
+RESTED_AT_ONCE = 200
+"""In one sweep."""
+LOOKED_UP = 1000
+"""Replicas of other services of which the index is read at each look; of more it is when their holder is gone."""
+
+log = logging.getLogger(__name__)
+
+
+class Registry:
+    """Owns every model and every feed. Its calls block on the store."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.models = Models(MODEL, context, self.make_room)
+        self.feeds = Feeds(FEED, context, self.make_room)
+        self._waking = ThreadPoolExecutor(WOKEN_AT_ONCE, "wake")
+        self._room, self._changes = threading.Lock(), 0
+        self._stopping = threading.Event()
+        self._sweeper = threading.Thread(target=self._sweep_on, name="sweep", daemon=True)
+        self._scrubbed = dict.fromkeys(self._collections, "")
+        self._scrub_at = 0.0
+
+    @property
+    def _collections(self) -> tuple[Collection[Any], ...]:
+        return self.models, self.feeds
+
+    def restore(self) -> None:
+        """Learn what is stored, and begin to wake what wakes with the service; raises StoreError."""
+        store = self._context.source.store
+        with self._context.source.health.store_call("load"):
+            self._changes = store.changes()
+            found = list(store.index())
+        self.models.learn(one for one in found if not is_feed(one.id))
+        self.feeds.learn(one for one in found if is_feed(one.id))
+        if not self._sweeper.is_alive():
+            self._sweeper.start()
+        wait(self._wake_stale(), START_SECONDS)
+
+    def _wake_stale(self) -> list[Future[None]]:
+        return [self._waking.submit(self._wake, home, id_) for home in self._collections for id_ in home.stale()]
+
+    def _wake(self, home: Collection[Any], id: str) -> None:
+        """Wake one, however long that takes, unless it is gone, awake or unavailable meanwhile."""
+        began = time.monotonic()
+        while not self._stopping.is_set():
+            replica = home.known(id)
+            if replica is None or replica.is_awake or replica.state not in ("restoring", "live"):
+                return
+            try:
+                replica.wake().result()
+            except StoreUnavailable:
+                self._stopping.wait(RETRY_SECONDS)
+            except (ServiceError, StoreError) as error:
+                log.warning("%s does not wake yet: %s", replica, error)
+                return
+            else:
+                if time.monotonic() - began > RETRY_SECONDS:
+                    log.info("%s is back, at version %d", replica, replica.describe().version)
+                return
+
+    def watch(self) -> None:
+        """Learn whether other writers or losses of the store concern any replica that is awake; raises StoreError."""
+        live = {one.stored: one for home in self._collections for one in home.awake() if one.is_awake}
+        if not live:
+            return
+        known = {stored: one.known for stored, one in live.items()}
+        with self._context.source.health.store_call("watch"):
+            heads = self._context.source.store.heads(live)
+        for stored, one in live.items():
+            one.look_at(known[stored], heads.get(stored))
+
+    def take_over(self) -> None:
+        """Have what other services let go of, know what they made, forget what they deleted; raises StoreError.
+
+        Where no other service uses the store, a replica is fenced if it was read from a disk that could not be written.
+        """
+        for home in self._collections:
+            for one in home.awake():
+                if one.state == "fenced":
+                    one.take_again()
+        store = self._context.source.store
+        if not store.shared:
+            return
+        with self._context.source.health.store_call("load"):
+            if (changes := store.changes()) != self._changes:
+                self._look_at_all()
+                self._changes = changes
+            for home in self._collections:
+                for holder, held in home.holders().items():
+                    if len(held) <= LOOKED_UP or store.is_silent(holder):
+                        self._look_again(home, held)
+        self._wake_stale()
+        self.models.tidy()
+
+    def _look_at_all(self) -> None:
+        stored = set()
+        for found in self._context.source.store.index():
+            home: Collection[Any] = self.feeds if is_feed(found.id) else self.models
+            stored.add(found.id)
+            if home.known(found.id.removeprefix(home.kind.prefix)) is None:
+                home.learn_again(found)
+        for home in self._collections:
+            for id_ in home.gone_but(stored):
+                home.drop(id_)
+
+    def _look_again(self, home: Collection[Any], held: Iterable[str]) -> None:
+        """Learn who holds these now; those that are not stored any more are forgotten."""
+        store, there = self._context.source.store, set()
+        silent: dict[str, bool] = {}
+        for found in store.index(list(held)):
+            there.add(found.id)
+            holder = found.holder
+            if holder and holder not in silent:
+                silent[holder] = store.is_silent(holder)
+            home.learn_again(found._replace(holder="" if silent.get(holder) else holder))
+        for stored in set(held) - there:
+            home.drop(stored.removeprefix(home.kind.prefix))
+
+    def stop(self) -> None:
+        """Let every mailbox run empty; each replica writes a snapshot. What still wakes is given up."""
+        self._stopping.set()
+        handles: list[Replica[Any]] = [one for home in self._collections for one in home.all_handles()]
+        for one in handles:
+            if not one.is_awake:
+                one.give_up(CutOff("the service stops"))
+        self._waking.shutdown(cancel_futures=True)
+        if self._sweeper.is_alive():
+            self._sweeper.join()
+        for feed in self.feeds.all_handles():
+            feed.leave_source()
+        for one in [one for home in self._collections for one in home.all_handles()]:
+            one.stop()
+        with suppress(StoreError):  # other services then wait until the lease has run out
+            self._context.source.store.release_all()
+
+    # Memory.
+
+    def make_room(self, size: int) -> None:
+        """Cool replicas, then put them to rest, the least recently used first, until so many bytes are free."""
+        with self._room:
+            if self._fits(size):
+                return
+            awake = sorted((one for home in self._collections for one in home.awake()), key=lambda one: one.used_at)
+            for give_up in (Replica.cool, Replica.rest):
+                for one in awake:
+                    if give_up(one) and self._fits(size):
+                        break
+            give_back()
+
+    def _fits(self, size: int) -> bool:
+        try:
+            self._context.budget.check("models", size)
+        except OutOfMemory:
+            return False
+        return True
+
+    # In a thread of its own.
+
+    def _sweep_on(self) -> None:
+        while not self._stopping.wait(SWEEP_SECONDS):
+            try:
+                self._sweep()
+            except Exception:
+                log.exception("replicas were not looked after; they are again")
+
+    def _sweep(self) -> None:
+        """Have due snapshots written, and give up memory that has not been used for a while."""
+        awake = sorted((one for home in self._collections for one in home.awake()), key=lambda one: one.used_at)
+        for one in awake:
+            if one.is_due:
+                one.look_after()
+        self._cool(awake)
+        self._rest(awake)
+        if time.monotonic() - self._scrub_at >= SCRUB_SECONDS:
+            self._scrub_at = time.monotonic()
+            self._scrub()
+
+    def _cool(self, awake: list[Replica[Any]]) -> None:
+        """Keep kernel rows and factors of the newest used, and of others as far as they fit."""
+        left, cooled = HOT_BYTES, 0
+        until = time.monotonic() - HOT_SECONDS
+        for one in reversed(awake[: -HOT_REPLICAS or None]):
+            left -= one.hot
+            if left < 0 and one.hot and one.used_at < until and one.cool():
+                cooled += 1
+        if cooled:
+            give_back()
+
+    def _rest(self, awake: list[Replica[Any]]) -> None:
+        until = time.monotonic() - self._context.settings.rest_seconds
+        rested = 0
+        for one in awake:
+            if one.used_at >= until or rested >= RESTED_AT_ONCE or self._stopping.is_set():
+                break
+            rested += one.may_rest and one.rest()
+        if rested:
+            give_back()
+
+    def _scrub(self) -> None:
+        """Look whether what is stored of a replica at rest is whole; one that is damaged wakes, or says why not."""
+        source = self._context.source
+        for home in self._collections:
+            resting = home.resting()
+            if not resting or not source.health.store_up:
+                continue
+            behind = bisect_right(resting, self._scrubbed[home])
+            self._scrubbed[home] = id_ = resting[behind % len(resting)]
+            if self._is_whole(home.kind.stored(id_)):
+                continue
+            if (replica := home.known(id_)) is not None:
+                with suppress(ServiceError, StoreError, NotSolved):
+                    replica.wake().result()
+
+    def _is_whole(self, stored: str) -> bool:
+        store = self._context.source.store
+        try:
+            snapshots = store.snapshots(stored)
+            for snapshot in snapshots[:1]:
+                store.load_snapshot(stored, snapshot.sequence)
+            for _ in store.log(stored, snapshots[0].sequence if snapshots else 0):
+                pass
+        except StoreUnavailable:
+            return True  # nothing is known
+        except StoreError:
+            return False
+        return True

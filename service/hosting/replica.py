@@ -1,0 +1,799 @@
+"""What a model and a feed have in common: a state that one mailbox changes, a log before it, a snapshot behind it.
+
+A replica is *at rest* until a call needs its state: then it wakes, from its newest snapshot and the records behind it.
+Everything that changes the state runs in its mailbox, in the order it was asked for: log, then apply, then publish,
+then answer. What a log entry means, and what readers are shown, is for models and feeds to say.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
+
+from livesvm.service import crash
+from livesvm.service.errors import (
+    IdempotencyConflict,
+    ModelUnavailable,
+    NoRoom,
+    NotSolved,
+    OutOfMemory,
+    OutOfTime,
+    QueueFull,
+    Restoring,
+    ServiceError,
+    TurnMissed,
+    Withdrawn,
+)
+from livesvm.service.history.checkpoints import Checkpoints, Due
+from livesvm.service.history.erasure import Intent, left
+from livesvm.service.history.journal import Journal
+from livesvm.service.history.recovery import Recovered
+from livesvm.service.history.replay import Patience
+from livesvm.service.history.rescue import rescue
+from livesvm.service.history.writeback import Snapshot, write_back
+from livesvm.service.hosting import erasing, summary
+from livesvm.service.hosting.context import Context
+from livesvm.service.hosting.handle import Reply, Return
+from livesvm.service.hosting.mailbox import Mailbox
+from livesvm.service.hosting.memory import Held
+from livesvm.service.hosting.summary import Summary
+from livesvm.service.logs.audit import changed
+from livesvm.service.logs.calls import stage
+from livesvm.service.models.types import ServingState
+from livesvm.service.resources.turns import Solve
+from livesvm.service.store import codec
+from livesvm.service.store.base import (
+    Durability,
+    Head,
+    Idempotency,
+    Indexed,
+    Lease,
+    LeaseHeld,
+    ModelGone,
+    StoreBehind,
+    StoreDamaged,
+    StoredModel,
+    StoreError,
+    StoreUnavailable,
+)
+from livesvm.solvers.errors import SolverError
+
+SOON_SECONDS = 1.0
+"""For which calls wait for a replica that wakes; one that takes longer says so."""
+RETRY_SECONDS = 1.0
+"""Between two tries to wake what nobody has asked for."""
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class State(Protocol):
+    """What a log makes: it goes up to a record, has a version, and can be written down."""
+
+    @property
+    def sequence(self) -> int: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that ``cool`` gives back."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all of it."""
+
+    def cool(self) -> None:
+        """Give up what the next call makes again."""
+
+    def encode(self) -> bytes:
+        """All of it."""
+
+    def skip(self) -> None:
+        """Pass over a record that has no effect."""
+
+
+S = TypeVar("S", bound=State)
+
+
+class Loggable(Protocol):
+    """An entry of a log; ``request`` is the Idempotency-Key that it came with."""
+
+    @property
+    def request(self) -> str | None: ...
+
+    def encode(self) -> bytes:
+        """Bytes for the log."""
+
+
+class Owner(Protocol):
+    """Who has all replicas of a kind, by id, and the memory that they share."""
+
+    def woke(self, replica: Any) -> None:
+        """A replica is awake, or unavailable: it is kept as it is."""
+
+    def rested(self, replica: Any, now: Indexed) -> None:
+        """A replica is at rest, and what the store's index says of it is all that has to be kept."""
+
+    def make_room(self, size: int) -> None:
+        """Put others to rest until so many bytes are free, or none can rest any more."""
+
+
+class Replica(ABC, Generic[S]):
+    """One model or feed that is hosted here, whether it is at rest, awake or unavailable.
+
+    Invariant: a state that is awake is what the log says, or it is broken and owed to be made anew before the next
+    call.
+
+    Parameters
+    ----------
+    id, stored : its name, and the one that it is stored under
+    found : what the store's index says of it
+    context : what all replicas share
+    owner : told when it wakes and rests
+    """
+
+    word: ClassVar[str]  #: what people call the kind
+    gone: ClassVar[type[ServiceError]]  #: says that there is no such thing
+    spec_field: ClassVar[str]  #: what a stored specification is under
+    undoes: ClassVar[bool]  #: whether an entry that is refused while it is applied leaves the state as it was
+
+    def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
+        self.id, self.stored = id, stored
+        self.context = context
+        self._owner = owner
+        self._found = found
+        self._summary = summary.read(found.summary)
+        self._spec: Any = None if self._summary is None else self.parse_spec(self._summary.spec)
+        self._mailbox = Mailbox(context.threads, str(self), context.settings.queue_size)
+        self._state: S | None = None
+        self._held: Held | None = None
+        self._fault: tuple[ServingState, str] | None = None
+        self._returned: Return | None = None
+        self._is_broken = self._deleted = False
+        self._leaving: ServiceError | None = None
+        self._patience: Patience | None = None
+        self._under_way = Solve()
+        self._waking_since: float | None = None
+        self.used_at = time.monotonic()
+        self.hot = 0  #: bytes that cooling would give back, after its newest call
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.id}"
+
+    # What models and feeds are told apart by.
+
+    @staticmethod
+    @abstractmethod
+    def parse_spec(text: str) -> Any:
+        """The specification in JSON; raises ValueError."""
+
+    @abstractmethod
+    def _recover(self, lease: Lease, patience: Patience) -> Recovered[S]:
+        """The state from what is stored; raises StoreError or NotSolved."""
+
+    @abstractmethod
+    def _publish(self) -> None:
+        """Show readers the state."""
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Show readers nothing any more: it is at rest."""
+
+    @abstractmethod
+    def _size(self, state: S) -> int:
+        """Bytes that it needs of the budget as it is now."""
+
+    @abstractmethod
+    def _tell(self) -> dict[str, Any]:
+        """What is shown of it while it is at rest."""
+
+    @abstractmethod
+    def _count(self, became: str, seconds: float | None) -> None:
+        """Count what became of a call, and its seconds if it had an effect."""
+
+    @classmethod
+    def wakes(cls, spec: Any) -> bool:
+        """Whether one of this specification wakes with the service."""
+        return False
+
+    @classmethod
+    def encode_spec(cls, spec: Any) -> bytes:
+        """A specification as stores keep it."""
+        return codec.encode({cls.spec_field: spec.model_dump_json()})
+
+    @classmethod
+    def decode_spec(cls, stored: StoredModel) -> Any:
+        """The specification in what is stored; raises StoreError."""
+        stored.check()
+        try:
+            return cls.parse_spec(codec.decode(stored.spec)[cls.spec_field])
+        except (ValueError, KeyError) as error:
+            raise StoreDamaged(f"its specification cannot be read: {error}") from error
+
+    @abstractmethod
+    def sample(self) -> Any:
+        """What the metrics show; None where nothing is known."""
+
+    @abstractmethod
+    def stamp(self) -> object:
+        """Something that changes when what is told of it does."""
+
+    @property
+    def audit_name(self) -> str:
+        """Its name in the lines of the audit."""
+        return str(self)
+
+    # What readers ask, from any thread.
+
+    @property
+    def is_awake(self) -> bool:
+        """Whether its state is in memory."""
+        return self._state is not None
+
+    @property
+    def state(self) -> ServingState:
+        """``live``, awake or at rest; ``fenced`` or ``behind`` when it is read-only; or why it is not served."""
+        if self._fault is not None:
+            return self._fault[0]
+        if self._state is not None:
+            return "fenced" if self.journal.fenced else "behind" if self.journal.behind else "live"
+        return "live" if self.is_known else "restoring"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether what is told of it while it is at rest is true of its newest record."""
+        told = None if self._summary is None else self._summary.told
+        return told is not None and self._found.described >= self._found.sequence
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not served."""
+        if self._fault is not None:
+            return self._fault[1]
+        return "it is being restored" if self.state == "restoring" else None
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it answers at least those who read."""
+        return self.state in ("live", "fenced", "behind")
+
+    def serving(self) -> Any:
+        """The replica itself; one that is not served raises ModelUnavailable, or Restoring if it takes long to wake."""
+        if self._fault is not None:
+            self._refuse(*self._fault)
+        since = self._waking_since
+        if self._spec is None or (since is not None and time.monotonic() - since > SOON_SECONDS):
+            self._refuse("restoring", "it is being restored")
+        return self
+
+    def _refuse(self, state: ServingState, reason: str) -> NoReturn:
+        kind = Restoring if state == "restoring" else ModelUnavailable
+        raise kind(f"{self} is not served here: {reason}")
+
+    @property
+    def stale(self) -> bool:
+        """Whether changes are refused now, so that newer data may be unknown."""
+        return self.state != "live" or not self.context.source.health.store_is_fresh
+
+    @property
+    def deleted(self) -> bool:
+        """Whether nothing is stored of it any more."""
+        return self._deleted
+
+    @property
+    def returned(self) -> Return | None:
+        """How it came back when it woke last."""
+        return self._returned
+
+    @property
+    def queue_depth(self) -> int:
+        """Calls that wait."""
+        return self._mailbox.depth
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it holds of the budget."""
+        return 0 if self._held is None else self._held.size
+
+    @property
+    def known(self) -> int:
+        """The newest record that the store has said to keep."""
+        return self._found.sequence if self._state is None else self.journal.known
+
+    def look_at(self, known: int, head: Head | None) -> None:
+        """Learn where the store stands; ``known`` was read before the store was asked."""
+        if self._state is not None and not self._deleted:
+            self.journal.observe(known, head)
+
+    def news(self) -> Future[None] | None:
+        """Ends once all that anybody has been told of it is known here; None where that is so already."""
+        return None if self._fault is not None or self._state is not None or self.is_known else self.wake()
+
+    def begin(self, lease: Lease) -> None:
+        """Be awake, as what was just stored; raises StoreError."""
+        with self._mailbox.borrowed():
+            self._opened(lease, self._recover(lease, Patience.at_last(self.context.settings.solve_seconds)))
+
+    # What the mailbox is asked; each returns at once and raises QueueFull or ModelUnavailable.
+
+    def wake(self) -> Future[None]:
+        """Have its state in memory."""
+        return self._submit(lambda: None, always=True)
+
+    def change(
+        self,
+        request: str | None,
+        digest: Callable[[], bytes],
+        call: Callable[[bytes, Solve], Reply],
+        solve: Solve | None = None,
+    ) -> Future[Reply]:
+        """Make a call that changes the state, once; its answer of before to a ``request`` made before.
+
+        ``digest`` is of what is asked; the call gets it, where there is a request, and the solve it has to end within.
+        """
+        return self._submit(lambda: self._counted(lambda: self._once(request, digest, call, self.begun(solve))))
+
+    def read(self, call: Callable[[], T], *, always: bool = False) -> Future[T]:
+        """Make a call that only reads: what memory holds needs no store, unless it is broken."""
+        return self._submit(lambda: self._read(call), rests=False, always=always)
+
+    def checkpoint(self) -> Future[dict[str, Any]]:
+        """Write a snapshot; of which version, and how many seconds that took."""
+        return self._submit(self._checkpoint)
+
+    def write_back(self) -> Future[dict[str, Any]]:
+        """Have the store hold it again, should it have lost it; see ``writeback.write_back``."""
+        return self._submit(self._write_back, always=True)
+
+    def delete(self) -> Future[None]:
+        """Remove it from the store; what is under way or waits is given up, every later call is refused."""
+        if self._fault is not None and self._fault[0] == "held":
+            self._refuse(*self._fault)
+        self.give_up(self._is_gone())
+        return self._mailbox.submit(self._delete, always=True)
+
+    def give_up(self, reason: ServiceError) -> None:
+        """End the solve that is under way, and refuse what waits, as nobody needs it here any more."""
+        self._leaving = reason
+        ended = Withdrawn(str(reason))
+        self._under_way.end(ended)
+        if (patience := self._patience) is not None:
+            patience.end(reason if isinstance(reason, NotSolved) else ended)
+
+    def stop(self) -> None:
+        """Let the mailbox run empty, write a snapshot if anything changed, and let go of the lease."""
+        self._mailbox.close()
+        state, held = self._state, self._held
+        if held is not None:
+            held.release()
+        if self._deleted or state is None:
+            return
+        if self.state == "live" and self.context.source.health.store_up:
+            if self._is_broken:
+                with suppress(Exception):  # what had no effect is taken back at least
+                    self.journal.settle()
+            elif self.checkpoints.has_changes or not self._is_described():
+                self.checkpoints.save_quietly(state, self._summarize())
+            with suppress(StoreError):  # another service then waits until the lease has run out
+                self.journal.release()
+        if self.state == "behind" and not self._is_broken:
+            rescue(self.context.settings.data_dir, self.stored, self.encode_spec(self._spec), self._snapshot())
+
+    # Between calls, by who looks after all replicas.
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a snapshot."""
+        deadline = None if self._state is None else self.checkpoints.deadline()
+        return deadline is not None and time.monotonic() >= deadline
+
+    def look_after(self) -> None:
+        """Write a snapshot if it is time for one; returns at once."""
+        with suppress(QueueFull, ModelUnavailable):
+            self._mailbox.submit(lambda: None, after=self._between, always=True)
+
+    def cool(self) -> bool:
+        """Give up what the next update makes again, unless a call is under way; whether it did."""
+        with self._mailbox.borrowed() as mine:
+            if not mine or self._state is None or self._is_broken:
+                return False
+            self._state.cool()
+            self.hot = 0
+            if self._held is not None:
+                self._held.cooled(self._state.held_bytes)
+            return True
+
+    def rest(self) -> bool:
+        """Go to rest, unless a call is under way or something is owed the store; whether it did."""
+        with self._mailbox.borrowed() as mine:
+            return mine and self._rest()
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether nothing needs it awake."""
+        return self.state == "live" and not (self._deleted or self._is_broken)
+
+    def _rest(self) -> bool:
+        state = self._state
+        if state is None or not (self.may_rest and self.context.source.health.store_up):
+            return False
+        crash.point("before-rest")
+        told = self._summarize()
+        try:
+            self.journal.settle()
+            if self.checkpoints.has_changes:
+                self.checkpoints.save(state, told)
+            elif not self._is_described():
+                self.journal.describe(state.sequence, told)
+        except Exception as error:
+            log.warning("%s stays awake: %s", self, error)
+            return False
+        self._asleep(Indexed(self.stored, state.sequence, told, state.sequence))
+        self.context.source.metrics.rests.labels(self.word).inc()
+        crash.point("after-rest")
+        return True
+
+    def _asleep(self, now: Indexed) -> None:
+        self._state, self.hot = None, 0
+        self._found, self._summary = now, summary.read(now.summary)
+        if self._held is not None:
+            self._held.release()
+            self._held = None
+        del self.journal, self.checkpoints
+        self._forget()
+        self._owner.rested(self, now)
+
+    def _is_described(self) -> bool:
+        """Whether the store has a summary that is true of the newest record."""
+        assert self._state is not None
+        return bool(self._found.summary) and self._found.described == self._state.sequence
+
+    def take_again(self) -> None:
+        """Take one that another service has taken, if that has let go of it; returns at once."""
+        with suppress(QueueFull, ModelUnavailable):
+            self._mailbox.submit(self._take_again, always=True)
+
+    def set_aside(self, state: ServingState, reason: str) -> None:
+        """Be unavailable for a reason."""
+        self._fault = (state, reason)
+        self._owner.woke(self)
+
+    def held_elsewhere(self, reason: str) -> None:
+        """Be unavailable as another service holds it; raises StoreError."""
+        self._fault = ("held", reason)
+        if self._spec is None and (stored := self.context.source.store.model(self.stored)) is not None:
+            with suppress(StoreDamaged):
+                self._spec = self.decode_spec(stored)
+
+    def found_again(self, found: Indexed) -> None:
+        """Be at rest as the store's index says, whatever kept it from being served before."""
+        self._fault, self._found, self._summary = None, found, summary.read(found.summary)
+        if self._spec is None and self._summary is not None:
+            self._spec = self.parse_spec(self._summary.spec)
+
+    # Waking, in the mailbox.
+
+    def _submit(self, call: Callable[[], T], *, rests: bool = True, always: bool = False) -> Future[T]:
+        if self._fault is not None:
+            self._refuse(*self._fault)
+        self.used_at = time.monotonic()
+        return self._mailbox.submit(
+            lambda: self._awake_then(call), after=self._between if rests else None, always=always
+        )
+
+    def _awake_then(self, call: Callable[[], T]) -> T:
+        self._check_exists()
+        if self._fault is not None:
+            self._refuse(*self._fault)
+        if self._state is None:
+            self._wake()
+        return call()
+
+    def _wake(self) -> None:
+        """Have the state in memory; raises StoreUnavailable, NotSolved, NoRoom or ModelUnavailable."""
+        self._waking_since = time.monotonic()
+        try:
+            crash.point("before-wake")
+            self._open()
+            crash.point("after-wake")
+        except LeaseHeld as error:
+            self.set_aside("held", str(error))
+            self._refuse("held", str(error))
+        except (StoreUnavailable, NotSolved, NoRoom):
+            raise
+        except Exception as error:
+            reason = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
+            unforeseen = None if isinstance(error, StoreError) else error
+            log.error("%s could not be restored: %s", self, reason, exc_info=unforeseen)
+            self.set_aside("failed", reason)
+            raise ModelUnavailable(f"{self} is not served here: {reason}") from error
+        else:
+            self.context.source.metrics.wakes.labels(self.word).inc()
+        finally:
+            self._waking_since = None
+
+    def _open(self) -> None:
+        """Take the lease and read what is stored."""
+        source, settings = self.context.source, self.context.settings
+        with source.health.store_call("load"):
+            if self._spec is None:
+                stored = source.store.model(self.stored)
+                if stored is None:
+                    raise ModelGone("it is not stored any more")
+                self._spec = self.decode_spec(stored)
+            lease = source.store.acquire(self.stored)
+        self._check_room(0 if self._summary is None else self._summary.memory)
+        self._patience = Patience.at_last(settings.solve_seconds)
+        try:
+            if self._leaving is not None:
+                raise Withdrawn(str(self._leaving))
+            found = self._recover(lease, self._patience)
+        finally:
+            self._patience = None
+        if found.state.sequence < self._found.sequence:
+            raise StoreDamaged(f"its log ends at record {found.state.sequence} of {self._found.sequence}")
+        self._opened(lease, found)
+
+    def _check_room(self, size: int) -> None:
+        """Raise NoRoom where others cannot make room either."""
+        budget = self.context.budget
+        try:
+            budget.check("models", size)
+        except OutOfMemory:
+            self._owner.make_room(size)
+            try:
+                budget.check("models", size)
+            except OutOfMemory as error:
+                raise NoRoom(f"{self} cannot wake now: {error}") from error
+
+    def _opened(self, lease: Lease, found: Recovered[S]) -> None:
+        source, settings = self.context.source, self.context.settings
+        journal = Journal(source, lease, settings.idempotency_keep, known=found.state.sequence)
+        with source.health.store_call("load"):
+            journal.left = left(source.store, self.stored)
+        self.journal = journal
+        self.checkpoints = Checkpoints(journal, Due.by(settings), found)
+        self._returned = Return.of(found)
+        self._held = self._held or Held(self.context.budget, str(self), self._owner.make_room)
+        self._held.insist(self._size(found.state))
+        self._state, self._is_broken = found.state, False
+        self._publish()
+        self._owner.woke(self)
+
+    def _take_again(self) -> None:
+        if self._state is None or self.state != "fenced":
+            return
+        try:
+            with self.context.source.health.store_call("load"):
+                lease = self.context.source.store.acquire(self.stored)
+            found = self._recover(lease, Patience.at_last(self.context.settings.solve_seconds))
+        except LeaseHeld:
+            return  # it goes on answering readers as of when it was taken
+        except (StoreUnavailable, NotSolved) as error:
+            log.warning("%s is not taken again yet: %s", self, error)
+            return
+        except Exception as error:
+            log.error("%s could not be restored: %s", self, error)
+            self._state = None
+            self.set_aside("failed", str(error))
+            return
+        self._opened(lease, found)
+
+    # What calls are made of.
+
+    @property
+    def current(self) -> S:
+        """The state, in the mailbox."""
+        assert self._state is not None
+        return self._state
+
+    def begun(self, solve: Solve | None = None) -> Solve:
+        """The solve that is under way now: within the service's own limit, whatever was asked."""
+        self._under_way = solve = solve or Solve()
+        solve.seconds = min(solve.seconds, self.context.settings.solve_seconds)
+        if self._leaving is not None:
+            raise self._leaving
+        return solve
+
+    def check_open(self) -> None:
+        """Raise unless a call can be taken, after telling the store what it is owed."""
+        self._check_exists()
+        self.journal.check_writable()
+        self.journal.settle()
+
+    def perform(
+        self, entry: Loggable, digest: bytes, apply: Callable[[], T], solve: Solve
+    ) -> tuple[T, bytes, Durability]:
+        """Log, then apply, all or nothing; what came of it, the record, and how durable that is."""
+        self.context.turns.check_open()
+        solve.check()
+        crash.point("before-log")
+        stage("log")
+        record = entry.encode()
+        named = None if entry.request is None else Idempotency(entry.request, digest)
+        durability = self.journal.append_next(self.current, record, named)
+        crash.point("after-log")
+        done = self._applied(apply, solve)
+        crash.point("before-publish")
+        stage("publish")
+        return done, record, durability
+
+    def remember(self, request: str | None, answer: bytes) -> None:
+        """Have the store keep the answer to a request, now or before the next call: the log has what it did."""
+        if request is None:
+            return
+        self.journal.owe(lambda: self.journal.remember(request, answer))
+        with suppress(StoreError):
+            self.journal.settle()
+
+    def breaks(self) -> None:
+        """Know that the state is no longer what the log says; it is made anew before the next call."""
+        self._is_broken = True
+        self.journal.owe(self._rebuild)
+
+    def supersede(self, intent: Intent) -> int:
+        """Have what was solved without stand for all that was stored, and show it; how many requests were forgotten."""
+        crash.point("erase-solved")
+        stage("log")
+        state = self.current
+        try:
+            told = first_summary(self._spec, self.wakes(self._spec))
+            keep = self.context.settings.idempotency_keep
+            size, requests = erasing.write(self.journal, state, intent, told, keep)
+        except BaseException:
+            self.breaks()
+            raise
+        self._publish()
+        self.checkpoints.saved(state, size)
+        self._found = Indexed(self.stored, state.sequence, b"", 0)  # rest, or stop, describes it
+        return requests
+
+    @property
+    def held(self) -> Held:
+        """What it holds of the budget, in the mailbox."""
+        assert self._held is not None
+        return self._held
+
+    def _applied(self, apply: Callable[[], T], solve: Solve) -> T:
+        """Apply what was logged; where that fails the record is taken back, and the state is as it was before."""
+        sequence = self.current.sequence + 1
+        try:
+            stage("turn")
+            with self.context.turns.turn(solve):
+                stage("solve")
+                return apply()
+        except Exception as error:
+            foreseen = isinstance(error, SolverError | NotSolved)
+            self.journal.owe(lambda: self.journal.abort(sequence))
+            if foreseen and self.undoes:
+                self.current.skip()
+                self.journal.settle()
+                raise
+            if not foreseen:
+                log.exception("%s: a call failed in an unforeseen way; it is made anew", self)
+            self.breaks()
+            try:
+                self.journal.settle()
+            except Exception as failure:
+                log.warning("%s: it is made anew before its next call: %s", self, failure)
+            raise
+
+    def _rebuild(self) -> None:
+        self._under_way = Solve()
+        found = self._recover(self.journal.lease, Patience.short(self._under_way))
+        self.journal.known = found.state.sequence
+        self._state = found.state
+        self._publish()
+        self._is_broken = False
+
+    def _once(
+        self, request: str | None, digest: Callable[[], bytes], call: Callable[[bytes, Solve], Reply], solve: Solve
+    ) -> Reply:
+        self.check_open()
+        asked = b"" if request is None else digest()
+        if request is not None and (earlier := self.journal.recall(request, asked)) is not None:
+            return Reply(earlier, replayed=True)
+        return call(asked, solve)
+
+    def _counted(self, call: Callable[[], Reply]) -> Reply:
+        count, start = self._count, time.perf_counter()
+        try:
+            reply = call()
+        except (SolverError, IdempotencyConflict, OutOfMemory):
+            count("refused", None)
+            raise
+        except NotSolved as error:
+            count("timed-out" if isinstance(error, OutOfTime | TurnMissed) else "withdrawn", None)
+            raise self._leaving or error from error
+        except Exception:
+            count("failed", None)
+            raise
+        count("replayed" if reply.replayed else "applied", time.perf_counter() - start)
+        crash.point("before-answer")
+        return reply
+
+    def _read(self, call: Callable[[], T]) -> T:
+        self._check_exists()
+        if self._is_broken:
+            self.journal.settle()
+        return call()
+
+    def _checkpoint(self) -> dict[str, Any]:
+        self.check_open()
+        start = time.perf_counter()
+        self._save(self.checkpoints.save)
+        return {"version": self.current.version, "seconds": time.perf_counter() - start}
+
+    def _save(self, save: Callable[[S, bytes], None]) -> None:
+        told, sequence = self._summarize(), self.current.sequence
+        save(self.current, told)
+        if not self.checkpoints.has_changes:
+            self._found = Indexed(self.stored, sequence, told, sequence)
+
+    def _summarize(self) -> bytes:
+        spec, told = self._spec, self._tell()
+        return Summary(spec.model_dump_json(), int(self.current.held_bytes), told, self.wakes(spec)).encode()
+
+    def _snapshot(self) -> Snapshot:
+        return self.current.sequence, self.current.encode(), self.current.version
+
+    def _write_back(self) -> dict[str, Any]:
+        self._check_exists()
+        if self._is_broken:
+            raise ModelUnavailable(f"{self} cannot be written back: its newest call has left it broken")
+        start, snapshot = time.perf_counter(), self._snapshot()
+        written = write_back(self.journal, self.encode_spec(self._spec), snapshot)
+        if written:
+            self.checkpoints.saved(self.current, len(snapshot[1]))
+            changed("writeback", self.audit_name, version=self.current.version)
+        return {"version": self.current.version, "written": written, "seconds": time.perf_counter() - start}
+
+    def _delete(self) -> None:
+        try:
+            self._check_exists()
+            if self._state is not None:
+                with suppress(StoreBehind):  # then nothing is owed
+                    self.check_open()
+                self.journal.delete()
+            else:
+                source = self.context.source
+                with source.health.store_call("delete"), suppress(ModelGone):
+                    source.store.delete(source.store.acquire(self.stored))
+        except LeaseHeld as error:
+            self._leaving = None
+            raise ModelUnavailable(f"{self} is not served here: {error}") from error
+        except BaseException:
+            self._leaving = None
+            raise
+        self._deleted = True
+        if self._held is not None:
+            self._held.release()
+        if self._state is not None:
+            self.checkpoints.forget()
+
+    def _check_exists(self) -> None:
+        if self._deleted:
+            raise self._is_gone()
+
+    def _is_gone(self) -> ServiceError:
+        return self.gone(f"{self} was deleted")
+
+    def _between(self) -> None:
+        """Between two calls: write a snapshot when it is time for one."""
+        if self._state is None or self._deleted or self._is_broken:
+            return
+        self.hot = self._state.hot_bytes
+        if self.checkpoints.is_due(self._state.version):
+            self._save(self.checkpoints.save_quietly)
+
+
+def first_summary(spec: Any, wakes: bool) -> bytes:
+    """What is known of a replica whose state is not described yet: its specification."""
+    return Summary(spec.model_dump_json(), wakes=wakes).encode()
