@@ -78,7 +78,12 @@ def erasures(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> E
     metrics = Metrics()
     parts = cast(Any, model)
     settings = Settings(data_dir=tmp_path)
-    erasures = Erasures(settings, Source(model.store, Health(metrics), metrics), SimpleNamespace(models=parts, feeds=parts), (parts, parts))
+    erasures = Erasures(
+        settings,
+        Source(model.store, Health(metrics), metrics),
+        SimpleNamespace(models=parts, feeds=parts),
+        (parts, parts),
+    )
     monkeypatch.setattr(erasures, "_finder", SimpleNamespace(find=lambda target, sought: model.intent()))
     return erasures
 
