@@ -220,7 +220,12 @@ def test_room_is_made_by_those_that_were_used_longest_ago_and_none_that_is_in_us
         until(model.cool)
     budget.limit = sum(budget.held().values()) / 0.9
     began, release = threading.Event(), threading.Event()
-    models[3].read(lambda: began.set() or release.wait(20))
+
+    def block() -> bool:
+        began.set()
+        return release.wait(20)
+
+    models[3].read(block)
     assert began.wait(10)
     registry.make_room(1)
     resting = {model.id for model in models if not model.is_awake}
@@ -340,7 +345,7 @@ def test_a_replica_wakes_once_however_many_call(
         lambda: model.certificate().result(),
         lambda: decisions(registry.models.get("m")),
     ]
-    running = [threading.Thread(target=lambda call=call: found.append(call())) for call in calls]  # type: ignore[misc]
+    running = [threading.Thread(target=lambda call=call: found.append(call())) for call in calls]
     for thread in running:
         thread.start()
     for thread in running:
