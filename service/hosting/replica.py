@@ -322,7 +322,7 @@ class Replica(ABC, Generic[S]):
 
     def wake(self) -> Future[None]:
         """Have its state in memory."""
-        return self._submit(lambda: None, always=True)
+        return self._submit(lambda: None, rests=False, always=True)
 
     def change(
         self,
@@ -443,7 +443,6 @@ class Replica(ABC, Generic[S]):
         if self._held is not None:
             self._held.release()
             self._held = None
-        del self.journal, self.checkpoints
         self._forget()
         self._owner.rested(self, now)
 
